@@ -1,0 +1,29 @@
+package bloom
+
+// Limits of what lies in a row rather than in the blob store, in bytes.
+const (
+	// InlineContentLimit is the most text that is kept in an artifact's row.
+	InlineContentLimit = 256 << 10
+)
+
+// DefaultArtifactType is the type of an artifact whose completion names none.
+const DefaultArtifactType = "LLM_RESULT"
+
+// Artifact is what a task left behind. Content is null when it lies in the blob
+// store; URL then says where. A row always resolves to identical bytes: Size
+// and SHA256 are of the content wherever it lies.
+type Artifact struct {
+	ID         string   `json:"id" format:"uuid"`
+	TaskID     string   `json:"task_id" format:"uuid"`
+	JobID      *string  `json:"job_id"`
+	Type       string   `json:"type"`
+	CreatedAt  int64    `json:"created_at" doc:"Unix milliseconds"`
+	Finalized  bool     `json:"finalized"`
+	URL        *string  `json:"url" doc:"Where the content lies when it is not in the row"`
+	EntityRefs []string `json:"entity_refs" nullable:"false"`
+	Tags       []string `json:"tags" nullable:"false"`
+	Content    *string  `json:"content"`
+	Size       int64    `json:"size" doc:"Bytes"`
+	SHA256     string   `json:"sha256" doc:"Hex digest of the content"`
+	MediaType  string   `json:"media_type"`
+}

@@ -1,0 +1,64 @@
+package bloom
+
+import "encoding/json"
+
+// Audit actions. The first ten are the described system's.
+const (
+	ActionConfigUpdated     = "config_updated"
+	ActionConnectionTest    = "connection_test"
+	ActionTaskCreated       = "task_created"
+	ActionTaskLeased        = "task_leased"
+	ActionTaskCompleted     = "task_completed" // a completion was taken, success or error
+	ActionTaskRequeued      = "task_requeued"
+	ActionWorkerRegistered  = "worker_registered"
+	ActionWorkerUpdated     = "worker_updated"
+	ActionWorkerRemoved     = "worker_removed"
+	ActionLeadershipPromote = "leadership_promote"
+
+	ActionTaskStarted   = "task_started"
+	ActionTaskRetried   = "task_retried"
+	ActionTaskReleased  = "task_released"
+	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to (data.status tells)
+	ActionTaskExpired   = "task_expired"
+	ActionTaskDead      = "task_dead"
+	ActionLeaseLost     = "lease_lost"
+	ActionWorkerOnline  = "worker_online"
+	ActionWorkerOffline = "worker_offline"
+	ActionWorkerDrain   = "worker_drain"
+	ActionKeyCreated    = "key_created"
+	ActionKeyRevoked    = "key_revoked"
+	ActionLogin         = "login"
+)
+
+// Entity types of the audit.
+const (
+	EntityTask   = "llm_task"
+	EntityWorker = "worker"
+	EntityConfig = "config"
+)
+
+// Audit is one entry of the audit log. It is written in the transaction of the
+// change it describes; for tasks Data holds the state after the change
+// (AuditState), so that replaying the log gives the present state.
+type Audit struct {
+	Seq        int64           `json:"seq"`
+	ID         string          `json:"id"`
+	Timestamp  int64           `json:"timestamp" doc:"Unix milliseconds"`
+	Action     string          `json:"action"`
+	EntityType string          `json:"entity_type"`
+	EntityID   string          `json:"entity_id"`
+	Actor      string          `json:"actor"`
+	Detail     string          `json:"detail"`
+	Data       json.RawMessage `json:"data"`
+}
+
+// AuditState is a task's state after an audited change.
+type AuditState struct {
+	Status          TaskStatus `json:"status"`
+	Epoch           int64      `json:"epoch"`
+	Attempts        int        `json:"attempts"`
+	CancelRequested bool       `json:"cancel_requested,omitempty"`
+	LeaseID         *string    `json:"lease_id,omitempty"`
+	WorkerID        *string    `json:"worker_id,omitempty"`
+	ErrorClass      *string    `json:"error_class,omitempty"`
+}

@@ -1,0 +1,35 @@
+package bloom
+
+// LeaseStatus is where a lease stands.
+type LeaseStatus string
+
+// The statuses of a lease. A completion always ends its lease as released;
+// failed is read for compatibility and never written.
+const (
+	LeaseActive   LeaseStatus = "active"
+	LeaseExpired  LeaseStatus = "expired"
+	LeaseReleased LeaseStatus = "released"
+	LeaseFailed   LeaseStatus = "failed"
+)
+
+// Limits of a lease, in seconds.
+const (
+	DefaultLeaseTTLSec = 300
+	MinLeaseTTLSec     = 1
+	MaxLeaseTTLSec     = 7200
+)
+
+// Lease binds one task to one worker for a limited time. It stays valid until
+// it is reaped: a heartbeat that comes late but before the reaper revives it.
+type Lease struct {
+	ID            string      `json:"id" format:"uuid"`
+	TaskID        string      `json:"task_id" format:"uuid"`
+	WorkerID      string      `json:"worker_id"`
+	StartedAt     int64       `json:"started_at" doc:"Unix milliseconds"`
+	ExpiresAt     int64       `json:"expires_at" doc:"Unix milliseconds"`
+	TTLSeconds    int         `json:"ttl_seconds"`
+	Status        LeaseStatus `json:"status" enum:"active,expired,released,failed"`
+	LastHeartbeat int64       `json:"last_heartbeat" doc:"Unix milliseconds"`
+	ContextID     *string     `json:"context_id"`
+	Epoch         int64       `json:"epoch" doc:"The task's lease number, for fencing"`
+}

@@ -1,0 +1,97 @@
+package bloom
+
+// Outcome says how one attempt at a task ended.
+type Outcome string
+
+// The outcomes of an attempt.
+const (
+	OutcomeSuccess Outcome = "success"
+	OutcomeError   Outcome = "error"
+)
+
+// Metrics is what an attempt took.
+type Metrics struct {
+	DurationMS   int64    `json:"duration_ms" required:"false" minimum:"0" default:"0"`
+	TokensUsed   *int64   `json:"tokens_used,omitempty" minimum:"0"`
+	InputTokens  *int64   `json:"input_tokens,omitempty" minimum:"0"`
+	OutputTokens *int64   `json:"output_tokens,omitempty" minimum:"0"`
+	CostUSD      *float64 `json:"cost_usd,omitempty" minimum:"0" doc:"An estimate; see cost_kind"`
+	CostKind     string   `json:"cost_kind,omitempty" enum:"api_usd,subscription_estimate,none" doc:"Whether anybody pays cost_usd"`
+	NumTurns     *int64   `json:"num_turns,omitempty" minimum:"0"`
+	Model        string   `json:"model,omitempty"`
+}
+
+// Result is the recorded outcome of one attempt. There is at most one a lease.
+type Result struct {
+	ID           string  `json:"id" format:"uuid"`
+	TaskID       string  `json:"task_id" format:"uuid"`
+	WorkerID     string  `json:"worker_id"`
+	ArtifactID   string  `json:"artifact_id" format:"uuid"`
+	Status       Outcome `json:"status" enum:"success,error"`
+	Output       *string `json:"output"`
+	ErrorMessage *string `json:"error_message"`
+	Metrics      Metrics `json:"metrics"`
+	CompletedAt  int64   `json:"completed_at" doc:"Unix milliseconds"`
+	ErrorClass   *string `json:"error_class"`
+	Epoch        int64   `json:"epoch"`
+}
+
+// ErrorClass says in one word why an attempt failed.
+type ErrorClass = string
+
+// The error classes a result carries.
+const (
+	ClassTimeout          ErrorClass = "timeout"
+	ClassCancelled        ErrorClass = "cancelled"
+	ClassRateLimited      ErrorClass = "rate_limited"
+	ClassAuth             ErrorClass = "auth"
+	ClassProviderError    ErrorClass = "provider_error"
+	ClassBudgetExceeded   ErrorClass = "budget_exceeded"
+	ClassContextTooLong   ErrorClass = "context_too_long"
+	ClassInvalidInput     ErrorClass = "invalid_input"
+	ClassPermissionDenied ErrorClass = "permission_denied"
+	ClassOutputInvalid    ErrorClass = "output_invalid"
+	ClassCrashed          ErrorClass = "crashed"
+	ClassWorkerLost       ErrorClass = "worker_lost"
+	ClassInternal         ErrorClass = "internal"
+)
+
+// Retryable reports whether an error of the class is worth another attempt
+// unless its worker says otherwise.
+func Retryable(class ErrorClass) bool {
+	switch class {
+	case ClassRateLimited, ClassProviderError, ClassCrashed, ClassWorkerLost, ClassTimeout:
+		return true
+	}
+	return false
+}
+
+// Completion is what a worker reports at the end of an attempt. A success needs
+// an output, which may be empty; an error needs an error message.
+type Completion struct {
+	LeaseID      string   `json:"lease_id" required:"false" doc:"The lease it ends; without one the active lease is meant"`
+	Status       Outcome  `json:"status" enum:"success,error"`
+	Output       *string  `json:"output" required:"false"`
+	ErrorMessage *string  `json:"error_message" required:"false"`
+	Metrics      Metrics  `json:"metrics" required:"false"`
+	ArtifactType string   `json:"artifact_type" required:"false" maxLength:"128" default:"LLM_RESULT"`
+	ArtifactTags []string `json:"artifact_tags" required:"false" nullable:"false" maxItems:"64"`
+	ErrorClass   string   `json:"error_class" required:"false" maxLength:"64"`
+	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; taken only together with lease_id"`
+}
+
+// Run is what came of running a task: either a completion to report, or a
+// release when the task goes back through no fault of its own.
+type Run struct {
+	Completion Completion
+	// Release, when not nil, gives the task back instead of completing it.
+	Release *ReleaseSpec
+}
+
+// ReleaseSpec is a worker's giving a task back unfinished; the attempt is
+// refunded.
+type ReleaseSpec struct {
+	LeaseID   string `json:"lease_id" minLength:"1"`
+	Reason    string `json:"reason" required:"false" maxLength:"1024"`
+	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds; 0 means at once"`
+}

@@ -1,0 +1,346 @@
+package bloom
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+)
+
+// Store keeps everything the runtime must not forget.
+//
+// Every method that changes something is one transaction: the change, its audit
+// entry and its events in the task's stream are all there or none. When a
+// method has returned nil the change survives a power failure. When it returns
+// an error that is not an *Error the outcome may be unknown (a connection cut
+// at commit); every such method is safe to repeat: CreateTask by its ID,
+// Complete by its body hash, the others because they compare before they set.
+//
+// Rules live in lifecycle.go; a store compares and sets. Time is the store's own
+// (an injected Clock, or the database server's) and it alone decides expiry.
+//
+// All methods may be called by many goroutines at once. A cancelled context
+// ends the caller's wait; it never undoes another caller's write.
+//
+// Errors: ErrTaskNotFound, ErrWorkerNotFound and NotFound("Artifact") for things
+// that do not exist, Conflict for states that do not allow the call,
+// ErrLeaseLost for a lease that is no longer current, ErrUnavailable when the
+// store is closed or does not answer.
+type Store interface {
+	TaskStore
+	LeaseStore
+	WorkerStore
+	RecordStore
+
+	// Name is what health shows: "sqlite" or "postgresql".
+	Name() string
+	// Ping reports whether the store answers.
+	Ping(ctx context.Context) error
+	// Subscribe calls fn with changes committed by this or any other process,
+	// in no promised order, possibly merged, possibly missing some: a hint to
+	// look. fn must not block. stop ends the calls.
+	Subscribe(fn func([]Change)) (stop func())
+	// Close waits for writes under way, then closes. Calls after it get
+	// ErrUnavailable. Closing twice is allowed.
+	Close() error
+}
+
+// TaskStore keeps tasks and their streams.
+type TaskStore interface {
+	// CreateTask queues a task. The same ID again, or the same idempotency key
+	// with the same body hash, answers with the task as it is now and replayed
+	// true; the key with another body is ErrIdempotency.
+	CreateTask(ctx context.Context, t NewTask) (task Task, replayed bool, err error)
+	Task(ctx context.Context, id string) (Task, error)
+	// Tasks lists the newest first. The work of one call is bounded: a filter
+	// that matches little may answer a short page with a next cursor.
+	Tasks(ctx context.Context, q TaskQuery) (tasks []Task, next Cursor, err error)
+	// Cancel and Requeue follow the rules of the same names.
+	Cancel(ctx context.Context, id, actor string) (Task, error)
+	Requeue(ctx context.Context, id, actor string) (Task, error)
+	// AppendEvents adds a worker's events under its current lease and answers
+	// with the stream's last number. Events whose worker Seq is known for this
+	// lease are ignored. Another lease gets ErrLeaseLost and changes nothing.
+	AppendEvents(ctx context.Context, taskID, leaseID string, events []WorkerEvent) (last int64, err error)
+	// Events lists a task's stream after the given number, oldest first.
+	Events(ctx context.Context, taskID string, after int64, limit int) ([]Event, error)
+	// Results lists a task's results, newest first. Output is null when it lies
+	// in the blob store with the result's artifact.
+	Results(ctx context.Context, taskID string) ([]Result, error)
+	// Stats never scans what only grows.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// LeaseStore moves tasks through the hands of workers.
+type LeaseStore interface {
+	// LeaseTask gives one task to a worker, chosen by PickWorker unless named.
+	// ErrNoWorker when nobody (or not the named one) can take it.
+	LeaseTask(ctx context.Context, r LeaseRequest) (Lease, Worker, error)
+	// Claim is one look of a pulling worker; see ClaimRequest.
+	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
+	// Heartbeat renews one lease. With an empty leaseID it renews the task's
+	// active lease, ErrLeaseNotFound when there is none.
+	Heartbeat(ctx context.Context, taskID, leaseID string) (HeartbeatResult, error)
+	// Complete records the outcome of a lease in one transaction. The same
+	// lease and body hash again gives the same records and Replayed true;
+	// another body ErrOtherOutcome.
+	Complete(ctx context.Context, r CompleteRequest) (Completed, error)
+	// Release gives a lease back; repeating it changes nothing.
+	Release(ctx context.Context, taskID string, r ReleaseSpec, actor string) (Task, error)
+	Leases(ctx context.Context, q LeaseQuery) (leases []Lease, next Cursor, err error)
+
+	// Reap expires at most limit overdue leases; called again while it answers
+	// with limit.
+	Reap(ctx context.Context, limit int) (Reaped, error)
+	// ExtendLeases gives every active lease at least its own TTL from now on:
+	// the grace after a start or an outage, so that workers can report again.
+	ExtendLeases(ctx context.Context) (int, error)
+	// ShiftLeases moves every active lease's deadline, after the wall clock
+	// has jumped by that much.
+	ShiftLeases(ctx context.Context, by time.Duration) (int, error)
+}
+
+// WorkerStore keeps the workers.
+type WorkerStore interface {
+	// RegisterWorker makes a worker known or updates it; created tells which.
+	// ErrWorkerConflict when another living instance has the name.
+	RegisterWorker(ctx context.Context, w WorkerSpec, actor string) (worker Worker, created bool, err error)
+	Worker(ctx context.Context, id string) (Worker, []Lease, error)
+	// Workers lists all workers by name, with their active leases counted.
+	Workers(ctx context.Context) ([]Worker, error)
+	// RemoveWorker forgets a worker; its active leases go back to the queue as
+	// if released. It comes back only by RegisterWorker.
+	RemoveWorker(ctx context.Context, id, actor string) error
+	// DrainWorker orders a worker to take no more work, or lifts the order.
+	DrainWorker(ctx context.Context, id string, drain bool, actor string) (Worker, error)
+	// SyncWorkers upserts what the control plane reports. Removed workers stay
+	// removed; leases and the drain order are never touched.
+	SyncWorkers(ctx context.Context, reports []WorkerReport) (changed int, err error)
+	// MarkSilent sets workers offline that nobody has heard of for longer.
+	MarkSilent(ctx context.Context, longer time.Duration) (int, error)
+}
+
+// RecordStore keeps artifacts, the audit and settings.
+type RecordStore interface {
+	Artifact(ctx context.Context, id string) (Artifact, error)
+	Artifacts(ctx context.Context, q ArtifactQuery) (artifacts []Artifact, next Cursor, err error)
+	Audit(ctx context.Context, q AuditQuery) (entries []Audit, next Cursor, err error)
+	// AppendAudit writes an entry that goes with no other change. ID, Seq and
+	// Timestamp are the store's to set.
+	AppendAudit(ctx context.Context, a Audit) error
+	Settings(ctx context.Context) (map[string]string, error)
+	// PutSettings writes settings and the audit entry of the change together.
+	PutSettings(ctx context.Context, settings map[string]string, a Audit) error
+}
+
+// Page bounds a list. Limit 0 means DefaultPageSize.
+type Page struct {
+	Limit  int
+	Cursor Cursor
+}
+
+// Sizes of a page.
+const (
+	DefaultPageSize = 100
+	MaxPageSize     = 1000
+)
+
+// TaskQuery selects tasks; empty fields select all.
+type TaskQuery struct {
+	Status    TaskStatus
+	ContextID string
+	AgentSlug string
+	WorkerID  string
+	Text      string // part of the prompt or of the id, in any case
+	Page
+}
+
+// LeaseQuery selects leases.
+type LeaseQuery struct {
+	Status LeaseStatus
+	Page
+}
+
+// ArtifactQuery selects artifacts.
+type ArtifactQuery struct {
+	TaskID string
+	Page
+}
+
+// AuditQuery selects audit entries.
+type AuditQuery struct {
+	EntityID string
+	Action   string
+	Page
+}
+
+// LeaseRequest asks to give one task to a worker now.
+type LeaseRequest struct {
+	TaskID   string
+	WorkerID string // empty: the store picks
+	TTLSec   int    // 0: DefaultLeaseTTLSec
+	Actor    string
+}
+
+// ClaimRequest is one look of a worker at its work: it renews the leases it
+// holds, learns which it lost or must stop, and takes new tasks.
+type ClaimRequest struct {
+	WorkerID   string
+	InstanceID string   // the living process; another live one is ErrWorkerConflict
+	Max        int      // new tasks wanted, 0 for none; never more than the worker's free capacity
+	TTLSec     int      // of new leases; 0: DefaultLeaseTTLSec
+	Held       []string // lease ids the worker holds
+	// Renew renews what is held. A long poll renews once and looks often.
+	Renew bool
+}
+
+// LeasedTask is a task and the lease it is held under.
+type LeasedTask struct {
+	Lease Lease `json:"lease"`
+	Task  Task  `json:"task"`
+}
+
+// Renewal says until when a held lease is good now.
+type Renewal struct {
+	LeaseID   string `json:"lease_id"`
+	ExpiresAt int64  `json:"expires_at" doc:"Unix milliseconds"`
+}
+
+// ClaimResult is the answer to a claim. Leases holds new ones and those the
+// worker was given but did not name.
+type ClaimResult struct {
+	Leases  []LeasedTask `json:"leases" nullable:"false"`
+	Renewed []Renewal    `json:"renewed" nullable:"false"`
+	Lost    []string     `json:"lost" nullable:"false"`
+	Cancel  []string     `json:"cancel" nullable:"false"`
+	Drain   bool         `json:"drain"`
+}
+
+// Urgent reports whether a long poll must come back now.
+func (r ClaimResult) Urgent() bool {
+	return len(r.Leases) > 0 || len(r.Lost) > 0 || len(r.Cancel) > 0 || r.Drain
+}
+
+// HeartbeatResult is the answer to a heartbeat.
+type HeartbeatResult struct {
+	Lease           Lease `json:"lease"`
+	ExpiresAt       int64 `json:"expires_at" doc:"Unix milliseconds"`
+	CancelRequested bool  `json:"cancel_requested"`
+}
+
+// CompleteRequest is a completion with its content already placed: Content for
+// text in the row, URL for what was uploaded to the blob store before.
+type CompleteRequest struct {
+	TaskID     string
+	ArtifactID string
+	ResultID   string
+	Completion Completion
+	BodyHash   string // of the normalised completion
+	Content    *string
+	URL        *string
+	Size       int64
+	SHA256     string
+	MediaType  string
+	Actor      string
+}
+
+// Completed is what a completion left.
+type Completed struct {
+	Task     Task     `json:"task"`
+	Artifact Artifact `json:"artifact"`
+	Result   Result   `json:"result"`
+	Replayed bool     `json:"-"`
+}
+
+// Reaped counts what one reaping did.
+type Reaped struct {
+	Requeued, Dead, Cancelled int
+}
+
+// Total is how many leases were expired.
+func (r Reaped) Total() int { return r.Requeued + r.Dead + r.Cancelled }
+
+// WorkerReport is what the control plane knows of a worker.
+type WorkerReport struct {
+	Name          string
+	URL           string
+	Status        WorkerStatus
+	Capabilities  *Capabilities // nil: unknown, keep what is stored
+	LastSeen      int64         // Unix milliseconds; 0: never
+	IPAddrs       []string
+	ObsCount      int64
+	DBSHA         string
+	AgentVersion  string
+	OSInfo        string
+	InstallMethod string
+}
+
+// Stats are the counts shown at a glance.
+type Stats struct {
+	Tasks   TaskStats   `json:"tasks"`
+	Leases  LeaseStats  `json:"leases"`
+	Workers WorkerStats `json:"workers"`
+}
+
+// TaskStats counts tasks; ByStatus names only statuses that occur.
+type TaskStats struct {
+	Total    int64                `json:"total"`
+	ByStatus map[TaskStatus]int64 `json:"by_status"`
+}
+
+// LeaseStats counts leases.
+type LeaseStats struct {
+	Total  int64 `json:"total"`
+	Active int64 `json:"active"`
+}
+
+// WorkerStats counts workers.
+type WorkerStats struct {
+	Total  int64 `json:"total"`
+	Online int64 `json:"online"`
+}
+
+// StickyGrace is how long a queued task waits for the worker that last held its
+// context before anyone may take it.
+const StickyGrace = 2 * time.Second
+
+// OfflineAfter is how long a worker may be silent on all sides.
+const OfflineAfter = 60 * time.Second
+
+// Cursor is a place in a list that runs from the newest to the oldest: entries
+// numbered below Before come next. The zero Cursor is the list's beginning.
+type Cursor struct{ Before int64 }
+
+// String is the cursor as it stands in an address; the zero Cursor is "".
+func (c Cursor) String() string {
+	if c.Before == 0 {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(nil, uint64(c.Before)))
+}
+
+// ParseCursor reads what String wrote. Anything else is an invalid request.
+func ParseCursor(s string) (Cursor, error) {
+	if s == "" {
+		return Cursor{}, nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err == nil {
+		if n, size := binary.Uvarint(raw); size == len(raw) && int64(n) > 0 {
+			if c := (Cursor{Before: int64(n)}); c.String() == s {
+				return c, nil
+			}
+		}
+	}
+	return Cursor{}, Invalid("The cursor is not one of ours", FieldError{Field: "cursor", Message: "must come from the Link header of a list"})
+}
+
+// MustJSON encodes a value that cannot fail to encode.
+func MustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

@@ -1,0 +1,111 @@
+package bloom
+
+// TaskStatus is where a task stands. See lifecycle.go for how it moves.
+type TaskStatus string
+
+// The statuses of a task on the wire.
+const (
+	TaskQueued    TaskStatus = "queued"    // waits for a worker
+	TaskLeased    TaskStatus = "leased"    // given to a worker that has not reported yet
+	TaskRunning   TaskStatus = "running"   // its worker has sent at least one heartbeat
+	TaskCompleted TaskStatus = "completed" // ended with a success
+	TaskFailed    TaskStatus = "failed"    // ended with an error its worker reported
+	TaskDead      TaskStatus = "dead"      // its last allowed lease expired
+	TaskCancelled TaskStatus = "cancelled" // called off
+)
+
+// TaskStatuses lists every status in the order of a task's life.
+var TaskStatuses = []TaskStatus{
+	TaskQueued, TaskLeased, TaskRunning, TaskCompleted, TaskFailed, TaskDead, TaskCancelled,
+}
+
+// Terminal reports whether the status is final: only a requeue leaves it.
+func (s TaskStatus) Terminal() bool {
+	return s == TaskCompleted || s == TaskFailed || s == TaskDead || s == TaskCancelled
+}
+
+// Held reports whether a worker has the task.
+func (s TaskStatus) Held() bool { return s == TaskLeased || s == TaskRunning }
+
+// Format is the form in which a client wants the output.
+type Format string
+
+// The formats of an output. The output stays a string either way.
+const (
+	FormatText Format = "text"
+	FormatJSON Format = "json"
+)
+
+// Limits of a task, stated in the wire contract.
+const (
+	DefaultTimeoutSec  = 120
+	MaxTimeoutSec      = 3600
+	DefaultMaxAttempts = 3
+	MaxMaxAttempts     = 10
+)
+
+// Policy bounds one run of a task.
+type Policy struct {
+	TimeoutSec int   `json:"timeout_sec" minimum:"1" maximum:"3600" default:"120" doc:"Longest time one run may take, in seconds"`
+	Budget     int64 `json:"budget" minimum:"0" default:"0" doc:"Most tokens one run may use (input, output and cache creation); 0 means no limit"`
+	Ordered    bool  `json:"ordered" default:"false" doc:"Wait for the earlier ordered tasks of the same context_id to end"`
+}
+
+// TaskSpec is what a client posts.
+type TaskSpec struct {
+	ContextID      string   `json:"context_id" minLength:"1" maxLength:"512" doc:"The conversation this task belongs to; tasks of one context share a Claude session"`
+	AgentSlug      string   `json:"agent_slug" minLength:"1" maxLength:"256" doc:"The agent that does the work"`
+	Prompt         string   `json:"prompt" minLength:"1" doc:"What to do"`
+	ContextHints   []string `json:"context_hints" nullable:"false" required:"false" maxItems:"1000" doc:"Relative paths or globs in the worker's folder whose content is put before the prompt"`
+	Policy         Policy   `json:"policy" required:"false"`
+	DesiredFormat  Format   `json:"desired_format" required:"false" enum:"text,json" default:"text" doc:"Form of the output"`
+	MaxAttempts    int      `json:"max_attempts" required:"false" minimum:"1" maximum:"10" default:"3" doc:"How many leases the task may use up"`
+	Priority       int      `json:"priority" required:"false" minimum:"-1000" maximum:"1000" default:"0" doc:"Higher goes first"`
+	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Not before this time, Unix milliseconds; 0 means at once"`
+	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" doc:"A worker must carry all of these labels to take the task"`
+	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key of the caller's own; posting again with it answers with the first task"`
+}
+
+// TaskState is the part of a task that the lifecycle's rules read and write.
+type TaskState struct {
+	Status          TaskStatus `json:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
+	UpdatedAt       int64      `json:"updated_at" doc:"Unix milliseconds"`
+	LeaseID         *string    `json:"lease_id" doc:"The current or last lease; null while queued"`
+	WorkerID        *string    `json:"worker_id" doc:"The current or last worker; null while queued"`
+	Attempts        int        `json:"attempts" doc:"Leases used up since the task was created or requeued"`
+	MaxAttempts     int        `json:"max_attempts"`
+	RunAt           int64      `json:"run_at" doc:"Not before this time, Unix milliseconds"`
+	ErrorClass      *string    `json:"error_class" doc:"Why the last attempt failed"`
+	CancelRequested bool       `json:"cancel_requested"`
+	Epoch           int64      `json:"epoch" doc:"Number of the current or last lease; only grows"`
+}
+
+// Task is a unit of work for an agent. Its lease and its worker stay named after
+// the end and are null while it is queued.
+type Task struct {
+	ID             string   `json:"id" format:"uuid"`
+	ContextID      string   `json:"context_id"`
+	AgentSlug      string   `json:"agent_slug"`
+	Prompt         string   `json:"prompt"`
+	ContextHints   []string `json:"context_hints" nullable:"false"`
+	Policy         Policy   `json:"policy"`
+	DesiredFormat  Format   `json:"desired_format" enum:"text,json"`
+	CreatedAt      int64    `json:"created_at" doc:"Unix milliseconds"`
+	Priority       int      `json:"priority"`
+	Labels         []string `json:"labels" nullable:"false"`
+	IdempotencyKey *string  `json:"idempotency_key"`
+	TaskState
+}
+
+// NewTask is a task on its way into the store.
+type NewTask struct {
+	ID   string // UUIDv7, chosen by the caller so that a repeated call is the same task
+	Spec TaskSpec
+	// IdempotencyScope names whose key Spec.IdempotencyKey is: two callers may
+	// use the same key for different tasks. Empty when there is no key.
+	IdempotencyScope string
+	// BodyHash is the SHA-256 of the normalised body; a replay of the key must
+	// bring the same one.
+	BodyHash string
+	Actor    string // who posts it, for the audit
+}

@@ -1,0 +1,117 @@
+package bloom
+
+import "slices"
+
+// WorkerStatus is what is known of a worker's health.
+type WorkerStatus string
+
+// The statuses of a worker.
+const (
+	WorkerOnline  WorkerStatus = "online"
+	WorkerOffline WorkerStatus = "offline"
+	WorkerSyncing WorkerStatus = "syncing"
+	WorkerError   WorkerStatus = "error"
+	WorkerUnknown WorkerStatus = "unknown"
+)
+
+// MaxConcurrency is the most tasks one worker may run at once.
+const MaxConcurrency = 32
+
+// Capabilities is what a worker can do.
+type Capabilities struct {
+	ClaudeCLI      bool     `json:"claude_cli" required:"false" default:"true" doc:"The worker can run the claude command line"`
+	MaxConcurrency int      `json:"max_concurrency" required:"false" minimum:"1" maximum:"32" default:"1" doc:"Tasks it runs at once"`
+	Labels         []string `json:"labels" required:"false" nullable:"false" doc:"What tasks may ask for"`
+}
+
+// Worker is a node that runs tasks. Its id is its registered name.
+type Worker struct {
+	ID            string       `json:"id"`
+	NodeID        string       `json:"node_id"`
+	URL           string       `json:"url"`
+	Status        WorkerStatus `json:"status" enum:"online,offline,syncing,error,unknown"`
+	Capabilities  Capabilities `json:"capabilities"`
+	LastHeartbeat *int64       `json:"last_heartbeat" doc:"Last contact from any side, Unix milliseconds; null when there was none"`
+	IPAddrs       []string     `json:"ip_addrs" nullable:"false"`
+	ObsCount      int64        `json:"obs_count"`
+	DBSHA         string       `json:"db_sha"`
+	RegisteredAt  int64        `json:"registered_at" doc:"Unix milliseconds"`
+	ActiveLeases  int          `json:"active_leases"`
+	AgentVersion  string       `json:"agent_version"`
+	OSInfo        string       `json:"os_info"`
+	InstallMethod string       `json:"install_method"`
+	Draining      bool         `json:"draining" doc:"Ordered to take no more work"`
+}
+
+// WorkerSpec is a direct registration.
+type WorkerSpec struct {
+	Name          string       `json:"name" minLength:"1" maxLength:"128"`
+	URL           string       `json:"url" required:"false" maxLength:"2048"`
+	Status        WorkerStatus `json:"status" required:"false" enum:"online,offline,syncing,error,unknown" default:"online"`
+	Capabilities  Capabilities `json:"capabilities" required:"false"`
+	IPAddrs       []string     `json:"ip_addrs" required:"false" nullable:"false" maxItems:"64"`
+	AgentVersion  string       `json:"agent_version" required:"false" maxLength:"128"`
+	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
+	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
+	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
+}
+
+// Free is how many more tasks the worker can take.
+func (w Worker) Free() int { return max(0, w.Capabilities.MaxConcurrency-w.ActiveLeases) }
+
+// CanTake reports whether the worker may be given a task that asks for the
+// labels: it is online, runs claude, has a free slot, is not draining and
+// carries them all.
+func (w Worker) CanTake(labels []string) bool {
+	return w.Status == WorkerOnline && w.Capabilities.ClaudeCLI && !w.Draining &&
+		w.Free() > 0 && w.Capabilities.Carries(labels)
+}
+
+// Carries reports whether every one of labels is among the capabilities'.
+func (c Capabilities) Carries(labels []string) bool {
+	for _, want := range labels {
+		if !slices.Contains(c.Labels, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// PickWorker chooses who gets a task (seed 000 section C, "Worker Selection
+// Algorithm"): among those that can take it, a worker that holds an active lease
+// of the same context first, else the one with most free capacity, ties by the
+// freshest contact and then by name. holdsContext reports whether a worker holds
+// a lease of the task's context. ok is false when nobody fits.
+func PickWorker(workers []Worker, labels []string, holdsContext func(workerID string) bool) (picked Worker, ok bool) {
+	var pickedSticky bool
+	for _, w := range workers {
+		if !w.CanTake(labels) {
+			continue
+		}
+		sticky := holdsContext(w.ID)
+		if !ok || preferred(w, sticky, picked, pickedSticky) {
+			picked, pickedSticky, ok = w, sticky, true
+		}
+	}
+	return picked, ok
+}
+
+func preferred(a Worker, aSticky bool, b Worker, bSticky bool) bool {
+	if aSticky != bSticky {
+		return aSticky
+	}
+	if a.Free() != b.Free() {
+		return a.Free() > b.Free()
+	}
+	if x, y := contact(a), contact(b); x != y {
+		return x > y
+	}
+	return a.ID < b.ID
+}
+
+func contact(w Worker) int64 {
+	if w.LastHeartbeat == nil {
+		return 0
+	}
+	return *w.LastHeartbeat
+}
