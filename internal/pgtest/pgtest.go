@@ -1,0 +1,71 @@
+// Package pgtest gives tests a throwaway PostgreSQL. One server is started for
+// each test binary, on a free loopback port and in a temporary folder, from the
+// binaries installed on the machine; every test gets an empty database of its
+// own in it.
+//
+// The server never outlives the test binary, not even one that was killed with
+// SIGKILL: it hangs off a supervising child (the test binary, executed again)
+// that watches a pipe only the test binary holds, and stops the server and
+// removes its folder when the pipe closes.
+//
+// The package installs nothing. It is for tests only and must never be imported
+// by the product.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// startLimit bounds how long the server may take to come up. Creating the
+// cluster takes about a second; a loaded machine needs more.
+const startLimit = 90 * time.Second
+
+var (
+	once      sync.Once
+	shared    *server
+	sharedErr error
+	databases atomic.Int64
+)
+
+// Start returns the connection URL of a new, empty database that belongs to this
+// test alone and is dropped after it. The first call of a test binary starts the
+// server. It fails the test, saying what to do, when PostgreSQL is not installed.
+func Start(t testing.TB) string {
+	t.Helper()
+	once.Do(func() { shared, sharedErr = startServer() })
+	if sharedErr != nil {
+		t.Fatalf("pgtest: %v", sharedErr)
+	}
+	name := fmt.Sprintf("t%d", databases.Add(1))
+	if err := shared.exec("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("pgtest: create database: %v", err)
+	}
+	t.Cleanup(func() {
+		// FORCE, because a pool that the test forgot to close must not hang it.
+		if err := shared.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+			t.Errorf("pgtest: drop database: %v", err)
+		}
+	})
+	return shared.url(name)
+}
+
+// exec runs one statement in the maintenance database, on a connection of its
+// own: databases come and go seldom, and an idle pool would look like a leak.
+func (s *server) exec(statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
