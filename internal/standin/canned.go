@@ -1,0 +1,37 @@
+package standin
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CannedLabel begins every canned answer, so that nobody takes it for a model's.
+const CannedLabel = "[canned answer, no model was asked]"
+
+// Canned is the demonstration's responder. It writes one small file through the
+// command line's own tool, which proves that the tools work, and then says what
+// it did. When the caller wants JSON it answers in JSON.
+func Canned(request Request) Reply {
+	usage := Usage{Input: 120, Output: 40}
+	system := request.SystemText()
+	switch {
+	case len(request.Tools) == 0:
+		return Reply{Text: CannedLabel, Usage: usage}
+	case strings.Contains(system, "JSON") && strings.Contains(system, "desired_format"):
+		return Reply{Text: fmt.Sprintf(`{"canned": true, "note": %q}`, CannedLabel), Usage: usage}
+	case request.HasToolResult():
+		return Reply{
+			Text: CannedLabel + "\n\nThe file bloom-demo.txt now lies in the worker's folder. " +
+				"The queue, the lease, the worker, the claude command line and its tools all did their part; " +
+				"only the words are canned.",
+			Usage: usage,
+		}
+	default:
+		reply := Tool(CannedLabel+" I will leave a file to show that tools work.", "Bash", map[string]any{
+			"command":     "echo 'written by the canned demonstration, no model was asked' > bloom-demo.txt",
+			"description": "Write bloom-demo.txt",
+		})
+		reply.Usage = usage
+		return reply
+	}
+}

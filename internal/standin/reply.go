@@ -1,0 +1,164 @@
+package standin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+)
+
+// Usage is what a reply claims to have cost, in tokens.
+type Usage struct {
+	Input         int64 `json:"input_tokens"`
+	Output        int64 `json:"output_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
+}
+
+// ToolUse asks the command line to run one of its tools.
+type ToolUse struct {
+	Name  string
+	Input any
+}
+
+// Reply is one scripted answer of the model. The zero Reply is an empty text.
+type Reply struct {
+	Text  string
+	Tools []ToolUse // after the text; the reply then stops for tool use
+	Usage Usage     // zero means 10 in and 5 out
+	Model string    // empty repeats the model that was asked for
+
+	// Until, when not nil, holds the reply back until it is closed or the
+	// caller has gone.
+	Until <-chan struct{}
+	// HangAfterStart sends the beginning of the stream at once and holds back
+	// the rest as Until says.
+	HangAfterStart bool
+
+	// Status of 400 and more makes the reply an error of the API.
+	Status       int
+	ErrorType    string
+	ErrorMessage string
+	Header       map[string]string
+}
+
+// Error is a reply that refuses with the status and sentence of the API.
+func Error(status int, kind, message string) Reply {
+	return Reply{Status: status, ErrorType: kind, ErrorMessage: message}
+}
+
+// Tool is a reply that says text and then asks for one tool.
+func Tool(text, name string, input any) Reply {
+	return Reply{Text: text, Tools: []ToolUse{{Name: name, Input: input}}}
+}
+
+// wait holds the reply back; false means that the caller has gone.
+func (r Reply) wait(ctx context.Context) bool {
+	if r.Until == nil || r.HangAfterStart {
+		return true
+	}
+	return r.released(ctx)
+}
+
+func (r Reply) released(ctx context.Context) bool {
+	select {
+	case <-r.Until:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r Reply) usage() Usage {
+	if r.Usage == (Usage{}) {
+		return Usage{Input: 10, Output: 5}
+	}
+	return r.Usage
+}
+
+func (r Reply) stopReason() string {
+	if len(r.Tools) > 0 {
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+var serial atomic.Int64
+
+func nextID(prefix string) string { return fmt.Sprintf("%s_standin%08d", prefix, serial.Add(1)) }
+
+// message is the reply as one JSON object, for a caller that does not stream.
+func (r Reply) message(model string) map[string]any {
+	content := []map[string]any{}
+	if r.Text != "" || len(r.Tools) == 0 {
+		content = append(content, map[string]any{"type": "text", "text": r.Text})
+	}
+	for _, tool := range r.Tools {
+		content = append(content, map[string]any{"type": "tool_use", "id": nextID("toolu"), "name": tool.Name, "input": tool.Input})
+	}
+	return map[string]any{
+		"id": nextID("msg"), "type": "message", "role": "assistant", "model": r.model(model),
+		"content": content, "stop_reason": r.stopReason(), "stop_sequence": nil, "usage": r.usage(),
+	}
+}
+
+func (r Reply) model(asked string) string {
+	if r.Model != "" {
+		return r.Model
+	}
+	return asked
+}
+
+// stream sends the reply as server-sent events, block by block.
+func (r Reply) stream(w http.ResponseWriter, ctx context.Context, model string) {
+	out := eventWriter{w: w}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+
+	message := r.message(model)
+	content := message["content"].([]map[string]any)
+	usage := r.usage()
+	start := usage
+	start.Output = 1
+	message["content"], message["stop_reason"], message["usage"] = []any{}, nil, start
+	out.send("message_start", map[string]any{"message": message})
+	if r.HangAfterStart && r.Until != nil && !r.released(ctx) {
+		return
+	}
+	for index, block := range content {
+		out.block(index, block)
+	}
+	out.send("message_delta", map[string]any{
+		"delta": map[string]any{"stop_reason": r.stopReason(), "stop_sequence": nil},
+		"usage": usage,
+	})
+	out.send("message_stop", map[string]any{})
+}
+
+type eventWriter struct{ w http.ResponseWriter }
+
+// block sends one content block: its start, its content in pieces, its stop.
+func (e eventWriter) block(index int, block map[string]any) {
+	var start, delta map[string]any
+	if block["type"] == "tool_use" {
+		input, _ := json.Marshal(block["input"]) // scripted by a test; always marshals
+		start = map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"], "input": map[string]any{}}
+		delta = map[string]any{"type": "input_json_delta", "partial_json": string(input)}
+	} else {
+		start = map[string]any{"type": "text", "text": ""}
+		delta = map[string]any{"type": "text_delta", "text": block["text"]}
+	}
+	e.send("content_block_start", map[string]any{"index": index, "content_block": start})
+	e.send("content_block_delta", map[string]any{"index": index, "delta": delta})
+	e.send("content_block_stop", map[string]any{"index": index})
+}
+
+func (e eventWriter) send(kind string, body map[string]any) {
+	body["type"] = kind
+	data, _ := json.Marshal(body) // maps of plain values always marshal
+	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
+	if flusher, ok := e.w.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
