@@ -1,0 +1,56 @@
+package auth
+
+// Policy says which roles a route admits. The zero Policy admits nobody and
+// marks a route that somebody forgot to decide about.
+type Policy uint8
+
+const (
+	allowAdmin Policy = 1 << iota
+	allowClient
+	allowWorker
+	allowViewer
+	allowNobody // a caller without a key
+)
+
+// The policies that routes use.
+const (
+	Open   = allowAdmin | allowClient | allowWorker | allowViewer | allowNobody
+	Admin  = allowAdmin
+	Client = allowAdmin | allowClient               // acts on tasks
+	Worker = allowAdmin | allowWorker               // acts for a worker
+	Report = allowAdmin | allowClient | allowWorker // reports on a lease; the described clients do so too
+	Read   = allowAdmin | allowClient | allowViewer
+)
+
+// Decided reports whether somebody has decided about the policy.
+func (p Policy) Decided() bool { return p != 0 }
+
+// Open reports whether the policy admits callers without a key.
+func (p Policy) Open() bool { return p&allowNobody != 0 }
+
+// Allows reports whether the policy admits the role.
+func (p Policy) Allows(role Role) bool {
+	switch role {
+	case RoleAdmin:
+		return p&allowAdmin != 0
+	case RoleClient:
+		return p&allowClient != 0
+	case RoleWorker:
+		return p&allowWorker != 0
+	case RoleViewer:
+		return p&allowViewer != 0
+	}
+	return p.Open()
+}
+
+// Check is the *bloom.Error that a caller meets whom the policy does not admit,
+// nil when it does.
+func (p Policy) Check(caller Principal) error {
+	switch {
+	case p.Allows(caller.Role):
+		return nil
+	case !caller.Known():
+		return errNoKey
+	}
+	return errForbidden
+}
