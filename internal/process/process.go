@@ -1,0 +1,224 @@
+// Package process runs one command so that nothing of it outlives its caller.
+//
+// The command runs under a supervising child: this binary, re-executed (see
+// MaybeSupervise). The supervisor puts the command into a process group of its
+// own, adopts whatever the command's descendants leave behind, and holds one
+// end of a pipe whose other end only the caller has. When the caller asks, or
+// when the pipe closes because the caller died, kill -9 included, the
+// supervisor ends everything: TERM, a grace, then KILL until nothing is left.
+//
+// On Linux "everything" includes descendants that left the process group
+// (setsid, daemons): the supervisor is their subreaper. On other unixes only
+// the process group is ended; FullTree reports which holds.
+//
+// The package knows processes and nothing of what they are for.
+package process
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Defaults of Command.
+const (
+	DefaultGrace     = 5 * time.Second
+	DefaultWaitDelay = 3 * time.Second
+)
+
+// ErrNotHooked means that main did not call MaybeSupervise first: re-executing
+// the binary would run main again instead of supervising.
+var ErrNotHooked = errors.New("process: main must call MaybeSupervise before anything else")
+
+// Command says what to run.
+type Command struct {
+	Path string   // the program; not searched for on the PATH
+	Args []string // without the program's name
+	Dir  string   // working directory; empty means the caller's
+	Env  []string // the whole environment as NAME=value; nothing is inherited
+
+	Stdin  io.Reader // nil reads as empty
+	Stdout io.Writer // nil discards
+	Stderr io.Writer // nil discards
+
+	// Grace is how long the command has between TERM and KILL. Zero means
+	// DefaultGrace.
+	Grace time.Duration
+	// WaitDelay bounds the wait for output once every process has ended.
+	// Zero means DefaultWaitDelay.
+	WaitDelay time.Duration
+}
+
+// Exit says how a command ended.
+type Exit struct {
+	Code   int            // exit code; -1 when a signal ended it
+	Signal syscall.Signal // the signal that ended it, 0 when none did
+	// Stopped reports that Stop or Kill asked for the end.
+	Stopped bool
+	// LeftBehind counts the processes that the command left running when it
+	// ended by itself. They have been ended as well.
+	LeftBehind int
+}
+
+// Process is a command that was started. Its methods may be called from any
+// goroutine.
+type Process struct {
+	cmd   *exec.Cmd
+	pid   int
+	grace time.Duration
+	done  chan struct{}
+	exit  Exit
+	err   error
+
+	mu       sync.Mutex
+	lifeline *os.File
+	stopped  bool
+}
+
+// Start runs the command under a supervisor. The error is about starting it: a
+// missing program is reported as one that matches fs.ErrNotExist.
+func Start(c Command) (*Process, error) {
+	if !hooked {
+		return nil, ErrNotHooked
+	}
+	self, err := executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	grace := cmp.Or(c.Grace, DefaultGrace)
+	args := append([]string{superviseArg, strconv.FormatInt(grace.Milliseconds(), 10), c.Path}, c.Args...)
+	cmd := exec.Command(self, args...)
+	cmd.Dir, cmd.Env = c.Dir, c.Env
+	if cmd.Env == nil {
+		cmd.Env = []string{} // nil would inherit everything
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	cmd.WaitDelay = cmp.Or(c.WaitDelay, DefaultWaitDelay)
+	// A group of its own, so that the terminal's ^C reaches the caller only.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return start(cmd, grace)
+}
+
+func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
+	orders, lifeline, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	reports, report, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, orders.Close(), lifeline.Close())
+	}
+	cmd.ExtraFiles = []*os.File{orders, report}
+	err = cmd.Start()
+	_ = orders.Close() // the child has its own copies now
+	_ = report.Close()
+	if err != nil {
+		return nil, errors.Join(err, lifeline.Close(), reports.Close())
+	}
+	p := &Process{cmd: cmd, grace: grace, done: make(chan struct{}), lifeline: lifeline}
+	reader := bufio.NewReader(reports)
+	first, err := readReport(reader)
+	if err != nil || first.Error != "" {
+		startErr := first.startError(err)
+		_ = cmd.Wait() // startErr says more than its exit code would
+		return nil, errors.Join(startErr, lifeline.Close(), reports.Close())
+	}
+	p.pid = first.PID
+	go p.wait(reader, reports)
+	return p, nil
+}
+
+// PID is the command's own process id, which is also its process group.
+func (p *Process) PID() int { return p.pid }
+
+// Done is closed when the command and everything it started have ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for Done and says how the command ended. The error is about the
+// supervision; a command that fails is no error.
+func (p *Process) Wait() (Exit, error) {
+	<-p.done
+	return p.exit, p.err
+}
+
+// Stop asks everything to end: TERM, the grace, then KILL. It returns at once.
+func (p *Process) Stop() { p.order(orderStop) }
+
+// Kill ends everything without a grace. It returns at once.
+func (p *Process) Kill() { p.order(orderKill) }
+
+func (p *Process) order(order byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lifeline == nil {
+		return
+	}
+	if !p.stopped {
+		p.stopped = true
+		// A supervisor that does not manage to end everything is itself ended;
+		// the command then dies with its parent.
+		timer := time.AfterFunc(p.grace+supervisorGrace, func() { _ = p.cmd.Process.Kill() })
+		go func() { <-p.done; timer.Stop() }()
+	}
+	_, _ = p.lifeline.Write([]byte{order}) // fails only when the supervisor has ended
+}
+
+func (p *Process) wait(reader *bufio.Reader, reports *os.File) {
+	last, reportErr := readReport(reader)
+	waitErr := p.cmd.Wait()
+	p.mu.Lock()
+	_ = p.lifeline.Close()
+	p.lifeline = nil
+	p.exit = Exit{Code: last.Code, Signal: syscall.Signal(last.Signal), Stopped: p.stopped, LeftBehind: last.LeftBehind}
+	p.mu.Unlock()
+	_ = reports.Close()
+	if reportErr != nil {
+		// The supervisor was killed; by its death the command was, too.
+		p.exit.Code, p.exit.Signal = -1, syscall.SIGKILL
+		p.err = fmt.Errorf("supervisor ended without a report: %w", errors.Join(reportErr, waitErr))
+	}
+	if errors.Is(waitErr, exec.ErrWaitDelay) {
+		p.err = waitErr
+	}
+	close(p.done)
+}
+
+// report is one line from the supervisor: first that the command started, last
+// how it ended.
+type report struct {
+	PID        int    `json:"pid,omitempty"`
+	Error      string `json:"error,omitempty"`
+	Errno      int    `json:"errno,omitempty"`
+	Code       int    `json:"code,omitempty"`
+	Signal     int    `json:"signal,omitempty"`
+	LeftBehind int    `json:"left_behind,omitempty"`
+}
+
+func readReport(r *bufio.Reader) (report, error) {
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return report{}, err
+	}
+	var rep report
+	err = json.Unmarshal(line, &rep)
+	return rep, err
+}
+
+func (r report) startError(err error) error {
+	if err != nil {
+		return fmt.Errorf("supervisor did not start: %w", err)
+	}
+	if r.Errno != 0 {
+		return &os.PathError{Op: "start", Path: r.Error, Err: syscall.Errno(r.Errno)}
+	}
+	return errors.New(r.Error)
+}

@@ -1,0 +1,230 @@
+package process_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/process"
+)
+
+// command is the test binary in one of child's roles.
+func command(t *testing.T, role string) process.Command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process.Command{Path: self, Args: []string{"__child", role}}
+}
+
+func start(t *testing.T, c process.Command) *process.Process {
+	t.Helper()
+	p, err := process.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill(); <-p.Done() })
+	return p
+}
+
+// startPiped starts the command and returns a reader of its output.
+func startPiped(t *testing.T, c process.Command) (*process.Process, *bufio.Reader) {
+	t.Helper()
+	r, w := io.Pipe()
+	c.Stdout = w
+	p := start(t, c)
+	go func() { <-p.Done(); w.Close() }()
+	return p, bufio.NewReader(r)
+}
+
+func wait(t *testing.T, p *process.Process) process.Exit {
+	t.Helper()
+	exit, err := p.Wait()
+	if err != nil {
+		t.Fatalf("Wait: %v", err)
+	}
+	return exit
+}
+
+func readPIDs(t *testing.T, r *bufio.Reader, n int) []int {
+	t.Helper()
+	var pids []int
+	for range n {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("read pid %d of %d: %v", len(pids)+1, n, err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !process.FullTree
+	}
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return !bytes.HasPrefix(bytes.TrimSpace(rest), []byte("Z"))
+}
+
+func wantGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d is still alive", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func TestOutputAndInputPassThrough(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	c := command(t, "echo")
+	input := strings.Repeat("a long line ", 1<<18)
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(input), &stdout, &stderr
+	exit := wait(t, start(t, c))
+	if exit != (process.Exit{}) {
+		t.Errorf("exit = %+v, want a clean one", exit)
+	}
+	if stdout.String() != input || stderr.String() != "to stderr\n" {
+		t.Errorf("got %d bytes out and %q err", stdout.Len(), stderr.String())
+	}
+}
+
+func TestExitCodeIsTheCommands(t *testing.T) {
+	t.Parallel()
+	if exit := wait(t, start(t, command(t, "exit"))); exit.Code != 7 || exit.Signal != 0 || exit.Stopped {
+		t.Errorf("exit = %+v, want code 7", exit)
+	}
+}
+
+func TestEnvironmentIsOnlyWhatIsGiven(t *testing.T) {
+	t.Setenv("CANARY", "must not be seen")
+	var stdout bytes.Buffer
+	c := command(t, "env")
+	c.Env, c.Stdout = []string{"ONE=1"}, &stdout
+	wait(t, start(t, c))
+	if got := strings.TrimSpace(stdout.String()); got != "ONE=1" {
+		t.Errorf("environment = %q, want ONE=1 alone", got)
+	}
+}
+
+func TestNoEnvironmentMeansNone(t *testing.T) {
+	t.Setenv("CANARY", "must not be seen")
+	var stdout bytes.Buffer
+	c := command(t, "env")
+	c.Stdout = &stdout
+	wait(t, start(t, c))
+	if got := strings.TrimSpace(stdout.String()); got != "" {
+		t.Errorf("environment = %q, want nothing", got)
+	}
+}
+
+func TestMissingProgramIsSaid(t *testing.T) {
+	t.Parallel()
+	_, err := process.Start(process.Command{Path: "/does/not/exist"})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("err = %v, want one that matches fs.ErrNotExist", err)
+	}
+}
+
+func TestStopLetsAPoliteCommandFinish(t *testing.T) {
+	t.Parallel()
+	p, out := startPiped(t, command(t, "polite"))
+	readPIDs(t, out, 1)
+	p.Stop()
+	if exit := wait(t, p); exit.Code != 3 || !exit.Stopped {
+		t.Errorf("exit = %+v, want its own code 3 after TERM", exit)
+	}
+}
+
+func TestStopKillsAStubbornCommandAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	c := command(t, "stubborn")
+	c.Grace = 50 * time.Millisecond
+	p, out := startPiped(t, c)
+	readPIDs(t, out, 1)
+	p.Stop()
+	if exit := wait(t, p); exit.Signal != syscall.SIGKILL {
+		t.Errorf("exit = %+v, want SIGKILL", exit)
+	}
+}
+
+func TestKillEndsTheWholeFamily(t *testing.T) {
+	t.Parallel()
+	p, out := startPiped(t, command(t, "family"))
+	pids := readPIDs(t, out, 3)
+	p.Kill()
+	wait(t, p)
+	wantGone(t, pids)
+}
+
+func TestNothingIsLeftBehindAfterACleanExit(t *testing.T) {
+	t.Parallel()
+	p, out := startPiped(t, command(t, "leaver"))
+	pids := readPIDs(t, out, 3)
+	exit := wait(t, p)
+	if exit.Code != 0 || exit.Stopped {
+		t.Errorf("exit = %+v, want a clean one", exit)
+	}
+	if exit.LeftBehind != 2 {
+		t.Errorf("left behind = %d, want 2", exit.LeftBehind)
+	}
+	wantGone(t, pids)
+}
+
+func TestKillNineOfTheCallerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := exec.Command(self, "__child", "caller")
+	stdout, err := caller.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(stdout)
+	pids := readPIDs(t, out, 3)
+	if err := caller.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// The output ends only when the last holder of the pipe has ended: the
+	// caller, the supervisor and the family.
+	if _, err := io.Copy(io.Discard, out); err != nil && !errors.Is(err, fs.ErrClosed) {
+		t.Fatal(err)
+	}
+	_ = caller.Wait() // it was killed
+	wantGone(t, pids)
+}
+
+func TestStopAndKillAfterTheEndAreHarmless(t *testing.T) {
+	t.Parallel()
+	p := start(t, command(t, "exit"))
+	wait(t, p)
+	p.Stop()
+	p.Kill()
+	if exit := wait(t, p); exit.Stopped {
+		t.Error("an exit before Stop counts as stopped")
+	}
+}

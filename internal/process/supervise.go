@@ -1,0 +1,237 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// superviseArg marks the re-executed binary as a supervisor. The environment
+// stays untouched, because it is the command's.
+const superviseArg = "__bloom-supervise"
+
+const (
+	orderStop = 'T'
+	orderKill = 'K'
+
+	// The descriptors that the caller hands to the supervisor.
+	ordersFD  = 3
+	reportsFD = 4
+
+	sweepEvery      = 20 * time.Millisecond // between two looks at what is left
+	strayGrace      = 2 * time.Second       // between TERM and KILL for what the command left behind
+	supervisorGrace = 10 * time.Second      // how long KILL may take before the supervisor itself goes
+)
+
+var hooked bool
+
+// MaybeSupervise turns this process into a supervisor when it was started as
+// one, and then never returns. main and TestMain call it before anything else.
+func MaybeSupervise() {
+	if len(os.Args) < 4 || os.Args[1] != superviseArg {
+		hooked = true
+		return
+	}
+	graceMS, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		os.Exit(2)
+	}
+	s := supervisor{
+		grace:   time.Duration(graceMS) * time.Millisecond,
+		orders:  os.NewFile(ordersFD, "orders"),
+		reports: os.NewFile(reportsFD, "reports"),
+		exited:  make(chan syscall.WaitStatus, 1),
+		empty:   make(chan struct{}),
+	}
+	s.run(os.Args[3], os.Args[3:])
+}
+
+// supervisor owns one command and every descendant of it.
+type supervisor struct {
+	grace           time.Duration
+	orders, reports *os.File
+	pid             int
+	exited          chan syscall.WaitStatus // the command itself ended
+	empty           chan struct{}           // closed when no child is left to wait for
+}
+
+func (s *supervisor) run(path string, argv []string) {
+	// The command is told to die with the thread that forked it; this one lives
+	// as long as the process does.
+	runtime.LockOSThread()
+	// Caught and dropped, not ignored: an ignored signal would stay ignored in
+	// the command after exec, and TERM would do nothing to it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	becomeSubreaper()
+	syscall.CloseOnExec(ordersFD)
+	syscall.CloseOnExec(reportsFD)
+	proc, err := os.StartProcess(path, argv, &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Env:   os.Environ(),
+		Sys:   childAttributes(),
+	})
+	if err != nil {
+		s.report(startFailure(path, err))
+		os.Exit(127)
+	}
+	s.pid = proc.Pid
+	s.report(report{PID: s.pid})
+	_ = os.Stdin.Close() // the command alone reads it: a closed pipe must be seen as closed
+	go s.reap()
+	s.supervise()
+}
+
+func startFailure(path string, err error) report {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return report{Error: path, Errno: int(errno)}
+	}
+	return report{Error: err.Error()}
+}
+
+// reap waits for every child, own or adopted. When there is none left, nothing
+// of the command runs any more.
+func (s *supervisor) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // ECHILD
+			close(s.empty)
+			return
+		case pid == s.pid:
+			s.exited <- status
+		}
+	}
+}
+
+// supervise waits for the command's end or for orders, ends everything, reports
+// and exits.
+func (s *supervisor) supervise() {
+	orders := make(chan byte)
+	go s.listen(orders)
+	select {
+	case status := <-s.exited:
+		left := s.end(strayGrace, orders, nil)
+		s.finish(status, left)
+	case order := <-orders:
+		grace := s.grace
+		if order == orderKill {
+			grace = 0
+		}
+		var status syscall.WaitStatus
+		s.end(grace, orders, &status)
+		s.finish(status, 0)
+	}
+}
+
+// listen passes orders on. A closed pipe means that the caller is dead.
+func (s *supervisor) listen(orders chan<- byte) {
+	buffer := make([]byte, 1)
+	for {
+		n, err := s.orders.Read(buffer)
+		if n == 1 {
+			orders <- buffer[0]
+		}
+		if err != nil {
+			for {
+				orders <- orderKill
+			}
+		}
+	}
+}
+
+// end sends TERM, waits for the grace, then KILLs until nothing is left. It
+// returns how many processes it found. status, when not nil, takes how the
+// command itself ended.
+func (s *supervisor) end(grace time.Duration, orders <-chan byte, status *syscall.WaitStatus) (found int) {
+	// The reaper needs a moment to see that the command's end was the last one.
+	if s.isEmpty(sweepEvery) {
+		return s.collect(status, 0)
+	}
+	if grace > 0 {
+		found = s.signalAll(syscall.SIGTERM)
+		deadline := time.After(grace)
+	wait:
+		for !s.isEmpty(sweepEvery) {
+			select {
+			case <-deadline:
+				break wait
+			case order := <-orders:
+				if order == orderKill {
+					break wait
+				}
+			default:
+			}
+		}
+	}
+	for !s.isEmpty(0) {
+		found = max(found, s.signalAll(syscall.SIGKILL))
+		s.isEmpty(sweepEvery)
+	}
+	return s.collect(status, found)
+}
+
+func (s *supervisor) collect(status *syscall.WaitStatus, found int) int {
+	if status != nil {
+		*status = <-s.exited
+	}
+	return found
+}
+
+// isEmpty reports whether nothing is left, waiting for at most the given time.
+func (s *supervisor) isEmpty(wait time.Duration) bool {
+	if !adoptsOrphans && !groupAlive(s.pid) {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-s.empty:
+		return true
+	case <-timer.C:
+	}
+	select { // when both were ready the empty one counts
+	case <-s.empty:
+		return true
+	default:
+		return false
+	}
+}
+
+// signalAll signals the command's group and every descendant that left it, and
+// returns how many processes that were.
+func (s *supervisor) signalAll(sig syscall.Signal) int {
+	strays := descendants(os.Getpid())
+	_ = syscall.Kill(-s.pid, sig) // the group may be gone already
+	for _, pid := range strays {
+		_ = syscall.Kill(pid, sig)
+	}
+	return len(strays)
+}
+
+func (s *supervisor) finish(status syscall.WaitStatus, left int) {
+	final := report{Code: status.ExitStatus(), LeftBehind: left}
+	if status.Signaled() {
+		final.Code, final.Signal = -1, int(status.Signal())
+	}
+	s.report(final)
+	os.Exit(0)
+}
+
+func (s *supervisor) report(r report) {
+	line, err := json.Marshal(r)
+	if err == nil {
+		// Fails only when the caller is dead, and then nobody reads.
+		_, _ = s.reports.Write(append(line, '\n'))
+	}
+}
+
+// groupAlive reports whether any process of the group is left.
+func groupAlive(pgid int) bool { return !errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }
