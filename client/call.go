@@ -1,0 +1,165 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// errNoWorker is named here so that retry.go need not know the vocabulary.
+var errNoWorker = bloom.ErrNoWorker
+
+// maxAnswer bounds a JSON answer: a page of a thousand tasks with prompts of
+// the largest size is beyond what anyone should ask for at once.
+const maxAnswer = 512 << 20
+
+// call is one call of the API, apart from how often it is tried.
+type call struct {
+	method      string
+	path        string // after /api/runtime, escaped, with the query
+	body        []byte
+	contentType string
+	accept      string
+	header      map[string]string
+	safety      safety
+	extra       time.Duration // on top of the client's timeout
+}
+
+func (c *call) reader() io.Reader {
+	if c.body == nil {
+		return nil
+	}
+	return bytes.NewReader(c.body)
+}
+
+// do makes the call, decodes a success into out (unless nil) and answers with
+// its status and header. repeated tells that an earlier try may have had its
+// effect already.
+func (c *Client) do(ctx context.Context, call *call, out any) (meta answer, err error) {
+	for n := 0; ; n++ {
+		var status int
+		var header http.Header
+		status, header, err = c.once(ctx, call, out)
+		meta.status, meta.header = status, header
+		if err == nil || n+1 >= c.retry.Tries || !call.safety.again(err) {
+			return meta, err
+		}
+		var lost *Unreachable
+		meta.repeated = meta.repeated || !errors.As(err, &lost) || lost.Sent
+		if waited := pause(ctx, c.retry.Wait(n, err)); waited != nil {
+			return meta, fmt.Errorf("%w (last try: %w)", waited, err)
+		}
+	}
+}
+
+type answer struct {
+	status   int
+	header   http.Header
+	repeated bool
+}
+
+func (c *Client) once(ctx context.Context, call *call, out any) (int, http.Header, error) {
+	tryCtx, cancel := context.WithTimeout(ctx, c.timeout+call.extra)
+	defer cancel()
+	req, err := c.request(tryCtx, call)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, c.transportError(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return resp.StatusCode, resp.Header, apiError(resp)
+	}
+	if out != nil && resp.StatusCode != http.StatusNoContent {
+		if err := c.decode(ctx, resp.Body, out); err != nil {
+			return resp.StatusCode, resp.Header, err
+		}
+	}
+	// What is left must be read for the connection to be used again.
+	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
+	return resp.StatusCode, resp.Header, nil
+}
+
+// decode reads a JSON answer. One that breaks off is a transport failure; one
+// that is whole but not what the contract says is not worth another try.
+func (c *Client) decode(ctx context.Context, body io.Reader, out any) error {
+	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err != nil {
+		return c.transportError(ctx, err)
+	}
+	if len(raw) > maxAnswer {
+		return fmt.Errorf("the server's answer is longer than %d MiB", maxAnswer>>20)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("the server's answer is not what the contract says; is %s a BLOOM runtime? (%w)", c.base, err)
+	}
+	return nil
+}
+
+// encode is v as JSON without the escaping of <, > and & that would swell code.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// get reads one thing.
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	var out T
+	_, err := c.do(ctx, &call{method: http.MethodGet, path: path, safety: safe}, &out)
+	return out, err
+}
+
+// post sends body and reads one thing.
+func post[T any](ctx context.Context, c *Client, path string, body any, s safety) (T, answer, error) {
+	var out T
+	raw, err := encode(body)
+	if err != nil {
+		return out, answer{}, err
+	}
+	meta, err := c.do(ctx, &call{method: http.MethodPost, path: path, body: raw, safety: s}, &out)
+	return out, meta, err
+}
+
+// query collects what is not empty.
+type query struct{ url.Values }
+
+func newQuery(page bloom.Page) query {
+	q := query{url.Values{}}
+	if page.Limit > 0 {
+		q.Set("limit", strconv.Itoa(page.Limit))
+	}
+	return q.with("cursor", page.Cursor.String())
+}
+
+func (q query) with(name, value string) query {
+	if value != "" {
+		q.Set(name, value)
+	}
+	return q
+}
+
+func (q query) on(path string) string {
+	if len(q.Values) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+func seg(s string) string { return url.PathEscape(s) }

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// ErrCorrupt says that an artifact's bytes are not those its row describes.
+var ErrCorrupt = errors.New("the artifact's content differs from its recorded size or SHA-256")
+
+// ArtifactContent streams an artifact's content from wherever it lies, with the
+// artifact's row. The last Read fails with ErrCorrupt instead of io.EOF when
+// size or SHA-256 are not the recorded ones, so whoever read to io.EOF has the
+// very bytes. The caller closes it. The stream lasts as long as ctx.
+func (c *Client) ArtifactContent(ctx context.Context, id string) (io.ReadCloser, bloom.Artifact, error) {
+	row, err := c.Artifact(ctx, id)
+	if err != nil {
+		return nil, row, err
+	}
+	body, err := c.stream(ctx, &call{
+		method: http.MethodGet, path: "/artifacts/" + seg(id) + "/content", accept: "*/*", safety: safe,
+	})
+	if err != nil {
+		return nil, row, err
+	}
+	return &verified{client: c, ctx: ctx, body: body.Body, sum: sha256.New(), row: row}, row, nil
+}
+
+// ArtifactBytes reads an artifact's content whole and verified.
+func (c *Client) ArtifactBytes(ctx context.Context, id string) ([]byte, error) {
+	r, _, err := c.ArtifactContent(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// verified passes bytes on and judges them at the end.
+type verified struct {
+	client *Client
+	ctx    context.Context // of the call, to tell its end from the server's
+	body   io.ReadCloser
+	sum    hash.Hash
+	size   int64
+	row    bloom.Artifact
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.body.Read(p)
+	v.sum.Write(p[:n])
+	v.size += int64(n)
+	switch {
+	case v.size > v.row.Size:
+		return n, fmt.Errorf("%w: more than %d bytes", ErrCorrupt, v.row.Size)
+	case errors.Is(err, io.EOF):
+		if v.size != v.row.Size || hex.EncodeToString(v.sum.Sum(nil)) != v.row.SHA256 {
+			return n, fmt.Errorf("%w: %d bytes of %d", ErrCorrupt, v.size, v.row.Size)
+		}
+	case err != nil:
+		return n, v.client.transportError(v.ctx, err)
+	}
+	return n, err
+}
+
+func (v *verified) Close() error { return v.body.Close() }

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// APIError is an answer of the server that is not a success. It unwraps to the
+// *bloom.Error of the runtime's vocabulary.
+type APIError struct {
+	Status     int           // of HTTP
+	RequestID  string        // to find the request in the server's log; may be empty
+	RetryAfter time.Duration // what the server asked for; 0 when it did not
+	Err        *bloom.Error
+}
+
+// Error is the server's sentence, with what was wrong in the fields it named.
+func (e *APIError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Err.Message)
+	for i, d := range e.Err.Details {
+		sep := "; "
+		if i == 0 {
+			sep = " ("
+		}
+		b.WriteString(sep + d.Field + ": " + d.Message)
+	}
+	if len(e.Err.Details) > 0 {
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// Unwrap gives the error of the runtime's vocabulary.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// Unreachable says that the server could not be reached or that its answer did
+// not come whole. Whether the call had its effect is not known.
+type Unreachable struct {
+	URL string // of the runtime, without the call's path
+	// Sent tells that the request may have reached the server; false means
+	// that no connection was made.
+	Sent bool
+	Err  error
+}
+
+// Error says which server could not be reached and why.
+func (e *Unreachable) Error() string {
+	return "could not reach the server at " + e.URL + ": " + e.Err.Error()
+}
+
+// Unwrap gives the transport's error.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// IsUnreachable reports whether err says that the server could not be reached,
+// as opposed to its having said no.
+func IsUnreachable(err error) bool {
+	var u *Unreachable
+	return errors.As(err, &u)
+}
+
+// Temporary reports whether the same call may succeed later: the server could
+// not be reached, had a failure of its own, or asked for patience.
+func Temporary(err error) bool {
+	var api *APIError
+	if errors.As(err, &api) {
+		return api.Status == http.StatusTooManyRequests || api.Status == http.StatusRequestTimeout || api.Status >= 500
+	}
+	return IsUnreachable(err)
+}
+
+// transportError tells the caller's own cancellation from a lost server.
+func (c *Client) transportError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var op *net.OpError
+	dialed := errors.As(err, &op) && op.Op == "dial"
+	return &Unreachable{URL: c.base, Sent: !dialed, Err: withoutURL(err)}
+}
+
+// withoutURL drops what *url.Error repeats: method and address of the call.
+func withoutURL(err error) error {
+	var op interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) && errors.As(err, &op) {
+		return errors.New("no answer in time")
+	}
+	if inner := errors.Unwrap(err); inner != nil && strings.HasSuffix(err.Error(), inner.Error()) {
+		return inner
+	}
+	return err
+}
+
+// maxErrorBody bounds what is read of an answer that is not a success.
+const maxErrorBody = 64 << 10
+
+// apiError reads the answer's error. Whatever stands between us and the server
+// may have answered in a form of its own; its text is not shown.
+func apiError(resp *http.Response) error {
+	var body struct {
+		Error     string             `json:"error"`
+		Code      string             `json:"code"`
+		Details   []bloom.FieldError `json:"details"`
+		RequestID string             `json:"request_id"`
+	}
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if json.Unmarshal(raw, &body) != nil || body.Error == "" {
+		body.Error = unnamed(resp)
+	}
+	kind, code := kindOf(resp.StatusCode)
+	if body.Code == "" {
+		body.Code = code
+	}
+	if body.RequestID == "" {
+		body.RequestID = resp.Header.Get("X-Request-Id")
+	}
+	return &APIError{
+		Status: resp.StatusCode, RequestID: body.RequestID, RetryAfter: retryAfter(resp.Header),
+		Err: &bloom.Error{Kind: kind, Code: body.Code, Message: body.Error, Details: body.Details},
+	}
+}
+
+func unnamed(resp *http.Response) string {
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		return "The server redirects to " + to + "; use that address"
+	}
+	return fmt.Sprintf("The server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+}
+
+// kindOf is the way back from a status to the vocabulary, with the code to
+// assume when the answer names none.
+func kindOf(status int) (bloom.Kind, string) {
+	switch status {
+	case http.StatusUnauthorized:
+		return bloom.KindUnauthorized, bloom.CodeUnauthorized
+	case http.StatusForbidden:
+		return bloom.KindForbidden, bloom.CodeForbidden
+	case http.StatusNotFound, http.StatusGone:
+		return bloom.KindNotFound, bloom.CodeNotFound
+	case http.StatusConflict:
+		return bloom.KindConflict, bloom.CodeConflict
+	case http.StatusRequestEntityTooLarge:
+		return bloom.KindTooLarge, bloom.CodeTooLarge
+	case http.StatusTooManyRequests:
+		return bloom.KindRateLimited, bloom.CodeRateLimited
+	case http.StatusBadGateway:
+		return bloom.KindUpstream, bloom.CodeMembridgeDown
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return bloom.KindUnavailable, bloom.CodeUnavailable
+	}
+	if status >= 400 && status < 500 {
+		return bloom.KindInvalid, bloom.CodeInvalid
+	}
+	return bloom.KindInternal, bloom.CodeInternal
+}
+
+// retryAfter reads the seconds form, the only one the runtime sends.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(min(n, 3600)) * time.Second
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Submit queues a task. Zero fields of spec get the contract's defaults. A call
+// whose answer was lost is repeated without making a second task: unless spec
+// brings an IdempotencyKey, each call has one of its own.
+//
+// With an IdempotencyKey that was used before, the answer is the first task as
+// it is now; bloom.ErrIdempotency when that one had another body.
+func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, error) {
+	raw, err := encode(withDefaults(spec))
+	if err != nil {
+		return bloom.Task{}, err
+	}
+	call := &call{method: http.MethodPost, path: "/llm-tasks", body: raw, safety: safe}
+	if spec.IdempotencyKey == "" && c.retry.Tries > 1 {
+		call.header = map[string]string{"Idempotency-Key": rand.Text()}
+	} else if spec.IdempotencyKey == "" {
+		call.safety = unsafe
+	}
+	var task bloom.Task
+	_, err = c.do(ctx, call, &task)
+	return task, err
+}
+
+// withDefaults says what Go's zero values cannot leave unsaid in JSON.
+func withDefaults(s bloom.TaskSpec) bloom.TaskSpec {
+	s.Policy.TimeoutSec = cmp.Or(s.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
+	s.DesiredFormat = cmp.Or(s.DesiredFormat, bloom.FormatText)
+	s.MaxAttempts = cmp.Or(s.MaxAttempts, bloom.DefaultMaxAttempts)
+	s.ContextHints = orEmpty(s.ContextHints)
+	s.Labels = orEmpty(s.Labels)
+	return s
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// Task reads one task; bloom.ErrTaskNotFound when there is none.
+func (c *Client) Task(ctx context.Context, id string) (bloom.Task, error) {
+	return get[bloom.Task](ctx, c, "/llm-tasks/"+seg(id))
+}
+
+// Tasks reads one page, newest first, and where the next begins.
+func (c *Client) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	v := newQuery(q.Page).with("status", string(q.Status)).with("context_id", q.ContextID).
+		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("q", q.Text)
+	return list[bloom.Task](ctx, c, v.on("/llm-tasks"))
+}
+
+// AllTasks walks every page from q's on.
+func (c *Client) AllTasks(ctx context.Context, q bloom.TaskQuery) iter.Seq2[bloom.Task, error] {
+	return every(q.Page, func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
+		q.Page = p
+		return c.Tasks(ctx, q)
+	})
+}
+
+// Runs reads the last 50 tasks.
+func (c *Client) Runs(ctx context.Context) ([]bloom.Task, error) {
+	return get[[]bloom.Task](ctx, c, "/runs")
+}
+
+// Cancel calls a task off: at once while it waits, by asking its worker to stop
+// while it runs. A conflict says that it has already ended.
+func (c *Client) Cancel(ctx context.Context, id string) (bloom.Task, error) {
+	task, meta, err := post[bloom.Task](ctx, c, "/llm-tasks/"+seg(id)+"/cancel", struct{}{}, safe)
+	if err != nil && meta.repeated && bloom.KindOf(err) == bloom.KindConflict {
+		// An earlier try, whose answer was lost, may have cancelled it.
+		if now, readErr := c.Task(ctx, id); readErr == nil && now.Status == bloom.TaskCancelled {
+			return now, nil
+		}
+	}
+	return task, err
+}
+
+// Requeue puts a failed, dead or cancelled task back in the queue.
+func (c *Client) Requeue(ctx context.Context, id string) (bloom.Task, error) {
+	task, _, err := post[bloom.Task](ctx, c, "/llm-tasks/"+seg(id)+"/requeue", struct{}{}, unsafe)
+	return task, err
+}
+
+// Results reads a task's results, newest first.
+func (c *Client) Results(ctx context.Context, id string) ([]bloom.Result, error) {
+	return get[[]bloom.Result](ctx, c, "/llm-tasks/"+seg(id)+"/results")
+}
+
+// Await waits until a task has ended and answers with it. It follows the task's
+// stream, so it learns of the end at once, through outages of the server.
+func (c *Client) Await(ctx context.Context, id string) (bloom.Task, error) {
+	for {
+		for _, err := range c.FollowEvents(ctx, id, FollowOptions{}) {
+			if err != nil {
+				return bloom.Task{}, err
+			}
+		}
+		task, err := c.Task(ctx, id)
+		if err != nil || task.Status.Terminal() {
+			return task, err
+		}
+		// Requeued between the stream's end and our look: follow the new life.
+		if err := pause(ctx, c.retry.Wait(0, nil)); err != nil {
+			return task, err
+		}
+	}
+}
+
+// TaskOutput reads what the newest result of a task left, whole and verified,
+// whether it lies in the result's row or in the blob store.
+func (c *Client) TaskOutput(ctx context.Context, id string) (bloom.Result, []byte, error) {
+	results, err := c.Results(ctx, id)
+	if err != nil {
+		return bloom.Result{}, nil, err
+	}
+	if len(results) == 0 {
+		return bloom.Result{}, nil, &APIError{Status: http.StatusNotFound, Err: bloom.NotFound("Result")}
+	}
+	newest := results[0]
+	if newest.Output != nil {
+		return newest, []byte(*newest.Output), nil
+	}
+	content, err := c.ArtifactBytes(ctx, newest.ArtifactID)
+	if errors.Is(err, bloom.NotFound("Artifact")) && newest.Status == bloom.OutcomeError {
+		return newest, nil, nil // an error need not leave any output
+	}
+	return newest, slices.Clip(content), err
+}

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// WorkerDetail is a worker with the leases it holds.
+type WorkerDetail struct {
+	bloom.Worker
+	Leases []bloom.Lease `json:"leases"`
+}
+
+// Workers reads all workers.
+func (c *Client) Workers(ctx context.Context) ([]bloom.Worker, error) {
+	return get[[]bloom.Worker](ctx, c, "/workers")
+}
+
+// Worker reads one worker; bloom.ErrWorkerNotFound when there is none.
+func (c *Client) Worker(ctx context.Context, id string) (WorkerDetail, error) {
+	return get[WorkerDetail](ctx, c, "/workers/"+seg(id))
+}
+
+// RegisterWorker makes a worker known or updates it; created tells which.
+// bloom.ErrWorkerConflict when another living process has the name.
+func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (worker bloom.Worker, created bool, err error) {
+	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
+	w.Capabilities.MaxConcurrency = cmp.Or(w.Capabilities.MaxConcurrency, 1)
+	w.Capabilities.Labels = orEmpty(w.Capabilities.Labels)
+	w.IPAddrs = orEmpty(w.IPAddrs)
+	worker, meta, err := post[bloom.Worker](ctx, c, "/workers", w, safe)
+	return worker, meta.status == http.StatusCreated, err
+}
+
+// RemoveWorker forgets a worker; its leases go back to the queue.
+func (c *Client) RemoveWorker(ctx context.Context, id string) error {
+	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: "/workers/" + seg(id), safety: safe}, nil)
+	if meta.repeated && errors.Is(err, bloom.ErrWorkerNotFound) {
+		return nil // an earlier try, whose answer was lost, removed it
+	}
+	return err
+}
+
+// DrainWorker orders a worker to take no more work, or lifts the order.
+func (c *Client) DrainWorker(ctx context.Context, id string, drain bool) (bloom.Worker, error) {
+	worker, _, err := post[bloom.Worker](ctx, c, "/workers/"+seg(id)+"/drain", struct {
+		Drain bool `json:"drain"`
+	}{drain}, safe)
+	return worker, err
+}
