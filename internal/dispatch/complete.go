@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+const textMedia = "text/plain; charset=utf-8"
+
+// Complete records the outcome of a lease. Content longer than a row should
+// carry is uploaded first and committed second; when the commit is refused the
+// upload is taken back. Repeating a completion gives the first one's records.
+func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completion, actor string) (bloom.Completed, error) {
+	if !isID(taskID) {
+		return bloom.Completed{}, bloom.ErrTaskNotFound
+	}
+	c = normalCompletion(c)
+	if c.LeaseID != "" && !isID(c.LeaseID) {
+		return bloom.Completed{}, bloom.ErrLeaseLost
+	}
+	req, err := newCompleteRequest(taskID, c, actor)
+	if err != nil {
+		return bloom.Completed{}, err
+	}
+	if err := s.place(ctx, &req); err != nil {
+		return bloom.Completed{}, err
+	}
+	done, err := s.store.Complete(ctx, req)
+	if err != nil {
+		s.refusedCompletion(ctx, req, err)
+		return bloom.Completed{}, err
+	}
+	if done.Replayed {
+		s.takeBack(ctx, req, done.Artifact.URL)
+	}
+	if done.Result.Output == nil {
+		done.Result.Output = c.Output // the same body, so the same output
+	}
+	return done, nil
+}
+
+func normalCompletion(c bloom.Completion) bloom.Completion {
+	c.LeaseID = bloom.CleanText(c.LeaseID)
+	c.Output = cleanPtr(c.Output)
+	c.ErrorMessage = cleanPtr(c.ErrorMessage)
+	c.ErrorClass = bloom.CleanText(c.ErrorClass)
+	c.ArtifactType = bloom.CleanText(c.ArtifactType)
+	c.ArtifactTags = cleanAll(c.ArtifactTags)
+	c.Metrics.Model = bloom.CleanText(c.Metrics.Model)
+	c.Metrics.CostKind = bloom.CleanText(c.Metrics.CostKind)
+	if c.ArtifactType == "" {
+		c.ArtifactType = bloom.DefaultArtifactType
+	}
+	return c
+}
+
+func cleanPtr(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	clean := bloom.CleanText(*s)
+	return &clean
+}
+
+func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.CompleteRequest, error) {
+	artifactID, err := uuid.NewV7()
+	if err != nil {
+		return bloom.CompleteRequest{}, bloom.Internal(err)
+	}
+	resultID, err := uuid.NewV7()
+	if err != nil {
+		return bloom.CompleteRequest{}, bloom.Internal(err)
+	}
+	var content string
+	if c.Output != nil {
+		content = *c.Output
+	}
+	sum := sha256.Sum256([]byte(content))
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: artifactID.String(), ResultID: resultID.String(),
+		Completion: c, BodyHash: jsonHash(c), Content: c.Output,
+		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), MediaType: textMedia, Actor: actor,
+	}, nil
+}
+
+// place uploads content that does not belong in a row.
+func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
+	if req.Content == nil || len(*req.Content) <= s.inline {
+		return nil
+	}
+	key := "artifacts/" + req.TaskID + "/" + req.ArtifactID
+	url, err := s.blobs.Put(ctx, key, strings.NewReader(*req.Content), req.Size, req.SHA256)
+	if err != nil {
+		return blobTrouble(err)
+	}
+	req.Content, req.URL = nil, &url
+	return nil
+}
+
+// blobTrouble is a failure of the blob store as a worker should see it: worth
+// another try, for the outcome is still in its hands.
+func blobTrouble(err error) error {
+	var e *bloom.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
+		Message: "The artifact store does not answer; try again shortly", Cause: err}
+}
+
+// refusedCompletion clears up after a completion that the store did not take.
+// An error that is not ours leaves the outcome open: the row may be there, so
+// its content has to stay. What is orphaned then is swept later.
+func (s *Service) refusedCompletion(ctx context.Context, req bloom.CompleteRequest, refusal error) {
+	var e *bloom.Error
+	if !errors.As(refusal, &e) || e.Kind == bloom.KindInternal || e.Kind == bloom.KindUnavailable {
+		return
+	}
+	s.takeBack(ctx, req, nil)
+	s.refusedStale(ctx, req.TaskID, req.Completion.LeaseID, req.Actor, refusal)
+}
+
+// takeBack deletes what was uploaded for req, unless it lies at kept. The caller
+// may be gone by now; the clearing up is still due.
+func (s *Service) takeBack(ctx context.Context, req bloom.CompleteRequest, kept *string) {
+	if req.URL == nil || (kept != nil && *kept == *req.URL) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := s.blobs.Delete(ctx, *req.URL); err != nil {
+		s.log.WarnContext(ctx, "an orphaned upload could not be deleted and waits for the sweep", "url", *req.URL, "error", err)
+	}
+}

@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"sync"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// feeds tells streams that something changed. A feed of one task is a mere
+// signal; a feed of everything collects what changed since it was last read.
+type feeds struct {
+	mu     sync.Mutex
+	byTask map[string]map[*taskFeed]struct{}
+	all    map[*ChangeFeed]struct{}
+}
+
+func newFeeds() *feeds {
+	return &feeds{byTask: map[string]map[*taskFeed]struct{}{}, all: map[*ChangeFeed]struct{}{}}
+}
+
+type taskFeed struct{ signal chan struct{} }
+
+// publish never blocks: it runs in the store's commit path.
+func (f *feeds) publish(changes []bloom.Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range changes {
+		for feed := range f.byTask[c.TaskID] {
+			offer(feed.signal)
+		}
+	}
+	for feed := range f.all {
+		feed.add(changes)
+	}
+}
+
+func (f *feeds) watchTask(id string) (feed *taskFeed, stop func()) {
+	feed = &taskFeed{signal: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byTask[id] == nil {
+		f.byTask[id] = map[*taskFeed]struct{}{}
+	}
+	f.byTask[id][feed] = struct{}{}
+	return feed, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.byTask[id], feed)
+		if len(f.byTask[id]) == 0 {
+			delete(f.byTask, id)
+		}
+	}
+}
+
+// maxPendingChanges bounds what a slow reader of changes can pile up.
+const maxPendingChanges = 1024
+
+// ChangeFeed collects the changes of the whole server, each thing's last one
+// only, until they are read.
+type ChangeFeed struct {
+	signal chan struct{}
+
+	mu      sync.Mutex
+	pending []bloom.Change
+	index   map[changeKey]int
+	missed  bool
+}
+
+type changeKey struct{ kind, task, worker string }
+
+// Changes opens a feed of every change on the server; stop ends it.
+func (s *Service) Changes() (feed *ChangeFeed, stop func()) {
+	feed = &ChangeFeed{signal: make(chan struct{}, 1), index: map[changeKey]int{}}
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	s.feeds.all[feed] = struct{}{}
+	return feed, func() {
+		s.feeds.mu.Lock()
+		defer s.feeds.mu.Unlock()
+		delete(s.feeds.all, feed)
+	}
+}
+
+func (f *ChangeFeed) add(changes []bloom.Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range changes {
+		key := changeKey{kind: c.Kind, task: c.TaskID}
+		if c.TaskID == "" {
+			key.worker = c.WorkerID
+		}
+		if i, ok := f.index[key]; ok {
+			f.pending[i] = c
+			continue
+		}
+		if len(f.pending) == maxPendingChanges {
+			f.missed = true
+			continue
+		}
+		f.index[key] = len(f.pending)
+		f.pending = append(f.pending, c)
+	}
+	offer(f.signal)
+}
+
+// Signal has a value when there is something to take.
+func (f *ChangeFeed) Signal() <-chan struct{} { return f.signal }
+
+// Take empties the feed. missed tells that there was more than it could hold:
+// whoever shows lists should read them again.
+func (f *ChangeFeed) Take() (changes []bloom.Change, missed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes, missed = f.pending, f.missed
+	f.pending, f.missed = nil, false
+	clear(f.index)
+	return changes, missed
+}

@@ -1,0 +1,161 @@
+// Package dispatch holds the use cases of the runtime: submit, lease, claim,
+// heartbeat, complete, release, requeue, cancel, follow, and the reading of
+// what they left. It cleans and normalises what comes in, waits for those who
+// wait, places large content, and leaves every rule to the root package and
+// every transaction to the store. It knows no HTTP.
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Membridge is what the runtime asks of the control plane. The client behind it
+// retries and counts on its own.
+type Membridge interface {
+	// Health is the control plane's own health answer, as it gave it.
+	Health(ctx context.Context) (json.RawMessage, error)
+	// State is what the client has lived through.
+	State() MembridgeState
+	// Configure replaces address and key at once.
+	Configure(url, adminKey string)
+}
+
+// MembridgeState is how the connection to the control plane has fared.
+type MembridgeState struct {
+	ConsecutiveFailures int     `json:"consecutiveFailures"`
+	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
+	LastError           *string `json:"lastError"`
+	Connected           bool    `json:"connected"`
+}
+
+// Sealer encrypts a secret that rests in the settings.
+type Sealer interface {
+	Seal(name, secret string) (string, error)
+	Open(name, sealed string) (string, error)
+}
+
+// Config is what a Service needs. Store, Blobs and Seal are required.
+type Config struct {
+	Store bloom.Store
+	Blobs bloom.Blobs
+	Seal  Sealer
+	// Membridge may be nil: then no control plane is configured.
+	Membridge Membridge
+	// Clock is bloom.SystemClock when nil; Logger discards when nil.
+	Clock  bloom.Clock
+	Logger *slog.Logger
+	// MembridgeURL and MembridgeAdminKey are the environment's; saved ones win.
+	MembridgeURL      string
+	MembridgeAdminKey string
+	// AllContentToBlobs places all content in the blob store, not only what is
+	// longer than bloom.InlineContentLimit: for object storage.
+	AllContentToBlobs bool
+	// Poll is how often those who wait look at the store although nothing woke
+	// them, jittered by a quarter; 0 means DefaultPoll.
+	Poll time.Duration
+}
+
+// DefaultPoll is how long a change that no hint told of stays unseen by those
+// who wait.
+const DefaultPoll = 4 * time.Second
+
+// Service is the runtime's use cases. It is safe for concurrent use.
+type Service struct {
+	store     bloom.Store
+	blobs     bloom.Blobs
+	seal      Sealer
+	membridge Membridge
+	clock     bloom.Clock
+	log       *slog.Logger
+	inline    int
+	poll      time.Duration
+	env       membridgeSettings
+
+	hub      *hub
+	feeds    *feeds
+	unhook   func()
+	settings settingsCache
+
+	closing   chan struct{}
+	closeOnce sync.Once
+	wg        sync.WaitGroup
+}
+
+// New starts a Service on a store; Close ends it. The saved settings are read
+// at once, so the store has to answer.
+func New(ctx context.Context, c Config) (*Service, error) {
+	if c.Store == nil || c.Blobs == nil || c.Seal == nil {
+		return nil, errors.New("dispatch: Store, Blobs and Seal are required")
+	}
+	if c.Clock == nil {
+		c.Clock = bloom.SystemClock{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		store: c.Store, blobs: c.Blobs, seal: c.Seal, membridge: c.Membridge,
+		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit,
+		poll:    cmp.Or(c.Poll, DefaultPoll),
+		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
+		closing: make(chan struct{}),
+	}
+	if c.AllContentToBlobs {
+		s.inline = -1
+	}
+	s.hub = newHub(s.clock)
+	s.feeds = newFeeds()
+	if err := s.loadSettings(ctx); err != nil {
+		return nil, err
+	}
+	reload := make(chan struct{}, 1)
+	s.unhook = c.Store.Subscribe(func(changes []bloom.Change) {
+		s.hub.changed(changes)
+		s.feeds.publish(changes)
+		if touches(changes, bloom.ChangeSettings) {
+			offer(reload)
+		}
+	})
+	s.wg.Go(func() { s.reloadSettings(reload) })
+	s.wg.Go(func() { s.hub.run(s.closing) })
+	return s, nil
+}
+
+// Close makes every long poll and every stream come back with what it has, and
+// waits for the service's own loops. The store stays open. Closing twice is
+// allowed.
+func (s *Service) Close() {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		s.unhook()
+	})
+	s.wg.Wait()
+}
+
+// Closing is closed when the service begins to end.
+func (s *Service) Closing() <-chan struct{} { return s.closing }
+
+func touches(changes []bloom.Change, kind string) bool {
+	for _, c := range changes {
+		if c.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// offer leaves a signal unless one is waiting already.
+func offer(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

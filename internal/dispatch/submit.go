@@ -1,0 +1,129 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Submission is a task that somebody posts.
+type Submission struct {
+	Spec bloom.TaskSpec
+	// Actor posts it; keys of idempotency are the actor's own.
+	Actor string
+}
+
+// Submit queues a task. A spec is taken as validated in its form (the limits of
+// bloom.TaskSpec); text in it is cleaned before anything is hashed or stored. A
+// repeated idempotency key answers with the first task.
+func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, replayed bool, err error) {
+	spec := normalSpec(sub.Spec)
+	id, err := uuid.NewV7()
+	if err != nil {
+		return bloom.Task{}, false, bloom.Internal(err)
+	}
+	t := bloom.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor}
+	if spec.IdempotencyKey != "" {
+		t.IdempotencyScope = sub.Actor
+	}
+	return s.store.CreateTask(ctx, t)
+}
+
+// normalSpec is spec with clean text, no nil lists and every default stated, so
+// that two bodies that mean the same have the same hash.
+func normalSpec(spec bloom.TaskSpec) bloom.TaskSpec {
+	spec.ContextID = bloom.CleanText(spec.ContextID)
+	spec.AgentSlug = bloom.CleanText(spec.AgentSlug)
+	spec.Prompt = bloom.CleanText(spec.Prompt)
+	spec.ContextHints = cleanAll(spec.ContextHints)
+	spec.Labels = cleanAll(spec.Labels)
+	spec.IdempotencyKey = bloom.CleanText(spec.IdempotencyKey)
+	if spec.DesiredFormat == "" {
+		spec.DesiredFormat = bloom.FormatText
+	}
+	if spec.Policy.TimeoutSec == 0 {
+		spec.Policy.TimeoutSec = bloom.DefaultTimeoutSec
+	}
+	if spec.MaxAttempts == 0 {
+		spec.MaxAttempts = bloom.DefaultMaxAttempts
+	}
+	return spec
+}
+
+// cleanAll cleans each text; nil becomes the empty list.
+func cleanAll(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = bloom.CleanText(t)
+	}
+	return out
+}
+
+func specHash(spec bloom.TaskSpec) string {
+	spec.IdempotencyKey = "" // it finds the body, it is not part of it
+	return jsonHash(spec)
+}
+
+// jsonHash is the SHA-256 of v's encoding, which goes straight into the hash.
+func jsonHash(v any) string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // plain structs of text and numbers always encode
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Task is one task.
+func (s *Service) Task(ctx context.Context, id string) (bloom.Task, error) {
+	if !isID(id) {
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	return s.store.Task(ctx, id)
+}
+
+// Tasks lists tasks, newest first.
+func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	return s.store.Tasks(ctx, q)
+}
+
+// Cancel calls a task off, or asks its worker to.
+func (s *Service) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	if !isID(id) {
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	return s.store.Cancel(ctx, id, actor)
+}
+
+// Requeue puts an ended task back.
+func (s *Service) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	if !isID(id) {
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	return s.store.Requeue(ctx, id, actor)
+}
+
+// Stats counts what there is.
+func (s *Service) Stats(ctx context.Context) (bloom.Stats, error) {
+	st, err := s.store.Stats(ctx)
+	if st.Tasks.ByStatus == nil {
+		st.Tasks.ByStatus = map[bloom.TaskStatus]int64{}
+	}
+	return st, err
+}
+
+// isID reports whether id can be one of ours at all: a UUID as we write it. What
+// is not never reaches a store, where a dialect might refuse its form.
+func isID(id string) bool {
+	if len(id) != 36 {
+		return false
+	}
+	_, err := uuid.Parse(id)
+	return err == nil
+}
