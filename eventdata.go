@@ -1,0 +1,97 @@
+package bloom
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// EventData fits an event's data into what every store keeps: valid JSON without
+// NUL, lone surrogates or invalid UTF-8 (each becomes U+FFFD; what is not JSON
+// becomes a string), and at most MaxEventData bytes, cut and marked when longer.
+func EventData(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	if !plainJSON(raw) {
+		raw = cleanJSON(raw)
+	}
+	if len(raw) <= MaxEventData {
+		return raw
+	}
+	return cutJSON(raw)
+}
+
+// plainJSON reports whether raw needs no change: most data is, and is then
+// never decoded.
+func plainJSON(raw []byte) bool {
+	return utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) && !bytes.Contains(raw, []byte(`\ud`)) &&
+		!bytes.Contains(raw, []byte(`\uD`)) && json.Valid(raw)
+}
+
+func cleanJSON(raw []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil || d.More() {
+		v = string(raw)
+	}
+	return MustJSON(cleanValue(v))
+}
+
+func cleanValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return CleanText(v)
+	case []any:
+		for i := range v {
+			v[i] = cleanValue(v[i])
+		}
+		return v
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for k, e := range v {
+			clean[CleanText(k)] = cleanValue(e)
+		}
+		return clean
+	}
+	return v
+}
+
+// cutJSON keeps the shape of an object whose longest text is what makes it too
+// long; of anything else it keeps the beginning as text.
+func cutJSON(raw json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) == nil {
+		longest := ""
+		for k, v := range fields {
+			if len(v) > len(fields[longest]) {
+				longest = k
+			}
+		}
+		var text string
+		if rest := len(raw) - len(fields[longest]); rest < MaxEventData/2 && json.Unmarshal(fields[longest], &text) == nil {
+			fields[longest] = MustJSON(cutText(text))
+			fields["truncated"] = json.RawMessage("true")
+			return MustJSON(fields)
+		}
+	}
+	return MustJSON(map[string]any{"truncated": true, "size": len(raw), "text": cutText(string(raw))})
+}
+
+// cutText keeps the beginning of a text: encoding can make every byte six, and
+// the whole must stay under MaxEventData.
+func cutText(s string) string {
+	const most = MaxEventData/2 - 1024
+	size := 0
+	for i, r := range s {
+		n := utf8.RuneLen(r)
+		if r < 0x20 || r == '<' || r == '>' || r == '&' || r == '"' || r == '\\' || r == '\u2028' || r == '\u2029' {
+			n = 6
+		}
+		if size += n; size > most {
+			return s[:i]
+		}
+	}
+	return s
+}

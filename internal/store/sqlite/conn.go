@@ -1,0 +1,229 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	lite "modernc.org/sqlite"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// conn is one connection and its prepared statements. It is used by one
+// goroutine at a time and goes round database/sql, which would take a lock, a
+// context's goroutine and half a dozen allocations for every statement.
+type conn struct {
+	dc    driver.Conn
+	stmts map[string]stmt
+	args  []driver.NamedValue
+}
+
+type stmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// background is what statements run under: an interrupted statement can roll
+// back a whole transaction, so no caller's context ever reaches SQLite.
+var background = context.Background()
+
+func dial(dsn string, pragmas ...string) (*conn, error) {
+	dc, err := (&lite.Driver{}).Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{dc: dc, stmts: make(map[string]stmt)}
+	for _, p := range pragmas {
+		if _, err := c.exec("PRAGMA " + p); err != nil {
+			return nil, errors.Join(fmt.Errorf("pragma %s: %w", p, err), c.close())
+		}
+	}
+	return c, nil
+}
+
+func (c *conn) close() error {
+	for _, s := range c.stmts {
+		_ = s.Close()
+	}
+	return c.dc.Close()
+}
+
+// prepare keeps every statement it has seen: their number is that of the texts
+// in this package.
+func (c *conn) prepare(query string) (stmt, error) {
+	if s, ok := c.stmts[query]; ok {
+		return s, nil
+	}
+	ds, err := c.dc.(driver.ConnPrepareContext).PrepareContext(background, query)
+	if err != nil {
+		return nil, fmt.Errorf("%w, in: %s", err, query)
+	}
+	s := ds.(stmt)
+	c.stmts[query] = s
+	return s, nil
+}
+
+func (c *conn) bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: value(a)})
+	}
+	return c.args
+}
+
+// value turns what this package binds into what the driver takes.
+func value(a any) driver.Value {
+	switch v := a.(type) {
+	case nil, string, int64, float64:
+		return v
+	case int:
+		return int64(v)
+	case bool:
+		if v {
+			return int64(1)
+		}
+		return int64(0)
+	case *string:
+		if v == nil {
+			return nil
+		}
+		return *v
+	case *int64:
+		if v == nil {
+			return nil
+		}
+		return *v
+	case json.RawMessage:
+		return string(v)
+	case bloom.TaskStatus:
+		return string(v)
+	case bloom.LeaseStatus:
+		return string(v)
+	case bloom.WorkerStatus:
+		return string(v)
+	case bloom.Outcome:
+		return string(v)
+	case bloom.Format:
+		return string(v)
+	case bloom.Gate:
+		return string(v)
+	}
+	panic(fmt.Sprintf("sqlite: cannot bind a %T", a))
+}
+
+// exec runs a statement and tells how many rows it changed.
+func (c *conn) exec(query string, args ...any) (int64, error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(background, c.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// each calls fn with every row; the row is only valid during the call. fn may
+// not use the connection.
+func (c *conn) each(query string, fn func(row) error, args ...any) error {
+	s, err := c.prepare(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(background, c.bind(args))
+	if err != nil {
+		return err
+	}
+	r := make(row, len(rows.Columns()))
+	for {
+		err := rows.Next(r)
+		if err == nil {
+			err = fn(r)
+		}
+		if err != nil {
+			closing := rows.Close()
+			if errors.Is(err, io.EOF) || errors.Is(err, errStop) {
+				err = nil
+			}
+			return errors.Join(err, closing)
+		}
+	}
+}
+
+// errStop ends each without an error.
+var errStop = errors.New("stop")
+
+// one returns the first row, ok false when there is none.
+func (c *conn) one(query string, args ...any) (r row, ok bool, err error) {
+	err = c.each(query, func(found row) error {
+		r, ok = found, true
+		return errStop
+	}, args...)
+	return r, ok, err
+}
+
+// number returns a query's single number, 0 for NULL and for no row.
+func (c *conn) number(query string, args ...any) (int64, error) {
+	r, ok, err := c.one(query, args...)
+	if err != nil || !ok {
+		return 0, err
+	}
+	return r.int(0), nil
+}
+
+// row is one row of an answer. The getters give the zero value for NULL.
+type row []driver.Value
+
+func (r row) str(i int) string {
+	s, _ := r[i].(string)
+	return s
+}
+
+func (r row) strp(i int) *string {
+	if s, ok := r[i].(string); ok {
+		return &s
+	}
+	return nil
+}
+
+func (r row) int(i int) int64 {
+	n, _ := r[i].(int64)
+	return n
+}
+
+func (r row) intp(i int) *int64 {
+	if n, ok := r[i].(int64); ok {
+		return &n
+	}
+	return nil
+}
+
+func (r row) bool(i int) bool { return r.int(i) != 0 }
+
+// list reads a JSON array of strings, never nil.
+func (r row) list(i int) []string { return parseList(r.str(i)) }
+
+func parseList(s string) []string {
+	l := []string{}
+	if s != "" && s != "[]" {
+		_ = json.Unmarshal([]byte(s), &l)
+	}
+	return l
+}
+
+func listJSON(l []string) string {
+	if len(l) == 0 {
+		return "[]"
+	}
+	clean := make([]string, len(l))
+	for i, s := range l {
+		clean[i] = bloom.CleanText(s)
+	}
+	return string(bloom.MustJSON(clean))
+}

@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// candidate is an open task's place in the queue.
+type candidate struct{ seq, priority int64 }
+
+// candidates merges the best n of one set of labels into best.
+func (t *tx) candidates(best []candidate, workerID, key string, n int) ([]candidate, error) {
+	err := t.each(`SELECT seq, priority FROM llm_tasks INDEXED BY llm_tasks_queue
+		WHERE status = 'queued' AND gate = 'open' AND label_key = ?1
+		  AND (preferred_worker IS NULL OR preferred_worker = ?2 OR preferred_until <= ?3)
+		ORDER BY priority DESC, seq LIMIT ?4`,
+		func(r row) error {
+			best = append(best, candidate{seq: r.int(0), priority: r.int(1)})
+			return nil
+		}, key, workerID, t.now, n)
+	slices.SortFunc(best, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.seq, b.seq))
+	})
+	return best[:min(n, len(best))], err
+}
+
+// LeaseTask gives one task to a worker.
+func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	type answer struct {
+		lease  bloom.Lease
+		worker bloom.Worker
+	}
+	a, err := write(ctx, s, func(t *tx) (a answer, err error) {
+		a.lease, a.worker, err = t.leaseTask(r)
+		return a, err
+	})
+	return a.lease, a.worker, err
+}
+
+func (t *tx) leaseTask(r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	var none bloom.Lease
+	tk, err := t.taskState(r.TaskID)
+	if err != nil {
+		return none, bloom.Worker{}, err
+	}
+	// Asked first with nobody's name: a task that cannot be leased at all says
+	// so, whoever is there to take it.
+	if _, err := t.grant(&tk, "", r.TTLSec); err != nil {
+		return none, bloom.Worker{}, err
+	}
+	w, err := t.pick(&tk, r.WorkerID)
+	if err != nil {
+		return none, w, err
+	}
+	tr, err := t.grant(&tk, w.ID, r.TTLSec)
+	if err != nil {
+		return none, w, err
+	}
+	w.ActiveLeases++
+	return tr.Lease, w, t.apply(&tk, none, tr, r.Actor)
+}
+
+func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, error) {
+	ordered := false
+	if tk.ordered && tk.state.Status == bloom.TaskQueued {
+		var err error
+		if ordered, err = t.blocked(tk.contextID, tk.seq); err != nil {
+			return bloom.Transition{}, err
+		}
+	}
+	return bloom.GrantLease(tk.state, tk.id, tk.contextID, newID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec), ordered, t.now)
+}
+
+// pick is the worker that gets the task: the named one, or the rule's choice.
+func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
+	labels := parseList(tk.labelKey)
+	if named != "" {
+		w, err := t.worker(named)
+		if err == nil && !w.CanTake(labels) {
+			err = bloom.ErrNoWorker
+		}
+		return w.Worker, err
+	}
+	all, err := t.workers(`WHERE w.removed = 0 AND w.status = 'online' ORDER BY w.id`)
+	if err != nil {
+		return bloom.Worker{}, err
+	}
+	holders, err := collect(t.conn, func(r row) string { return r.str(0) },
+		`SELECT DISTINCT worker_id FROM leases INDEXED BY leases_held WHERE context_id = ? AND status = 'active'`, tk.contextID)
+	if err != nil {
+		return bloom.Worker{}, err
+	}
+	w, ok := bloom.PickWorker(all, labels, func(id string) bool { return slices.Contains(holders, id) })
+	if !ok {
+		return bloom.Worker{}, bloom.ErrNoWorker
+	}
+	return w, nil
+}
+
+// Heartbeat renews one lease.
+func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
+	return write(ctx, s, func(t *tx) (bloom.HeartbeatResult, error) {
+		tk, l, err := t.named(taskID, leaseID, (*conn).taskState)
+		if err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		tr, err := bloom.Beat(tk.state, l, t.now)
+		if err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		if err := t.apply(&tk, l, tr, l.WorkerID); err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		return bloom.HeartbeatResult{Lease: tr.Lease, ExpiresAt: tr.Lease.ExpiresAt, CancelRequested: tk.state.CancelRequested},
+			t.touch(l.WorkerID)
+	})
+}
+
+// named reads a task and the lease a caller names; without a name its active
+// one, ErrLeaseNotFound when there is none.
+func (t *tx) named(taskID, leaseID string, read func(*conn, string) (task, error)) (task, bloom.Lease, error) {
+	tk, err := read(t.conn, taskID)
+	if err != nil {
+		return tk, bloom.Lease{}, err
+	}
+	if leaseID == "" {
+		l, err := t.activeLease(taskID)
+		return tk, l, err
+	}
+	l, err := t.lease(leaseID, taskID)
+	return tk, l, err
+}
+
+// Release gives a lease back.
+func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
+	return write(ctx, s, func(t *tx) (bloom.Task, error) {
+		tk, l, err := t.named(taskID, r.LeaseID, (*conn).task)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		tr, err := bloom.GiveBack(tk.state, l, bloom.CleanText(r.Reason), r.NotBefore, t.now)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		err = t.apply(&tk, l, tr, actor)
+		return tk.whole(), err
+	})
+}

@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Bounds of the work of one list call.
+const (
+	scanRows  = 20_000   // entries looked at
+	scanBytes = 16 << 20 // of prompts read for a text search
+)
+
+func pageSize(limit int) int {
+	if limit <= 0 {
+		return bloom.DefaultPageSize
+	}
+	return min(limit, bloom.MaxPageSize)
+}
+
+// listing is a list newest first. Its index leads with what By says; the other
+// conditions are tried on at most scanRows entries of it.
+type listing[T any] struct {
+	table, columns string
+	scan           func(row) T
+	by             string // condition that an index answers, "" for the table itself
+	byArg          string
+	filter         string // " AND …" on what the index leaves
+	filterArgs     []any
+}
+
+type page[T any] struct {
+	items []T
+	next  bloom.Cursor
+}
+
+// page reads one page. Every row's first column is seq.
+func (l listing[T]) page(c *conn, p bloom.Page) (pg page[T], err error) {
+	limit, before, floor := pageSize(p.Limit), p.Cursor.Before, int64(0)
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	where, args := "x.seq < ?", []any{before}
+	if l.by != "" {
+		where, args = l.by+" AND "+where, []any{l.byArg, before}
+	}
+	if l.filter != "" {
+		// The lowest entry this call may look at; none means all of the rest.
+		if floor, err = c.number(`SELECT x.seq FROM `+l.table+` x WHERE `+where+` ORDER BY x.seq DESC LIMIT 1 OFFSET ?`, append(slices.Clone(args), scanRows-1)...); err != nil {
+			return pg, err
+		}
+	}
+	args = append(append(args, floor), l.filterArgs...)
+	pg.items = make([]T, 0, min(limit, 16))
+	last, more := int64(0), false
+	err = c.each(`SELECT x.seq, `+l.columns+` FROM `+l.table+` x WHERE `+where+` AND x.seq >= ?`+l.filter+` ORDER BY x.seq DESC LIMIT ?`,
+		func(r row) error {
+			if more = len(pg.items) == limit; more {
+				return errStop
+			}
+			last = r.int(0)
+			pg.items = append(pg.items, l.scan(r[1:]))
+			return nil
+		}, append(args, limit+1)...)
+	switch {
+	case more:
+		pg.next.Before = last
+	case floor > 1:
+		pg.next.Before = floor
+	}
+	return pg, err
+}
+
+// also adds a condition that the index does not answer.
+func (l *listing[T]) also(column, value string) {
+	switch {
+	case value == "":
+	case l.by == "":
+		l.by, l.byArg = column+" = ?", value
+	default:
+		l.filter += " AND " + column + " = ?"
+		l.filterArgs = append(l.filterArgs, value)
+	}
+}
+
+// Tasks lists tasks, the newest first.
+func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	columns := strings.ReplaceAll(taskColumns, "t.", "x.")
+	l := listing[bloom.Task]{table: "llm_tasks", columns: columns, scan: func(r row) bloom.Task {
+		tk := scanTask(r)
+		return tk.whole()
+	}}
+	l.also("x.context_id", q.ContextID)
+	l.also("x.worker_id", q.WorkerID)
+	// Nearly all tasks are completed: the table itself serves as their index.
+	if q.Status != "" && q.Status != bloom.TaskCompleted {
+		if l.by == "" {
+			l.by, l.byArg = "x.status <> 'completed' AND x.status = ?", string(q.Status)
+		} else {
+			l.also("x.status", string(q.Status))
+		}
+	}
+	l.also("x.agent_slug", q.AgentSlug)
+	if q.Status == bloom.TaskCompleted {
+		l.filter += " AND x.status = 'completed'"
+	}
+	pg, err := read(ctx, s, func(c *conn) (page[bloom.Task], error) {
+		if q.Text != "" {
+			return l.search(c, q.Page, q.Text)
+		}
+		return l.page(c, q.Page)
+	})
+	return pg.items, pg.next, err
+}
+
+// Leases lists leases, the newest first.
+func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	l := listing[bloom.Lease]{table: "leases", columns: strings.ReplaceAll(leaseColumns, "l.", "x."), scan: scanLease}
+	switch q.Status {
+	case "":
+	case bloom.LeaseReleased:
+		l.filter = " AND x.status = 'released'"
+	default:
+		l.by, l.byArg = "x.status <> 'released' AND x.status = ?", string(q.Status)
+	}
+	pg, err := read(ctx, s, func(c *conn) (page[bloom.Lease], error) { return l.page(c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// Artifacts lists artifacts, the newest first.
+func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: strings.ReplaceAll(artifactColumns, "a.", "x."), scan: scanArtifact}
+	l.also("x.task_id", q.TaskID)
+	pg, err := read(ctx, s, func(c *conn) (page[bloom.Artifact], error) { return l.page(c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// Audit lists audit entries, the newest first.
+func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	l := listing[bloom.Audit]{
+		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data`,
+		scan: func(r row) bloom.Audit {
+			return bloom.Audit{
+				Seq: r.int(0), ID: r.str(1), Timestamp: r.int(2), Action: r.str(3), EntityType: r.str(4), EntityID: r.str(5),
+				Actor: r.str(6), Detail: r.str(7), Data: []byte(r.str(8)),
+			}
+		},
+	}
+	l.also("x.entity_id", q.EntityID)
+	l.also("x.action", q.Action)
+	pg, err := read(ctx, s, func(c *conn) (page[bloom.Audit], error) { return l.page(c, q.Page) })
+	return pg.items, pg.next, err
+}

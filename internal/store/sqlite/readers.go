@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// readers is a bounded pool of read-only connections, opened when first needed.
+type readers struct {
+	path  string
+	slots chan *conn // nil: a slot whose connection is not open yet
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newReaders(path string, n int) *readers {
+	r := &readers{path: path, slots: make(chan *conn, n), done: make(chan struct{})}
+	for range n {
+		r.slots <- nil
+	}
+	return r
+}
+
+// read runs fn in one snapshot of the database. ctx only bounds the wait for a
+// connection: what one call reads is bounded.
+func read[T any](ctx context.Context, s *Store, fn func(c *conn) (T, error)) (T, error) {
+	var zero T
+	c, err := s.read.take(ctx)
+	if err != nil {
+		return zero, s.fail(err)
+	}
+	defer func() { s.read.slots <- c }()
+	if c == nil {
+		if c, err = dial(dsn(s.cfg.Path, "ro"), readerPragmas...); err != nil {
+			return zero, s.fail(err)
+		}
+	}
+	if _, err := c.exec("BEGIN"); err != nil {
+		return zero, s.fail(err)
+	}
+	v, err := fn(c)
+	if _, end := c.exec("COMMIT"); end != nil {
+		// A connection that cannot end its transaction would pin an old
+		// snapshot for ever: begin again with a new one.
+		_ = c.close()
+		c = nil
+	}
+	if err != nil {
+		return zero, s.fail(err)
+	}
+	return v, nil
+}
+
+func (r *readers) take(ctx context.Context) (*conn, error) {
+	select {
+	case <-r.done:
+		return nil, bloom.ErrUnavailable
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	default:
+	}
+	select {
+	case c := <-r.slots:
+		return c, nil
+	case <-r.done:
+		return nil, bloom.ErrUnavailable
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// close waits for the reads under way.
+func (r *readers) close() error {
+	r.once.Do(func() { close(r.done) })
+	var errs []error
+	for range cap(r.slots) {
+		if c := <-r.slots; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(errs...)
+}

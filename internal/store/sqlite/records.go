@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Names of the counters.
+const (
+	countTask   = "task."
+	countLeases = "leases"
+	countActive = "leases.active"
+)
+
+// Stats reads the counters; only the workers, who are few, are counted.
+func (s *Store) Stats(ctx context.Context) (bloom.Stats, error) {
+	return read(ctx, s, func(c *conn) (bloom.Stats, error) {
+		st := bloom.Stats{Tasks: bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}}}
+		err := c.each(`SELECT name, n FROM counters WHERE n <> 0`, func(r row) error {
+			switch name, n := r.str(0), r.int(1); {
+			case name == countLeases:
+				st.Leases.Total = n
+			case name == countActive:
+				st.Leases.Active = n
+			default:
+				st.Tasks.ByStatus[bloom.TaskStatus(name[len(countTask):])] = n
+				st.Tasks.Total += n
+			}
+			return nil
+		})
+		if err != nil {
+			return st, err
+		}
+		r, _, err := c.one(`SELECT COUNT(*), COALESCE(SUM(status = 'online'), 0) FROM workers WHERE removed = 0`)
+		if err == nil {
+			st.Workers = bloom.WorkerStats{Total: r.int(0), Online: r.int(1)}
+		}
+		return st, err
+	})
+}
+
+// Artifact reads one artifact.
+func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+	return read(ctx, s, func(c *conn) (bloom.Artifact, error) { return c.artifact(id) })
+}
+
+// AppendAudit writes an entry that goes with no other change.
+func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
+	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
+		return struct{}{}, t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+	})
+	return err
+}
+
+// Settings reads all settings.
+func (s *Store) Settings(ctx context.Context) (map[string]string, error) {
+	return read(ctx, s, func(c *conn) (map[string]string, error) {
+		all := make(map[string]string)
+		err := c.each(`SELECT key, value FROM runtime_settings`, func(r row) error {
+			all[r.str(0)] = r.str(1)
+			return nil
+		})
+		return all, err
+	})
+}
+
+// PutSettings writes settings and the audit entry of the change together.
+func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
+	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
+		for k, v := range settings {
+			if _, err := t.put(`INSERT INTO runtime_settings (key, value, updated_at) VALUES (?1, ?2, ?3)
+				ON CONFLICT (key) DO UPDATE SET value = ?2, updated_at = ?3`, bloom.CleanText(k), bloom.CleanText(v), t.now); err != nil {
+				return struct{}{}, err
+			}
+		}
+		t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeSettings})
+		return struct{}{}, t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+	})
+	return err
+}

@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// CreateTask queues a task.
+func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+	type answer struct {
+		task     bloom.Task
+		replayed bool
+	}
+	a, err := write(ctx, s, func(t *tx) (a answer, err error) {
+		a.task, a.replayed, err = t.create(n)
+		return a, err
+	})
+	return a.task, a.replayed, err
+}
+
+func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
+	tk := newTask(n, t.now)
+	f := tk.full
+	if f.IdempotencyKey != nil {
+		first, ok, err := t.keyed(n.IdempotencyScope, *f.IdempotencyKey, n.BodyHash)
+		if err != nil || ok {
+			return first, ok, err
+		}
+	}
+	seq, err := t.number(`SELECT COALESCE(MAX(seq), 0) + 1 FROM llm_tasks`)
+	if err != nil {
+		return bloom.Task{}, false, err
+	}
+	tk.seq = seq
+	gate, err := t.gate(&tk)
+	if err != nil {
+		return bloom.Task{}, false, err
+	}
+	worker, until, err := t.prefer(tk.contextID, gate)
+	if err != nil {
+		return bloom.Task{}, false, err
+	}
+	var scope *string
+	if f.IdempotencyKey != nil {
+		scope = &n.IdempotencyScope
+	}
+	made, err := t.put(`INSERT INTO llm_tasks (seq, id, status, gate, updated_at, attempts, max_attempts, run_at, epoch, ordered, priority, label_key,
+			preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format, timeout_sec, budget, labels,
+			idempotency_scope, idempotency_key, body_hash, context_hints, prompt)
+		VALUES (?,?,'queued',?,?,0,?,?,0,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+		seq, f.ID, gate, f.UpdatedAt, f.MaxAttempts, f.RunAt, tk.ordered, f.Priority, tk.labelKey,
+		worker, until, f.ContextID, f.AgentSlug, f.CreatedAt, f.DesiredFormat, f.Policy.TimeoutSec, f.Policy.Budget, listJSON(f.Labels),
+		scope, f.IdempotencyKey, n.BodyHash, listJSON(f.ContextHints), f.Prompt)
+	if err != nil {
+		return bloom.Task{}, false, err
+	}
+	if made == 0 {
+		t.wrote = false // the conflict left everything as it was
+		first, err := t.task(f.ID)
+		if err != nil {
+			return bloom.Task{}, false, err
+		}
+		return first.whole(), true, nil
+	}
+	t.moved("", bloom.TaskQueued)
+	err = t.record(&tk, bloom.Transition{Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + f.AgentSlug}, n.Actor)
+	return tk.whole(), false, err
+}
+
+// newTask is the task that a client posted, as it is kept: clean text, every
+// default filled.
+func newTask(n bloom.NewTask, now int64) task {
+	sp := n.Spec
+	f := &bloom.Task{
+		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
+		ContextHints: parseList(listJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
+		CreatedAt: now, Priority: sp.Priority, Labels: parseList(listJSON(sp.Labels)),
+	}
+	f.Policy.TimeoutSec = cmp.Or(f.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
+	if sp.IdempotencyKey != "" {
+		key := bloom.CleanText(sp.IdempotencyKey)
+		f.IdempotencyKey = &key
+	}
+	f.TaskState = bloom.TaskState{
+		Status: bloom.TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(sp.MaxAttempts, bloom.DefaultMaxAttempts), RunAt: cmp.Or(sp.RunAt, now),
+	}
+	return task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: labelKey(sp.Labels), state: f.TaskState, full: f}
+}
+
+// keyed finds the task that first used an idempotency key.
+func (t *tx) keyed(scope, key, bodyHash string) (first bloom.Task, ok bool, err error) {
+	r, ok, err := t.one(`SELECT t.body_hash, `+taskColumns+` FROM llm_tasks t WHERE t.idempotency_scope = ? AND t.idempotency_key = ?`, scope, key)
+	if err != nil || !ok {
+		return first, false, err
+	}
+	if r.str(0) != bodyHash {
+		return first, true, bloom.ErrIdempotency
+	}
+	tk := scanTask(r[1:])
+	return tk.whole(), true, nil
+}
+
+// Task reads one task.
+func (s *Store) Task(ctx context.Context, id string) (bloom.Task, error) {
+	return read(ctx, s, func(c *conn) (bloom.Task, error) {
+		tk, err := c.task(id)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		return tk.whole(), nil
+	})
+}
+
+// Cancel calls a task off.
+func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, func(t *tx, st bloom.TaskState) (bloom.Transition, error) { return bloom.Cancel(st, t.now) })
+}
+
+// Requeue puts an ended task back by hand.
+func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, func(t *tx, st bloom.TaskState) (bloom.Transition, error) { return bloom.Requeue(st, t.now) })
+}
+
+// move applies a rule that concerns no lease.
+func (s *Store) move(ctx context.Context, id, actor string, rule func(*tx, bloom.TaskState) (bloom.Transition, error)) (bloom.Task, error) {
+	return write(ctx, s, func(t *tx) (bloom.Task, error) {
+		tk, err := t.task(id)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		tr, err := rule(t, tk.state)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		err = t.apply(&tk, bloom.Lease{}, tr, actor)
+		return tk.whole(), err
+	})
+}
+
+// AppendEvents adds a worker's events to a task's stream.
+func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
+	return write(ctx, s, func(t *tx) (int64, error) {
+		tk, l, err := t.named(taskID, leaseID, (*conn).taskState)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := bloom.Beat(tk.state, l, t.now); err != nil {
+			return 0, err
+		}
+		added := int64(0)
+		for _, e := range events {
+			n, err := t.put(insertEvent, tk.seq, bloom.CleanText(e.Type), cmp.Or(e.At, t.now), l.Epoch, e.Seq, bloom.EventData(e.Data))
+			if err != nil {
+				return 0, err
+			}
+			added += n
+		}
+		if added > 0 {
+			t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeEvents, TaskID: taskID, WorkerID: l.WorkerID})
+		}
+		return t.number(`SELECT MAX(seq) FROM task_events WHERE task = ?`, tk.seq)
+	})
+}
+
+// Events lists a task's stream after the given number.
+func (s *Store) Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error) {
+	return read(ctx, s, func(c *conn) ([]bloom.Event, error) {
+		r, ok, err := c.one(`SELECT seq FROM llm_tasks WHERE id = ?`, taskID)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, bloom.ErrTaskNotFound
+		}
+		return collect(c, func(r row) bloom.Event {
+			return bloom.Event{Seq: r.int(0), Type: r.str(1), At: r.int(2), Epoch: r.int(3), Data: []byte(r.str(4))}
+		}, `SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, r.int(0), after, pageSize(limit))
+	})
+}
+
+// Results lists a task's results, newest first.
+func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
+	return read(ctx, s, func(c *conn) ([]bloom.Result, error) {
+		if _, err := c.taskState(taskID); err != nil {
+			return nil, err
+		}
+		return collect(c, scanResult, `SELECT `+resultColumns+` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id
+			WHERE r.task_id = ? ORDER BY r.epoch DESC LIMIT ?`, taskID, bloom.MaxPageSize)
+	})
+}

@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// tx is what an operation sees of the group's transaction.
+type tx struct {
+	*conn
+	clock bloom.Clock
+	now   int64 // Unix milliseconds, when the running operation began
+
+	wrote   bool // the running operation has changed something
+	changes []bloom.Change
+	counts  map[string]int64
+}
+
+func newTx(c *conn, clock bloom.Clock) *tx {
+	return &tx{conn: c, clock: clock, counts: make(map[string]int64, 8)}
+}
+
+func (t *tx) begin() {
+	t.now, t.wrote = bloom.Millis(t.clock.Now()), false
+}
+
+// put runs a statement that changes something.
+func (t *tx) put(query string, args ...any) (int64, error) {
+	t.wrote = true
+	return t.exec(query, args...)
+}
+
+func (t *tx) count(name string, by int64) { t.counts[name] += by }
+
+// moved keeps the count of tasks by status.
+func (t *tx) moved(from, to bloom.TaskStatus) {
+	if from == to {
+		return
+	}
+	if from != "" {
+		t.count(countTask+string(from), -1)
+	}
+	t.count(countTask+string(to), 1)
+}
+
+func (t *tx) flushCounters() error {
+	for name, by := range t.counts {
+		if by == 0 {
+			continue
+		}
+		if _, err := t.exec(`INSERT INTO counters (name, n) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET n = n + ?2`, name, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit writes an entry of the audit log. data nil is null.
+func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) error {
+	if data == nil {
+		data = json.RawMessage("null")
+	}
+	_, err := t.put(`INSERT INTO audit_logs (id, timestamp, action, entity_type, entity_id, actor, detail, data) VALUES (?,?,?,?,?,?,?,?)`,
+		newID(t.now), t.now, action, entityType, bloom.CleanText(entityID), bloom.CleanText(actor), bloom.CleanText(detail), bloom.CleanText(string(data)))
+	return err
+}
+
+// event appends to a task's stream.
+func (t *tx) event(task int64, kind string, epoch int64, data json.RawMessage) error {
+	_, err := t.put(insertEvent, task, kind, t.now, epoch, nil, data)
+	return err
+}
+
+const insertEvent = `INSERT INTO task_events (task, seq, type, at, epoch, worker_seq, data)
+	VALUES (?1, (SELECT COALESCE(MAX(seq), 0) + 1 FROM task_events WHERE task = ?1), ?2, ?3, ?4, ?5, ?6)
+	ON CONFLICT DO NOTHING`
+
+// newID is a UUIDv7 of the store's own time.
+func newID(ms int64) string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:]) // never fails
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// subscribers are called with what was committed.
+type subscribers struct {
+	mu   sync.Mutex
+	next int
+	fns  map[int]func([]bloom.Change)
+}
+
+// Subscribe calls fn with every group's changes, from the writer's goroutine.
+func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) {
+	s.subs.mu.Lock()
+	defer s.subs.mu.Unlock()
+	if s.subs.fns == nil {
+		s.subs.fns = make(map[int]func([]bloom.Change))
+	}
+	id := s.subs.next
+	s.subs.next++
+	s.subs.fns[id] = fn
+	return func() {
+		s.subs.mu.Lock()
+		defer s.subs.mu.Unlock()
+		delete(s.subs.fns, id)
+	}
+}
+
+func (s *subscribers) publish(changes []bloom.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	s.mu.Lock()
+	fns := make([]func([]bloom.Change), 0, len(s.fns))
+	for _, fn := range s.fns {
+		fns = append(fns, fn)
+	}
+	s.mu.Unlock()
+	for _, fn := range fns {
+		fn(changes)
+	}
+}
