@@ -1,0 +1,323 @@
+package bloom_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+const now = int64(1_800_000_000_000)
+
+// move is one observed step, without its condition.
+type move struct {
+	From bloom.TaskStatus
+	Op   bloom.Operation
+	To   bloom.TaskStatus
+}
+
+// situation is one combination of everything the rules look at.
+type situation struct {
+	task  bloom.TaskState
+	lease bloom.Lease
+}
+
+func (s situation) String() string {
+	return fmt.Sprintf("%s attempts %d/%d cancel=%t, lease %s epoch %d of %d",
+		s.task.Status, s.task.Attempts, s.task.MaxAttempts, s.task.CancelRequested, s.lease.Status, s.lease.Epoch, s.task.Epoch)
+}
+
+// situations lists every reachable or unreachable combination: the rules must
+// be right about the unreachable ones too, by refusing.
+func situations() []situation {
+	var all []situation
+	for _, status := range bloom.TaskStatuses {
+		for _, attempts := range []int{1, 3} {
+			for _, cancel := range []bool{false, true} {
+				for _, leaseStatus := range []bloom.LeaseStatus{bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed} {
+					for _, leaseEpoch := range []int64{6, 7} {
+						all = append(all, newSituation(status, attempts, cancel, leaseStatus, leaseEpoch))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func newSituation(status bloom.TaskStatus, attempts int, cancel bool, leaseStatus bloom.LeaseStatus, leaseEpoch int64) situation {
+	lease := bloom.Lease{
+		ID: fmt.Sprintf("lease-%d", leaseEpoch), TaskID: "task", WorkerID: "worker", StartedAt: now - 1000, ExpiresAt: now,
+		TTLSeconds: 60, Status: leaseStatus, LastHeartbeat: now - 1000, Epoch: leaseEpoch,
+	}
+	task := bloom.TaskState{Status: status, Attempts: attempts, MaxAttempts: 3, Epoch: 7, CancelRequested: cancel, RunAt: now - 5000}
+	if status != bloom.TaskQueued {
+		current, worker := "lease-7", "worker"
+		task.LeaseID, task.WorkerID = &current, &worker
+	}
+	return situation{task: task, lease: lease}
+}
+
+func completion(outcome bloom.Outcome, retryable bool) bloom.Completion {
+	return bloom.Completion{LeaseID: "lease-7", Status: outcome, Retryable: retryable, ErrorClass: bloom.ClassCrashed}
+}
+
+// operations applies every rule to a situation.
+var operations = map[bloom.Operation]func(situation) (bloom.Transition, error){
+	bloom.OpLease: func(s situation) (bloom.Transition, error) {
+		return bloom.GrantLease(s.task, "task", "context", "lease-8", "worker-2", 60, false, now)
+	},
+	bloom.OpHeartbeat: func(s situation) (bloom.Transition, error) { return bloom.Beat(s.task, s.lease, now) },
+	bloom.OpSucceed: func(s situation) (bloom.Transition, error) {
+		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeSuccess, false), now)
+	},
+	bloom.OpFail: func(s situation) (bloom.Transition, error) {
+		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeError, false), now)
+	},
+	bloom.OpRetry: func(s situation) (bloom.Transition, error) {
+		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeError, true), now)
+	},
+	bloom.OpRelease: func(s situation) (bloom.Transition, error) {
+		return bloom.GiveBack(s.task, s.lease, "drain", 0, now)
+	},
+	bloom.OpExpire:  func(s situation) (bloom.Transition, error) { return bloom.Expire(s.task, s.lease, now), nil },
+	bloom.OpCancel:  func(s situation) (bloom.Transition, error) { return bloom.Cancel(s.task, now) },
+	bloom.OpRequeue: func(s situation) (bloom.Transition, error) { return bloom.Requeue(s.task, now) },
+}
+
+func sortedMoves(set map[move]bool) []move {
+	var list []move
+	for m := range set {
+		list = append(list, m)
+	}
+	slices.SortFunc(list, func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Op, b.Op), cmp.Compare(a.To, b.To))
+	})
+	return list
+}
+
+// possible leaves out what no sequence of operations leads to: a waiting task
+// asked to cancel (it is cancelled at once).
+func possible(s situation) bool {
+	return s.task.Status != bloom.TaskQueued || !s.task.CancelRequested
+}
+
+func TestRulesMoveTasksExactlyAlongTheTable(t *testing.T) {
+	t.Parallel()
+	want := map[move]bool{}
+	for _, e := range bloom.Edges {
+		want[move{e.From, e.Op, e.To}] = true
+	}
+	got := map[move]bool{}
+	for _, s := range situations() {
+		if !possible(s) {
+			continue
+		}
+		for op, apply := range operations {
+			if tr, err := apply(s); err == nil && !tr.Noop {
+				got[move{s.task.Status, op, tr.Task.Status}] = true
+			}
+		}
+	}
+	if diff := gocmp.Diff(sortedMoves(want), sortedMoves(got)); diff != "" {
+		t.Errorf("the table (-) and the rules (+) differ:\n%s", diff)
+	}
+}
+
+func TestEveryMoveKeepsTheInvariants(t *testing.T) {
+	t.Parallel()
+	for _, s := range situations() {
+		for op, apply := range operations {
+			tr, err := apply(s)
+			if err != nil {
+				if bloom.KindOf(err) != bloom.KindConflict {
+					t.Errorf("%s on %s: refused with %v, want a conflict", op, s, err)
+				}
+				continue
+			}
+			if tr.Noop {
+				if diff := gocmp.Diff(s.task, tr.Task); diff != "" {
+					t.Errorf("%s on %s: a repeat changed the task:\n%s", op, s, diff)
+				}
+				continue
+			}
+			checkInvariants(t, op, s, tr)
+		}
+	}
+}
+
+func checkInvariants(t *testing.T, op bloom.Operation, s situation, tr bloom.Transition) {
+	t.Helper()
+	before, after := s.task, tr.Task
+	fail := func(format string, args ...any) { t.Errorf("%s on %s: %s", op, s, fmt.Sprintf(format, args...)) }
+	wantEpoch, wantAttempts := before.Epoch, before.Attempts
+	switch op {
+	case bloom.OpLease:
+		wantEpoch, wantAttempts = before.Epoch+1, before.Attempts+1
+	case bloom.OpRelease:
+		wantAttempts--
+	case bloom.OpRequeue:
+		wantAttempts = 0
+	}
+	if after.Epoch != wantEpoch || after.Attempts != wantAttempts {
+		fail("epoch %d, attempts %d; want %d, %d", after.Epoch, after.Attempts, wantEpoch, wantAttempts)
+	}
+	if named := after.LeaseID != nil && after.WorkerID != nil; op != bloom.OpCancel && named != (after.Status != bloom.TaskQueued) {
+		fail("lease and worker named: %t while %s", named, after.Status)
+	}
+	if after.Status == bloom.TaskDead && (op != bloom.OpExpire || after.Attempts != after.MaxAttempts) {
+		fail("dead, but not by expiry of the last attempt")
+	}
+	if before.Status.Terminal() && op != bloom.OpRequeue {
+		fail("left the terminal status %s", before.Status)
+	}
+	if tr.Lease.Status == bloom.LeaseActive && !after.Status.Held() && op != bloom.OpCancel {
+		fail("an active lease on a task that is %s", after.Status)
+	}
+	if before.Status != after.Status && (tr.Action == "" || tr.Event == "" || tr.Detail == "") {
+		fail("moved to %s without audit, event and sentence", after.Status)
+	}
+}
+
+func TestAStaleLeaseIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, s := range situations() {
+		if s.lease.Epoch == s.task.Epoch {
+			continue
+		}
+		for _, op := range []bloom.Operation{bloom.OpHeartbeat, bloom.OpSucceed, bloom.OpFail, bloom.OpRetry, bloom.OpRelease} {
+			if _, err := operations[op](s); !errors.Is(err, bloom.ErrLeaseLost) {
+				t.Errorf("%s on %s: got %v, want lease_lost", op, s, err)
+			}
+		}
+		if tr := bloom.Expire(s.task, s.lease, now); !tr.Noop {
+			t.Errorf("expire on %s: moved to %s", s, tr.Task.Status)
+		}
+	}
+}
+
+func TestALateResultIsTakenWhileNobodyElseHasTheTask(t *testing.T) {
+	t.Parallel()
+	late := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseExpired, 7)
+	tr, err := operations[bloom.OpSucceed](late)
+	if err != nil || tr.Task.Status != bloom.TaskCompleted || *tr.Task.LeaseID != "lease-7" {
+		t.Errorf("late success: %+v, %v; want completed under lease-7", tr.Task, err)
+	}
+	for _, status := range []bloom.TaskStatus{bloom.TaskDead, bloom.TaskCancelled, bloom.TaskLeased} {
+		if _, err := operations[bloom.OpSucceed](newSituation(status, 3, false, bloom.LeaseExpired, 7)); !errors.Is(err, bloom.ErrLeaseLost) {
+			t.Errorf("late success on a %s task: %v, want lease_lost", status, err)
+		}
+	}
+	if _, err := operations[bloom.OpHeartbeat](late); !errors.Is(err, bloom.ErrLeaseLost) {
+		t.Errorf("a reaped lease was revived: %v", err)
+	}
+}
+
+func TestALeaseIsValidUntilItIsReaped(t *testing.T) {
+	t.Parallel()
+	s := newSituation(bloom.TaskRunning, 1, false, bloom.LeaseActive, 7)
+	overdue := now + time.Hour.Milliseconds()
+	tr, err := bloom.Beat(s.task, s.lease, overdue)
+	if err != nil || tr.Lease.ExpiresAt != overdue+60_000 {
+		t.Errorf("overdue beat: expires_at %d, %v; want it revived for 60 s", tr.Lease.ExpiresAt, err)
+	}
+	if tr := bloom.Expire(s.task, s.lease, s.lease.ExpiresAt-1); !tr.Noop {
+		t.Error("a lease was expired before its time")
+	}
+	if tr := bloom.Expire(s.task, s.lease, s.lease.ExpiresAt); tr.Noop {
+		t.Error("a lease outlived its time")
+	}
+}
+
+func TestRetryNeedsAWorkerThatNamesItsLease(t *testing.T) {
+	t.Parallel()
+	s := newSituation(bloom.TaskRunning, 1, false, bloom.LeaseActive, 7)
+	c := completion(bloom.OutcomeError, true)
+	c.LeaseID = ""
+	tr, err := bloom.Finish(s.task, s.lease, c, now)
+	if err != nil || tr.Task.Status != bloom.TaskFailed {
+		t.Errorf("got %s, %v; a client that names no lease gets the described plain failure", tr.Task.Status, err)
+	}
+	tr, err = operations[bloom.OpRetry](s)
+	if err != nil || tr.Task.RunAt != now+bloom.RetryDelay(1).Milliseconds() {
+		t.Errorf("retry waits until %d, %v", tr.Task.RunAt, err)
+	}
+}
+
+func TestRetryDelayGrowsToACap(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for attempt := range 70 {
+		d := bloom.RetryDelay(attempt)
+		if d < last || d < 5*time.Second || d > 5*time.Minute {
+			t.Fatalf("attempt %d waits %s after %s", attempt, d, last)
+		}
+		last = d
+	}
+	if last != 5*time.Minute {
+		t.Errorf("the longest wait is %s", last)
+	}
+}
+
+func TestGrantingALeaseWaitsForTimeAndOrder(t *testing.T) {
+	t.Parallel()
+	s := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseReleased, 7)
+	if _, err := bloom.GrantLease(s.task, "task", "c", "l", "w", 60, true, now); bloom.KindOf(err) != bloom.KindConflict {
+		t.Errorf("an ordered task went ahead of its turn: %v", err)
+	}
+	s.task.RunAt = now + 1
+	if _, err := bloom.GrantLease(s.task, "task", "c", "l", "w", 60, false, now); bloom.KindOf(err) != bloom.KindConflict {
+		t.Errorf("a task started before its time: %v", err)
+	}
+}
+
+func TestReleasingAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseReleased, 7)
+	if tr, err := operations[bloom.OpRelease](s); err != nil || !tr.Noop {
+		t.Errorf("second release: noop %t, %v", tr.Noop, err)
+	}
+}
+
+func TestTheDiagramShowsTheTable(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/state-machine.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := diagram(); !strings.Contains(string(page), want) {
+		t.Errorf("docs/state-machine.md does not hold the diagram of bloom.Edges; it should read:\n%s", want)
+	}
+}
+
+// diagram draws the transition table, one line for all operations between two
+// statuses.
+func diagram() string {
+	lines := []string{"```mermaid", "stateDiagram-v2", "    [*] --> queued: submit"}
+	type pair struct{ from, to bloom.TaskStatus }
+	labels := map[pair][]string{}
+	var order []pair
+	for _, e := range bloom.Edges {
+		p, label := pair{e.From, e.To}, string(e.Op)
+		if e.When != "" {
+			label += " (" + e.When + ")"
+		}
+		if labels[p] == nil {
+			order = append(order, p)
+		}
+		labels[p] = append(labels[p], label)
+	}
+	for _, p := range order {
+		lines = append(lines, fmt.Sprintf("    %s --> %s: %s", p.from, p.to, strings.Join(labels[p], "<br/>")))
+	}
+	lines = append(lines, "    completed --> [*]", "```")
+	return strings.Join(lines, "\n")
+}

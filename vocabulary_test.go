@@ -1,0 +1,130 @@
+package bloom_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func TestCursorsSurviveTheAddress(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := bloom.Cursor{Before: rapid.Int64Min(0).Draw(t, "before")}
+		got, err := bloom.ParseCursor(want.String())
+		if err != nil || got != want {
+			t.Fatalf("%d came back as %d, %v", want.Before, got.Before, err)
+		}
+	})
+}
+
+func FuzzParseCursor(f *testing.F) {
+	for _, seed := range []string{"", "AQ", "gAE", "AQ==", "////", "AAAAAAAAAAAAAAAAAAAA", "x y", bloom.Cursor{Before: 1 << 62}.String()} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := bloom.ParseCursor(s)
+		if err != nil {
+			if bloom.KindOf(err) != bloom.KindInvalid {
+				t.Fatalf("%q: %v is not the caller's fault", s, err)
+			}
+			return
+		}
+		if c.Before < 0 || c.String() != s {
+			t.Fatalf("%q was read as %+v, which is written %q", s, c, c)
+		}
+	})
+}
+
+func TestCleanTextKeepsWhatEveryStoreCanKeep(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain Привіт 🌱":    "plain Привіт 🌱",
+		"nul\x00here":       "nul\uFFFDhere",
+		"bad\xff\xfebytes":  "bad\uFFFDbytes",
+		"\xed\xa0\x80 lone": "\uFFFD lone",
+	} {
+		got := bloom.CleanText(in)
+		if got != want || !utf8.ValidString(got) || strings.ContainsRune(got, 0) {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+		if again := bloom.CleanText(got); again != got {
+			t.Errorf("cleaning %q again gave %q", got, again)
+		}
+	}
+}
+
+func FuzzEventData(f *testing.F) {
+	f.Add([]byte(`{"text":"a\u0000b"}`))
+	f.Add([]byte(`{"text":"\ud800"}`))
+	f.Add([]byte("\xff"))
+	f.Add([]byte(``))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got := bloom.EventData(raw)
+		if len(got) > bloom.MaxEventData || !utf8.Valid(got) || strings.Contains(string(got), "\x00") {
+			t.Fatalf("%q became %q", raw, got)
+		}
+		if again := bloom.EventData(got); string(again) != string(got) {
+			t.Fatalf("%q is not stable: %q", got, again)
+		}
+	})
+}
+
+func worker(id string, max, active int, contact int64, labels ...string) bloom.Worker {
+	return bloom.Worker{
+		ID: id, Status: bloom.WorkerOnline, LastHeartbeat: &contact, ActiveLeases: active,
+		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: max, Labels: labels},
+	}
+}
+
+func TestPickingAWorker(t *testing.T) {
+	t.Parallel()
+	offline := worker("offline", 9, 0, 9)
+	offline.Status = bloom.WorkerOffline
+	noClaude := worker("no-claude", 9, 0, 9)
+	noClaude.Capabilities.ClaudeCLI = false
+	draining := worker("draining", 9, 0, 9)
+	draining.Draining = true
+	never := worker("never-seen", 2, 0, 0)
+	never.LastHeartbeat = nil
+
+	for name, c := range map[string]struct {
+		workers []bloom.Worker
+		labels  []string
+		sticky  string
+		want    string
+	}{
+		"nobody there":                     {want: ""},
+		"only unfit ones":                  {workers: []bloom.Worker{offline, noClaude, draining, worker("full", 2, 2, 9)}, want: ""},
+		"most free capacity":               {workers: []bloom.Worker{worker("a", 4, 3, 9), worker("b", 2, 0, 1)}, want: "b"},
+		"the context's worker before room": {workers: []bloom.Worker{worker("a", 4, 3, 9), worker("b", 2, 0, 1)}, sticky: "a", want: "a"},
+		"the context's worker is full":     {workers: []bloom.Worker{worker("a", 4, 4, 9), worker("b", 2, 0, 1)}, sticky: "a", want: "b"},
+		"ties by the freshest contact":     {workers: []bloom.Worker{worker("a", 2, 0, 5), worker("b", 2, 0, 7), never}, want: "b"},
+		"then by name":                     {workers: []bloom.Worker{worker("b", 2, 0, 5), worker("a", 2, 0, 5)}, want: "a"},
+		"labels all carried":               {workers: []bloom.Worker{worker("a", 9, 0, 5, "gpu"), worker("b", 2, 0, 5, "eu", "gpu")}, labels: []string{"gpu", "eu"}, want: "b"},
+		"labels carried by none":           {workers: []bloom.Worker{worker("a", 9, 0, 5, "gpu")}, labels: []string{"arm"}, want: ""},
+	} {
+		got, ok := bloom.PickWorker(c.workers, c.labels, func(id string) bool { return id == c.sticky })
+		if got.ID != c.want || ok != (c.want != "") {
+			t.Errorf("%s: picked %q (%t), want %q", name, got.ID, ok, c.want)
+		}
+	}
+}
+
+func TestErrorsMatchByKindAndCode(t *testing.T) {
+	t.Parallel()
+	other := &bloom.Error{Kind: bloom.KindConflict, Code: bloom.CodeLeaseLost, Message: "another sentence"}
+	if !errors.Is(other, bloom.ErrLeaseLost) || errors.Is(other, bloom.ErrOtherOutcome) {
+		t.Error("a lost lease must match by its code, whatever its sentence")
+	}
+	if cause := errors.New("disk on fire"); !errors.Is(bloom.Internal(cause), cause) || strings.Contains(bloom.Internal(cause).Message, "fire") {
+		t.Error("the cause must be reachable for the log and absent from the sentence")
+	}
+	if bloom.KindOf(errors.New("plain")) != bloom.KindInternal {
+		t.Error("a plain error must count as internal")
+	}
+}
