@@ -1,0 +1,116 @@
+package claude
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// agent is what an agent_slug came to: an option, a text to append to the
+// system prompt, or neither.
+type agent struct {
+	option string // the name for --agent
+	system string // the text of the operator's file
+}
+
+// safeSlug is what may become a file's name or an option's value.
+var safeSlug = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+const maxAgentFile = 256 << 10
+
+// findAgent looks the slug up among claude's own agent files, then among the
+// operator's. An unknown slug is no error: the task runs plain.
+func (c Config) findAgent(slug, workdir string) (agent, error) {
+	if !safeSlug.MatchString(slug) {
+		return agent{}, nil
+	}
+	for _, dir := range c.agentDirs(workdir) {
+		if knowsAgent(dir, slug) {
+			return agent{option: slug}, nil
+		}
+	}
+	if c.AgentsDir == "" {
+		return agent{}, nil
+	}
+	text, err := readBelow(c.AgentsDir, slug+".md", maxAgentFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return agent{}, nil
+	}
+	_, body := splitFrontMatter(text)
+	return agent{system: strings.TrimSpace(body)}, err
+}
+
+// agentDirs are the folders where claude finds agents, given whose settings it
+// reads.
+func (c Config) agentDirs(workdir string) []string {
+	var dirs []string
+	reads := func(source string) bool {
+		return len(c.SettingSources) == 0 || slices.Contains(c.SettingSources, source)
+	}
+	if reads("project") {
+		dirs = append(dirs, filepath.Join(workdir, ".claude", "agents"))
+	}
+	if reads("user") {
+		dirs = append(dirs, filepath.Join(c.configDir(), "agents"))
+	}
+	return dirs
+}
+
+// knowsAgent reports whether a file below dir defines an agent of that name.
+func knowsAgent(dir, name string) bool {
+	found := false
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+			return nil // a folder that cannot be read defines nothing
+		}
+		text, err := readBelow(dir, strings.TrimPrefix(path, dir+string(filepath.Separator)), maxAgentFile)
+		if err != nil {
+			return nil
+		}
+		if front, _ := splitFrontMatter(text); frontMatterName(front) == name {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// readBelow reads a file through os.Root, so that no name leaves dir.
+func readBelow(dir, name string, limit int) (string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	text, _, err := readLimited(root, name, limit)
+	return text, err
+}
+
+// splitFrontMatter parts the block between two --- lines from the rest.
+func splitFrontMatter(text string) (front, body string) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	rest, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return "", text
+	}
+	front, body, ok = strings.Cut(rest, "\n---")
+	if !ok {
+		return "", text
+	}
+	_, body, _ = strings.Cut(body, "\n")
+	return front, body
+}
+
+func frontMatterName(front string) string {
+	for line := range strings.SplitSeq(front, "\n") {
+		if value, ok := strings.CutPrefix(line, "name:"); ok {
+			return strings.Trim(strings.TrimSpace(value), `"'`)
+		}
+	}
+	return ""
+}

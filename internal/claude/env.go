@@ -1,0 +1,53 @@
+package claude
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// allowedEnv is every variable that claude sees without being named by the
+// operator. A name that ends in * stands for a prefix.
+var allowedEnv = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "TMPDIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+	"XDG_*", "ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
+	"DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+}
+
+// ourEnv is never passed on, not even when it is named.
+var ourEnv = []string{"RUNTIME_*", "MEMBRIDGE_*", "MINIO_*", "DATABASE_URL", "BLOOM_*", "CLAUDECODE"}
+
+func matchesName(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, wild := strings.CutSuffix(pattern, "*")
+		return name == pattern || wild && strings.HasPrefix(name, prefix)
+	})
+}
+
+func ours(name string) bool { return matchesName(ourEnv, name) }
+
+func lookup(environ []string, name string) string {
+	for _, pair := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// environment is the whole environment of claude: the allow-list, what the
+// operator named, and what a worker always sets.
+func (c Config) environment() []string {
+	var env []string
+	for _, pair := range c.Environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if !ours(name) && (matchesName(allowedEnv, name) || slices.Contains(c.PassEnv, name)) {
+			env = append(env, pair)
+		}
+	}
+	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
+	// A worker's claude must not replace itself between two tasks.
+	return append(env, "DISABLE_AUTOUPDATER=1")
+}

@@ -1,0 +1,106 @@
+package claude
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// The types of the events that a run emits. docs/worker-and-claude.md has the
+// table with their data.
+const (
+	EventSession     = "session"
+	EventText        = "text"
+	EventThinking    = "thinking"
+	EventToolUse     = "tool_use"
+	EventToolResult  = "tool_result"
+	EventAPIRetry    = "api_retry"
+	EventRateLimit   = "rate_limit"
+	EventHintMissing = "hint_missing"
+	EventHints       = "hints"
+	EventWarning     = "warning"
+	EventUsage       = "usage"
+	EventStderr      = "stderr"
+	EventResult      = "result"
+)
+
+// maxEventText bounds one text in an event, in bytes. The whole output is in
+// the artifact.
+const maxEventText = 64 << 10
+
+type data = map[string]any
+
+// emitter hands events out one at a time, whichever goroutine they come from.
+type emitter struct {
+	mu   sync.Mutex
+	emit func(typ string, data any)
+}
+
+func (e *emitter) send(typ string, d data) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.emit != nil {
+		e.emit(typ, d)
+	}
+}
+
+func (e *emitter) warn(code, text string) {
+	e.send(EventWarning, data{"code": code, "text": text})
+}
+
+// text emits a text, cut when it is long.
+func (e *emitter) text(typ, key, text string, d data) {
+	cut := clip(text, maxEventText)
+	d[key] = cut
+	if len(cut) < len(text) {
+		d["truncated"], d["size"] = true, len(text)
+	}
+	e.send(typ, d)
+}
+
+// clip cuts s to at most limit bytes, never inside a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	s = s[:limit]
+	for range utf8.UTFMax - 1 {
+		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size > 1 {
+			break
+		}
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// show emits what a person wants to see of an assistant's or a user's message.
+func (e *emitter) show(m message) {
+	for _, b := range m.Message.blocks() {
+		d := data{}
+		if m.Parent != "" {
+			d["parent"] = m.Parent
+		}
+		switch {
+		case b.Type == "text" && m.Type == "assistant" && strings.TrimSpace(b.Text) != "":
+			e.text(EventText, "text", b.Text, d)
+		case b.Type == "thinking" && b.Thinking != "":
+			e.text(EventThinking, "text", b.Thinking, d)
+		case b.Type == "tool_use":
+			d["id"], d["name"] = b.ID, b.Name
+			e.toolInput(b.Input, d)
+		case b.Type == "tool_result":
+			d["id"], d["is_error"] = b.ToolUseID, b.IsError
+			e.text(EventToolResult, "text", plain(b.Content), d)
+		}
+	}
+}
+
+func (e *emitter) toolInput(input json.RawMessage, d data) {
+	if len(input) > maxEventText || !json.Valid(input) {
+		e.text(EventToolUse, "input_text", string(input), d)
+		return
+	}
+	d["input"] = append(json.RawMessage(nil), input...) // the line's memory is reused
+	e.send(EventToolUse, d)
+}

@@ -1,0 +1,165 @@
+package claude
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/process"
+)
+
+// ErrNotFound means that there is no claude command line on this machine.
+var ErrNotFound = errors.New("the claude command line was not found")
+
+// Locate finds the claude binary: the one at path, or, when path is empty, the
+// one on the PATH. It returns an absolute path, or an error that matches
+// ErrNotFound and says where it looked.
+func Locate(path string) (string, error) {
+	if path == "" {
+		found, err := exec.LookPath("claude")
+		if err != nil {
+			return "", fmt.Errorf("%w on the PATH; install it with npm install -g @anthropic-ai/claude-code, or name it with --claude", ErrNotFound)
+		}
+		path = found
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(absolute)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%w at %s", ErrNotFound, absolute)
+	case err != nil:
+		return "", err
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return "", fmt.Errorf("%w: %s is not an executable file", ErrNotFound, absolute)
+	}
+	return absolute, nil
+}
+
+// Status is what Check found out.
+type Status struct {
+	Path     string // absolute
+	Version  string // as it prints it, for example "2.1.329 (Claude Code)"
+	LoggedIn bool
+	// AuthMethod says how, in claude's words ("api_key", "oauth_token",
+	// "claude.ai", "none"); empty when claude did not say.
+	AuthMethod string
+	// Login says in a sentence what was found, or what to do.
+	Login string
+}
+
+// Check finds claude, asks its version and whether somebody is logged in. It
+// spends nothing: no model is asked. It fails when claude is missing or does
+// not start.
+func Check(ctx context.Context, c Config) (Status, error) {
+	c = c.withDefaults()
+	path, err := Locate(c.Path)
+	if err != nil {
+		return Status{}, err
+	}
+	status := Status{Path: path}
+	version, exit, err := ask(ctx, c, path, "--version")
+	if err != nil {
+		return status, err
+	}
+	if exit.Code != 0 {
+		return status, fmt.Errorf("%s --version ended with code %d", path, exit.Code)
+	}
+	status.Version = strings.TrimSpace(version)
+	answer, _, err := ask(ctx, c, path, "auth", "status")
+	if err != nil {
+		return status, err
+	}
+	status.judgeLogin(c, answer)
+	return status, nil
+}
+
+func (s *Status) judgeLogin(c Config, answer string) {
+	var auth struct {
+		LoggedIn   *bool  `json:"loggedIn"`
+		AuthMethod string `json:"authMethod"`
+	}
+	if json.Unmarshal([]byte(answer), &auth) == nil && auth.LoggedIn != nil {
+		s.LoggedIn, s.AuthMethod = *auth.LoggedIn, auth.AuthMethod
+	} else {
+		// An older claude has no such command; what it would read is looked at.
+		s.LoggedIn = hasCredentials(c)
+	}
+	switch {
+	case s.LoggedIn && s.AuthMethod != "":
+		s.Login = "logged in (" + s.AuthMethod + ")"
+	case s.LoggedIn:
+		s.Login = "credentials are there"
+	default:
+		s.Login = "nobody is logged in: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN for the worker, or run claude and log in as the worker's user"
+	}
+}
+
+func hasCredentials(c Config) bool {
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} {
+		if lookup(c.Environ, name) != "" {
+			return true
+		}
+	}
+	_, err := os.Stat(filepath.Join(c.configDir(), ".credentials.json"))
+	return err == nil
+}
+
+// ask runs claude with the arguments and returns what it printed.
+func ask(ctx context.Context, c Config, path string, args ...string) (string, process.Exit, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var stdout bytes.Buffer
+	p, err := process.Start(process.Command{
+		Path: path, Args: args, Env: c.environment(), Stdout: &stdout, Grace: c.Grace,
+	})
+	if err != nil {
+		return "", process.Exit{}, fmt.Errorf("start %s: %w", path, err)
+	}
+	stop := context.AfterFunc(ctx, p.Kill)
+	defer stop()
+	exit, err := p.Wait()
+	if ctx.Err() != nil && exit.Stopped {
+		return "", exit, fmt.Errorf("%s %s did not answer in time", path, strings.Join(args, " "))
+	}
+	return stdout.String(), exit, err
+}
+
+// features remembers which options a binary knows, because versions differ and
+// an unknown option ends the run.
+type features struct {
+	mu    sync.Mutex
+	known map[string]string // path and modification time → its --help
+}
+
+// has reports whether the binary's help names the option. A binary that does
+// not answer has none.
+func (f *features) has(ctx context.Context, c Config, path, option string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	key := fmt.Sprintf("%s %d %d", path, info.ModTime().UnixNano(), info.Size())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	help, ok := f.known[key]
+	if !ok {
+		help, _, err = ask(ctx, c, path, "--help")
+		if err != nil {
+			return false // asked again next time
+		}
+		f.known = map[string]string{key: help}
+	}
+	return strings.Contains(help, option)
+}

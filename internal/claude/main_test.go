@@ -1,0 +1,208 @@
+package claude_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"encoding/json"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/process"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+func TestMain(m *testing.M) {
+	process.MaybeSupervise()
+	goleak.VerifyTestMain(m)
+}
+
+// claudeBinary is the real command line: BLOOM_TEST_CLAUDE, else what
+// make tools installed, else the one on the PATH. Without one the test fails:
+// a skipped test would prove nothing.
+func claudeBinary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("BLOOM_TEST_CLAUDE"); path != "" {
+		return path
+	}
+	installed, err := filepath.Glob("../../.tools/claude/node_modules/@anthropic-ai/claude-code-*/claude")
+	if err == nil && len(installed) > 0 {
+		path, err := filepath.Abs(installed[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if path, err := exec.LookPath("claude"); err == nil {
+		return path
+	}
+	t.Fatal("these tests run the real claude command line, which is not installed: run make tools")
+	return ""
+}
+
+// house is one worker's surroundings with a scripted model.
+type house struct {
+	t      *testing.T
+	model  *standin.Server
+	config claude.Config
+	home   string
+}
+
+func newHouse(t *testing.T, respond standin.Responder) *house {
+	t.Helper()
+	model := standin.New(respond)
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	home := t.TempDir()
+	h := &house{t: t, model: model, home: home}
+	h.config = claude.Config{
+		Path: claudeBinary(t), Workdir: t.TempDir(), StateDir: t.TempDir(),
+		Environ: []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=dummy",
+			"DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		},
+	}
+	return h
+}
+
+// setEnv replaces a variable of the worker's environment.
+func (h *house) setEnv(name, value string) {
+	kept := []string{}
+	for _, pair := range h.config.Environ {
+		if !strings.HasPrefix(pair, name+"=") {
+			kept = append(kept, pair)
+		}
+	}
+	if value != "" {
+		kept = append(kept, name+"="+value)
+	}
+	h.config.Environ = kept
+}
+
+func (h *house) runner() *claude.Runner {
+	h.t.Helper()
+	r, err := claude.New(h.config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+func (h *house) file(name, content string) {
+	h.t.Helper()
+	path := filepath.Join(h.config.Workdir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// journal collects a run's events.
+type journal struct {
+	mu     sync.Mutex
+	events []event
+	watch  map[string]chan struct{}
+}
+
+type event struct {
+	typ  string
+	data map[string]any
+}
+
+func (j *journal) emit(typ string, data any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic(err)
+	}
+	e := event{typ: typ}
+	if err := json.Unmarshal(raw, &e.data); err != nil {
+		panic(err)
+	}
+	j.events = append(j.events, e)
+	if ch, ok := j.watch[typ]; ok {
+		close(ch)
+		delete(j.watch, typ)
+	}
+}
+
+// on returns a channel that is closed at the next event of the type.
+func (j *journal) on(typ string) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.watch == nil {
+		j.watch = map[string]chan struct{}{}
+	}
+	ch := make(chan struct{})
+	j.watch[typ] = ch
+	return ch
+}
+
+func (j *journal) of(typ string) []map[string]any {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var found []map[string]any
+	for _, e := range j.events {
+		if e.typ == typ {
+			found = append(found, e.data)
+		}
+	}
+	return found
+}
+
+// warned reports whether there was a warning of the code.
+func (j *journal) warned(code string) bool {
+	for _, d := range j.of(claude.EventWarning) {
+		if d["code"] == code {
+			return true
+		}
+	}
+	return false
+}
+
+func task(prompt string) bloom.Task {
+	return bloom.Task{
+		ID: "t1", ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
+		Policy: bloom.Policy{TimeoutSec: 60}, DesiredFormat: bloom.FormatText,
+	}
+}
+
+func (h *house) run(task bloom.Task) (bloom.Run, *journal) {
+	h.t.Helper()
+	j := &journal{}
+	return h.runner().Run(h.t.Context(), task, j.emit), j
+}
+
+func wantSuccess(t *testing.T, run bloom.Run, output string) {
+	t.Helper()
+	c := run.Completion
+	if run.Release != nil || c.Status != bloom.OutcomeSuccess || c.Output == nil || *c.Output != output {
+		t.Fatalf("run = %s, want success with output %q", show(run), output)
+	}
+}
+
+func wantError(t *testing.T, run bloom.Run, class bloom.ErrorClass) {
+	t.Helper()
+	c := run.Completion
+	if c.Status != bloom.OutcomeError || c.ErrorClass != class || c.ErrorMessage == nil || *c.ErrorMessage == "" {
+		t.Fatalf("run = %s, want error class %s", show(run), class)
+	}
+	if c.Retryable != bloom.Retryable(class) && class != bloom.ClassInternal {
+		t.Errorf("retryable = %v for class %s", c.Retryable, class)
+	}
+}
+
+func show(run bloom.Run) string {
+	raw, _ := json.Marshal(run) // plain data always marshals
+	return string(raw[:min(len(raw), 2000)])
+}

@@ -1,0 +1,333 @@
+package claude
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Runner runs tasks with the claude command line. It may run many at once.
+type Runner struct {
+	config   Config
+	sessions *sessions
+	features *features
+}
+
+// New makes a runner. It creates the working and the state folder; that claude
+// is there is only asked when a task runs.
+func New(config Config) (*Runner, error) {
+	config = config.withDefaults()
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if config.Workdir, err = filepath.Abs(config.Workdir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(config.Workdir, 0o755); err != nil {
+		return nil, fmt.Errorf("working folder: %w", err)
+	}
+	// claude names the folder without symbolic links, and so do we.
+	if config.Workdir, err = filepath.EvalSymlinks(config.Workdir); err != nil {
+		return nil, fmt.Errorf("working folder: %w", err)
+	}
+	sessions, err := openSessions(config.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range config.Warnings() {
+		config.Log.Warn(warning)
+	}
+	return &Runner{config: config, sessions: sessions, features: &features{}}, nil
+}
+
+// Run runs one task to its end and says what to report. It calls emit for every
+// event, one at a time; the data marshals to JSON. When ctx ends it stops the
+// work, and the cause of ctx (bloom.ErrCancelled, ErrLeaseGone, ErrDraining)
+// says what becomes of the task. Run returns only when no process of the run is
+// left. It fills neither LeaseID of what it returns.
+func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run {
+	started := r.config.Clock.Now()
+	run := &taskRun{runner: r, config: r.config, task: task, emit: &emitter{emit: emit}}
+	v := run.do(ctx)
+	run.meterMu.Lock()
+	metrics := run.meter.metrics(r.config.Clock.Now().Sub(started).Milliseconds())
+	run.meterMu.Unlock()
+	run.emit.send(EventResult, data{"ok": v.ok, "error_class": v.class, "message": v.message, "metrics": metrics})
+	if v.release {
+		return bloom.Run{
+			Completion: v.completion(metrics),
+			Release:    &bloom.ReleaseSpec{Reason: clip(v.message, 1024), NotBefore: v.notBefore},
+		}
+	}
+	return bloom.Run{Completion: v.completion(metrics)}
+}
+
+func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {
+	c := bloom.Completion{Status: bloom.OutcomeSuccess, Metrics: metrics, ArtifactType: bloom.DefaultArtifactType, ArtifactTags: []string{}}
+	output := v.output
+	if v.ok || output != "" {
+		c.Output = &output
+	}
+	if !v.ok {
+		message := v.message
+		c.Status, c.ErrorMessage, c.ErrorClass, c.Retryable = bloom.OutcomeError, &message, v.class, v.retryable
+	}
+	return c
+}
+
+// taskRun is one run of one task.
+type taskRun struct {
+	runner  *Runner
+	config  Config
+	task    bloom.Task
+	emit    *emitter
+	workdir string
+	first   bool // nobody else runs in the context
+
+	meterMu sync.Mutex
+	meter   meter
+}
+
+func (t *taskRun) do(parent context.Context) verdict {
+	timeout := time.Duration(max(t.task.Policy.TimeoutSec, 0)) * time.Second
+	if timeout == 0 {
+		timeout = bloom.DefaultTimeoutSec * time.Second
+	}
+	ctx, cancel := context.WithTimeoutCause(parent, timeout, errTimeout)
+	defer cancel()
+	path, err := Locate(t.config.Path)
+	if err != nil {
+		t.config.Log.Error("claude is missing", "err", err)
+		return notStarted(err)
+	}
+	if err := t.chooseWorkdir(); err != nil {
+		t.config.Log.Error("working folder", "err", err)
+		v := failed(bloom.ClassInternal, "the worker cannot use its working folder")
+		v.retryable = true
+		return v
+	}
+	var release func()
+	t.first, release = t.runner.sessions.acquire(t.task.ContextID)
+	defer release()
+
+	session := t.open(ctx, path)
+	prompt := t.prompt()
+	out := session.turn(ctx, prompt)
+	if session.resume != "" && out.noConversation() && ctx.Err() == nil {
+		t.emit.warn("session_gone", "claude no longer knows this context's session; a new one is begun")
+		if err := t.runner.sessions.forget(t.task.ContextID); err != nil {
+			t.config.Log.Error("forget session", "err", err)
+		}
+		session.resume, session.fork = "", false
+		out = session.turn(ctx, prompt)
+	}
+	v := t.conclude(out)
+	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
+		v = t.asJSON(ctx, session, v)
+	}
+	return t.bounded(v)
+}
+
+// conclude judges a turn and says what else there is to say of it.
+func (t *taskRun) conclude(out outcome) verdict {
+	if out.startErr != nil {
+		t.config.Log.Error("start claude", "err", out.startErr)
+	}
+	if out.superErr != nil {
+		t.config.Log.Warn("supervise claude", "err", out.superErr)
+	}
+	if out.exit.LeftBehind > 0 {
+		t.emit.send(EventWarning, data{"code": "left_behind", "count": out.exit.LeftBehind,
+			"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", out.exit.LeftBehind)})
+	}
+	if out.result != nil && len(out.result.Denials) > 0 {
+		t.emit.warn("permission_denied", "claude was not permitted to use "+deniedTools(out.result))
+	}
+	return judge(out)
+}
+
+// asJSON checks a success that was to be JSON, and asks once more when it is not.
+func (t *taskRun) asJSON(ctx context.Context, session *coldSession, v verdict) verdict {
+	output, problem := jsonOutput(v.output)
+	if problem == "" {
+		v.output = output
+		return v
+	}
+	t.emit.warn("output_repair", "the answer is not valid JSON; claude is asked once more")
+	again := t.conclude(session.turn(ctx, repairPrompt(problem)))
+	if !again.ok {
+		return again
+	}
+	if output, problem = jsonOutput(again.output); problem == "" {
+		again.output = output
+		return again
+	}
+	invalid := failed(bloom.ClassOutputInvalid, "the answer is not valid JSON, also when asked again"+quote(problem))
+	invalid.output = again.output
+	return invalid
+}
+
+// bounded cuts an output that is larger than a completion may be.
+func (t *taskRun) bounded(v verdict) verdict {
+	if cut := clip(v.output, t.config.MaxOutput); len(cut) < len(v.output) {
+		t.emit.send(EventWarning, data{"code": "output_cut", "size": len(v.output),
+			"text": fmt.Sprintf("the output of %d bytes was cut to %d", len(v.output), len(cut))})
+		v.output = cut
+	}
+	return v
+}
+
+func (t *taskRun) chooseWorkdir() error {
+	t.workdir = t.config.Workdir
+	if t.config.WorkdirPerContext {
+		sum := sha256.Sum256([]byte(t.task.ContextID))
+		t.workdir = filepath.Join(t.workdir, "ctx-"+hex.EncodeToString(sum[:8]))
+	}
+	return os.MkdirAll(t.workdir, 0o755)
+}
+
+// prompt is the task's prompt behind its hints.
+func (t *taskRun) prompt() string {
+	files, missed := gatherHints(t.workdir, t.task.ContextHints, t.config.HintBytes)
+	for _, miss := range missed {
+		t.emit.send(EventHintMissing, data{"hint": clip(miss.hint, 1024), "reason": miss.reason})
+	}
+	if len(files) > 0 {
+		names := make([]string, len(files))
+		for i, file := range files {
+			names[i] = file.name
+		}
+		t.emit.send(EventHints, data{"files": names})
+	}
+	return withHints(guardPrompt(t.task.Prompt), files)
+}
+
+// open decides which session the task goes on with and how claude is called.
+func (t *taskRun) open(ctx context.Context, path string) *coldSession {
+	s := &coldSession{
+		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
+		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
+	}
+	saved, err := t.runner.sessions.load(t.task.ContextID)
+	if err != nil {
+		t.config.Log.Error("load session", "err", err)
+		t.emit.warn("session_unreadable", "what was remembered of this context cannot be read; a new session is begun")
+	}
+	switch {
+	case saved.SessionID != "" && saved.Workdir != t.workdir:
+		t.emit.warn("session_elsewhere", "this context's session was made in another working folder; a new one is begun")
+	case saved.SessionID != "":
+		s.resume = saved.SessionID
+	case !t.first:
+		t.emit.warn("session_parallel", "another task of this context is just beginning; this one has a session of its own")
+	}
+	if s.resume != "" && !t.first {
+		s.fork = true
+		t.emit.warn("session_forked", "another task of this context is running; this one goes on with a copy of the session")
+	}
+	s.onSession = t.remember
+	s.args = t.args(ctx, path)
+	return s
+}
+
+// remember keeps the session as soon as claude names it, so that it survives a
+// kill. A copy made for a parallel task is not kept: the first one goes on.
+func (t *taskRun) remember(id string) {
+	if !t.first {
+		return
+	}
+	err := t.runner.sessions.save(savedSession{
+		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()),
+	})
+	if err != nil {
+		t.config.Log.Error("keep session", "err", err)
+		t.emit.warn("session_not_kept", "the session could not be kept; the context's next task begins a new one")
+	}
+}
+
+// args are claude's options for this task, the same in every turn. Values are
+// joined with = where they come from outside, so that none can be an option.
+func (t *taskRun) args(ctx context.Context, path string) []string {
+	c := t.config
+	args := []string{
+		"--permission-mode=" + permissionMode(c, func(o string) bool { return t.runner.features.has(ctx, c, path, o) }),
+		"--disallowed-tools=" + strings.Join(append([]string{"AskUserQuestion"}, c.DisallowedTools...), ","),
+	}
+	if len(c.AllowedTools) > 0 {
+		args = append(args, "--allowed-tools="+strings.Join(c.AllowedTools, ","))
+	}
+	if c.Model != "" {
+		args = append(args, "--model="+c.Model)
+	}
+	if len(c.SettingSources) > 0 {
+		args = append(args, "--setting-sources="+strings.Join(c.SettingSources, ","))
+	}
+	if c.StrictMCPConfig {
+		args = append(args, "--strict-mcp-config")
+	}
+	for _, file := range c.MCPConfig {
+		args = append(args, "--mcp-config="+file)
+	}
+	if t.runner.features.has(ctx, c, path, "--permission-prompts") {
+		args = append(args, "--permission-prompts=none")
+	}
+	// A newer claude keeps a session's first system prompt; ours changes with
+	// the task's agent and format.
+	if t.runner.features.has(ctx, c, path, "--system-prompt-snapshot") {
+		args = append(args, "--system-prompt-snapshot=off")
+	}
+	return append(args, t.persona()...)
+}
+
+// permissionMode translates the mode whose name changed between versions.
+func permissionMode(c Config, has func(string) bool) string {
+	if c.PermissionMode == "default" && has(`"manual"`) {
+		return "manual"
+	}
+	if c.PermissionMode == "manual" && !has(`"manual"`) {
+		return "default"
+	}
+	return c.PermissionMode
+}
+
+// persona is the agent and what is appended to the system prompt.
+func (t *taskRun) persona() []string {
+	found, err := t.config.findAgent(t.task.AgentSlug, t.workdir)
+	if err != nil {
+		t.config.Log.Error("read agent file", "agent", t.task.AgentSlug, "err", err)
+		t.emit.warn("agent_unreadable", "the worker's file of this agent cannot be read; the task runs without it")
+	}
+	var args, system []string
+	if found.option != "" {
+		args = append(args, "--agent="+found.option)
+	}
+	if found.system != "" {
+		system = append(system, found.system)
+	}
+	if t.task.DesiredFormat == bloom.FormatJSON {
+		system = append(system, jsonInstruction)
+	}
+	if len(system) > 0 {
+		args = append(args, "--append-system-prompt="+strings.Join(system, "\n\n"))
+	}
+	return args
+}
+
+// guardPrompt keeps a prompt a prompt: one that begins with a slash would run a
+// command of the command line itself.
+func guardPrompt(prompt string) string {
+	prompt = bloom.CleanText(prompt)
+	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
+		return "The task, as it was posted:\n\n" + prompt
+	}
+	return prompt
+}

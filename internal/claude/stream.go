@@ -1,0 +1,144 @@
+package claude
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// message is one line of the command line's stream, every type in one shape.
+// Fields that a version lacks or types otherwise stay zero.
+type message struct {
+	Type      string `json:"type"`
+	Subtype   string `json:"subtype"`
+	SessionID string `json:"session_id"`
+
+	// system/init
+	Model          string   `json:"model"`
+	Version        string   `json:"claude_code_version"`
+	Cwd            string   `json:"cwd"`
+	APIKeySource   string   `json:"apiKeySource"`
+	PermissionMode string   `json:"permissionMode"`
+	Tools          []string `json:"tools"`
+
+	// assistant and user
+	Message *turnMessage `json:"message"`
+	Parent  string       `json:"parent_tool_use_id"`
+
+	// stream_event
+	Event *streamEvent `json:"event"`
+
+	// system/api_retry
+	Attempt      int             `json:"attempt"`
+	MaxRetries   int             `json:"max_retries"`
+	RetryDelayMS float64         `json:"retry_delay_ms"`
+	ErrorStatus  int             `json:"error_status"`
+	Error        json.RawMessage `json:"error"` // a word; in some versions an object
+
+	// rate_limit_event
+	RateLimit *rateLimit `json:"rate_limit_info"`
+
+	// result
+	IsError        bool                  `json:"is_error"`
+	Result         *string               `json:"result"`
+	Errors         []string              `json:"errors"`
+	TotalCostUSD   *float64              `json:"total_cost_usd"`
+	NumTurns       int64                 `json:"num_turns"`
+	TerminalReason string                `json:"terminal_reason"`
+	APIErrorStatus int                   `json:"api_error_status"`
+	Usage          *usage                `json:"usage"`
+	ModelUsage     map[string]modelUsage `json:"modelUsage"`
+	Denials        []permissionDenial    `json:"permission_denials"`
+}
+
+type turnMessage struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"` // a string or blocks
+	Usage   *usage          `json:"usage"`
+}
+
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+type streamEvent struct {
+	Type    string       `json:"type"`
+	Message *turnMessage `json:"message"`
+	Usage   *usage       `json:"usage"`
+}
+
+type usage struct {
+	Input         int64 `json:"input_tokens"`
+	Output        int64 `json:"output_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
+}
+
+type modelUsage struct {
+	Input         int64 `json:"inputTokens"`
+	Output        int64 `json:"outputTokens"`
+	CacheCreation int64 `json:"cacheCreationInputTokens"`
+	CacheRead     int64 `json:"cacheReadInputTokens"`
+}
+
+type permissionDenial struct {
+	Tool string `json:"tool_name"`
+}
+
+// rateLimit is what the provider says of a subscription's limit.
+type rateLimit struct {
+	Status   string `json:"status"` // allowed, allowed_warning, rejected
+	ResetsAt int64  `json:"resetsAt"`
+	Kind     string `json:"rateLimitType"`
+}
+
+// parse reads one line. ok is false for what is no JSON object with a type; a
+// field of an unexpected type costs that field only.
+func parse(line []byte) (m message, ok bool) {
+	var wrongType *json.UnmarshalTypeError
+	if err := json.Unmarshal(line, &m); err != nil && !errors.As(err, &wrongType) {
+		return message{}, false
+	}
+	return m, m.Type != ""
+}
+
+// blocks reads the content of a message; a bare string is one text block.
+func (m *turnMessage) blocks() []block {
+	if m == nil {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return []block{{Type: "text", Text: text}}
+	}
+	var blocks []block
+	var wrongType *json.UnmarshalTypeError
+	if err := json.Unmarshal(m.Content, &blocks); err != nil && !errors.As(err, &wrongType) {
+		return nil
+	}
+	return blocks
+}
+
+// plain is the text of a content that may be a string, blocks or anything else.
+func plain(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var blocks []block
+	if json.Unmarshal(raw, &blocks) == nil {
+		for _, b := range blocks {
+			text += b.Text
+		}
+		return text
+	}
+	return string(raw)
+}

@@ -1,0 +1,198 @@
+package claude
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// verdict is what the evidence of a turn comes to.
+type verdict struct {
+	ok        bool
+	class     bloom.ErrorClass // when not ok
+	message   string           // when not ok, a sentence
+	retryable bool
+	release   bool   // the task goes back instead
+	notBefore int64  // with release, Unix milliseconds
+	output    string // what there is of an answer, also of a failure
+}
+
+func failed(class bloom.ErrorClass, message string) verdict {
+	return verdict{class: class, message: message, retryable: bloom.Retryable(class)}
+}
+
+// judge weighs all the evidence: why we stopped it, the exit code, whether a
+// result came, is_error, subtype and terminal_reason. No single one is enough:
+// "success" arrives with is_error, exit 0 with errors, and nothing at all with
+// exit 1. A combination that is not known is a failure.
+func judge(o outcome) verdict {
+	v := weigh(o)
+	if o.result != nil && o.result.Result != nil {
+		v.output = *o.result.Result
+	}
+	return v
+}
+
+func weigh(o outcome) verdict {
+	if o.startErr != nil {
+		return notStarted(o.startErr)
+	}
+	if errors.Is(o.stopped, errBudget) {
+		return stoppedVerdict(o)
+	}
+	// A success that was complete before we stopped it stays one.
+	if o.result != nil && clean(o.result) && (o.stopped != nil || o.exit.Code == 0) {
+		return verdict{ok: true}
+	}
+	if o.stopped != nil && !errors.Is(o.stopped, errAfterResult) {
+		return stoppedVerdict(o)
+	}
+	if o.result == nil {
+		return noResult(o)
+	}
+	if clean(o.result) {
+		return failed(bloom.ClassCrashed, died(o.exit)+" after a result that read like a success"+evidence(o))
+	}
+	return errorResult(o)
+}
+
+// clean reports a result in which nothing speaks of an error.
+func clean(m *message) bool {
+	return m.Subtype == "success" && !m.IsError && m.Result != nil && m.APIErrorStatus < 400 &&
+		(m.TerminalReason == "" || m.TerminalReason == "completed")
+}
+
+func notStarted(err error) verdict {
+	v := failed(bloom.ClassInternal, "claude could not be started")
+	// The machine is at fault, not the task: another worker may do better.
+	v.retryable = true
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		v.message = "the claude command line was not found on this worker; run bloom doctor there"
+	case errors.Is(err, fs.ErrPermission):
+		v.message = "the claude command line on this worker may not be executed"
+	}
+	return v
+}
+
+func stoppedVerdict(o outcome) verdict {
+	switch {
+	case errors.Is(o.stopped, errTimeout):
+		return failed(bloom.ClassTimeout, "the task did not end within policy.timeout_sec")
+	case errors.Is(o.stopped, errSilent):
+		return failed(bloom.ClassTimeout, errSilent.Error())
+	case errors.Is(o.stopped, errBudget):
+		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
+	case errors.Is(o.stopped, errHopeless):
+		return apiError(o, o.retry.ErrorStatus, plain(o.retry.Error))
+	case errors.Is(o.stopped, bloom.ErrCancelled):
+		return failed(bloom.ClassCancelled, "the task was cancelled while it ran")
+	case errors.Is(o.stopped, bloom.ErrLeaseGone):
+		return failed(bloom.ClassWorkerLost, "the worker lost its lease and stopped the work")
+	}
+	v := failed(bloom.ClassWorkerLost, "the worker stopped")
+	v.release = true
+	return v
+}
+
+func noResult(o outcome) verdict {
+	switch {
+	case o.noConversation():
+		return failed(bloom.ClassCrashed, "claude does not know the session it was to resume")
+	case loginMissing(o.stderr):
+		return failed(bloom.ClassAuth, notLoggedIn)
+	case o.skipped > 0:
+		return failed(bloom.ClassOutputInvalid, fmt.Sprintf("claude printed a line of %d bytes, more than the worker keeps", o.skipped))
+	case o.exit.Code == 1 && strings.Contains(o.stderr, "unknown option"):
+		return failed(bloom.ClassInternal, "this claude does not know an option the worker uses"+evidence(o))
+	}
+	return failed(bloom.ClassCrashed, died(o.exit)+" without a result"+evidence(o))
+}
+
+const notLoggedIn = "claude is not logged in on this worker, or its key is not valid; run bloom doctor there"
+
+// errorResult judges a result line that speaks of an error somewhere.
+func errorResult(o outcome) verdict {
+	m := o.result
+	text := strings.Join(m.Errors, "; ")
+	if m.Result != nil && *m.Result != "" {
+		text = *m.Result
+	}
+	lower := strings.ToLower(text)
+	switch {
+	case m.TerminalReason == "prompt_too_long", strings.Contains(lower, "prompt is too long"):
+		return failed(bloom.ClassContextTooLong, "the conversation is longer than the model takes")
+	case m.Subtype == "error_max_budget_usd":
+		return failed(bloom.ClassBudgetExceeded, "the worker's own limit of cost was reached")
+	case m.Subtype == "error_max_turns":
+		return failed(bloom.ClassBudgetExceeded, "the worker's own limit of turns was reached")
+	case m.APIErrorStatus >= 400:
+		return apiError(o, m.APIErrorStatus, text)
+	case loginMissing(text):
+		return failed(bloom.ClassAuth, notLoggedIn)
+	case o.limit != nil && o.limit.Status == "rejected", strings.Contains(lower, "usage limit reached"), strings.Contains(lower, "hit your limit"):
+		return limited(o, text)
+	case o.retry != nil, strings.HasPrefix(text, "API Error"), strings.Contains(lower, "connection error"):
+		return failed(bloom.ClassProviderError, "the model's API did not answer"+quote(text))
+	case len(m.Denials) > 0:
+		return failed(bloom.ClassPermissionDenied, "claude was not permitted to use "+deniedTools(m)+quote(text))
+	}
+	return failed(bloom.ClassCrashed, fmt.Sprintf("claude reported an error (%s, %s)%s", m.Subtype, m.TerminalReason, quote(text)))
+}
+
+func apiError(o outcome, status int, text string) verdict {
+	switch {
+	case status == 401 || status == 403:
+		return failed(bloom.ClassAuth, fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
+	case status == 429:
+		return limited(o, text)
+	case status == 413 || strings.Contains(strings.ToLower(text), "prompt is too long"):
+		return failed(bloom.ClassContextTooLong, "the conversation is longer than the model takes")
+	case status >= 500 || status == 408:
+		return failed(bloom.ClassProviderError, fmt.Sprintf("the model's API failed (%d)%s", status, quote(text)))
+	}
+	return failed(bloom.ClassInvalidInput, fmt.Sprintf("the model's API refused the request (%d)%s", status, quote(text)))
+}
+
+// limited gives the task back when it is known how long to wait, without using
+// up an attempt. Otherwise it is an error worth another try, so that attempts
+// bound the waiting.
+func limited(o outcome, text string) verdict {
+	v := failed(bloom.ClassRateLimited, "the model's provider limits the rate"+quote(text))
+	if o.limit != nil && o.limit.Status == "rejected" && o.limit.resetMillis() > 0 {
+		v.release, v.notBefore = true, o.limit.resetMillis()
+	}
+	return v
+}
+
+func loginMissing(text string) bool {
+	lower := strings.ToLower(text)
+	for _, sign := range []string{"not logged in", "please run /login", "invalid api key", "oauth token has expired", "oauth token revoked", "credit balance is too low"} {
+		if strings.Contains(lower, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+func deniedTools(m *message) string {
+	var names []string
+	for _, denial := range m.Denials {
+		names = append(names, denial.Tool)
+	}
+	return strings.Join(names, ", ")
+}
+
+func evidence(o outcome) string { return quote(o.stderr) }
+
+// quote appends the beginning of a text as evidence.
+func quote(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return ""
+	}
+	return ": " + clip(text, 1000)
+}
