@@ -1,0 +1,52 @@
+package registry
+
+// JobKind is what an agent is asked to do.
+type JobKind string
+
+// The kinds of jobs.
+const (
+	JobPush JobKind = "push" // send the node's memory to object storage
+	JobPull JobKind = "pull" // take the memory from object storage
+)
+
+// JobState is how far a job is: queued → delivered → completed or failed.
+type JobState string
+
+// The states of a job. Delivered: the agent was told, and has not yet said how
+// it went.
+const (
+	JobQueued    JobState = "queued"
+	JobDelivered JobState = "delivered"
+	JobCompleted JobState = "completed"
+	JobFailed    JobState = "failed"
+)
+
+// Final reports whether the job is over.
+func (s JobState) Final() bool { return s == JobCompleted || s == JobFailed }
+
+// Job is one order to move a project's memory, and what became of it.
+type Job struct {
+	ID          string   `json:"id"`
+	Kind        JobKind  `json:"kind" enum:"push,pull"`
+	Project     string   `json:"project"`
+	CanonicalID string   `json:"canonical_id"`
+	Agent       string   `json:"agent"`
+	Status      JobState `json:"status" enum:"queued,delivered,completed,failed"`
+	Detail      string   `json:"detail"`
+	CreatedAt   Seconds  `json:"created_at" doc:"Unix seconds"`
+	UpdatedAt   Seconds  `json:"updated_at" doc:"Unix seconds"`
+	FinishedAt  *Seconds `json:"finished_at" doc:"Unix seconds"`
+}
+
+// JobReport is an agent's word on a job it was given.
+type JobReport struct {
+	JobID  string   `json:"job_id" minLength:"1" maxLength:"64"`
+	Status JobState `json:"status" enum:"completed,failed"`
+	Detail string   `json:"detail" required:"false" maxLength:"4096"`
+}
+
+// JobFilter narrows a listing. Limit is at most 200; zero means 50.
+type JobFilter struct {
+	Project string
+	Limit   int
+}

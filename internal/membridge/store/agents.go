@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+const agentColumns = `name, url, status, interval_ms, capabilities, load, node_id, ip_addrs, obs_count, db_sha,
+	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at`
+
+func scanAgent(row scanner) (registry.Agent, error) {
+	var (
+		a                registry.Agent
+		interval, regist int64
+		caps, load, ips  []byte
+		drain            int
+		seen, beat       sql.NullInt64
+	)
+	err := row.Scan(&a.Name, &a.URL, &a.Status, &interval, &caps, &load, &a.NodeID, &ips, &a.ObsCount, &a.DBSHA,
+		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat)
+	if err != nil {
+		return a, err
+	}
+	err = errors.Join(json.Unmarshal(caps, &a.Capabilities), json.Unmarshal(load, &a.Load), json.Unmarshal(ips, &a.IPAddrs))
+	a.IntervalSec = registry.MillisToSeconds(interval)
+	a.RegisteredAt = registry.MillisToSeconds(regist)
+	a.Drain = drain != 0
+	a.LastSeen, a.HeartbeatAt = secondsPtr(seen), secondsPtr(beat)
+	return a, err
+}
+
+// saveAgent writes the agent; now is its last contact, beat whether that contact
+// counts as a heartbeat. A registration of an agent that beats counts too.
+func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat bool) error {
+	caps, load, ips := text(a.Capabilities), text(a.Load), text(a.IPAddrs)
+	var heartbeat *int64
+	if beat || a.HeartbeatAt != nil {
+		heartbeat = &now
+	}
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO agents (`+agentColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15)
+		ON CONFLICT (name) DO UPDATE SET
+			url = excluded.url, status = excluded.status, interval_ms = excluded.interval_ms,
+			capabilities = excluded.capabilities, load = excluded.load, node_id = excluded.node_id,
+			ip_addrs = excluded.ip_addrs, obs_count = excluded.obs_count, db_sha = excluded.db_sha,
+			agent_version = excluded.agent_version, os_info = excluded.os_info,
+			install_method = excluded.install_method, last_seen = excluded.last_seen,
+			heartbeat_at = excluded.heartbeat_at`,
+		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, a.ObsCount, a.DBSHA,
+		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat)
+	return err
+}
+
+// text is v in JSON, for values that always can be.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("membridge store: %T cannot be JSON: %v", v, err))
+	}
+	return string(b)
+}
+
+// agentForUpdate reads an agent that the transaction is about to change.
+func (s *Store) agentForUpdate(ctx context.Context, q querier, name string) (registry.Agent, error) {
+	a, err := scanAgent(q.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = $1`+s.lockRow, name))
+	return a, orMissing(err, registry.ErrNoAgent)
+}
+
+// PutAgent registers an agent or updates a known one.
+func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentPatch) (agent registry.Agent, created bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		now := s.Now()
+		var err error
+		agent, err = s.agentForUpdate(ctx, q, name)
+		created = registry.IsMissing(err)
+		if err != nil && !created {
+			return err
+		}
+		if created {
+			agent = registry.NewAgent(name, now)
+		}
+		patch.Apply(&agent)
+		if err := saveAgent(ctx, q, agent, now.UnixMilli(), false); err != nil {
+			return err
+		}
+		agent, err = scanAgent(q.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = $1`, name))
+		return err
+	})
+	return agent, created, err
+}
+
+// Beat records a heartbeat and hands out the agent's open jobs.
+func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, reports []registry.JobReport) (res registry.BeatResult, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		now := s.Now()
+		agent, err := s.agentForUpdate(ctx, q, name)
+		if err != nil {
+			return err
+		}
+		// Silence made it offline; speaking makes it online, unless it says otherwise.
+		if patch.Status == nil && (agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
+			agent.Status = bloom.WorkerOnline
+		}
+		patch.Apply(&agent)
+		if err := saveAgent(ctx, q, agent, now.UnixMilli(), true); err != nil {
+			return err
+		}
+		for _, r := range reports {
+			if err := s.report(ctx, q, name, r); err != nil {
+				return err
+			}
+		}
+		seen := registry.ToSeconds(now)
+		agent.LastSeen, agent.HeartbeatAt = &seen, &seen
+		jobs, err := s.handOut(ctx, q, name)
+		res = registry.BeatResult{Agent: agent, Jobs: jobs}
+		return err
+	})
+	return res, err
+}
+
+// SetDrain orders an agent to take no more work, or to take it again.
+func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent registry.Agent, err error) {
+	flag := 0
+	if drain {
+		flag = 1
+	}
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		var err error
+		agent, err = scanAgent(q.QueryRowContext(ctx,
+			`UPDATE agents SET drain = $2 WHERE name = $1 RETURNING `+agentColumns, name, flag))
+		return orMissing(err, registry.ErrNoAgent)
+	})
+	return agent, err
+}
+
+// Agent returns one agent.
+func (s *Store) Agent(ctx context.Context, name string) (registry.Agent, error) {
+	a, err := scanAgent(s.read.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = $1`, name))
+	return a, orMissing(err, registry.ErrNoAgent)
+}
+
+// Agents returns all agents by name.
+func (s *Store) Agents(ctx context.Context) ([]registry.Agent, error) {
+	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents ORDER BY name`)
+}
+
+// DeleteAgent forgets an agent and fails its open jobs.
+func (s *Store) DeleteAgent(ctx context.Context, name string) error {
+	return s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `DELETE FROM agents WHERE name = $1`, name)
+		if err := affected(res, err, registry.ErrNoAgent); err != nil {
+			return err
+		}
+		_, err = q.ExecContext(ctx, `
+			UPDATE jobs SET status = 'failed', detail = 'The agent was removed', updated_at = $2, finished_at = $2
+			WHERE agent = $1 AND status IN ('queued', 'delivered')`, name, s.nowMillis())
+		return err
+	})
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+const jobColumns = `id, kind, project, canonical_id, agent, status, detail, created_at, updated_at, finished_at`
+
+// maxListed bounds every history.
+const maxListed = 200
+
+func scanJob(row scanner) (registry.Job, error) {
+	var (
+		j                registry.Job
+		created, updated int64
+		finished         sql.NullInt64
+	)
+	err := row.Scan(&j.ID, &j.Kind, &j.Project, &j.CanonicalID, &j.Agent, &j.Status, &j.Detail, &created, &updated, &finished)
+	j.CreatedAt, j.UpdatedAt = registry.MillisToSeconds(created), registry.MillisToSeconds(updated)
+	j.FinishedAt = secondsPtr(finished)
+	return j, err
+}
+
+// handOut returns the agent's open jobs, oldest first, and marks the new ones
+// delivered. They come back with every heartbeat until reported: an answer can
+// be lost on its way.
+func (s *Store) handOut(ctx context.Context, q querier, agent string) ([]registry.Job, error) {
+	jobs, err := collect(ctx, q, scanJob, `SELECT `+jobColumns+` FROM jobs
+		WHERE agent = $1 AND status IN ('queued', 'delivered') ORDER BY created_at, id`, agent)
+	if err != nil {
+		return nil, err
+	}
+	for i, j := range jobs {
+		if j.Status != registry.JobQueued {
+			continue
+		}
+		jobs[i].Status = registry.JobDelivered
+		_, err := q.ExecContext(ctx, `UPDATE jobs SET status = 'delivered', updated_at = $2
+			WHERE id = $1 AND status = 'queued'`, j.ID, s.nowMillis())
+		if err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// OpenJobs hands out the agent's open jobs without a heartbeat.
+func (s *Store) OpenJobs(ctx context.Context, agent string) (jobs []registry.Job, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		var err error
+		jobs, err = s.handOut(ctx, q, agent)
+		return err
+	})
+	return jobs, err
+}
+
+// report ends a job by its agent's word. The first word stands.
+func (s *Store) report(ctx context.Context, q querier, agent string, r registry.JobReport) error {
+	if !r.Status.Final() {
+		return nil
+	}
+	_, err := q.ExecContext(ctx, `
+		UPDATE jobs SET status = $3, detail = $4, updated_at = $5, finished_at = $5
+		WHERE id = $1 AND agent = $2 AND status IN ('queued', 'delivered')`,
+		r.JobID, agent, string(r.Status), r.Detail, s.nowMillis())
+	return err
+}
+
+// AddJob records a job.
+func (s *Store) AddJob(ctx context.Context, j registry.Job) error {
+	return s.write(ctx, func(ctx context.Context, q querier) error {
+		now := s.nowMillis()
+		var finished *int64
+		if j.Status.Final() {
+			finished = &now
+		}
+		_, err := q.ExecContext(ctx, `INSERT INTO jobs (`+jobColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)`,
+			j.ID, string(j.Kind), j.Project, j.CanonicalID, j.Agent, string(j.Status), j.Detail, now, finished)
+		return err
+	})
+}
+
+// FinishJob ends a job that is not yet final, and returns it as it is then.
+func (s *Store) FinishJob(ctx context.Context, id string, state registry.JobState, detail string) (job registry.Job, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		_, err := q.ExecContext(ctx, `
+			UPDATE jobs SET status = $2, detail = $3, updated_at = $4, finished_at = $4
+			WHERE id = $1 AND status IN ('queued', 'delivered')`, id, string(state), detail, s.nowMillis())
+		if err != nil {
+			return err
+		}
+		job, err = scanJob(q.QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id))
+		return orMissing(err, registry.ErrNoJob)
+	})
+	return job, err
+}
+
+// Job returns one job.
+func (s *Store) Job(ctx context.Context, id string) (registry.Job, error) {
+	j, err := scanJob(s.read.QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id))
+	return j, orMissing(err, registry.ErrNoJob)
+}
+
+// Jobs returns the history, newest first.
+func (s *Store) Jobs(ctx context.Context, f registry.JobFilter) ([]registry.Job, error) {
+	return collect(ctx, s.read, scanJob, `SELECT `+jobColumns+` FROM jobs
+		WHERE $1 = '' OR project = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, f.Project, listed(f.Limit))
+}
+
+func listed(limit int) int {
+	if limit <= 0 {
+		return 50
+	}
+	return min(limit, maxListed)
+}
+
+// AgentsWithOrders returns the agents that have a queued job.
+func (s *Store) AgentsWithOrders(ctx context.Context) ([]string, error) {
+	scan := func(row scanner) (name string, err error) { return name, row.Scan(&name) }
+	return collect(ctx, s.read, scan, `SELECT DISTINCT agent FROM jobs WHERE status = 'queued'`)
+}
+
+// ExpireJobs fails the open jobs created before the moment.
+func (s *Store) ExpireJobs(ctx context.Context, before time.Time, detail string) (n int, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `
+			UPDATE jobs SET status = 'failed', detail = $2, updated_at = $3, finished_at = $3
+			WHERE status IN ('queued', 'delivered') AND created_at < $1`, before.UnixMilli(), detail, s.nowMillis())
+		n, err = changed(res, err)
+		return err
+	})
+	return n, err
+}
+
+// TrimJobs deletes final jobs beyond the newest keep.
+func (s *Store) TrimJobs(ctx context.Context, keep int) (n int, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `
+			DELETE FROM jobs WHERE status IN ('completed', 'failed') AND id NOT IN
+				(SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT $1)`, keep)
+		n, err = changed(res, err)
+		return err
+	})
+	return n, err
+}
+
+func changed(res sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := res.RowsAffected()
+	return int(n), err
+}

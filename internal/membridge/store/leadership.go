@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+const termColumns = `terms.primary_node_id, terms.epoch, terms.lease_seconds, terms.issued_by, terms.issued_at, terms.expires_at`
+
+func scanTerm(row scanner) (registry.Term, error) {
+	var (
+		t               registry.Term
+		issued, expires int64
+	)
+	err := row.Scan(&t.PrimaryNodeID, &t.Epoch, &t.LeaseSeconds, &t.IssuedBy, &issued, &expires)
+	t.IssuedAt, t.ExpiresAt = registry.MillisToSeconds(issued), registry.MillisToSeconds(expires)
+	return t, err
+}
+
+// currentTerm returns the term of the highest epoch, nil when there is none.
+func currentTerm(ctx context.Context, q querier, cid string) (*registry.Term, error) {
+	t, err := scanTerm(q.QueryRowContext(ctx, `
+		SELECT `+termColumns+` FROM leaderships l
+		JOIN terms ON terms.canonical_id = l.canonical_id AND terms.epoch = l.epoch
+		WHERE l.canonical_id = $1`, cid))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// Select begins a new term. The row of the project's epoch is what two
+// selections at once queue up at: the second sees the first's epoch and goes one
+// higher.
+func (s *Store) Select(ctx context.Context, sel registry.Selection) (term registry.Term, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		if err := candidate(ctx, q, sel); err != nil {
+			return err
+		}
+		var epoch int64
+		err := q.QueryRowContext(ctx, `
+			INSERT INTO leaderships (canonical_id, epoch) VALUES ($1, 1)
+			ON CONFLICT (canonical_id) DO UPDATE SET epoch = leaderships.epoch + 1
+			RETURNING epoch`, sel.CanonicalID).Scan(&epoch)
+		if err != nil {
+			return err
+		}
+		if sel.ExpectedEpoch != nil && *sel.ExpectedEpoch != epoch-1 {
+			return registry.ErrEpoch
+		}
+		// Read only now, with the row in hand: a later epoch is never issued earlier.
+		now := s.nowMillis()
+		term, err = scanTerm(q.QueryRowContext(ctx, `
+			INSERT INTO terms (canonical_id, epoch, primary_node_id, lease_seconds, issued_by, issued_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+termColumns,
+			sel.CanonicalID, epoch, sel.PrimaryNodeID, sel.LeaseSeconds, sel.IssuedBy,
+			now, now+int64(sel.LeaseSeconds)*1000))
+		return err
+	})
+	return term, err
+}
+
+// candidate checks that the project and the node are known.
+func candidate(ctx context.Context, q querier, sel registry.Selection) error {
+	var node, project int
+	err := q.QueryRowContext(ctx, `
+		SELECT (SELECT count(*) FROM nodes WHERE canonical_id = $1 AND node_id = $2),
+		       (SELECT count(*) FROM projects WHERE canonical_id = $1)
+		     + (SELECT count(*) FROM nodes WHERE canonical_id = $1)`,
+		sel.CanonicalID, sel.PrimaryNodeID).Scan(&node, &project)
+	switch {
+	case err != nil:
+		return err
+	case project == 0:
+		return registry.ErrNoProject
+	case node == 0:
+		return registry.ErrNoNode
+	}
+	return nil
+}
+
+// History returns a project's terms, newest first.
+func (s *Store) History(ctx context.Context, cid string, limit int) ([]registry.Term, error) {
+	return collect(ctx, s.read, scanTerm,
+		`SELECT `+termColumns+` FROM terms WHERE terms.canonical_id = $1 ORDER BY terms.epoch DESC LIMIT $2`, cid, listed(limit))
+}

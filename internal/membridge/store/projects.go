@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+const projectQuery = `
+	SELECT p.name, p.canonical_id, p.created_at, p.source, count(n.node_id), max(n.last_seen)
+	FROM projects p LEFT JOIN nodes n ON n.canonical_id = p.canonical_id
+	%s GROUP BY p.canonical_id, p.name, p.created_at, p.source ORDER BY p.name, p.canonical_id`
+
+func scanProject(row scanner) (registry.Project, error) {
+	var (
+		p       registry.Project
+		created sql.NullInt64
+		seen    sql.NullInt64
+	)
+	err := row.Scan(&p.Name, &p.CanonicalID, &created, &p.Source, &p.NodesCount, &seen)
+	p.CreatedAt, p.LastSeen = secondsPtr(created), secondsPtr(seen)
+	return p, err
+}
+
+// CreateProject makes a manual project; one known only by heartbeats becomes
+// manual.
+func (s *Store) CreateProject(ctx context.Context, name string) (project registry.Project, err error) {
+	cid := registry.CanonicalID(name)
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `
+			INSERT INTO projects (canonical_id, name, source, created_at) VALUES ($1, $2, 'manual', $3)
+			ON CONFLICT (canonical_id) DO UPDATE SET name = excluded.name, source = 'manual'
+			WHERE projects.source <> 'manual'`, cid, name, s.nowMillis())
+		if err := affected(res, err, registry.ErrExists); err != nil {
+			return err
+		}
+		project, err = scanProject(q.QueryRowContext(ctx, projectsWhere("WHERE p.canonical_id = $1"), cid))
+		return err
+	})
+	return project, err
+}
+
+// Projects returns all projects by name.
+func (s *Store) Projects(ctx context.Context) ([]registry.Project, error) {
+	return collect(ctx, s.read, scanProject, projectsWhere(""))
+}
+
+// DeleteProject forgets the projects of that name and their nodes.
+func (s *Store) DeleteProject(ctx context.Context, name string) error {
+	return s.write(ctx, func(ctx context.Context, q querier) error {
+		_, err := q.ExecContext(ctx, `DELETE FROM nodes WHERE canonical_id IN
+			(SELECT canonical_id FROM projects WHERE name = $1)`, name)
+		if err != nil {
+			return err
+		}
+		res, err := q.ExecContext(ctx, `DELETE FROM projects WHERE name = $1`, name)
+		return affected(res, err, registry.ErrNoProject)
+	})
+}
+
+const nodeColumns = `canonical_id, node_id, obs_count, db_sha, ip_addrs, project_id, agent_version, registered_at, last_seen`
+
+func scanNode(row scanner) (registry.Node, error) {
+	var (
+		n                registry.Node
+		ips              []byte
+		registered, seen int64
+	)
+	err := row.Scan(&n.CanonicalID, &n.NodeID, &n.ObsCount, &n.DBSHA, &ips, &n.ProjectID, &n.AgentVersion, &registered, &seen)
+	if err != nil {
+		return n, err
+	}
+	n.Role = registry.RoleUnknown
+	n.RegisteredAt, n.LastSeen = registry.MillisToSeconds(registered), registry.MillisToSeconds(seen)
+	return n, json.Unmarshal(ips, &n.IPAddrs)
+}
+
+// NodeBeat records a node's heartbeat and returns the current term.
+func (s *Store) NodeBeat(ctx context.Context, b registry.NodeBeat) (term *registry.Term, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		now := s.nowMillis()
+		if b.ProjectID != nil && *b.ProjectID != "" {
+			// Never over a manual one, nor over the name a project already has.
+			_, err := q.ExecContext(ctx, `
+				INSERT INTO projects (canonical_id, name, source, created_at) VALUES ($1, $2, 'heartbeat', $3)
+				ON CONFLICT (canonical_id) DO NOTHING`, b.CanonicalID, *b.ProjectID, now)
+			if err != nil {
+				return err
+			}
+		}
+		if err := saveNode(ctx, q, b, now); err != nil {
+			return err
+		}
+		var err error
+		term, err = currentTerm(ctx, q, b.CanonicalID)
+		return err
+	})
+	return term, err
+}
+
+// saveNode writes what the beat gives and keeps the rest.
+func saveNode(ctx context.Context, q querier, b registry.NodeBeat, now int64) error {
+	var ips *string
+	if b.IPAddrs != nil {
+		t := text(*b.IPAddrs)
+		ips = &t
+	}
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO nodes (`+nodeColumns+`)
+		VALUES ($1, $2, coalesce($3, 0), coalesce($4, ''), coalesce($5, '[]'), $6, coalesce($7, ''), $8, $8)
+		ON CONFLICT (canonical_id, node_id) DO UPDATE SET
+			obs_count = coalesce($3, nodes.obs_count), db_sha = coalesce($4, nodes.db_sha),
+			ip_addrs = coalesce($5, nodes.ip_addrs), project_id = coalesce($6, nodes.project_id),
+			agent_version = coalesce($7, nodes.agent_version), last_seen = excluded.last_seen`,
+		b.CanonicalID, b.NodeID, b.ObsCount, b.DBSHA, ips, b.ProjectID, b.AgentVersion, now)
+	return err
+}
+
+// Standing returns a project's term and its nodes.
+func (s *Store) Standing(ctx context.Context, cid string) (st registry.Standing, err error) {
+	st.Nodes, err = collect(ctx, s.read, scanNode,
+		`SELECT `+nodeColumns+` FROM nodes WHERE canonical_id = $1 ORDER BY node_id`, cid)
+	if err != nil {
+		return st, err
+	}
+	if st.Current, err = currentTerm(ctx, s.read, cid); err != nil {
+		return st, err
+	}
+	var projects int
+	err = s.read.QueryRowContext(ctx, `SELECT count(*) FROM projects WHERE canonical_id = $1`, cid).Scan(&projects)
+	st.Known = projects > 0 || len(st.Nodes) > 0
+	return st, err
+}
+
+// projectsWhere is the listing narrowed by a condition of ours, never by input.
+func projectsWhere(condition string) string { return fmt.Sprintf(projectQuery, condition) }

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// maxGroup is how many waiting writes are committed together at most. It bounds
+// the time a transaction takes, and so the wait of the next.
+const maxGroup = 512
+
+// readConns is how many reads run at once. They see the last commit and never
+// wait for the writer (WAL).
+const readConns = 4
+
+// OpenSQLite opens or creates the file at path. A second process on the same
+// file is refused. A nil clock means the machine's.
+func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, error) {
+	if clock == nil {
+		clock = bloom.SystemClock{}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFile(path)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := openFile(path, 1, "_txlock=immediate", "synchronous(FULL)")
+	if err == nil {
+		err = migrateSQLite(ctx, writer)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("membridge registry %s: %w", path, err), unlock())
+	}
+	reader, err := openFile(path, readConns, "_txlock=deferred", "query_only(1)")
+	if err != nil {
+		return nil, errors.Join(err, writer.Close(), unlock())
+	}
+	group := startGroup(writer)
+	closeAll := sync.OnceValue(func() error {
+		group.stop()
+		return errors.Join(reader.Close(), writer.Close(), unlock())
+	})
+	return &Store{clock: clock, read: reader, write: group.do, close: closeAll}, nil
+}
+
+func openFile(path string, conns int, txlock, pragma string) (*sql.DB, error) {
+	q := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "foreign_keys(1)", pragma}}
+	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: txlock + "&" + q.Encode()}).String()
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+func migrateSQLite(ctx context.Context, db *sql.DB) error {
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations())
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// lockFile takes the lock beside the file. The kernel gives it back when the
+// process dies, however it dies.
+func lockFile(path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another process already uses the membridge registry %s; stop it, or give this one another --data-dir", path)
+	}
+	return f.Close, nil
+}

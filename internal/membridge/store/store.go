@@ -1,0 +1,149 @@
+// Package store keeps the control plane's registry in SQLite or PostgreSQL.
+//
+// The registry is small and its SQL plain, so one text serves both databases:
+// what differs (how to open, how to write, whose clock) lies in sqlite.go and
+// postgres.go. Rules live in package registry; the store only keeps and compares.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the folder is embedded: only a broken build gets here
+	}
+	return sub
+}
+
+// Store is a registry.Store over a SQL database.
+type Store struct {
+	clock bloom.Clock
+	read  querier
+	// write runs fn in a transaction that sees and blocks every other write it
+	// could conflict with. fn may run more than once and must start afresh then.
+	write func(ctx context.Context, fn func(ctx context.Context, q querier) error) error
+	// lockRow is appended to a SELECT whose row the transaction will change.
+	lockRow string
+	close   func() error
+}
+
+var _ registry.Store = (*Store)(nil)
+
+// querier is what a pool, a connection and a transaction have in common.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Open opens the PostgreSQL database at databaseURL, or, when that is empty, the
+// SQLite file at path, and brings its schema up to date. A nil clock means the
+// database's own (PostgreSQL) or the machine's (SQLite).
+func Open(ctx context.Context, databaseURL, path string, clock bloom.Clock) (*Store, error) {
+	if databaseURL == "" {
+		return OpenSQLite(ctx, path, clock)
+	}
+	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
+		return nil, errors.New("DATABASE_URL must begin with postgres:// or postgresql://")
+	}
+	return OpenPostgres(ctx, databaseURL, clock)
+}
+
+// Now is the store's time.
+func (s *Store) Now() time.Time { return s.clock.Now() }
+
+func (s *Store) nowMillis() int64 { return s.clock.Now().UnixMilli() }
+
+// Close waits for accepted writes and closes the database.
+func (s *Store) Close() error { return s.close() }
+
+// Counts returns the figures of the health route.
+func (s *Store) Counts(ctx context.Context) (registry.Counts, error) {
+	var c registry.Counts
+	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM agents)`).
+		Scan(&c.Projects, &c.Agents)
+	return c, err
+}
+
+// MarkAlive records that a control plane serves now. The mark never goes back.
+func (s *Store) MarkAlive(ctx context.Context) (before time.Time, err error) {
+	err = s.write(ctx, func(ctx context.Context, q querier) error {
+		before = time.Time{}
+		var at int64
+		err := q.QueryRowContext(ctx, `SELECT alive_at FROM control_plane WHERE id = 1`).Scan(&at)
+		switch {
+		case err == nil:
+			before = time.UnixMilli(at)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO control_plane (id, alive_at) VALUES (1, $1)
+			ON CONFLICT (id) DO UPDATE SET alive_at = excluded.alive_at
+			WHERE control_plane.alive_at < excluded.alive_at`, s.nowMillis())
+		return err
+	})
+	return before, err
+}
+
+// collect scans every row of a query; the slice is never nil.
+func collect[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := []T{}
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// scanner is a row, alone or among others.
+type scanner interface{ Scan(dest ...any) error }
+
+// affected turns "no row changed" into the error.
+func affected(res sql.Result, err, none error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return none
+}
+
+// orMissing turns "no such row" into the error.
+func orMissing(err, missing error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return missing
+	}
+	return err
+}
+
+func secondsPtr(ms sql.NullInt64) *registry.Seconds {
+	if !ms.Valid {
+		return nil
+	}
+	s := registry.MillisToSeconds(ms.Int64)
+	return &s
+}
