@@ -14,8 +14,8 @@ type meter struct {
 	messages map[string]counted
 	current  string // the message whose stream events arrive
 	model    string
+	resumed  bool    // the present turn goes on with an older session
 	cost     float64 // of finished turns, as claude said
-	costed   bool
 	turns    int64
 	settled  usage // of finished turns
 	source   string
@@ -69,15 +69,18 @@ func (m *meter) observe(line message) {
 }
 
 // settle takes a turn's result as the last word on it where it says more than
-// the stream did.
+// the stream did. What claude says of a resumed session counts from the
+// session's beginning, so it is taken only where it is known to mean this turn.
 func (m *meter) settle(line message) {
 	live := m.live()
+	models, cost := line.SinceLast, 0.0
+	if models == nil && !m.resumed {
+		models = line.ModelUsage
+	}
 	var said usage
-	for _, u := range line.ModelUsage {
-		said.Input += u.Input
-		said.Output += u.Output
-		said.CacheCreation += u.CacheCreation
-		said.CacheRead += u.CacheRead
+	for _, u := range models {
+		said = sum(said, usage{u.Input, u.Output, u.CacheCreation, u.CacheRead})
+		cost += u.CostUSD
 	}
 	m.settled = sum(m.settled, usage{
 		Input:         max(live.Input, said.Input),
@@ -85,10 +88,12 @@ func (m *meter) settle(line message) {
 		CacheCreation: max(live.CacheCreation, said.CacheCreation),
 		CacheRead:     max(live.CacheRead, said.CacheRead),
 	})
-	if line.TotalCostUSD != nil {
+	switch {
+	case line.SinceLast != nil:
+		m.cost += cost
+	case line.TotalCostUSD != nil && !m.resumed:
 		m.cost += *line.TotalCostUSD
-		m.costed = true
-	} else {
+	default:
 		m.cost += m.liveCost()
 	}
 	m.turns += line.NumTurns
@@ -145,7 +150,7 @@ func (m *meter) liveCost() float64 {
 func (m *meter) metrics(durationMS int64) bloom.Metrics {
 	total := m.total()
 	out := bloom.Metrics{DurationMS: max(durationMS, 0), Model: m.model, CostKind: "none"}
-	if total == (usage{}) && !m.costed {
+	if total == (usage{}) {
 		return out
 	}
 	used, input, output := total.budget(), total.Input+total.CacheCreation, total.Output

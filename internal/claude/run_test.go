@@ -2,6 +2,7 @@ package claude_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,6 +121,37 @@ func TestResumeCarriesTheFirstTasksMessages(t *testing.T) {
 	}
 	if sessions := j.of(claude.EventSession); len(sessions) != 1 || sessions[0]["resumed"] != true {
 		t.Errorf("session events = %v", sessions)
+	}
+}
+
+func TestAResumedTaskIsChargedForItselfOnly(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok", Usage: standin.Usage{Input: 1000, Output: 100}}))
+	one, two := first(h.run(task("one"))).Completion.Metrics, first(h.run(task("two"))).Completion.Metrics
+	if *one.TokensUsed != 1100 || *two.TokensUsed != 1100 || *one.CostUSD != *two.CostUSD {
+		t.Errorf("first %d tokens, %g dollars; second %d tokens, %g dollars; want the same",
+			*one.TokensUsed, *one.CostUSD, *two.TokensUsed, *two.CostUSD)
+	}
+}
+
+func TestARateLimitWithAResetTimeGivesTheTaskBack(t *testing.T) {
+	t.Parallel()
+	reset := time.Now().Add(time.Hour).Unix()
+	reply := standin.Error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
+	reply.Header = map[string]string{
+		"anthropic-ratelimit-unified-status":               "rejected",
+		"anthropic-ratelimit-unified-reset":                fmt.Sprint(reset),
+		"anthropic-ratelimit-unified-representative-claim": "five_hour",
+		"retry-after": "3600",
+	}
+	h := newHouse(t, standin.Sequence(reply))
+	h.setEnv("ANTHROPIC_API_KEY", "")
+	h.setEnv("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-dummy")
+	h.config.MaxRetries = 1
+	run, j := h.run(task("hello"))
+	wantError(t, run, bloom.ClassRateLimited)
+	if run.Release == nil || run.Release.NotBefore != reset*1000 {
+		t.Errorf("run = %s, want a release until %d; events %v", show(run), reset*1000, j.events)
 	}
 }
 

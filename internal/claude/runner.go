@@ -149,9 +149,6 @@ func (t *taskRun) conclude(out outcome) verdict {
 		t.emit.send(EventWarning, data{"code": "left_behind", "count": out.exit.LeftBehind,
 			"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", out.exit.LeftBehind)})
 	}
-	if out.result != nil && len(out.result.Denials) > 0 {
-		t.emit.warn("permission_denied", "claude was not permitted to use "+deniedTools(out.result))
-	}
 	return judge(out)
 }
 

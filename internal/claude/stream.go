@@ -38,16 +38,22 @@ type message struct {
 	RateLimit *rateLimit `json:"rate_limit_info"`
 
 	// result
-	IsError        bool                  `json:"is_error"`
-	Result         *string               `json:"result"`
-	Errors         []string              `json:"errors"`
-	TotalCostUSD   *float64              `json:"total_cost_usd"`
-	NumTurns       int64                 `json:"num_turns"`
-	TerminalReason string                `json:"terminal_reason"`
-	APIErrorStatus int                   `json:"api_error_status"`
-	Usage          *usage                `json:"usage"`
-	ModelUsage     map[string]modelUsage `json:"modelUsage"`
-	Denials        []permissionDenial    `json:"permission_denials"`
+	IsError        bool               `json:"is_error"`
+	Result         *string            `json:"result"`
+	Errors         []string           `json:"errors"`
+	TotalCostUSD   *float64           `json:"total_cost_usd"`
+	NumTurns       int64              `json:"num_turns"`
+	TerminalReason string             `json:"terminal_reason"`
+	APIErrorStatus int                `json:"api_error_status"`
+	Usage          *usage             `json:"usage"`
+	Denials        []permissionDenial `json:"permission_denials"`
+	// ModelUsage and TotalCostUSD count a resumed session from its beginning;
+	// SinceLast, of newer versions, counts this turn.
+	ModelUsage map[string]modelUsage `json:"modelUsage"`
+	SinceLast  map[string]modelUsage `json:"model_usage_since_last_result"`
+
+	// system/permission_denied
+	ToolName string `json:"tool_name"`
 }
 
 type turnMessage struct {
@@ -83,10 +89,11 @@ type usage struct {
 }
 
 type modelUsage struct {
-	Input         int64 `json:"inputTokens"`
-	Output        int64 `json:"outputTokens"`
-	CacheCreation int64 `json:"cacheCreationInputTokens"`
-	CacheRead     int64 `json:"cacheReadInputTokens"`
+	Input         int64   `json:"inputTokens"`
+	Output        int64   `json:"outputTokens"`
+	CacheCreation int64   `json:"cacheCreationInputTokens"`
+	CacheRead     int64   `json:"cacheReadInputTokens"`
+	CostUSD       float64 `json:"costUSD"`
 }
 
 type permissionDenial struct {

@@ -80,6 +80,9 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	watch := &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{})}
 	stdout := &lineWriter{max: s.config.MaxLine, line: watch.line, tooLong: watch.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: watch.stderrLine, tooLong: func(int) {}}
+	s.meterMu.Lock()
+	s.meter.resumed = s.resume != ""
+	s.meterMu.Unlock()
 	p, err := process.Start(process.Command{
 		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: s.config.environment(),
 		Stdin: strings.NewReader(prompt), Stdout: stdout, Stderr: stderr, Grace: s.config.Grace,
@@ -257,6 +260,8 @@ func (w *watcher) system(m message) {
 		})
 	case "api_retry":
 		w.apiRetry(m)
+	case "permission_denied":
+		w.session.emit.warn("permission_denied", "claude was not permitted to use "+m.ToolName)
 	}
 }
 
