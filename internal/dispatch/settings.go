@@ -216,3 +216,13 @@ func (s *Service) Ready(ctx context.Context) error { return s.store.Ping(ctx) }
 
 // StoreName is which store is in use.
 func (s *Service) StoreName() string { return s.store.Name() }
+
+// Promoted tells the audit that somebody chose which node leads a project.
+func (s *Service) Promoted(ctx context.Context, project, node, actor string) error {
+	project, node = bloom.CleanText(project), bloom.CleanText(node)
+	return s.store.AppendAudit(ctx, bloom.Audit{
+		Action: bloom.ActionLeadershipPromote, EntityType: "project", EntityID: project, Actor: actor,
+		Detail: node + " leads " + project,
+		Data:   bloom.MustJSON(map[string]string{"primary_node_id": node}),
+	})
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"path"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+//go:embed docs
+var docsFiles embed.FS
+
+// describe serves the API's description and the page that shows it. Both come
+// from the binary: the page works where nothing else can be reached.
+func (s *Server) describe() {
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	delete(schemas, "ErrorModel") // huma's own shape, which nobody ever sees
+	delete(schemas, "ErrorDetail")
+	spec, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		panic(err) // the description is made of types that always encode
+	}
+	s.serveStatic("/openapi.json", "application/json", spec)
+	for name, at := range map[string]string{"index.html": "/docs", "docs.js": "/docs/docs.js", "docs.css": "/docs/docs.css"} {
+		content, err := fs.ReadFile(docsFiles, "docs/"+name)
+		if err != nil {
+			panic(err) // embedded at build time
+		}
+		s.serveStatic(at, mediaTypes[path.Ext(name)], content)
+	}
+}
+
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+}
+
+func (s *Server) serveStatic(at, media string, content []byte) {
+	pattern := http.MethodGet + " " + at
+	s.mux.policies[pattern] = auth.Open
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", media)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		_, _ = w.Write(content)
+	})
+}

@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Failure is the body of every answer that is not a success.
+type Failure struct {
+	Message   string             `json:"error" doc:"One sentence a person understands"`
+	Code      string             `json:"code" doc:"Stable; programs may branch on it"`
+	Details   []bloom.FieldError `json:"details,omitempty" nullable:"false"`
+	RequestID string             `json:"request_id"`
+
+	status     int
+	retryAfter time.Duration
+}
+
+// Error makes a Failure something a handler returns.
+func (f *Failure) Error() string { return f.Message }
+
+// GetStatus is the HTTP status; huma asks for it.
+func (f *Failure) GetStatus() int { return f.status }
+
+// GetHeaders are the headers that go with it; huma asks for them.
+func (f *Failure) GetHeaders() http.Header {
+	if f.retryAfter <= 0 {
+		return nil
+	}
+	seconds := int64((f.retryAfter + time.Second - 1) / time.Second)
+	return http.Header{"Retry-After": {strconv.FormatInt(seconds, 10)}}
+}
+
+// statuses maps kinds of failure to HTTP, here and nowhere else.
+var statuses = map[bloom.Kind]int{
+	bloom.KindInternal:     http.StatusInternalServerError,
+	bloom.KindInvalid:      http.StatusBadRequest,
+	bloom.KindUnauthorized: http.StatusUnauthorized,
+	bloom.KindForbidden:    http.StatusForbidden,
+	bloom.KindNotFound:     http.StatusNotFound,
+	bloom.KindConflict:     http.StatusConflict,
+	bloom.KindTooLarge:     http.StatusRequestEntityTooLarge,
+	bloom.KindRateLimited:  http.StatusTooManyRequests,
+	bloom.KindUnavailable:  http.StatusServiceUnavailable,
+	bloom.KindUpstream:     http.StatusBadGateway,
+}
+
+var errUnsupportedMedia = &bloom.Error{Kind: bloom.KindInvalid, Code: "unsupported_media_type",
+	Message: "The body must be JSON: send Content-Type: application/json"}
+
+// failure turns an error into its answer. What is our own fault is logged here,
+// once, with its cause; the caller gets the safe sentence.
+func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
+	if f := (*Failure)(nil); errors.As(err, &f) {
+		f.RequestID = id
+		return f
+	}
+	var e *bloom.Error
+	if !errors.As(err, &e) {
+		e = foreign(err)
+	}
+	f := &Failure{Message: e.Message, Code: e.Code, Details: e.Details, RequestID: id, status: statuses[e.Kind]}
+	switch {
+	case errors.Is(e, errUnsupportedMedia):
+		f.status = http.StatusUnsupportedMediaType
+	case e.Kind == bloom.KindUnavailable || e.Kind == bloom.KindRateLimited:
+		f.retryAfter = time.Second
+	}
+	if e.Kind == bloom.KindInternal || (e.Cause != nil && f.status >= 500 && ctx.Err() == nil) {
+		s.log.LogAttrs(ctx, slog.LevelError, "a request failed",
+			slog.String("request_id", id), slog.String("code", e.Code), slog.Any("error", err))
+	}
+	return f
+}
+
+// foreign is the *bloom.Error of an error that is not ours. A call that its
+// caller gave up is no fault of the server.
+func foreign(err error) *bloom.Error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
+			Message: "The request was given up before it was done; it is safe to repeat"}
+	}
+	return bloom.Internal(err)
+}
+
+// write sends f outside of huma.
+func (f *Failure) write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Del("Content-Length")
+	for name, values := range f.GetHeaders() {
+		h[name] = values
+	}
+	if f.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="bloom-runtime"`)
+	}
+	w.WriteHeader(f.status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(f) // the caller is gone then; nobody is left to tell
+}
+
+// humaFailure gives the few errors that huma makes by itself our shape. It runs
+// as this API's transformer, so that another API in the process keeps its own:
+// huma's error constructor is global and stays untouched.
+func humaFailure(ctx huma.Context, status string, v any) (any, error) {
+	if _, ours := v.(*Failure); ours {
+		return v, nil
+	}
+	e, foreign := v.(huma.StatusError)
+	if !foreign {
+		return v, nil
+	}
+	ctx.SetHeader("Content-Type", "application/json")
+	f := &Failure{Message: "The request is wrong", Code: bloom.CodeInvalid, RequestID: callOf(ctx.Context()).id, status: e.GetStatus()}
+	if e.GetStatus() >= 500 {
+		f.Message, f.Code = bloom.Internal(nil).Message, bloom.CodeInternal
+	}
+	return f, nil
+}

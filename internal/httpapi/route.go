@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+const (
+	runtimePath   = "/api/runtime"
+	membridgePath = "/api/membridge"
+)
+
+// route is everything about a route but its handler.
+type route struct {
+	method, path string
+	id           string // the operation's name in the API's description
+	summary      string
+	tag          string
+	policy       auth.Policy
+	status       int // of a success; 0 means 200
+	body         any // a value of the body's type, for the description; nil: none
+}
+
+// reply is an answer whose status may vary.
+type reply[T any] struct {
+	Status int
+	Body   T
+}
+
+// page is one page of a list.
+type page[T any] struct {
+	Link string `header:"Link" doc:"The address of the next page, rel=\"next\""`
+	Body []T    `nullable:"false"`
+}
+
+type none struct{}
+
+// handle registers a route. Bodies are decoded by the handlers themselves, with
+// decode: huma's own way parses every body twice, refuses nulls and repeats
+// what was submitted; its schemas still describe them.
+func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, in *I) (*O, error)) {
+	s.mux.policies[rt.method+" "+rt.path] = rt.policy
+	op := huma.Operation{
+		Method: rt.method, Path: rt.path, OperationID: rt.id, Summary: rt.summary, Tags: []string{rt.tag},
+		DefaultStatus: rt.status, SkipValidateParams: true,
+		Responses: map[string]*huma.Response{"default": {Description: "Failure", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: s.schema(reflect.TypeFor[Failure]())},
+		}}},
+		Security: []map[string][]string{{"key": {}}, {"bearer": {}}},
+	}
+	if rt.policy.Open() {
+		op.Security = []map[string][]string{{}}
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		c := callOf(ctx)
+		out, err := h(ctx, c, in)
+		if err != nil {
+			return nil, s.failure(ctx, c.id, err)
+		}
+		return out, nil
+	})
+	if rt.body != nil {
+		s.describeBody(rt)
+	}
+}
+
+func (s *Server) schema(t reflect.Type) *huma.Schema {
+	return s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
+}
+
+// describeBody adds the body to the operation's description after the fact, so
+// that huma does not read it.
+func (s *Server) describeBody(rt route) {
+	item := s.api.OpenAPI().Paths[rt.path]
+	item.Post.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
+		"application/json": {Schema: s.schema(reflect.TypeOf(rt.body))},
+	}}
+}
+
+// number is a query parameter that is described as an integer and read by us, so
+// that a wrong one gets our sentence.
+type number string
+
+// Schema describes a number.
+func (number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger} }
+
+// paging is what every list takes.
+type paging struct {
+	Limit  number `query:"limit" doc:"Entries a page: 1 to 1000, 100 when absent"`
+	Cursor string `query:"cursor" doc:"From the Link header of the page before"`
+}
+
+func (p paging) page() (bloom.Page, error) {
+	cursor, err := bloom.ParseCursor(p.Cursor)
+	if err != nil {
+		return bloom.Page{}, err
+	}
+	limit := bloom.DefaultPageSize
+	if p.Limit != "" {
+		limit, err = strconv.Atoi(string(p.Limit))
+		if err != nil || limit < 1 {
+			return bloom.Page{}, bloom.Invalid("The limit is wrong", bloom.FieldError{Field: "limit", Message: "must be a number from 1 to 1000"})
+		}
+		limit = min(limit, bloom.MaxPageSize)
+	}
+	return bloom.Page{Limit: limit, Cursor: cursor}, nil
+}
+
+// paged is a page with the address of the next one.
+func paged[T any](c *call, list []T, next bloom.Cursor) *page[T] {
+	if list == nil {
+		list = []T{}
+	}
+	return &page[T]{Link: nextLink(c.r, next), Body: list}
+}
+
+func nextLink(r *http.Request, next bloom.Cursor) string {
+	if next == (bloom.Cursor{}) {
+		return ""
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		q = url.Values{}
+	}
+	q.Set("cursor", next.String())
+	return "<" + r.URL.EscapedPath() + "?" + q.Encode() + `>; rel="next"`
+}
+
+// pathID is the id in the path.
+type pathID struct {
+	ID string `path:"id"`
+}
+
+// badStatus refuses a filter that no entry can match by its kind.
+func checkFilter[T ~string](field string, v T, allowed ...T) error {
+	if v == "" {
+		return nil
+	}
+	var c checker
+	oneOf(&c, field, v, allowed...)
+	return c.err()
+}
+
+// accepts reports whether the Accept header names the media type.
+func accepts(r *http.Request, media string) bool {
+	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), media)
+}

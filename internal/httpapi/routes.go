@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+func (s *Server) routes() {
+	s.systemRoutes()
+	s.taskRoutes()
+	s.leaseRoutes()
+	s.workerRoutes()
+	s.recordRoutes()
+	s.streamRoutes()
+	s.proxyRoutes()
+}
+
+// health is what GET /health answers.
+type health struct {
+	Status    string                  `json:"status" enum:"ok,degraded"`
+	Service   string                  `json:"service"`
+	Uptime    float64                 `json:"uptime" doc:"Seconds"`
+	Storage   string                  `json:"storage"`
+	Membridge dispatch.MembridgeState `json:"membridge"`
+	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
+}
+
+func (s *Server) systemRoutes() {
+	for _, p := range []struct{ path, id string }{
+		{runtimePath + "/health", "health"}, {"/health", "root-health"}, {"/healthz", "healthz"},
+	} {
+		handle(s, route{method: http.MethodGet, path: p.path, id: p.id, summary: "Health", tag: "system", policy: auth.Open}, s.health)
+	}
+	handle(s, route{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Readiness: 503 while the store does not answer", tag: "system", policy: auth.Open}, s.health)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/config", id: "get-config", summary: "Settings", tag: "system", policy: auth.Admin},
+		func(context.Context, *call, *none) (*reply[dispatch.Settings], error) {
+			return &reply[dispatch.Settings]{http.StatusOK, s.svc.Settings()}, nil
+		})
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/config", id: "set-config", summary: "Save where membridge is and the key to it", tag: "system", policy: auth.Admin, body: configBody{}},
+		func(ctx context.Context, c *call, _ *none) (*reply[dispatch.Settings], error) {
+			var b configBody
+			if err := decode(c, limitBody, &b); err != nil {
+				return nil, err
+			}
+			if err := b.check(); err != nil {
+				return nil, err
+			}
+			set, err := s.svc.Configure(ctx, b.MembridgeURL, b.AdminKey, c.caller.Name)
+			return &reply[dispatch.Settings]{http.StatusOK, set}, err
+		})
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/test-connection", id: "test-connection", summary: "Ask membridge for its health, under the stored settings", tag: "system", policy: auth.Open}, s.testConnection)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats", id: "stats", summary: "Counts at a glance", tag: "system", policy: auth.Read},
+		func(ctx context.Context, _ *call, _ *none) (*reply[bloom.Stats], error) {
+			st, err := s.svc.Stats(ctx)
+			return &reply[bloom.Stats]{http.StatusOK, st}, err
+		})
+}
+
+// health shows strangers neither addresses nor inner errors.
+func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
+	h := health{
+		Status: "ok", Service: "bloom-runtime", Uptime: s.clock.Now().Sub(s.started).Seconds(),
+		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Auth: s.auth.Mode(),
+	}
+	if h.Membridge.LastError != nil && !c.caller.Known() {
+		hidden := "unreachable"
+		h.Membridge.LastError = &hidden
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.svc.Ready(ctx); err != nil {
+		h.Status = "degraded"
+		return &reply[health]{http.StatusServiceUnavailable, h}, nil
+	}
+	return &reply[health]{http.StatusOK, h}, nil
+}
+
+func (s *Server) testConnection(ctx context.Context, c *call, _ *none) (*reply[dispatch.Connection], error) {
+	if ok, wait := s.tests.Allow(peer(c.r)); !ok {
+		return nil, &Failure{Message: "Too many connection tests; try again later", Code: bloom.CodeRateLimited,
+			status: http.StatusTooManyRequests, retryAfter: wait}
+	}
+	actor := c.caller.Name
+	if actor == "" {
+		actor = "anonymous"
+	}
+	found, err := s.svc.TestConnection(ctx, actor)
+	return &reply[dispatch.Connection]{http.StatusOK, found}, err
+}

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+// leased is the answer to a lease.
+type leased struct {
+	Lease  bloom.Lease  `json:"lease"`
+	Worker bloom.Worker `json:"worker"`
+}
+
+type leaseFilter struct {
+	paging
+	Status string `query:"status" enum:"active,expired,released,failed"`
+}
+
+func (s *Server) leaseRoutes() {
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/lease", id: "lease-task", summary: "Give a task to a worker now", tag: "leases", policy: auth.Client, status: http.StatusCreated, body: leaseBody{}}, s.leaseTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/heartbeat", id: "heartbeat", summary: "Renew a lease; the first beat makes the task running", tag: "leases", policy: auth.Report, body: heartbeatBody{}}, s.heartbeat)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/complete", id: "complete-task", summary: "Record the outcome of a lease", tag: "leases", policy: auth.Report, body: bloom.Completion{}}, s.complete)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/release", id: "release-task", summary: "Give a task back unfinished; the attempt is refunded", tag: "leases", policy: auth.Report, body: bloom.ReleaseSpec{}}, s.release)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/leases", id: "list-leases", summary: "Leases, newest first", tag: "leases", policy: auth.Read}, s.listLeases)
+}
+
+func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[leased], error) {
+	b := leaseBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
+	if err := decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	lease, worker, err := s.svc.Lease(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: b.WorkerID, TTLSec: b.TTLSeconds, Actor: c.caller.Name})
+	return &reply[leased]{http.StatusCreated, leased{lease, worker}}, err
+}
+
+// namesLease holds a worker's key to naming the lease it acts under; only then
+// can a stale worker be told from the present one.
+func namesLease(c *call, leaseID string) error {
+	if leaseID == "" && c.caller.Role == auth.RoleWorker {
+		return bloom.Invalid("A worker must name its lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
+	}
+	return nil
+}
+
+func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[bloom.HeartbeatResult], error) {
+	var b heartbeatBody
+	if err := decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	if err := namesLease(c, b.LeaseID); err != nil {
+		return nil, err
+	}
+	res, err := s.svc.Heartbeat(ctx, in.ID, b.LeaseID)
+	return &reply[bloom.HeartbeatResult]{http.StatusOK, res}, err
+}
+
+func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloom.Completed], error) {
+	b := defaultCompletion()
+	if err := decode(c, limitComplete, &b); err != nil {
+		return nil, err
+	}
+	if err := checkCompletion(&b); err != nil {
+		return nil, err
+	}
+	if err := namesLease(c, b.LeaseID); err != nil {
+		return nil, err
+	}
+	done, err := s.svc.Complete(ctx, in.ID, b, c.caller.Name)
+	return &reply[bloom.Completed]{http.StatusOK, done}, err
+}
+
+func (s *Server) release(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
+	var b bloom.ReleaseSpec
+	if err := decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	if err := checkRelease(&b); err != nil {
+		return nil, err
+	}
+	return taskReply(s.svc.Release(ctx, in.ID, b, c.caller.Name))
+}
+
+func (s *Server) listLeases(ctx context.Context, c *call, in *leaseFilter) (*page[bloom.Lease], error) {
+	p, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	status := bloom.LeaseStatus(in.Status)
+	if err := checkFilter("status", status, bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed); err != nil {
+		return nil, err
+	}
+	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, Page: p})
+	return paged(c, leases, next), err
+}

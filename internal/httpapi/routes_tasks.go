@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+const tasksPath = runtimePath + "/llm-tasks"
+
+type createInput struct {
+	Key string `header:"Idempotency-Key" doc:"A key of the caller's own; posting again with it answers with the first task"`
+}
+
+type taskFilter struct {
+	paging
+	Status    string `query:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
+	ContextID string `query:"context_id"`
+	AgentSlug string `query:"agent_slug"`
+	WorkerID  string `query:"worker_id"`
+	Text      string `query:"q" doc:"Part of the prompt or of the id"`
+}
+
+func (s *Server) taskRoutes() {
+	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Post a task", tag: "tasks", policy: auth.Client, status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
+	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks", policy: auth.Read}, s.listTasks)
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
+			return taskReply(s.svc.Task(ctx, in.ID))
+		})
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Call a task off", tag: "tasks", policy: auth.Client},
+		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
+			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
+		})
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks", policy: auth.Client},
+		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
+			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
+		})
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", summary: "A task's results, newest first", tag: "tasks", policy: auth.Read},
+		func(ctx context.Context, c *call, in *pathID) (*page[bloom.Result], error) {
+			results, err := s.svc.Results(ctx, in.ID)
+			return paged(c, results, bloom.Cursor{}), err
+		})
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", summary: "The last 50 tasks", tag: "tasks", policy: auth.Read},
+		func(ctx context.Context, c *call, _ *none) (*page[bloom.Task], error) {
+			tasks, _, err := s.svc.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 50}})
+			return paged(c, tasks, bloom.Cursor{}), err
+		})
+}
+
+func taskReply(t bloom.Task, err error) (*reply[bloom.Task], error) {
+	return &reply[bloom.Task]{http.StatusOK, t}, err
+}
+
+func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*reply[bloom.Task], error) {
+	spec := defaultSpec()
+	if err := decode(c, limitCreate, &spec); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Key == "":
+	case spec.IdempotencyKey == "":
+		spec.IdempotencyKey = in.Key
+	case spec.IdempotencyKey != in.Key:
+		return nil, bloom.Invalid("The Idempotency-Key header and the body name different keys",
+			bloom.FieldError{Field: "idempotency_key", Message: "must be the header's, or absent"})
+	}
+	if err := checkSpec(&spec); err != nil {
+		return nil, err
+	}
+	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name})
+	return &reply[bloom.Task]{http.StatusCreated, task}, err
+}
+
+func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[bloom.Task], error) {
+	p, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	status := bloom.TaskStatus(in.Status)
+	if err := checkFilter("status", status, bloom.TaskStatuses...); err != nil {
+		return nil, err
+	}
+	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
+		Status: status, ContextID: bloom.CleanText(in.ContextID), AgentSlug: bloom.CleanText(in.AgentSlug),
+		WorkerID: bloom.CleanText(in.WorkerID), Text: bloom.CleanText(in.Text), Page: p,
+	})
+	return paged(c, tasks, next), err
+}

@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+const workersPath = runtimePath + "/workers"
+
+// workerDetail is a worker and its active leases.
+type workerDetail struct {
+	bloom.Worker
+	Leases []bloom.Lease `json:"leases" nullable:"false"`
+}
+
+// removed is the answer to a removal.
+type removed struct {
+	Removed bool   `json:"removed"`
+	ID      string `json:"id"`
+}
+
+func (s *Server) workerRoutes() {
+	handle(s, route{method: http.MethodGet, path: workersPath, id: "list-workers", summary: "Workers by name", tag: "workers", policy: auth.Read},
+		func(ctx context.Context, c *call, _ *none) (*page[bloom.Worker], error) {
+			workers, err := s.svc.Workers(ctx)
+			return paged(c, workers, bloom.Cursor{}), err
+		})
+	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}", id: "get-worker", summary: "One worker and its active leases", tag: "workers", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *pathID) (*reply[workerDetail], error) {
+			w, leases, err := s.svc.Worker(ctx, in.ID)
+			if leases == nil {
+				leases = []bloom.Lease{}
+			}
+			return &reply[workerDetail]{http.StatusOK, workerDetail{w, leases}}, err
+		})
+	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known: 201 when new, 200 when known", tag: "workers", policy: auth.Worker, body: bloom.WorkerSpec{}}, s.registerWorker)
+	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Forget a worker; its leases go back to the queue", tag: "workers", policy: auth.Admin},
+		func(ctx context.Context, c *call, in *pathID) (*reply[removed], error) {
+			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)
+			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
+		})
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Order a worker to take no more work, or lift the order", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}}, s.claim)
+}
+
+func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[bloom.Worker], error) {
+	spec := defaultWorker()
+	if err := decode(c, limitBody, &spec); err != nil {
+		return nil, err
+	}
+	if err := checkWorker(&spec); err != nil {
+		return nil, err
+	}
+	w, created, err := s.svc.RegisterWorker(ctx, spec, c.caller.Name)
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return &reply[bloom.Worker]{status, w}, err
+}
+
+func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[bloom.Worker], error) {
+	b := drainBody{Drain: true}
+	if err := decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	w, err := s.svc.DrainWorker(ctx, in.ID, b.Drain, c.caller.Name)
+	return &reply[bloom.Worker]{http.StatusOK, w}, err
+}
+
+func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*reply[bloom.ClaimResult], error) {
+	b := claimBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
+	if err := decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	wait := time.Duration(b.WaitSec) * time.Second
+	if wait > 0 {
+		s.allowUntil(c.w, wait+30*time.Second)
+	}
+	res, err := s.svc.Claim(ctx, bloom.ClaimRequest{
+		WorkerID: in.ID, InstanceID: b.InstanceID, Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held,
+	}, wait)
+	return &reply[bloom.ClaimResult]{http.StatusOK, res}, err
+}
+
+// allowUntil lifts the server's deadlines for an answer that takes its time. The
+// read deadline too: net/http takes its passing for the caller's leaving.
+func (s *Server) allowUntil(w http.ResponseWriter, d time.Duration) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	if d == 0 {
+		_ = rc.SetWriteDeadline(time.Time{})
+		return
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(d)) // the connection's clock, not the engine's
+}
+
+// peer is the address that a request came from.
+func peer(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}

@@ -1,0 +1,265 @@
+// Package httpapi is the runtime's HTTP side: routes, the reading of bodies, the
+// mapping of errors, streams. It holds no rule of the lifecycle and no SQL; what
+// it serves are the use cases of internal/dispatch.
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+// Config is what a Server needs. Service and Auth are required.
+type Config struct {
+	Service *dispatch.Service
+	Auth    *auth.Authenticator
+	// Origin guards against pages of other origins; nil trusts none but our own.
+	Origin *auth.Origin
+	// Proxy passes requests on to membridge; nil answers them with 502.
+	Proxy MembridgeProxy
+	// Logger gets one line a request and every failure of ours; nil discards.
+	Logger *slog.Logger
+	Clock  bloom.Clock // bloom.SystemClock when nil
+	// Version is shown in the API's description.
+	Version string
+	// StartedAt is when the process began, for health's uptime; now when zero.
+	StartedAt time.Time
+}
+
+// Server answers the runtime's HTTP requests. It is safe for concurrent use.
+type Server struct {
+	svc     *dispatch.Service
+	auth    *auth.Authenticator
+	origin  *auth.Origin
+	proxy   MembridgeProxy
+	log     *slog.Logger
+	clock   bloom.Clock
+	started time.Time
+	tests   *auth.Limiter
+	mux     *guardedMux
+	api     huma.API
+}
+
+// New builds the handler. It panics when a route has no policy or is registered
+// twice: both are mistakes in this package.
+func New(c Config) *Server {
+	if c.Clock == nil {
+		c.Clock = bloom.SystemClock{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Origin == nil {
+		c.Origin, _ = auth.NewOrigin() // without trusted origins it cannot fail
+	}
+	if c.StartedAt.IsZero() {
+		c.StartedAt = c.Clock.Now()
+	}
+	s := &Server{
+		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, log: c.Logger,
+		clock: c.Clock, started: c.StartedAt, tests: auth.NewLimiter(c.Clock, 20),
+	}
+	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
+	s.api = humago.New(s.mux, apiConfig(c.Version))
+	s.routes()
+	s.describe()
+	return s
+}
+
+func apiConfig(version string) huma.Config {
+	config := huma.DefaultConfig("BLOOM Runtime", version)
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // served by describe
+	config.CreateHooks = nil                                             // no $schema in bodies
+	config.Transformers = []huma.Transformer{humaFailure}
+	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key":    {Type: "apiKey", In: "header", Name: auth.HeaderKey},
+		"bearer": {Type: "http", Scheme: "bearer"},
+	}
+	return config
+}
+
+// guardedMux is a mux on which no route exists without a policy.
+type guardedMux struct {
+	*http.ServeMux
+	policies map[string]auth.Policy
+	enter    func(auth.Policy, http.HandlerFunc) http.HandlerFunc
+}
+
+// HandleFunc registers a route whose policy has been decided before.
+func (m *guardedMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	policy := m.policies[pattern]
+	if !policy.Decided() {
+		panic(fmt.Sprintf("route %q has no policy", pattern))
+	}
+	m.ServeMux.HandleFunc(pattern, m.enter(policy, h))
+}
+
+// Policies is the policy of every route, by "METHOD /path".
+func (s *Server) Policies() map[string]auth.Policy { return s.mux.policies }
+
+// OpenAPI is the description of the API, for those who generate from it.
+func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// ServeHTTP answers one request: it names it, guards it, serves it, and writes
+// one line about it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := s.clock.Now()
+	id := requestID(r)
+	rec := recorders.Get().(*recorder)
+	*rec = recorder{ResponseWriter: w}
+	h := w.Header()
+	h["X-Request-Id"] = []string{id}
+	h["X-Content-Type-Options"] = nosniff
+	h["Cache-Control"] = noStore
+	defer func() {
+		p := recover()
+		cut := p != nil && s.panicked(rec, r, id, p)
+		s.logRequest(r, rec.status, id, s.clock.Now().Sub(began))
+		*rec = recorder{}
+		recorders.Put(rec)
+		if cut {
+			panic(http.ErrAbortHandler) // net/http cuts the connection: the answer is incomplete
+		}
+	}()
+	if err := s.origin.Check(r); err != nil {
+		rec.matched = true
+		s.failure(r.Context(), id, err).write(rec)
+		return
+	}
+	s.mux.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id})))
+	if rec.held != 0 {
+		rec.matched = true
+		s.unmatched(rec, r, id)
+	}
+}
+
+var (
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+)
+
+// unmatched answers what the mux has no route for.
+func (s *Server) unmatched(rec *recorder, r *http.Request, id string) {
+	f := &Failure{Message: "There is nothing at this address", Code: bloom.CodeNotFound, RequestID: id, status: rec.held}
+	switch rec.held {
+	case http.StatusMethodNotAllowed:
+		f.Message, f.Code = "This address does not take "+methodText(r.Method), "method_not_allowed"
+	case http.StatusNotFound:
+	default:
+		f.Message, f.Code = "The request is wrong", bloom.CodeInvalid
+	}
+	rec.held = 0
+	f.write(rec)
+}
+
+func methodText(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	}
+	return "this method"
+}
+
+// enter is the door of every route: it names the caller and holds it against
+// the route's policy.
+func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.(*recorder).matched = true
+		c := callOf(r.Context())
+		caller, err := s.auth.Authenticate(r)
+		switch {
+		case err != nil && !policy.Open():
+		case err != nil: // an open route serves strangers, and shows them less
+			caller, err = auth.Principal{}, nil
+		default:
+			err = policy.Check(caller)
+		}
+		if err != nil {
+			s.failure(r.Context(), c.id, err).write(w)
+			return
+		}
+		c.caller, c.r, c.w = caller, r, w
+		h(w, r)
+	}
+}
+
+// panicked answers for a handler that panicked and logs it once, with its stack.
+// cut tells that an answer has begun and cannot be ended properly.
+func (s *Server) panicked(rec *recorder, r *http.Request, id string, p any) (cut bool) {
+	if p == http.ErrAbortHandler || r.Context().Err() != nil {
+		return true // the caller is gone, or the handler meant to cut
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelError, "a handler panicked",
+		slog.String("request_id", id), slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+	if rec.status != 0 {
+		return true
+	}
+	rec.matched, rec.held = true, 0
+	f := &Failure{Message: bloom.Internal(nil).Message, Code: bloom.CodeInternal, RequestID: id, status: http.StatusInternalServerError}
+	f.write(rec)
+	return false
+}
+
+// logRequest writes one line: never the query, a header or a body, where keys
+// and prompts are.
+func (s *Server) logRequest(r *http.Request, status int, id string, took time.Duration) {
+	ctx := r.Context()
+	if !s.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	if status == 0 {
+		status = http.StatusOK
+	}
+	path := r.URL.EscapedPath()
+	if len(path) > 256 {
+		path = path[:256] + "…"
+	}
+	var line [320]byte
+	b := append(line[:0], r.Method...)
+	b = append(b, ' ')
+	b = append(b, path...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, took.Milliseconds(), 10)
+	b = append(b, "ms"...)
+	s.log.LogAttrs(ctx, slog.LevelInfo, string(b), slog.String("request_id", id))
+}
+
+// requestID is the caller's own id for the request when it is a sane one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); saneID(id) {
+		return id
+	}
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
+	return hex.EncodeToString(raw[:])
+}
+
+func saneID(id string) bool {
+	if len(id) < 1 || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
