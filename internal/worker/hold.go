@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// hold is the worker's belief in one lease: good until the start of the last
+// request that renewed it, plus the TTL, minus a margin, on the monotonic
+// clock. Its context is the work's; ending the belief ends the work.
+type hold struct {
+	client *client.Client
+	task   bloom.Task
+	lease  bloom.Lease
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	until   time.Time // believed in until then
+	renewed time.Time // start of the request that renewed it last
+	told    bool      // the server said that it is lost
+	over    bool      // the work has ended; nothing is to be stopped any more
+}
+
+func newHold(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *hold {
+	h := &hold{client: c, task: got.Task, lease: got.Lease, log: log.With("task_id", got.Task.ID, "lease_id", got.Lease.ID)}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	return h
+}
+
+func (h *hold) ttl() time.Duration { return time.Duration(h.lease.TTLSeconds) * time.Second }
+
+// margin is kept for the work to stop before somebody else may begin it.
+func (h *hold) margin() time.Duration { return min(h.ttl()/5, 10*time.Second) }
+
+// renew says that a request begun at start renewed the lease.
+func (h *hold) renew(start time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if start.After(h.renewed) {
+		h.renewed, h.until = start, start.Add(h.ttl()-h.margin())
+	}
+}
+
+func (h *hold) times() (renewed, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.renewed, h.until
+}
+
+// lost says that the server no longer counts the lease as ours.
+func (h *hold) lost() {
+	h.mu.Lock()
+	stop := !h.told && !h.over
+	h.told = true
+	h.mu.Unlock()
+	if stop {
+		h.log.Warn("the lease was lost; the work is stopped and its outcome discarded")
+		h.cancel(bloom.ErrLeaseGone)
+	}
+}
+
+// calledOff says that the task is to be cancelled.
+func (h *hold) calledOff() {
+	h.mu.Lock()
+	stop := !h.over && h.ctx.Err() == nil
+	h.mu.Unlock()
+	if stop {
+		h.log.Info("the task was cancelled; the work is stopped")
+		h.cancel(bloom.ErrCancelled)
+	}
+}
+
+// end says that the work is over, and how the belief stood.
+func (h *hold) end() (cause error, told bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	if h.ctx.Err() != nil {
+		cause = context.Cause(h.ctx)
+	}
+	return cause, h.told
+}
+
+// confirm renews the lease for the first time, which makes the task running. It
+// reports whether the work may begin. The lease came with an answer of just
+// now, so that there is about a TTL's time to try.
+func (h *hold) confirm(now func() time.Time) bool {
+	giveUp := now().Add(h.ttl() - h.margin())
+	retry := client.Retry{Base: 50 * time.Millisecond, Max: min(h.ttl()/10, 2*time.Second)}
+	for n := 0; h.ctx.Err() == nil; n++ {
+		start := now()
+		err := h.beat(start, giveUp.Sub(start))
+		if err == nil || !h.unanswered(err) {
+			return err == nil && h.ctx.Err() == nil
+		}
+		if !now().Before(giveUp) {
+			h.log.Warn("the server could not be reached to begin the task; it is left to others", "error", err)
+			return false
+		}
+		sleep(h.ctx, retry.Wait(n, nil))
+	}
+	return false
+}
+
+// keep renews the lease early, a third of the TTL after the last renewal, until
+// ctx ends. A claim that renewed it meanwhile spares the heartbeat.
+func (h *hold) keep(ctx context.Context, now func() time.Time) {
+	retry := client.Retry{Base: h.ttl() / 40, Max: max(h.ttl()/10, time.Millisecond)}
+	failures := 0
+	for {
+		renewed, until := h.times()
+		wait := renewed.Add(h.ttl() / 3).Sub(now())
+		if failures > 0 {
+			wait = retry.Wait(failures-1, nil)
+		}
+		if !sleep(ctx, max(0, min(wait, until.Sub(now())))) {
+			return
+		}
+		renewed, until = h.times()
+		if !now().Before(until) {
+			h.expire()
+			return
+		}
+		if failures == 0 && now().Before(renewed.Add(h.ttl()/3)) {
+			continue // a claim was faster
+		}
+		if h.stopped() {
+			return
+		}
+		start := now()
+		if err := h.beat(start, until.Sub(start)); err == nil {
+			failures = 0
+		} else if failures++; !h.unanswered(err) {
+			return
+		}
+	}
+}
+
+func (h *hold) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.told
+}
+
+// expire ends the belief in a lease that could not be renewed in time.
+func (h *hold) expire() {
+	h.mu.Lock()
+	stop := !h.over && h.ctx.Err() == nil
+	h.mu.Unlock()
+	if stop {
+		h.log.Warn("the server could not be reached until the lease ran out; the work is stopped, another worker may have it by now")
+	}
+	h.cancel(bloom.ErrLeaseGone)
+}
+
+// beat sends one heartbeat begun at start. It never takes longer than left, so
+// that a silent server cannot outlast the belief in the lease.
+func (h *hold) beat(start time.Time, left time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), min(left, max(h.ttl()/3, 250*time.Millisecond), 10*time.Second))
+	defer cancel()
+	res, err := h.client.Heartbeat(ctx, h.task.ID, h.lease.ID)
+	switch {
+	case err == nil:
+		h.renew(start)
+		if res.CancelRequested {
+			h.calledOff()
+		}
+	case errors.Is(err, bloom.ErrLeaseLost), refused(err):
+		h.lost()
+	}
+	return err
+}
+
+// unanswered tells a server that could not be asked from one that said no.
+func (h *hold) unanswered(err error) bool { return err != nil && !refused(err) }

@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// maxCompletion bounds a completion's body: the wire takes 32 MB.
+const maxCompletion = 31 << 20
+
+// keptOutput is how much of an output is kept that is too long to be reported.
+const keptOutput = 4 << 20
+
+// failure is an attempt that ended in an error.
+func failure(class bloom.ErrorClass, message string, retryable bool) bloom.Completion {
+	return bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: class, Retryable: retryable}
+}
+
+// completion is the letter of an attempt's outcome, in a form that the server
+// takes whatever a runner put into it.
+func completion(l bloom.Lease, c bloom.Completion, now time.Time) *letter {
+	c = presentable(c)
+	c.LeaseID = l.ID
+	body := plainJSON(c)
+	if len(body) > maxCompletion {
+		body = plainJSON(cutDown(c))
+	}
+	return &letter{Kind: letterComplete, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body}
+}
+
+// release is the letter of a lease given back.
+func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *letter {
+	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(bloom.CleanText(reason), 1000), NotBefore: max(0, notBefore)}
+	return &letter{Kind: letterRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
+}
+
+// presentable fills what the contract requires and mends what it refuses.
+func presentable(c bloom.Completion) bloom.Completion {
+	c.Output, c.ErrorMessage = clean(c.Output), clean(c.ErrorMessage)
+	if c.Status != bloom.OutcomeSuccess {
+		c.Status = bloom.OutcomeError
+		c.ErrorClass = cut(bloom.CleanText(cmp.Or(c.ErrorClass, bloom.ClassInternal)), 64)
+		if c.ErrorMessage == nil || *c.ErrorMessage == "" {
+			c.ErrorMessage = new("The attempt ended without saying why (" + c.ErrorClass + ")")
+		}
+	} else {
+		c.ErrorClass, c.Retryable = "", false
+		if c.Output == nil {
+			c.Output = new("")
+		}
+	}
+	c.ArtifactType = cut(bloom.CleanText(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType)), 128)
+	if c.ArtifactTags == nil {
+		c.ArtifactTags = []string{}
+	}
+	c.ArtifactTags = c.ArtifactTags[:min(len(c.ArtifactTags), 64)]
+	c.Metrics = sane(c.Metrics)
+	return c
+}
+
+func sane(m bloom.Metrics) bloom.Metrics {
+	m.DurationMS = max(0, m.DurationMS)
+	for _, n := range []**int64{&m.TokensUsed, &m.InputTokens, &m.OutputTokens, &m.NumTurns} {
+		if *n != nil && **n < 0 {
+			*n = nil
+		}
+	}
+	// The comparison is written so that NaN, which JSON cannot carry, fails it.
+	if m.CostUSD != nil && !(*m.CostUSD >= 0 && *m.CostUSD < 1e12) {
+		m.CostUSD = nil
+	}
+	switch m.CostKind {
+	case "", "api_usd", "subscription_estimate", "none":
+	default:
+		m.CostKind = ""
+	}
+	m.Model = bloom.CleanText(m.Model)
+	return m
+}
+
+// cutDown makes an error of an outcome that is too long to be reported, with
+// the beginning of its output: nobody shall take a part for the whole.
+func cutDown(c bloom.Completion) bloom.Completion {
+	size := 0
+	if c.Output != nil {
+		size = len(*c.Output)
+		c.Output = new(cut(*c.Output, keptOutput))
+	}
+	said := ""
+	if c.ErrorMessage != nil {
+		said = ": " + cut(*c.ErrorMessage, 64<<10)
+	}
+	message := fmt.Sprintf("The output (%d bytes) is longer than a completion may be; its beginning is kept%s", size, said)
+	c.ErrorMessage = &message
+	if c.Status == bloom.OutcomeSuccess {
+		c.Status, c.ErrorClass, c.Retryable = bloom.OutcomeError, bloom.ClassOutputInvalid, false
+	}
+	return c
+}
+
+func clean(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	return new(bloom.CleanText(*s))
+}
+
+// cut is at most n bytes of s, ending at a character's end.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// plainJSON encodes without escaping <, > and &, which would swell code.
+func plainJSON(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // plain structs of strings and numbers that were made sane
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}

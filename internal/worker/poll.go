@@ -1,0 +1,241 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// pollRetry paces polls while the server is away.
+var pollRetry = client.Retry{Base: 250 * time.Millisecond, Max: 10 * time.Second}
+
+// repeatPace is how long to wait before asking again when an answer said
+// nothing new: the server answers at once for as long as a run it wants
+// cancelled goes on, or the order to drain stands.
+const repeatPace = 500 * time.Millisecond
+
+// polling is a poll in flight, or the wait between two.
+type polling struct {
+	max    int
+	cancel context.CancelFunc
+}
+
+// poll is the claim loop: it returns nil when ctx ends, and an error when
+// another process has our name.
+func (w *Worker) poll(ctx context.Context) error {
+	for n := 0; ctx.Err() == nil; {
+		news, err := w.claim(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			n = 0
+			if !news {
+				w.pause(ctx, repeatPace)
+			}
+		case errors.Is(err, context.Canceled):
+			// interrupted by ourselves: something changed, ask anew
+		case errors.Is(err, bloom.ErrWorkerConflict):
+			w.log.Error("another living process has this worker's name; this one stops", "error", err)
+			return err
+		case bloom.KindOf(err) == bloom.KindNotFound && !client.Temporary(err):
+			w.log.Warn("the server does not know this worker any more; registering again")
+			if err := w.register(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		default:
+			w.unreached(err)
+			w.pause(ctx, pollRetry.Wait(n, err))
+			n++
+		}
+	}
+	return nil
+}
+
+// claim makes one poll. news tells whether the answer changed anything, or took
+// its time: then the next one may follow at once.
+func (w *Worker) claim(ctx context.Context) (news bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ask, asked := w.ask(cancel)
+	defer w.answered()
+	start := w.now()
+	res, err := w.cfg.Client.Claim(ctx, w.cfg.Name, ask)
+	if err != nil {
+		return false, err
+	}
+	w.reached()
+	return w.obey(res, start, asked) || w.now().Sub(start) >= repeatPace, nil
+}
+
+// ask builds the claim from how things stand, and makes it the one that
+// interrupt ends, under the same lock: no change can slip between.
+func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) {
+	held := w.outbox.held()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := make(map[string]*job, len(w.jobs))
+	for id, j := range w.jobs {
+		asked[id] = j
+	}
+	for _, id := range held {
+		if asked[id] == nil {
+			asked[id] = nil
+		}
+	}
+	c := client.Claim{
+		InstanceID: w.state.instance, Wait: w.cfg.PollWait, TTLSeconds: int(w.cfg.LeaseTTL / time.Second),
+		Max: max(0, w.cfg.Capabilities.MaxConcurrency-len(w.jobs)), Held: make([]string, 0, len(asked)),
+	}
+	for id := range asked {
+		c.Held = append(c.Held, id)
+	}
+	now := w.now()
+	switch {
+	case w.stop || w.orders:
+		c.Max = 0
+	case now.Before(w.parked):
+		c.Max = 0
+		c.Wait = min(c.Wait, max(time.Second, w.parked.Sub(now)))
+	}
+	w.inPoll = &polling{max: c.Max, cancel: cancel}
+	w.status.Polling = true
+	return c, asked
+}
+
+func (w *Worker) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inPoll = nil
+}
+
+// interrupt ends the poll in flight, or the wait between two, so that the next
+// one tells how things stand now. Leases whose answer is lost by it come with
+// the next one.
+func (w *Worker) interrupt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inPoll != nil {
+		w.inPoll.cancel()
+	}
+}
+
+// pause waits between two polls unless something changes.
+func (w *Worker) pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	w.inPoll = &polling{cancel: cancel}
+	w.mu.Unlock()
+	defer w.answered()
+	sleep(ctx, d)
+}
+
+// obey does what an answer says and reports whether it said anything new.
+func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*job) (news bool) {
+	for _, r := range res.Renewed {
+		if j := asked[r.LeaseID]; j != nil {
+			j.hold.renew(start)
+		}
+	}
+	for _, id := range res.Lost {
+		// What ended meanwhile is "lost" by having been completed: no news.
+		w.outbox.lost(id)
+		if j := asked[id]; j != nil && w.knows(id) && w.once(id) {
+			j.hold.lost()
+			news = true
+		}
+	}
+	for _, id := range res.Cancel {
+		if j := asked[id]; j != nil && w.once(id) {
+			j.hold.calledOff()
+			news = true
+		}
+	}
+	news = w.ordered(res.Drain) || news
+	for _, got := range res.Leases {
+		if !w.knows(got.Lease.ID) && !w.outbox.has(got.Lease.ID) {
+			news = true
+		}
+		w.take(got)
+	}
+	return news
+}
+
+// once reports whether this is the first time that the lease is to be stopped.
+func (w *Worker) once(leaseID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := !w.told[leaseID]
+	if w.jobs[leaseID] != nil {
+		w.told[leaseID] = true
+	}
+	return first
+}
+
+// ordered follows the server's order to drain, or its being lifted.
+func (w *Worker) ordered(drain bool) (changed bool) {
+	w.mu.Lock()
+	changed = w.orders != drain
+	w.orders = drain
+	w.mu.Unlock()
+	switch {
+	case changed && drain:
+		w.log.Info("ordered to drain: no new tasks are taken until the order is lifted")
+	case changed:
+		w.log.Info("the order to drain was lifted")
+	}
+	return changed
+}
+
+// lastClaim fetches what an interrupted poll may have been given, so that it
+// goes back to the queue now and not when its lease expires.
+func (w *Worker) lastClaim(ctx context.Context) {
+	res, err := w.cfg.Client.Claim(ctx, w.cfg.Name, client.Claim{InstanceID: w.state.instance, Held: w.heldNow()})
+	if err != nil {
+		return
+	}
+	for _, got := range res.Leases {
+		w.take(got)
+	}
+}
+
+func (w *Worker) heldNow() []string {
+	held := w.outbox.held()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.jobs {
+		held = append(held, id)
+	}
+	return held
+}
+
+// reached and unreached tell once when the server goes and comes.
+func (w *Worker) reached() {
+	w.mu.Lock()
+	back := !w.status.Connected && w.status.Trouble != ""
+	w.status.Connected, w.status.Trouble = true, ""
+	w.mu.Unlock()
+	if back {
+		w.log.Info("the server is back")
+	}
+	if back || w.outbox.size() > 0 {
+		w.outbox.wake()
+	}
+}
+
+func (w *Worker) unreached(err error) {
+	w.mu.Lock()
+	first := w.status.Trouble == ""
+	w.status.Connected, w.status.Trouble = false, err.Error()
+	w.mu.Unlock()
+	if first {
+		w.log.Warn("no work can be claimed; running tasks go on while their leases last", "error", err)
+	}
+}

@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// state is the worker's folder. Its lock is held while the process lives.
+type state struct {
+	dir      string
+	instance string
+	lock     *os.File
+}
+
+// ErrStateInUse says that another living process uses the state folder.
+var ErrStateInUse = errors.New("another worker process uses this state folder; stop it, or give this one a folder of its own")
+
+// openState locks the folder and reads who we are. The instance id is the
+// folder's, not the process's: a restarted worker is the same instance, so the
+// runtime takes it back at once and hands it what its earlier life held.
+func openState(dir string) (*state, error) {
+	for _, d := range []string{dir, filepath.Join(dir, "leases"), filepath.Join(dir, "outbox"), filepath.Join(dir, "outbox", "refused")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("worker: state folder: %w", err)
+		}
+	}
+	lock, err := lockFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	s := &state{dir: dir, lock: lock}
+	if s.instance, err = s.identity(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *state) close() { s.lock.Close() }
+
+func (s *state) identity() (string, error) {
+	path := filepath.Join(s.dir, "instance")
+	raw, err := os.ReadFile(path)
+	if id := strings.TrimSpace(string(raw)); err == nil && id != "" {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("worker: read the instance id: %w", err)
+	}
+	id := rand.Text()
+	return id, writeDurably(path, []byte(id+"\n"))
+}
+
+// writeDurably puts a file in place whole, or not at all, and returns when it
+// would survive a power failure.
+func writeDurably(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, ".tmp-*")
+	if err != nil {
+		return fmt.Errorf("worker: write %s: %w", filepath.Base(path), err)
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+			err = fmt.Errorf("worker: write %s: %w", filepath.Base(path), err)
+		}
+	}()
+	if _, err = tmp.Write(data); err != nil {
+		return err
+	}
+	if err = tmp.Sync(); err != nil {
+		return err
+	}
+	if err = tmp.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// note is the journal's entry of a lease whose work was begun.
+type note struct {
+	TaskID  string `json:"task_id"`
+	LeaseID string `json:"lease_id"`
+	BegunAt int64  `json:"begun_at"` // Unix milliseconds
+}
+
+func (s *state) notePath(leaseID string) string {
+	return filepath.Join(s.dir, "leases", filepath.Base(leaseID)+".json")
+}
+
+// begin records, before the work starts, that it was begun under this lease.
+func (s *state) begin(n note) error {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return writeDurably(s.notePath(n.LeaseID), raw)
+}
+
+// begun reports whether this or an earlier life began work under the lease.
+func (s *state) begun(leaseID string) bool {
+	_, err := os.Stat(s.notePath(leaseID))
+	return err == nil
+}
+
+// settle forgets a lease that is over. Should the removal be lost with the
+// power, nothing is harmed: a lease that is over never comes back.
+func (s *state) settle(leaseID string) { _ = os.Remove(s.notePath(leaseID)) }
+
+// sweep forgets notes of leases that can no longer be handed back, and files
+// that a crash left half written.
+func (s *state) sweep(now time.Time, older time.Duration) {
+	for _, pattern := range []string{"leases/*.json", "leases/.tmp-*", "outbox/.tmp-*", ".tmp-*"} {
+		paths, _ := filepath.Glob(filepath.Join(s.dir, filepath.FromSlash(pattern)))
+		for _, path := range paths {
+			info, err := os.Stat(path)
+			half := strings.HasPrefix(filepath.Base(path), ".tmp-")
+			if err == nil && (half || now.Sub(info.ModTime()) > older) {
+				_ = os.Remove(path)
+			}
+		}
+	}
+}

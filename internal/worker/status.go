@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Status is how a worker stands at a moment.
+type Status struct {
+	Name        string
+	InstanceID  string
+	Connected   bool   // the last word with the server went well
+	Trouble     string // what went wrong with it otherwise
+	Polling     bool   // it has asked for work at least once
+	Draining    bool   // it takes no new work, by order or because it stops
+	ParkedUntil time.Time
+	Capacity    int
+	Running     int
+	Runs        []RunStatus // the oldest first
+	Undelivered int         // outcomes in the outbox
+
+	// Counts since the start.
+	Completed, Released, Lost, Refused int
+}
+
+// RunStatus is one task at work.
+type RunStatus struct {
+	TaskID    string
+	LeaseID   string
+	ContextID string
+	Since     time.Time
+}
+
+// Status tells how the worker stands now.
+func (w *Worker) Status() Status {
+	s := w.count(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state != nil {
+		s.InstanceID = w.state.instance
+	}
+	if w.outbox != nil {
+		s.Undelivered = w.outbox.size()
+	}
+	return s
+}
+
+// count changes the counts, unless change is nil, and answers with a snapshot.
+func (w *Worker) count(change func(*Status)) Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if change != nil {
+		change(&w.status)
+	}
+	s := w.status
+	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
+	s.Draining, s.ParkedUntil = w.stop || w.orders, w.parked
+	for _, j := range w.jobs {
+		s.Runs = append(s.Runs, RunStatus{
+			TaskID: j.hold.task.ID, LeaseID: j.hold.lease.ID, ContextID: j.hold.task.ContextID, Since: j.since,
+		})
+	}
+	slices.SortFunc(s.Runs, func(a, b RunStatus) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.LeaseID, b.LeaseID))
+	})
+	return s
+}

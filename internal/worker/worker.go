@@ -1,0 +1,276 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// ErrCut says that the worker was cut off before its work could end.
+var ErrCut = errors.New("the worker was cut off before its running tasks had stopped")
+
+// Worker claims tasks and runs them. Make one with New, call Run once. Drain,
+// Cut and Status may be called by any goroutine at any time.
+type Worker struct {
+	cfg Config
+	log *slog.Logger
+
+	drain     chan struct{}
+	drainOnce sync.Once
+	cut       chan struct{}
+	cutOnce   sync.Once
+
+	// Set by Run before any other goroutine starts.
+	state    *state
+	outbox   *outbox
+	life     context.Context // of the runs; ends with a cause
+	end      context.CancelCauseFunc
+	delivery context.Context // of deliveries; outlives the runs
+	running  sync.WaitGroup  // jobs and what serves them
+
+	mu     sync.Mutex
+	jobs   map[string]*job // by lease
+	parked time.Time       // takes nothing before
+	orders bool            // the server ordered to drain
+	stop   bool            // we are to stop: nothing more is taken
+	inPoll *polling        // the poll in flight
+	told   map[string]bool // leases whose cancel or loss was acted on
+	status Status
+}
+
+// New makes a worker; nothing is touched before Run.
+func New(cfg Config) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
+		drain: make(chan struct{}), cut: make(chan struct{}),
+		jobs: map[string]*job{}, told: map[string]bool{},
+	}, nil
+}
+
+// Drain orders the worker to stop like the end of Run's context: it takes
+// nothing more, lets running tasks end within the grace, and returns from Run.
+func (w *Worker) Drain() { w.drainOnce.Do(func() { close(w.drain) }) }
+
+// Cut ends the grace at once: runs are told to stop now.
+func (w *Worker) Cut() {
+	w.Drain()
+	w.cutOnce.Do(func() { close(w.cut) })
+}
+
+// Run works until ctx ends or Drain is called, then drains and returns nil. It
+// returns an error when the worker cannot work at all: its state folder is in
+// use (ErrStateInUse), its name is taken by another living process
+// (bloom.ErrWorkerConflict), its key is refused; and ErrCut when a runner did
+// not stop when told. After it has returned nothing of it is left running,
+// except what such a runner left.
+func (w *Worker) Run(ctx context.Context) error {
+	st, err := openState(w.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	st.sweep(w.now(), 2*bloom.MaxLeaseTTLSec*time.Second)
+
+	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDelivery()
+	w.delivery = delivery
+	w.life, w.end = context.WithCancelCause(delivery)
+	defer w.end(nil)
+	w.mu.Lock()
+	w.state = st
+	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
+	w.mu.Unlock()
+	left, err := w.outbox.load()
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		w.outbox.deliver(delivery, l, 0)
+	}
+	defer func() {
+		w.outbox.close()
+		stopDelivery()
+		w.outbox.wg.Wait()
+	}()
+
+	stopping, stop := w.stopSignal(ctx)
+	defer stop()
+	if err := w.register(stopping); err != nil {
+		if stopping.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return w.loop(stopping)
+}
+
+// stopSignal is a context that ends when the worker is to stop.
+func (w *Worker) stopSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// loop polls until the worker is to stop, then drains.
+func (w *Worker) loop(stopping context.Context) error {
+	polls, stopPolls := context.WithCancel(w.delivery)
+	defer stopPolls()
+	fatal := make(chan error, 1)
+	var poller sync.WaitGroup
+	poller.Go(func() {
+		if err := w.poll(polls); err != nil {
+			fatal <- err
+		}
+	})
+	defer poller.Wait()
+	defer stopPolls()
+
+	select {
+	case err := <-fatal:
+		// Another process has our name and with it our leases.
+		w.setStopping()
+		w.end(bloom.ErrLeaseGone)
+		w.stopped(w.cfg.StopWait)
+		return err
+	case <-stopping.Done():
+	}
+	return w.drainOut(func() {
+		stopPolls()
+		poller.Wait()
+	})
+}
+
+// drainOut lets running tasks end within the grace, stops those that do not,
+// gives back what a last claim brings, and delivers what is left.
+func (w *Worker) drainOut(endPolls func()) error {
+	w.setStopping()
+	w.log.Info("stopping: no new tasks are taken", "running", w.count(nil).Running, "grace", w.cfg.Grace)
+	var err error
+	if !w.stoppedOrCut(w.cfg.Grace) {
+		w.log.Warn("the grace is over; running tasks are stopped and given back")
+		w.end(bloom.ErrDraining)
+		if !w.stopped(w.cfg.StopWait) {
+			err = ErrCut
+		}
+	}
+	endPolls()
+	ctx, cancel := context.WithTimeout(w.delivery, w.cfg.DeliverWait)
+	defer cancel()
+	w.lastClaim(ctx)
+	w.outbox.wake()
+	w.outbox.close()
+	delivered := make(chan struct{})
+	go func() {
+		w.outbox.wg.Wait()
+		close(delivered)
+	}()
+	select {
+	case <-delivered:
+	case <-ctx.Done():
+		w.log.Warn("outcomes are left in the outbox; the next start delivers them", "undelivered", w.outbox.size())
+	}
+	return err
+}
+
+// stopped reports whether all work has ended within the time.
+func (w *Worker) stopped(within time.Duration) bool {
+	return w.awaitRuns(within, nil)
+}
+
+func (w *Worker) stoppedOrCut(within time.Duration) bool { return w.awaitRuns(within, w.cut) }
+
+func (w *Worker) awaitRuns(within time.Duration, cut <-chan struct{}) bool {
+	ended := make(chan struct{})
+	go func() {
+		w.running.Wait()
+		close(ended)
+	}()
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-t.C:
+	case <-cut:
+	}
+	return false
+}
+
+func (w *Worker) now() time.Time { return w.cfg.Clock.Now() }
+
+func (w *Worker) setStopping() {
+	w.mu.Lock()
+	w.stop = true
+	w.mu.Unlock()
+	w.interrupt()
+}
+
+func (w *Worker) stopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stop
+}
+
+func (w *Worker) knows(leaseID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.jobs[leaseID] != nil
+}
+
+// done frees a job's slot.
+func (w *Worker) done(j *job) {
+	w.mu.Lock()
+	delete(w.jobs, j.hold.lease.ID)
+	delete(w.told, j.hold.lease.ID)
+	full := w.inPoll != nil && w.inPoll.max == 0
+	w.mu.Unlock()
+	if full {
+		w.interrupt() // a poll that asks for nothing would sleep over the free slot
+	}
+}
+
+// register makes the worker known, trying for as long as the server is away.
+func (w *Worker) register(ctx context.Context) error {
+	spec := w.cfg.About
+	spec.Name, spec.Capabilities, spec.InstanceID = w.cfg.Name, w.cfg.Capabilities, w.state.instance
+	spec.Status = bloom.WorkerOnline
+	for n := 0; ; n++ {
+		_, created, err := w.cfg.Client.RegisterWorker(ctx, spec)
+		if err == nil {
+			w.reached()
+			w.log.Info("registered", "new", created, "max_concurrency", spec.Capabilities.MaxConcurrency, "labels", spec.Capabilities.Labels)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if refused(err) || denied(err) {
+			return fmt.Errorf("the server does not take worker %q: %w", w.cfg.Name, err)
+		}
+		w.unreached(err)
+		if !sleep(ctx, pollRetry.Wait(n, err)) {
+			return ctx.Err()
+		}
+	}
+}
+
+func denied(err error) bool {
+	k := bloom.KindOf(err)
+	return k == bloom.KindUnauthorized || k == bloom.KindForbidden
+}
