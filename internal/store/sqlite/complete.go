@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -15,7 +14,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 
 func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
 	tk, l, err := t.named(r.TaskID, r.Completion.LeaseID, (*conn).task)
-	if errors.Is(err, bloom.ErrLeaseNotFound) {
+	if tk.id != "" && r.Completion.LeaseID == "" && isNotFound(err) {
 		err = bloom.Conflict("Task status is '%s', expected 'leased' or 'running'", tk.state.Status)
 	}
 	if err != nil {

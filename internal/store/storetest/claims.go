@@ -1,0 +1,138 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+var claimTests = map[string]func(*harness){
+	"an unknown worker claims nothing": func(h *harness) {
+		_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "nobody", Max: 1})
+		h.refused(err, bloom.ErrWorkerNotFound)
+	},
+	"a claim takes as many as it asks for and has room": func(h *harness) {
+		h.worker("w", 3)
+		for range 5 {
+			h.create()
+		}
+		same(h, "none asked", len(h.claim("w", 0).Leases), 0)
+		r := h.claim("w", 2)
+		same(h, "two asked", len(r.Leases), 2)
+		held := []string{r.Leases[0].Lease.ID, r.Leases[1].Lease.ID}
+		if d := cmp.Diff(h.task(r.Leases[0].Task.ID), r.Leases[0].Task); d != "" {
+			h.Errorf("the task (-stored +claimed):\n%s", d)
+		}
+		r = h.claim("w", 9, held...)
+		same(h, "room for one", len(r.Leases), 1)
+		same(h, "renewed", len(r.Renewed), 2)
+		same(h, "full", len(h.claim("w", 9, append(held, r.Leases[0].Lease.ID)...).Leases), 0)
+	},
+	"a claim without room tells what is due all the same": func(h *harness) {
+		h.worker("w", 1)
+		l := h.lease(h.create().ID, "w")
+		_, err := h.s.Cancel(h.ctx, l.TaskID, "me")
+		h.ok(err)
+		r := h.claim("w", 0, l.ID, "01890000-0000-7000-8000-000000000000")
+		if !slices.Equal(r.Cancel, []string{l.ID}) || !slices.Equal(r.Lost, []string{"01890000-0000-7000-8000-000000000000"}) || len(r.Renewed) != 1 {
+			h.Errorf("claimed %+v", r)
+		}
+	},
+	"renewing is the heartbeat of what is held": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		h.advance(30 * time.Second)
+		r := h.claim("w", 0, l.ID)
+		if len(r.Renewed) != 1 || r.Renewed[0] != (bloom.Renewal{LeaseID: l.ID, ExpiresAt: h.now() + 60_000}) || len(r.Leases) != 0 {
+			h.Errorf("claimed %+v", r)
+		}
+		h.status(l.TaskID, bloom.TaskRunning)
+	},
+	"a look without renewing leaves the lease as it is": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}})
+		h.ok(err)
+		same(h, "urgent", r.Urgent(), false)
+		same(h, "renewed", len(r.Renewed), 0)
+		h.status(l.TaskID, bloom.TaskLeased)
+	},
+	"what the worker was given but does not name is handed over": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		r := h.claim("w", 0)
+		if len(r.Leases) != 1 || r.Leases[0].Lease.ID != l.ID || r.Leases[0].Task.Prompt != "prompt" || !r.Urgent() {
+			h.Errorf("claimed %+v", r)
+		}
+		h.status(l.TaskID, bloom.TaskLeased)
+	},
+	"a lease of another worker, or one that was taken away, is lost": func(h *harness) {
+		h.worker("w", 2)
+		h.worker("v", 2)
+		theirs := h.lease(h.create().ID, "v")
+		ours := h.lease(h.create(inContext("other")).ID, "w")
+		h.advance(time.Hour)
+		h.beat(theirs)
+		h.reap(bloom.Reaped{Requeued: 1})
+		r := h.claim("w", 0, theirs.ID, ours.ID)
+		slices.Sort(r.Lost)
+		want := []string{theirs.ID, ours.ID}
+		slices.Sort(want)
+		if !slices.Equal(r.Lost, want) || len(r.Renewed) != 0 {
+			h.Errorf("claimed %+v", r)
+		}
+	},
+	"a draining worker gets nothing new and keeps what it has": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		w, err := h.s.DrainWorker(h.ctx, "w", true, "me")
+		h.ok(err)
+		same(h, "draining", w.Draining, true)
+		task := h.create()
+		r := h.claim("w", 1, l.ID)
+		if !r.Drain || len(r.Leases) != 0 || len(r.Renewed) != 1 {
+			h.Errorf("claimed %+v", r)
+		}
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, bloom.ErrNoWorker)
+		_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
+		h.ok(err)
+		same(h, "lifted", len(h.claim("w", 1, l.ID).Leases), 1)
+		_, err = h.s.DrainWorker(h.ctx, "nobody", true, "me")
+		h.refused(err, bloom.ErrWorkerNotFound)
+	},
+	"a second living process of the name is refused until the first is silent": func(h *harness) {
+		h.worker("w", 1)
+		second := bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-2", Max: 1}
+		_, err := h.s.Claim(h.ctx, second)
+		h.refused(err, bloom.ErrWorkerConflict)
+		_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-2"}, "w")
+		h.refused(err, bloom.ErrWorkerConflict)
+		h.advance(bloom.OfflineAfter + time.Second)
+		_, err = h.s.Claim(h.ctx, second)
+		h.ok(err)
+		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1"})
+		h.refused(err, bloom.ErrWorkerConflict)
+	},
+	"a claim brings a silent worker back": func(h *harness) {
+		h.worker("w", 1)
+		h.advance(2 * time.Minute)
+		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+		h.ok(err)
+		same(h, "marked", n, 1)
+		h.create()
+		same(h, "claimed", len(h.claim("w", 1).Leases), 1)
+		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerOffline, bloom.ActionWorkerOnline}) {
+			h.Errorf("audited %v", got)
+		}
+	},
+	"a worker without claude gets nothing": func(h *harness) {
+		_, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{MaxConcurrency: 4}}, "w")
+		h.ok(err)
+		h.create()
+		same(h, "claimed", len(h.claim("w", 1).Leases), 0)
+	},
+}

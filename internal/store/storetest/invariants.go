@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// CheckInvariants reads a whole store through its lists and reports every
+// breach of what must never happen: tasks and active leases that do not match,
+// outcomes missing or double, an audit that does not replay to the present
+// state, streams with gaps, counts that are wrong. The store should be at rest.
+func CheckInvariants(ctx context.Context, s bloom.Store) error {
+	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, audit: map[string][]bloom.Audit{}}
+	c.load()
+	for i := range c.tasks {
+		c.task(&c.tasks[i])
+	}
+	c.counts()
+	return errors.Join(c.errs...)
+}
+
+type checker struct {
+	ctx    context.Context
+	s      bloom.Store
+	tasks  []bloom.Task
+	leases int64
+	active map[string][]bloom.Lease // by task
+	audit  map[string][]bloom.Audit // by entity, newest first
+	errs   []error
+}
+
+func (c *checker) wrong(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+func (c *checker) try(err error) {
+	if err != nil {
+		c.errs = append(c.errs, err)
+	}
+}
+
+// pages calls list until there is no next page, and checks that it ends.
+func pages[T any](list func(bloom.Page) ([]T, bloom.Cursor, error)) (all []T, err error) {
+	p := bloom.Page{Limit: bloom.MaxPageSize}
+	for {
+		items, next, err := list(p)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, items...)
+		if next == (bloom.Cursor{}) {
+			return all, nil
+		}
+		if p.Cursor.Before != 0 && next.Before >= p.Cursor.Before {
+			return all, fmt.Errorf("the list's cursor does not go on: %d after %d", next.Before, p.Cursor.Before)
+		}
+		p.Cursor = next
+	}
+}
+
+func (c *checker) load() {
+	var err error
+	c.tasks, err = pages(func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
+		return c.s.Tasks(c.ctx, bloom.TaskQuery{Page: p})
+	})
+	c.try(err)
+	leases, err := pages(func(p bloom.Page) ([]bloom.Lease, bloom.Cursor, error) {
+		return c.s.Leases(c.ctx, bloom.LeaseQuery{Page: p})
+	})
+	c.try(err)
+	c.leases = int64(len(leases))
+	for _, l := range leases {
+		if l.Status == bloom.LeaseActive {
+			c.active[l.TaskID] = append(c.active[l.TaskID], l)
+		}
+	}
+	entries, err := pages(func(p bloom.Page) ([]bloom.Audit, bloom.Cursor, error) {
+		return c.s.Audit(c.ctx, bloom.AuditQuery{Page: p})
+	})
+	c.try(err)
+	for _, a := range entries {
+		c.audit[a.EntityID] = append(c.audit[a.EntityID], a)
+	}
+}
+
+func (c *checker) task(t *bloom.Task) {
+	active := c.active[t.ID]
+	if t.Status.Held() != (len(active) == 1) || len(active) > 1 {
+		c.wrong("task %s is %s with %d active leases", t.ID, t.Status, len(active))
+	}
+	if len(active) == 1 && (active[0].Epoch != t.Epoch || t.LeaseID == nil || *t.LeaseID != active[0].ID || t.WorkerID == nil || *t.WorkerID != active[0].WorkerID) {
+		c.wrong("task %s does not name its active lease %s", t.ID, active[0].ID)
+	}
+	if t.Attempts < 0 || t.Attempts > t.MaxAttempts || int64(t.Attempts) > t.Epoch {
+		c.wrong("task %s has %d attempts of %d in epoch %d", t.ID, t.Attempts, t.MaxAttempts, t.Epoch)
+	}
+	if t.Status == bloom.TaskDead && t.Attempts != t.MaxAttempts {
+		c.wrong("task %s is dead after %d of %d attempts", t.ID, t.Attempts, t.MaxAttempts)
+	}
+	if t.Status == bloom.TaskQueued && (t.LeaseID != nil || t.WorkerID != nil) {
+		c.wrong("task %s is queued and names a lease or worker", t.ID)
+	}
+	c.outcome(t)
+	c.replay(t)
+	c.stream(t)
+}
+
+// outcome checks that there is one result an epoch, and one of the last epoch
+// exactly when the task ended with one.
+func (c *checker) outcome(t *bloom.Task) {
+	results, err := c.s.Results(c.ctx, t.ID)
+	c.try(err)
+	epochs := map[int64]bloom.Result{}
+	for _, r := range results {
+		if _, twice := epochs[r.Epoch]; twice || r.Epoch < 1 || r.Epoch > t.Epoch {
+			c.wrong("task %s has a result too many, or of a wrong epoch %d", t.ID, r.Epoch)
+		}
+		epochs[r.Epoch] = r
+		if a, err := c.s.Artifact(c.ctx, r.ArtifactID); err != nil || a.TaskID != t.ID {
+			c.wrong("the artifact of task %s's result is not there: %v", t.ID, err)
+		}
+	}
+	last, ended := epochs[t.Epoch]
+	switch t.Status {
+	case bloom.TaskCompleted:
+		if !ended || last.Status != bloom.OutcomeSuccess {
+			c.wrong("task %s is completed without a success of epoch %d", t.ID, t.Epoch)
+		}
+	case bloom.TaskFailed:
+		if !ended || last.Status != bloom.OutcomeError {
+			c.wrong("task %s failed without an error of epoch %d", t.ID, t.Epoch)
+		}
+	case bloom.TaskLeased, bloom.TaskRunning, bloom.TaskDead:
+		if ended {
+			c.wrong("task %s is %s and has a result of its epoch", t.ID, t.Status)
+		}
+	}
+}
+
+// replay checks every audited move against the transition table, and the last
+// state against the present one.
+func (c *checker) replay(t *bloom.Task) {
+	entries := c.audit[t.ID]
+	state := bloom.AuditState{}
+	for i := len(entries) - 1; i >= 0; i-- {
+		a := entries[i]
+		if a.EntityType != bloom.EntityTask || a.Action == bloom.ActionLeaseLost {
+			continue
+		}
+		var next bloom.AuditState
+		if err := json.Unmarshal(a.Data, &next); err != nil || next.Status == "" {
+			c.wrong("audit %d of task %s holds no state: %s", a.Seq, t.ID, a.Data)
+			return
+		}
+		if !movesTo(state, next) {
+			c.wrong("audit %d: task %s moved from %q to %q by %s", a.Seq, t.ID, state.Status, next.Status, a.Action)
+		}
+		if next.Epoch < state.Epoch || next.Epoch > state.Epoch+1 {
+			c.wrong("audit %d: task %s went from epoch %d to %d", a.Seq, t.ID, state.Epoch, next.Epoch)
+		}
+		state = next
+	}
+	if got, want := string(bloom.MustJSON(state)), string(bloom.MustJSON(t.TaskState.Audit())); got != want {
+		c.wrong("the audit of task %s replays to %s, its state is %s", t.ID, got, want)
+	}
+}
+
+func movesTo(from, to bloom.AuditState) bool {
+	if from.Status == "" {
+		return to.Status == bloom.TaskQueued && to.Epoch == 0
+	}
+	for _, e := range bloom.Edges {
+		if e.From == from.Status && e.To == to.Status {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) stream(t *bloom.Task) {
+	after := int64(0)
+	for {
+		events, err := c.s.Events(c.ctx, t.ID, after, bloom.MaxPageSize)
+		if err != nil || len(events) == 0 {
+			c.try(err)
+			return
+		}
+		for _, e := range events {
+			if e.Seq != after+1 {
+				c.wrong("the stream of task %s jumps from %d to %d", t.ID, after, e.Seq)
+			}
+			after = e.Seq
+		}
+	}
+}
+
+func (c *checker) counts() {
+	want := bloom.Stats{Tasks: bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}}, Leases: bloom.LeaseStats{Total: c.leases}}
+	for _, t := range c.tasks {
+		want.Tasks.Total++
+		want.Tasks.ByStatus[t.Status]++
+	}
+	for _, l := range c.active {
+		want.Leases.Active += int64(len(l))
+	}
+	workers, err := c.s.Workers(c.ctx)
+	c.try(err)
+	held := int64(0)
+	for _, w := range workers {
+		want.Workers.Total++
+		if w.Status == bloom.WorkerOnline {
+			want.Workers.Online++
+		}
+		held += int64(w.ActiveLeases)
+	}
+	if held != want.Leases.Active {
+		c.wrong("the workers hold %d leases, %d are active", held, want.Leases.Active)
+	}
+	got, err := c.s.Stats(c.ctx)
+	c.try(err)
+	if g, w := string(bloom.MustJSON(got)), string(bloom.MustJSON(want)); g != w {
+		c.wrong("stats say %s, counted %s", g, w)
+	}
+}

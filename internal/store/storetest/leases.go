@@ -1,0 +1,195 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func cancelled(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	cancel()
+	return ctx, cancel
+}
+
+var leaseTests = map[string]func(*harness){
+	"a lease binds a task to a worker": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create()
+		l, w, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, Actor: "me"})
+		h.ok(err)
+		same(h, "worker", w.ID, "w")
+		same(h, "active", w.ActiveLeases, 1)
+		same(h, "ttl", l.TTLSeconds, bloom.DefaultLeaseTTLSec)
+		same(h, "expiry", l.ExpiresAt, h.now()+300_000)
+		same(h, "epoch", l.Epoch, 1)
+		same(h, "context", deref(l.ContextID), "context")
+		got := h.status(task.ID, bloom.TaskLeased)
+		if deref(got.LeaseID) != l.ID || deref(got.WorkerID) != "w" || got.Attempts != 1 {
+			h.Errorf("the task says %+v", got.TaskState)
+		}
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, conflict)
+		if got, want := asError(err).Message, "Task status is 'leased', expected 'queued'"; got != want {
+			h.Errorf("says %q", got)
+		}
+	},
+	"nobody fits": func(h *harness) {
+		task := h.create(labelled("gpu"))
+		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, bloom.ErrNoWorker)
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "nobody"})
+		h.refused(err, bloom.ErrWorkerNotFound)
+		h.worker("w", 1)
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
+		h.refused(err, bloom.ErrNoWorker)
+		h.worker("g", 1, "gpu")
+		h.lease(task.ID, "")
+		other := h.create(labelled("gpu"))
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: other.ID, WorkerID: "g"})
+		h.refused(err, bloom.ErrNoWorker) // full
+	},
+	"the worker of the context is picked before one with more room": func(h *harness) {
+		h.worker("big", 9)
+		h.worker("small", 3)
+		h.lease(h.create().ID, "small")
+		same(h, "of the same context", h.lease(h.create().ID, "").WorkerID, "small")
+		same(h, "of another", h.lease(h.create(inContext("x")).ID, "").WorkerID, "big")
+	},
+	"the first heartbeat starts the task, later ones only renew": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create()
+		l := h.lease(task.ID, "w")
+		h.advance(10 * time.Second)
+		r := h.beat(l)
+		same(h, "expiry", r.ExpiresAt, h.now()+60_000)
+		same(h, "lease's expiry", r.Lease.ExpiresAt, r.ExpiresAt)
+		h.status(task.ID, bloom.TaskRunning)
+		h.advance(10 * time.Second)
+		r, err := h.s.Heartbeat(h.ctx, task.ID, "")
+		h.ok(err)
+		same(h, "expiry", r.ExpiresAt, h.now()+60_000)
+		want := []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted}
+		if got := h.actions(task.ID); !slices.Equal(got, want) {
+			h.Errorf("audited %v", got)
+		}
+	},
+	"a heartbeat without an active lease": func(h *harness) {
+		task := h.create()
+		_, err := h.s.Heartbeat(h.ctx, task.ID, "")
+		h.refused(err, bloom.ErrLeaseNotFound)
+		_, err = h.s.Heartbeat(h.ctx, task.ID, newID())
+		h.refused(err, bloom.ErrLeaseLost)
+	},
+	"a beat that comes late but before the reaper revives the lease": func(h *harness) {
+		h.worker("w", 1)
+		l := h.lease(h.create().ID, "w")
+		h.advance(2 * time.Hour)
+		h.beat(l)
+		h.reap(bloom.Reaped{})
+	},
+	"the reaper puts back, buries and cancels": func(h *harness) {
+		h.worker("w", 9)
+		again, last, off, fresh := h.create(), h.create(attempts(1)), h.create(), h.create()
+		for _, task := range []bloom.Task{again, last, off} {
+			h.lease(task.ID, "w")
+		}
+		_, err := h.s.Cancel(h.ctx, off.ID, "me")
+		h.ok(err)
+		h.reap(bloom.Reaped{})
+		h.advance(60 * time.Second)
+		l := h.lease(fresh.ID, "w")
+		h.reap(bloom.Reaped{Requeued: 1, Dead: 1, Cancelled: 1})
+		same(h, "class", deref(h.status(again.ID, bloom.TaskQueued).ErrorClass), bloom.ClassWorkerLost)
+		h.status(last.ID, bloom.TaskDead)
+		h.status(off.ID, bloom.TaskCancelled)
+		h.beat(l)
+		h.reap(bloom.Reaped{})
+	},
+	"the reaper stops at its limit and goes on": func(h *harness) {
+		h.worker("w", 9)
+		for range 5 {
+			h.lease(h.create().ID, "w")
+		}
+		h.advance(time.Hour)
+		for _, want := range []int{2, 2, 1, 0} {
+			did, err := h.s.Reap(h.ctx, 2)
+			h.ok(err)
+			same(h, "reaped", did.Total(), want)
+		}
+	},
+	"grace gives every active lease its ttl again, and takes none away": func(h *harness) {
+		h.worker("w", 9)
+		old := h.lease(h.create().ID, "w")
+		h.advance(time.Hour)
+		young, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: h.create().ID, TTLSec: 10})
+		h.ok(err)
+		n, err := h.s.ExtendLeases(h.ctx)
+		h.ok(err)
+		same(h, "extended", n, 1)
+		h.reap(bloom.Reaped{})
+		_, leases, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		for _, l := range leases {
+			want := map[string]int64{old.ID: h.now() + 60_000, young.ID: h.now() + 10_000}[l.ID]
+			same(h, "expiry", l.ExpiresAt, want)
+		}
+	},
+	"a shift moves deadlines by as much as the clock jumped": func(h *harness) {
+		h.worker("w", 1)
+		h.lease(h.create().ID, "w")
+		h.advance(time.Hour)
+		n, err := h.s.ShiftLeases(h.ctx, time.Hour)
+		h.ok(err)
+		same(h, "shifted", n, 1)
+		h.reap(bloom.Reaped{})
+		h.advance(60 * time.Second)
+		h.reap(bloom.Reaped{Requeued: 1})
+	},
+	"a lost lease changes nothing": func(h *harness) {
+		h.worker("w", 9)
+		h.worker("v", 9)
+		task := h.create()
+		old := h.lease(task.ID, "w")
+		h.advance(61 * time.Second)
+		h.reap(bloom.Reaped{Requeued: 1})
+		now := h.lease(task.ID, "v")
+		before, trail := h.task(task.ID), h.actions(task.ID)
+		_, err := h.s.Heartbeat(h.ctx, task.ID, old.ID)
+		h.refused(err, bloom.ErrLeaseLost)
+		_, err = h.s.AppendEvents(h.ctx, task.ID, old.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", Data: []byte(`1`)}})
+		h.refused(err, bloom.ErrLeaseLost)
+		_, err = h.s.Complete(h.ctx, success(task.ID, old.ID, "stale"))
+		h.refused(err, bloom.ErrLeaseLost)
+		_, err = h.s.Complete(h.ctx, failure(task.ID, old.ID, "stale", true))
+		h.refused(err, bloom.ErrLeaseLost)
+		_, err = h.s.Release(h.ctx, task.ID, bloom.ReleaseSpec{LeaseID: old.ID}, "w")
+		h.refused(err, bloom.ErrLeaseLost)
+		if after := h.task(task.ID); after.UpdatedAt != before.UpdatedAt || deref(after.LeaseID) != now.ID || !slices.Equal(h.actions(task.ID), trail) {
+			h.Errorf("a stale write changed %+v to %+v", before.TaskState, after.TaskState)
+		}
+		other := h.create()
+		_, err = h.s.Heartbeat(h.ctx, other.ID, now.ID) // a lease of another task
+		h.refused(err, bloom.ErrLeaseLost)
+	},
+	"a release refunds the attempt, waits as told, and may be repeated": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create(attempts(1))
+		l := h.lease(task.ID, "w")
+		r := bloom.ReleaseSpec{LeaseID: l.ID, Reason: "rate limit", NotBefore: h.now() + 5_000}
+		got, err := h.s.Release(h.ctx, task.ID, r, "w")
+		h.ok(err)
+		if got.Status != bloom.TaskQueued || got.Attempts != 0 || got.RunAt != r.NotBefore || got.LeaseID != nil {
+			h.Errorf("released: %+v", got.TaskState)
+		}
+		_, err = h.s.Release(h.ctx, task.ID, r, "w")
+		h.ok(err)
+		same(h, "given before its time", len(h.claim("w", 1).Leases), 0)
+		h.advance(5 * time.Second)
+		same(h, "given in its time", len(h.claim("w", 1).Leases), 1)
+		_, err = h.s.Release(h.ctx, task.ID, r, "w")
+		h.refused(err, bloom.ErrLeaseLost)
+	},
+}

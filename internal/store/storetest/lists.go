@@ -1,0 +1,157 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// walk lists tasks page by page, running between every two pages.
+func (h *harness) walk(q bloom.TaskQuery, between func()) (ids []string) {
+	h.Helper()
+	for range 1000 {
+		tasks, next, err := h.s.Tasks(h.ctx, q)
+		h.ok(err)
+		if len(tasks) > q.Limit {
+			h.Fatalf("a page of %d for a limit of %d", len(tasks), q.Limit)
+		}
+		for _, t := range tasks {
+			ids = append(ids, t.ID)
+		}
+		if next == (bloom.Cursor{}) {
+			return ids
+		}
+		q.Cursor = next
+		between()
+	}
+	h.Fatal("the list does not end")
+	return nil
+}
+
+var listTests = map[string]func(*harness){
+	"pages are stable while tasks are added": func(h *harness) {
+		var want []string
+		for range 23 {
+			want = append(want, h.create().ID)
+		}
+		slices.Reverse(want)
+		got := h.walk(bloom.TaskQuery{Page: bloom.Page{Limit: 5}}, func() { h.create() })
+		if !slices.Equal(got, want) {
+			h.Errorf("walked %d tasks, want the %d that were there", len(got), len(want))
+		}
+	},
+	"a page that ends the list has no next": func(h *harness) {
+		for range 4 {
+			h.create()
+		}
+		for _, limit := range []int{4, 2} {
+			same(h, "walked", len(h.walk(bloom.TaskQuery{Page: bloom.Page{Limit: limit}}, func() {})), 4)
+		}
+		_, next, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 4}})
+		h.ok(err)
+		same(h, "next", next, bloom.Cursor{})
+	},
+	"every filter, alone and with others": func(h *harness) {
+		h.worker("w", 32)
+		h.worker("v", 32)
+		type made struct{ context, agent, worker, status, id string }
+		var all []made
+		for i := range 48 {
+			m := made{context: fmt.Sprint("c", i%2), agent: fmt.Sprint("a", i%3), worker: []string{"w", "v"}[i/2%2], status: "queued"}
+			task := h.create(inContext(m.context), func(n *bloom.NewTask) { n.Spec.AgentSlug = m.agent })
+			m.id = task.ID
+			switch i / 4 % 4 {
+			case 0:
+				m.worker = ""
+			case 1:
+				h.lease(task.ID, m.worker)
+				m.status = "leased"
+			case 2:
+				h.finish(task.ID, m.worker)
+				m.status = "completed"
+			case 3:
+				h.complete(failure(task.ID, h.lease(task.ID, m.worker).ID, "no", false))
+				m.status = "failed"
+			}
+			all = append(all, m)
+		}
+		for mask := range 16 {
+			q := bloom.TaskQuery{Page: bloom.Page{Limit: 3}}
+			if mask&1 != 0 {
+				q.ContextID = "c1"
+			}
+			if mask&2 != 0 {
+				q.AgentSlug = "a2"
+			}
+			if mask&4 != 0 {
+				q.WorkerID = "v"
+			}
+			statuses := []bloom.TaskStatus{""}
+			if mask&8 != 0 {
+				statuses = bloom.TaskStatuses
+			}
+			for _, status := range statuses {
+				q.Status = status
+				var want []string
+				for _, m := range slices.Backward(all) {
+					if (q.ContextID == "" || m.context == q.ContextID) && (q.AgentSlug == "" || m.agent == q.AgentSlug) &&
+						(q.WorkerID == "" || m.worker == q.WorkerID) && (status == "" || m.status == string(status)) {
+						want = append(want, m.id)
+					}
+				}
+				if got := h.walk(q, func() {}); !slices.Equal(got, want) {
+					h.Errorf("%+v: walked %d, want %d", q, len(got), len(want))
+				}
+			}
+		}
+	},
+	"text is found in prompt and id, in any case": func(h *harness) {
+		a := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = "Fix the Parser, 100% of it" })
+		b := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = "Почини ПАРСЕР" })
+		for text, want := range map[string][]string{
+			"fix THE": {a.ID}, "парсер": {b.ID}, "100%": {a.ID}, "1_0": nil, a.ID: {a.ID}, a.ID[24:]: {a.ID}, "nothing": nil,
+		} {
+			if got := h.walk(bloom.TaskQuery{Text: text, Page: bloom.Page{Limit: 10}}, func() {}); !slices.Equal(got, want) {
+				h.Errorf("%q finds %v, want %v", text, got, want)
+			}
+		}
+		got := h.walk(bloom.TaskQuery{Text: "парсер", Status: bloom.TaskFailed, Page: bloom.Page{Limit: 10}}, func() {})
+		same(h, "found among the failed", len(got), 0)
+	},
+	"leases by status, artifacts by task, audit by action": func(h *harness) {
+		h.worker("w", 9)
+		done, active := h.create(), h.create()
+		c := h.finish(done.ID, "w")
+		l := h.lease(active.ID, "w")
+		for status, want := range map[bloom.LeaseStatus]int{"": 2, bloom.LeaseActive: 1, bloom.LeaseReleased: 1, bloom.LeaseExpired: 0} {
+			got, _, err := h.s.Leases(h.ctx, bloom.LeaseQuery{Status: status})
+			h.ok(err)
+			if len(got) != want || got == nil {
+				h.Errorf("%d leases are %q, want %d", len(got), status, want)
+			}
+			if status == "" && got[0].ID != l.ID {
+				h.Error("leases are not newest first")
+			}
+		}
+		artifacts, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: done.ID})
+		h.ok(err)
+		if len(artifacts) != 1 || artifacts[0].ID != c.Artifact.ID {
+			h.Errorf("artifacts: %+v", artifacts)
+		}
+		artifacts, _, err = h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: active.ID})
+		h.ok(err)
+		if len(artifacts) != 0 || artifacts == nil {
+			h.Errorf("artifacts: %+v", artifacts)
+		}
+		for _, q := range []bloom.AuditQuery{{Action: bloom.ActionTaskLeased}, {Action: bloom.ActionTaskLeased, EntityID: done.ID}} {
+			got, _, err := h.s.Audit(h.ctx, q)
+			h.ok(err)
+			want := 2
+			if q.EntityID != "" {
+				want = 1
+			}
+			same(h, "audited", len(got), want)
+		}
+	},
+}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func runModel(t *testing.T, open Open) { _ = open }

@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// take claims one task and names it, "" when there is none.
+func (h *harness) take(worker string, held ...string) string {
+	h.Helper()
+	r := h.claim(worker, 1, held...)
+	if len(r.Leases) == 0 {
+		return ""
+	}
+	return r.Leases[0].Task.ID
+}
+
+func ids(r bloom.ClaimResult) (ids []string) {
+	for _, l := range r.Leases {
+		ids = append(ids, l.Task.ID)
+	}
+	return ids
+}
+
+var queueTests = map[string]func(*harness){
+	"higher priority first, then the older": func(h *harness) {
+		low, a, b, high := h.create(priority(-1)), h.create(), h.create(), h.create(priority(5))
+		h.worker("w", 9)
+		if got, want := ids(h.claim("w", 9)), []string{high.ID, a.ID, b.ID, low.ID}; !slices.Equal(got, want) {
+			h.Errorf("claimed %v, want %v", got, want)
+		}
+	},
+	"priorities hold across sets of labels": func(h *harness) {
+		a, b, c := h.create(labelled("x"), priority(1)), h.create(priority(2)), h.create(labelled("y", "x"), priority(3))
+		h.create(labelled("z"), priority(9))
+		h.worker("w", 9, "x", "y")
+		if got, want := ids(h.claim("w", 9)), []string{c.ID, b.ID, a.ID}; !slices.Equal(got, want) {
+			h.Errorf("claimed %v, want %v", got, want)
+		}
+	},
+	"a worker must carry all labels": func(h *harness) {
+		task := h.create(labelled("gpu", "eu"))
+		h.worker("half", 1, "gpu")
+		h.worker("whole", 1, "us", "eu", "gpu")
+		same(h, "half", h.take("half"), "")
+		same(h, "whole", h.take("whole"), task.ID)
+	},
+	"a task waits for its run_at": func(h *harness) {
+		h.worker("w", 1)
+		at := h.now() + 10_000
+		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		same(h, "early", h.take("w"), "")
+		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, conflict)
+		h.advance(10 * time.Second)
+		same(h, "due", h.take("w"), task.ID)
+	},
+	"a delayed task that is due can be leased by name": func(h *harness) {
+		h.worker("w", 1)
+		at := h.now() + 10_000
+		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		h.advance(10 * time.Second)
+		h.lease(task.ID, "")
+	},
+	"ordered tasks of a context wait for each other": func(h *harness) {
+		h.worker("w", 9)
+		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
+		free, elsewhere := h.create(), h.create(ordered, inContext("else"))
+		if got, want := ids(h.claim("w", 9)), []string{first.ID, free.ID, elsewhere.ID}; !slices.Equal(got, want) {
+			h.Fatalf("claimed %v, want %v", got, want)
+		}
+		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: second.ID})
+		h.refused(err, conflict)
+		h.complete(success(first.ID, "", "x"))
+		_, err = h.s.Cancel(h.ctx, second.ID, "me")
+		h.ok(err)
+		h.lease(third.ID, "w")
+	},
+	"an ordered task that is tried again keeps its place": func(h *harness) {
+		h.worker("w", 9)
+		first, second := h.create(ordered), h.create(ordered)
+		l := h.lease(first.ID, "w")
+		h.complete(failure(first.ID, l.ID, "again", true))
+		same(h, "while it waits", h.take("w"), "")
+		h.advance(bloom.RetryDelay(1))
+		same(h, "in order", h.take("w"), first.ID)
+		h.complete(success(first.ID, "", "x"))
+		same(h, "then", h.take("w"), second.ID)
+	},
+	"an ordered task put back by hand goes before later ones that wait": func(h *harness) {
+		h.worker("w", 9)
+		first, second := h.create(ordered), h.create(ordered)
+		h.complete(failure(first.ID, h.lease(first.ID, "w").ID, "no", false))
+		_, err := h.s.Requeue(h.ctx, first.ID, "me")
+		h.ok(err)
+		if got := ids(h.claim("w", 9)); !slices.Equal(got, []string{first.ID}) {
+			h.Errorf("claimed %v, want only %s", got, first.ID)
+		}
+		h.complete(success(first.ID, "", "x"))
+		same(h, "then", h.take("w"), second.ID)
+	},
+	"an ordered task with a time to run opens at that time": func(h *harness) {
+		h.worker("w", 9)
+		at := h.now() + 10_000
+		first := h.create(ordered)
+		second := h.create(ordered, func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		h.finish(first.ID, "w")
+		same(h, "early", h.take("w"), "")
+		h.advance(10 * time.Second)
+		same(h, "due", h.take("w"), second.ID)
+	},
+	"a context's next task waits a moment for its worker, then for nobody": func(h *harness) {
+		h.worker("home", 1)
+		h.worker("other", 1)
+		h.finish(h.create().ID, "home")
+		task := h.create()
+		same(h, "the other, at once", h.take("other"), "")
+		h.advance(bloom.StickyGrace)
+		same(h, "the other, later", h.take("other"), task.ID)
+	},
+	"a context's next task goes to its worker at once": func(h *harness) {
+		h.worker("home", 1)
+		h.worker("other", 1)
+		h.finish(h.create().ID, "home")
+		task := h.create()
+		same(h, "home", h.take("home"), task.ID)
+	},
+	"a worker that is full, silent, draining or gone keeps nobody waiting": func(h *harness) {
+		h.worker("other", 9)
+		homes := map[string]func(name string){
+			"full":   func(name string) { h.lease(h.create(inContext("filler "+name)).ID, name) },
+			"drain":  func(name string) { _, err := h.s.DrainWorker(h.ctx, name, true, "me"); h.ok(err) },
+			"gone":   func(name string) { h.ok(h.s.RemoveWorker(h.ctx, name, "me")) },
+			"silent": func(string) {},
+		}
+		for name := range homes {
+			h.worker(name, 1)
+			h.finish(h.create(inContext(name)).ID, name)
+		}
+		for name, stop := range homes {
+			stop(name)
+		}
+		h.advance(bloom.OfflineAfter + time.Second)
+		h.claim("other", 0)
+		for _, name := range []string{"full", "drain"} {
+			if name == "full" {
+				_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1"})
+				h.ok(err)
+			}
+		}
+		_, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+		h.ok(err)
+		var held []string
+		for name := range homes {
+			task := h.create(inContext(name))
+			r := h.claim("other", 1, held...)
+			if got := ids(r); !slices.Equal(got, []string{task.ID}) {
+				h.Fatalf("with a home that is %s: claimed %v", name, got)
+			}
+			held = append(held, r.Leases[0].Lease.ID)
+		}
+	},
+	"no more tasks wait for a worker than it has room for": func(h *harness) {
+		h.worker("home", 2)
+		h.worker("other", 9)
+		h.finish(h.create().ID, "home")
+		var made []string
+		for range 5 {
+			made = append(made, h.create().ID)
+		}
+		if got := ids(h.claim("other", 9)); !slices.Equal(got, made[2:]) {
+			h.Errorf("claimed %v of %v", got, made)
+		}
+	},
+	"many sets of labels": func(h *harness) {
+		for i := range 30 {
+			h.create(labelled(fmt.Sprintf("label-%d", i)))
+		}
+		task := h.create(labelled("mine"))
+		h.worker("w", 3, "mine")
+		same(h, "claimed", h.take("w"), task.ID)
+	},
+}

@@ -1,0 +1,293 @@
+// Package storetest is the one conformance suite that every bloom.Store passes.
+// It knows the Store interface and nothing of SQL, so that a store which passes
+// can take another's place.
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Open opens an empty store whose time is the clock's; it is closed by the
+// test's Cleanup. A store whose time is its own (a database server's) ignores
+// the clock and implements Timed.
+type Open func(t *testing.T, clock bloom.Clock) bloom.Store
+
+// Timed is implemented by stores that do not take the injected clock: the suite
+// then moves and reads the store's own time.
+type Timed interface {
+	Advance(d time.Duration)
+	Now() time.Time
+}
+
+// Clock is a clock that only moves when told to. Safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock is a clock that stands at a fixed moment.
+func NewClock() *Clock { return &Clock{now: time.UnixMilli(1_772_000_000_000)} }
+
+// Now is where the clock stands.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock, back when d is negative.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Run holds a store to the contract. After each test the invariants are checked.
+func Run(t *testing.T, open Open) {
+	groups := []struct {
+		name  string
+		tests map[string]func(*harness)
+	}{
+		{"tasks", taskTests}, {"leases", leaseTests}, {"completions", completionTests}, {"claims", claimTests},
+		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"lists", listTests},
+		{"races", raceTests}, {"text", textTests},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for name, test := range g.tests {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					h := newHarness(t, open)
+					test(h)
+					if !t.Failed() {
+						h.ok(CheckInvariants(h.ctx, h.s))
+					}
+				})
+			}
+		})
+	}
+	t.Run("model", func(t *testing.T) {
+		t.Parallel()
+		runModel(t, open)
+	})
+}
+
+// harness is a store under test and short words for what tests do with it.
+type harness struct {
+	*testing.T
+	ctx   context.Context
+	s     bloom.Store
+	clock *Clock
+}
+
+func newHarness(t *testing.T, open Open) *harness {
+	clock := NewClock()
+	return &harness{T: t, ctx: t.Context(), s: open(t, clock), clock: clock}
+}
+
+func (h *harness) advance(d time.Duration) {
+	if own, ok := h.s.(Timed); ok {
+		own.Advance(d)
+		return
+	}
+	h.clock.Advance(d)
+}
+
+func (h *harness) now() int64 {
+	if own, ok := h.s.(Timed); ok {
+		return bloom.Millis(own.Now())
+	}
+	return bloom.Millis(h.clock.Now())
+}
+
+func (h *harness) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newTask is a plain task with whatever change gives it.
+func newTask(change ...func(*bloom.NewTask)) bloom.NewTask {
+	n := bloom.NewTask{ID: newID(), Actor: "client", BodyHash: "body", Spec: bloom.TaskSpec{
+		ContextID: "context", AgentSlug: "agent", Prompt: "prompt", MaxAttempts: 3,
+		Policy: bloom.Policy{TimeoutSec: 120}, DesiredFormat: bloom.FormatText,
+	}}
+	for _, c := range change {
+		c(&n)
+	}
+	return n
+}
+
+func inContext(id string) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.ContextID = id }
+}
+
+func ordered(n *bloom.NewTask) { n.Spec.Policy.Ordered = true }
+
+func attempts(most int) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.MaxAttempts = most }
+}
+
+func labelled(labels ...string) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.Labels = labels }
+}
+
+func priority(p int) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.Priority = p }
+}
+
+func (h *harness) create(change ...func(*bloom.NewTask)) bloom.Task {
+	h.Helper()
+	task, replayed, err := h.s.CreateTask(h.ctx, newTask(change...))
+	h.ok(err)
+	if replayed {
+		h.Fatal("a new task was answered as a replay")
+	}
+	return task
+}
+
+func (h *harness) task(id string) bloom.Task {
+	h.Helper()
+	task, err := h.s.Task(h.ctx, id)
+	h.ok(err)
+	return task
+}
+
+func (h *harness) worker(name string, slots int, labels ...string) bloom.Worker {
+	h.Helper()
+	w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{
+		Name: name, InstanceID: name + "-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: slots, Labels: labels},
+	}, name)
+	h.ok(err)
+	return w
+}
+
+func (h *harness) lease(taskID, workerID string) bloom.Lease {
+	h.Helper()
+	l, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: taskID, WorkerID: workerID, TTLSec: 60, Actor: "client"})
+	h.ok(err)
+	return l
+}
+
+func (h *harness) beat(l bloom.Lease) bloom.HeartbeatResult {
+	h.Helper()
+	r, err := h.s.Heartbeat(h.ctx, l.TaskID, l.ID)
+	h.ok(err)
+	return r
+}
+
+// claim looks for max new tasks, renewing what the worker holds.
+func (h *harness) claim(worker string, most int, held ...string) bloom.ClaimResult {
+	h.Helper()
+	r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: worker, InstanceID: worker + "-1", Max: most, TTLSec: 60, Held: held, Renew: true})
+	h.ok(err)
+	return r
+}
+
+func success(taskID, leaseID, output string) bloom.CompleteRequest {
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "success:" + output, Actor: "worker",
+		Content: &output, Size: int64(len(output)), SHA256: "sha", MediaType: "text/plain; charset=utf-8",
+		Completion: bloom.Completion{
+			LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactType: "LLM_RESULT", ArtifactTags: []string{"tag"},
+			Metrics: bloom.Metrics{DurationMS: 12},
+		},
+	}
+}
+
+func failure(taskID, leaseID, message string, retryable bool) bloom.CompleteRequest {
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "failure:" + message, Actor: "worker", MediaType: "text/plain",
+		Completion: bloom.Completion{
+			LeaseID: leaseID, Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: retryable,
+		},
+	}
+}
+
+func (h *harness) complete(r bloom.CompleteRequest) bloom.Completed {
+	h.Helper()
+	c, err := h.s.Complete(h.ctx, r)
+	h.ok(err)
+	return c
+}
+
+// finish leases a task to the worker and completes it.
+func (h *harness) finish(taskID, worker string) bloom.Completed {
+	h.Helper()
+	l := h.lease(taskID, worker)
+	return h.complete(success(taskID, l.ID, "done"))
+}
+
+func (h *harness) status(taskID string, want bloom.TaskStatus) bloom.Task {
+	h.Helper()
+	task := h.task(taskID)
+	if task.Status != want {
+		h.Fatalf("task is %s, want %s", task.Status, want)
+	}
+	return task
+}
+
+func same[T comparable](h *harness, what string, got, want T) {
+	h.Helper()
+	if got != want {
+		h.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}
+
+// actions lists a task's audit actions, the oldest first.
+func (h *harness) actions(entityID string) (actions []string) {
+	h.Helper()
+	entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{EntityID: entityID, Page: bloom.Page{Limit: bloom.MaxPageSize}})
+	h.ok(err)
+	for i := len(entries) - 1; i >= 0; i-- {
+		actions = append(actions, entries[i].Action)
+	}
+	return actions
+}
+
+func (h *harness) eventTypes(taskID string) (types []string) {
+	h.Helper()
+	events, err := h.s.Events(h.ctx, taskID, 0, bloom.MaxPageSize)
+	h.ok(err)
+	for i, e := range events {
+		same(h, "the stream's number", e.Seq, int64(i+1))
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+func (h *harness) reap(want bloom.Reaped) {
+	h.Helper()
+	got, err := h.s.Reap(h.ctx, 1000)
+	h.ok(err)
+	same(h, "reaped", got, want)
+}
+
+// refused checks an error's kind and code; what is not found is told apart only
+// by its sentence.
+func (h *harness) refused(err error, want *bloom.Error) {
+	h.Helper()
+	e := asError(err)
+	if e == nil || e.Kind != want.Kind || e.Code != want.Code || e.Kind == bloom.KindNotFound && e.Message != want.Message {
+		h.Fatalf("got %v, want %v", err, want)
+	}
+}

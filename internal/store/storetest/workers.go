@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+var workerTests = map[string]func(*harness){
+	"a registration is kept": func(h *harness) {
+		spec := bloom.WorkerSpec{
+			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb",
+			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"gpu"}}, InstanceID: "i",
+		}
+		got, created, err := h.s.RegisterWorker(h.ctx, spec, "me")
+		h.ok(err)
+		same(h, "created", created, true)
+		at := h.now()
+		want := bloom.Worker{
+			ID: "w", NodeID: "w", URL: spec.URL, Status: bloom.WorkerSyncing, Capabilities: spec.Capabilities, LastHeartbeat: &at, IPAddrs: spec.IPAddrs,
+			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb",
+		}
+		stored, leases, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		if d := cmp.Diff(want, got) + cmp.Diff(want, stored); d != "" || leases == nil {
+			h.Errorf("(-want +got):\n%s leases %v", d, leases)
+		}
+		h.advance(time.Minute)
+		spec.Capabilities.MaxConcurrency = 8
+		got, created, err = h.s.RegisterWorker(h.ctx, spec, "me")
+		h.ok(err)
+		same(h, "created", created, false)
+		same(h, "registered", got.RegisteredAt, at)
+		same(h, "slots", got.Capabilities.MaxConcurrency, 8)
+		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerUpdated}) {
+			h.Errorf("audited %v", got)
+		}
+	},
+	"workers are listed by name with what they hold": func(h *harness) {
+		h.worker("b", 2)
+		h.worker("a", 2)
+		l := h.lease(h.create().ID, "b")
+		all, err := h.s.Workers(h.ctx)
+		h.ok(err)
+		if len(all) != 2 || all[0].ID != "a" || all[1].ActiveLeases != 1 {
+			h.Errorf("workers: %+v", all)
+		}
+		w, leases, err := h.s.Worker(h.ctx, "b")
+		h.ok(err)
+		if w.ActiveLeases != 1 || len(leases) != 1 || leases[0].ID != l.ID {
+			h.Errorf("worker %+v with %+v", w, leases)
+		}
+		_, _, err = h.s.Worker(h.ctx, "c")
+		h.refused(err, bloom.ErrWorkerNotFound)
+	},
+	"a removed worker's tasks go back, and it returns only by registering": func(h *harness) {
+		h.worker("w", 2)
+		task := h.create(attempts(1))
+		l := h.lease(task.ID, "w")
+		h.beat(l)
+		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
+		same(h, "attempts", h.status(task.ID, bloom.TaskQueued).Attempts, 0)
+		_, err := h.s.Heartbeat(h.ctx, task.ID, l.ID)
+		h.refused(err, bloom.ErrLeaseLost)
+		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+		h.refused(err, bloom.ErrWorkerNotFound)
+		h.refused(h.s.RemoveWorker(h.ctx, "w", "me"), bloom.ErrWorkerNotFound)
+		n, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, LastSeen: h.now()}})
+		h.ok(err)
+		same(h, "synced", n, 0)
+		_, _, err = h.s.Worker(h.ctx, "w")
+		h.refused(err, bloom.ErrWorkerNotFound)
+		all, err := h.s.Workers(h.ctx)
+		h.ok(err)
+		same(h, "listed", len(all), 0)
+		_, created, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}, "me")
+		h.ok(err)
+		same(h, "created", created, true)
+		h.lease(task.ID, "w")
+	},
+	"a sync upserts and touches neither leases nor the drain order": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		_, err := h.s.DrainWorker(h.ctx, "w", true, "me")
+		h.ok(err)
+		report := []bloom.WorkerReport{
+			{Name: "w", URL: "http://w:9", Status: bloom.WorkerOnline, LastSeen: h.now()},
+			{Name: "new", Status: bloom.WorkerOnline, LastSeen: h.now(), Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}},
+		}
+		n, err := h.s.SyncWorkers(h.ctx, report)
+		h.ok(err)
+		same(h, "changed", n, 2)
+		w, leases, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		if w.URL != "http://w:9" || !w.Draining || w.Capabilities.MaxConcurrency != 2 || len(leases) != 1 || leases[0] != l && leases[0].ID != l.ID {
+			h.Errorf("worker %+v with %+v", w, leases)
+		}
+		trail := h.actions("w")
+		n, err = h.s.SyncWorkers(h.ctx, report)
+		h.ok(err)
+		same(h, "changed again", n, 0)
+		if got := h.actions("w"); !slices.Equal(got, trail) {
+			h.Errorf("an unchanged report was audited: %v", got)
+		}
+	},
+	"a worker that speaks for itself is not offline by hearsay": func(h *harness) {
+		h.worker("w", 2)
+		_, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOffline, LastSeen: 1}})
+		h.ok(err)
+		w, _, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		same(h, "status", w.Status, bloom.WorkerOnline)
+	},
+	"silence on all sides makes a worker offline, once": func(h *harness) {
+		h.worker("w", 1)
+		h.worker("v", 1)
+		h.advance(59 * time.Second)
+		h.claim("v", 0)
+		h.advance(2 * time.Second)
+		for _, want := range []int{1, 0} {
+			n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+			h.ok(err)
+			same(h, "marked", n, want)
+		}
+		w, _, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		same(h, "status", w.Status, bloom.WorkerOffline)
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: h.create().ID, WorkerID: "w"})
+		h.refused(err, bloom.ErrNoWorker)
+	},
+	"a heartbeat is a sign of life": func(h *harness) {
+		h.worker("w", 1)
+		l := h.lease(h.create().ID, "w")
+		h.advance(50 * time.Second)
+		h.beat(l)
+		h.advance(50 * time.Second)
+		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+		h.ok(err)
+		same(h, "marked", n, 0)
+	},
+}
