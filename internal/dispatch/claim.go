@@ -32,14 +32,27 @@ func (s *Service) Claim(ctx context.Context, r bloom.ClaimRequest, wait time.Dur
 	first, err := s.store.Claim(ctx, r)
 	first = filled(first, foreign)
 	s.hub.unused(w, without(wakes, first.Leases))
-	if err != nil || first.Urgent() {
+	if err != nil || s.urgent(r, first) {
 		return first, err
+	}
+	if first.Urgent() {
+		wait = min(wait, repeatOrders)
 	}
 	if err := s.introduce(ctx, w, r.WorkerID); err != nil {
 		return first, err
 	}
 	r.Renew = false
 	return s.waitForClaim(ctx, r, w, first, wait)
+}
+
+// repeatOrders is how soon a worker that still runs what it was told to cancel,
+// or drains, is told so again: its last answer may have been lost.
+const repeatOrders = 5 * time.Second
+
+// urgent reports whether an answer holds something its worker does not know.
+func (s *Service) urgent(r bloom.ClaimRequest, res bloom.ClaimResult) bool {
+	news := s.hub.tell(r, res)
+	return news || len(res.Leases) > 0 || len(res.Lost) > 0
 }
 
 // introduce tells the hub what the worker can take.
@@ -83,7 +96,7 @@ func (s *Service) waitForClaim(ctx context.Context, r bloom.ClaimRequest, w *wai
 			return first, nil
 		case err != nil:
 			return first, err
-		case res.Urgent():
+		case s.urgent(r, res):
 			res = filled(res, nil)
 			res.Renewed = first.Renewed
 			return res, nil

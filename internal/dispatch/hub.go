@@ -22,13 +22,26 @@ type hub struct {
 	mu      sync.Mutex
 	waiters []*waiter // longest waiting first
 	live    map[string]*wake
+	told    map[string]orders
 	timed   timedWakes
 	rearm   chan struct{}
+}
+
+// orders is what a worker's process was told last: these stay true for a while,
+// and must not make every one of its polls come back at once.
+type orders struct {
+	instanceID string
+	cancel     []string
+	drain      bool
 }
 
 // maxTimedWakes bounds the wakes kept for later. Beyond it the regular look
 // finds the task, a few seconds late.
 const maxTimedWakes = 100_000
+
+// maxTries bounds how many are woken for one task that none of them gets: a task
+// kept for one worker must not wake a thousand in turn.
+const maxTries = 32
 
 // wake is the news of one queued task on its way to somebody who takes it.
 type wake struct {
@@ -52,7 +65,7 @@ type waiter struct {
 }
 
 func newHub(clock bloom.Clock) *hub {
-	return &hub{clock: clock, live: map[string]*wake{}, rearm: make(chan struct{}, 1)}
+	return &hub{clock: clock, live: map[string]*wake{}, told: map[string]orders{}, rearm: make(chan struct{}, 1)}
 }
 
 // join adds a long poll. An older one of the same process is sent home: its
@@ -81,6 +94,28 @@ func (h *hub) leave(w *waiter) {
 	}
 	h.handOn(w, w.wakes)
 	w.wakes = nil
+}
+
+// tell notes the orders in an answer to a worker's process. news tells that
+// there is one in it that the process has not been told.
+func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.told[r.WorkerID]
+	if before.instanceID != r.InstanceID {
+		before = orders{}
+	}
+	if len(res.Cancel) == 0 && !res.Drain {
+		delete(h.told, r.WorkerID)
+		return false
+	}
+	h.told[r.WorkerID] = orders{instanceID: r.InstanceID, cancel: res.Cancel, drain: res.Drain}
+	for _, id := range res.Cancel {
+		if !slices.Contains(before.cancel, id) {
+			return true
+		}
+	}
+	return res.Drain && !before.drain
 }
 
 // know tells which labels the poll's worker carries.
@@ -173,7 +208,7 @@ func (h *hub) deliver(k *wake) {
 			break
 		}
 	}
-	if to != nil {
+	if to != nil && len(k.tried) < maxTries {
 		to.wakes = append(to.wakes, k)
 		offer(to.signal)
 		return

@@ -1,0 +1,217 @@
+// Package blobtest is the suite that every bloom.Blobs has to pass.
+package blobtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Run holds the blob stores that open makes to the contract of bloom.Blobs. Each
+// call of open gives an empty one.
+func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
+	for name, test := range map[string]func(*testing.T, bloom.Blobs){
+		"what is put is read back":                      roundTrip,
+		"putting again replaces the whole":              replace,
+		"content with another digest leaves nothing":    wrongDigest,
+		"content that is too short leaves nothing":      tooShort,
+		"content that is too long leaves nothing":       tooLong,
+		"a refused replacement keeps what was there":    refusedReplacement,
+		"what is gone is not found":                     gone,
+		"deleting twice is no error":                    deleteTwice,
+		"a reader that fails leaves nothing":            failingReader,
+		"many at once do not disturb each other":        concurrent,
+		"keys that leave their place are refused":       hostileKeys,
+		"a URL of another store is refused":             foreignURL,
+		"a put whose caller is gone does not come true": cancelled,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func sum(content string) string {
+	s := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(s[:])
+}
+
+func put(t *testing.T, b bloom.Blobs, key, content string) string {
+	t.Helper()
+	url, err := b.Put(t.Context(), key, strings.NewReader(content), int64(len(content)), sum(content))
+	if err != nil {
+		t.Fatalf("put %s: %v", key, err)
+	}
+	return url
+}
+
+func read(t *testing.T, b bloom.Blobs, url string) string {
+	t.Helper()
+	r, err := b.Open(t.Context(), url)
+	if err != nil {
+		t.Fatalf("open %s: %v", url, err)
+	}
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatalf("read %s: %v", url, err)
+	}
+	return string(content)
+}
+
+func wantContent(t *testing.T, b bloom.Blobs, url, want string) {
+	t.Helper()
+	if got := read(t, b, url); got != want {
+		t.Fatalf("content of %s has %d bytes, not the %d that were put", url, len(got), len(want))
+	}
+}
+
+// wantNothing checks that key holds nothing, by the URL a put to it would give.
+func wantNothing(t *testing.T, b bloom.Blobs, key string) {
+	t.Helper()
+	url := put(t, b, key, "probe")
+	if err := b.Delete(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, b, url)
+}
+
+func wantGone(t *testing.T, b bloom.Blobs, url string) {
+	t.Helper()
+	r, err := b.Open(t.Context(), url)
+	if err == nil {
+		r.Close()
+		t.Fatalf("%s is there", url)
+	}
+	if bloom.KindOf(err) != bloom.KindNotFound {
+		t.Fatalf("open of what is gone: %v, want not found", err)
+	}
+}
+
+func roundTrip(t *testing.T, b bloom.Blobs) {
+	for _, content := range []string{"", "short", "with \x00 and \xff", strings.Repeat("long ", 1<<20)} {
+		wantContent(t, b, put(t, b, "artifacts/task/one", content), content)
+	}
+}
+
+func replace(t *testing.T, b bloom.Blobs) {
+	put(t, b, "artifacts/t/a", strings.Repeat("first", 1000))
+	wantContent(t, b, put(t, b, "artifacts/t/a", "second"), "second")
+}
+
+func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int64, digest string) {
+	t.Helper()
+	if url, err := b.Put(t.Context(), key, content, size, digest); err == nil {
+		t.Fatalf("put was taken: %s", url)
+	}
+}
+
+func wrongDigest(t *testing.T, b bloom.Blobs) {
+	refuse(t, b, "artifacts/t/a", strings.NewReader("what came"), 9, sum("what was!"))
+	wantNothing(t, b, "artifacts/t/a")
+}
+
+func tooShort(t *testing.T, b bloom.Blobs) {
+	refuse(t, b, "artifacts/t/a", strings.NewReader("cut"), 9, sum("cut short"))
+	wantNothing(t, b, "artifacts/t/a")
+}
+
+func tooLong(t *testing.T, b bloom.Blobs) {
+	refuse(t, b, "artifacts/t/a", strings.NewReader("more than said"), 4, sum("more"))
+	wantNothing(t, b, "artifacts/t/a")
+}
+
+func refusedReplacement(t *testing.T, b bloom.Blobs) {
+	url := put(t, b, "artifacts/t/a", "good")
+	refuse(t, b, "artifacts/t/a", strings.NewReader("bad"), 3, sum("good"))
+	wantContent(t, b, url, "good")
+}
+
+func gone(t *testing.T, b bloom.Blobs) {
+	url := put(t, b, "artifacts/t/a", "x")
+	if err := b.Delete(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, b, url)
+}
+
+func deleteTwice(t *testing.T, b bloom.Blobs) {
+	url := put(t, b, "artifacts/t/a", "x")
+	for range 2 {
+		if err := b.Delete(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func failingReader(t *testing.T, b bloom.Blobs) {
+	broken := io.MultiReader(strings.NewReader("begin"), errReader{})
+	refuse(t, b, "artifacts/t/a", broken, 10, sum("beginnning"))
+	wantNothing(t, b, "artifacts/t/a")
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errors.New("the line broke") }
+
+func concurrent(t *testing.T, b bloom.Blobs) {
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			content := bytes.Repeat([]byte{byte('a' + i)}, 10_000)
+			s := sha256.Sum256(content)
+			url, err := b.Put(t.Context(), fmt.Sprintf("artifacts/t%d/a", i%4), bytes.NewReader(content), int64(len(content)), hex.EncodeToString(s[:]))
+			if err != nil {
+				t.Errorf("put: %v", err)
+				return
+			}
+			r, err := b.Open(t.Context(), url)
+			if err != nil {
+				t.Errorf("open: %v", err)
+				return
+			}
+			defer r.Close()
+			got, err := io.ReadAll(r)
+			if err != nil || len(got) != len(content) || bytes.Count(got, got[:1]) != len(got) {
+				t.Errorf("mixed content of %d bytes (%v)", len(got), err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func hostileKeys(t *testing.T, b bloom.Blobs) {
+	for _, key := range []string{"", ".", "..", "../out", "/etc/out", "a/../../out", "a//b", "a/./b", "a\x00b", `a\..\b`} {
+		if _, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, sum("x")); err == nil {
+			t.Errorf("key %q was taken", key)
+		}
+	}
+}
+
+func foreignURL(t *testing.T, b bloom.Blobs) {
+	for _, url := range []string{"", "elsewhere://a/b", "file:../../etc/passwd", "file:/etc/passwd"} {
+		if r, err := b.Open(t.Context(), url); err == nil {
+			r.Close()
+			t.Errorf("%q was opened", url)
+		}
+	}
+}
+
+func cancelled(t *testing.T, b bloom.Blobs) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Put(ctx, "artifacts/t/a", strings.NewReader("x"), 1, sum("x")); err == nil {
+		t.Fatal("put was taken")
+	}
+	wantNothing(t, b, "artifacts/t/a")
+}

@@ -1,0 +1,172 @@
+// Package local keeps artifact content in a folder of this machine. A URL is
+// "file:" and the key: relative to the folder, so that the folder can move.
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+const scheme = "file:"
+
+// Store is a bloom.Blobs in a folder. Nothing outside of it can be reached,
+// whatever a key or a symbolic link says. It is safe for concurrent use.
+type Store struct{ root *os.Root }
+
+var _ bloom.Blobs = (*Store)(nil)
+
+// Open uses the folder, which it creates (0700) when there is none.
+func Open(folder string) (*Store, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the artifact folder: %w", err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open the artifact folder: %w", err)
+	}
+	return &Store{root: root}, nil
+}
+
+// Close lets go of the folder.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Put writes content beside its place, syncs it, moves it there and syncs the
+// folder: after a power failure the key holds all of it or what it held before.
+func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	if err := checkKey(key); err != nil {
+		return "", err
+	}
+	dir := path.Dir(key)
+	if err := s.makeDir(dir); err != nil {
+		return "", err
+	}
+	tmp := path.Join(dir, ".put-"+rand.Text())
+	if err := s.write(ctx, tmp, content, size, sum); err != nil {
+		return "", errors.Join(err, s.remove(tmp))
+	}
+	if err := s.root.Rename(tmp, key); err != nil {
+		return "", errors.Join(err, s.remove(tmp))
+	}
+	if err := s.syncDir(dir); err != nil {
+		return "", err
+	}
+	return scheme + key, nil
+}
+
+func (s *Store) write(ctx context.Context, name string, content io.Reader, size int64, sum string) error {
+	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	hash := sha256.New()
+	// One byte more than announced is enough to know that it is too long.
+	n, err := io.Copy(io.MultiWriter(f, hash), io.LimitReader(&cancellable{ctx, content}, size+1))
+	switch {
+	case err != nil:
+	case n != size:
+		err = fmt.Errorf("content has another size than the %d bytes announced", size)
+	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
+		err = errors.New("content has another digest than announced")
+	default:
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// cancellable ends a copy whose caller is gone.
+type cancellable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancellable) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// makeDir makes dir and syncs each folder that got a new entry: a file whose
+// folder is lost with the power is lost too.
+func (s *Store) makeDir(dir string) error {
+	if _, err := s.root.Stat(dir); err == nil {
+		return nil
+	}
+	if err := s.root.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for d := dir; d != "."; {
+		d = path.Dir(d)
+		if err := s.syncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) syncDir(dir string) error {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (s *Store) remove(name string) error {
+	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Open streams what lies at url.
+func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
+	key, err := keyOf(url)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.root.Open(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, bloom.NotFound("Artifact content")
+	}
+	if err != nil {
+		return nil, err // a nil *os.File must not become a reader
+	}
+	return f, nil
+}
+
+// Delete removes what lies at url.
+func (s *Store) Delete(_ context.Context, url string) error {
+	key, err := keyOf(url)
+	if err != nil {
+		return err
+	}
+	return s.remove(key)
+}
+
+func keyOf(url string) (string, error) {
+	key, ok := strings.CutPrefix(url, scheme)
+	if !ok {
+		return "", fmt.Errorf("the local artifact store has no %q", url)
+	}
+	return key, checkKey(key)
+}
+
+// checkKey refuses what the server itself would never build.
+func checkKey(key string) error {
+	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00:") || strings.HasPrefix(path.Base(key), ".") {
+		return fmt.Errorf("%q is no key of an artifact", key)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, dir string) *local.Store {
+	s, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestLocalKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) bloom.Blobs { return open(t, filepath.Join(t.TempDir(), "artifacts")) })
+}
+
+func TestRefusedContentLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.Put(t.Context(), "a/b", strings.NewReader("abc"), 3, strings.Repeat("0", 64)); err == nil {
+		t.Fatal("content with another digest was taken")
+	}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("%s was left behind", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSymlinksDoNotLeadOut(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	if err := os.Symlink(outside, filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Open(t.Context(), "file:out/secret"); err == nil {
+		r.Close()
+		t.Fatal("a symbolic link led out of the folder")
+	}
+}
