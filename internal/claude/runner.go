@@ -205,7 +205,7 @@ func (t *taskRun) prompt() string {
 		}
 		t.emit.send(EventHints, data{"files": names})
 	}
-	return withHints(guardPrompt(t.task.Prompt), files)
+	return guardPrompt(withHints(t.task.Prompt, files))
 }
 
 // open decides which session the task goes on with and how claude is called.
@@ -317,14 +317,4 @@ func (t *taskRun) persona() []string {
 		args = append(args, "--append-system-prompt="+strings.Join(system, "\n\n"))
 	}
 	return args
-}
-
-// guardPrompt keeps a prompt a prompt: one that begins with a slash would run a
-// command of the command line itself.
-func guardPrompt(prompt string) string {
-	prompt = bloom.CleanText(prompt)
-	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
-		return "The task, as it was posted:\n\n" + prompt
-	}
-	return prompt
 }

@@ -1,7 +1,9 @@
 package standin
 
 import (
+	"crypto/rand"
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -21,17 +23,33 @@ func Canned(request Request) Reply {
 		return Reply{Text: fmt.Sprintf(`{"canned": true, "note": %q}`, CannedLabel), Usage: usage}
 	case request.HasToolResult():
 		return Reply{
-			Text: CannedLabel + "\n\nThe file bloom-demo.txt now lies in the worker's folder. " +
+			Text: CannedLabel + "\n\nA file bloom-demo-*.txt now lies in the worker's folder. " +
 				"The queue, the lease, the worker, the claude command line and its tools all did their part; " +
 				"only the words are canned.",
 			Usage: usage,
 		}
 	default:
-		reply := Tool(CannedLabel+" I will leave a file to show that tools work.", "Bash", map[string]any{
-			"command":     "echo 'written by the canned demonstration, no model was asked' > bloom-demo.txt",
-			"description": "Write bloom-demo.txt",
+		dir := workingDirectory(request)
+		if dir == "" {
+			return Reply{Text: CannedLabel, Usage: usage}
+		}
+		reply := Tool(CannedLabel+" I will leave a file to show that tools work.", "Write", map[string]any{
+			// A new name each time: a file that exists must be read before it is written.
+			"file_path": path.Join(dir, "bloom-demo-"+strings.ToLower(rand.Text()[:8])+".txt"),
+			"content":   "written by the canned demonstration, no model was asked\n",
 		})
 		reply.Usage = usage
 		return reply
 	}
+}
+
+// workingDirectory is where the command line says it works; the file tools want
+// absolute paths.
+func workingDirectory(request Request) string {
+	_, after, _ := strings.Cut(request.SystemText()+"\n"+request.Conversation(), "orking directory: ")
+	dir, _, _ := strings.Cut(after, "\n")
+	if !path.IsAbs(dir) {
+		return ""
+	}
+	return dir
 }
