@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,7 @@ func defaultSpec() bloom.TaskSpec {
 }
 
 func checkSpec(s *bloom.TaskSpec) error {
+	s.DesiredFormat = cmp.Or(s.DesiredFormat, bloom.FormatText) // programs send "" for what they do not set
 	var c checker
 	c.text("context_id", s.ContextID, 1, 512)
 	c.text("agent_slug", s.AgentSlug, 1, 256)
@@ -146,6 +148,7 @@ func defaultWorker() bloom.WorkerSpec {
 }
 
 func checkWorker(w *bloom.WorkerSpec) error {
+	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
 	var c checker
 	c.text("name", w.Name, 1, 128)
 	if strings.ContainsFunc(w.Name, func(r rune) bool { return r < ' ' || r == '/' }) || w.Name == "." || w.Name == ".." {
