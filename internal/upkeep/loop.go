@@ -1,0 +1,118 @@
+// Package upkeep holds the loops that keep a server in order: the Reaper, which
+// ends overdue leases, and SilentWorkers, which marks workers offline that
+// nobody hears of. Each is a Loop around one operation of the store. No loop
+// holds a rule of its own.
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Result is what one run of a loop did.
+type Result struct {
+	Changed int    // things that were changed
+	Detail  string // in words, for the log; empty when nothing was
+}
+
+// Loop runs one duty again and again. All methods may be called by many
+// goroutines at once; Start and Stop may be repeated, in any order.
+type Loop struct {
+	name  string
+	every time.Duration
+	duty  func(context.Context) (Result, error)
+	log   *slog.Logger
+
+	turn chan struct{} // holds one token: runs never overlap
+
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	failing bool // by turn
+}
+
+func newLoop(name string, every time.Duration, log *slog.Logger, duty func(context.Context) (Result, error)) *Loop {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	l := &Loop{name: name, every: every, duty: duty, log: log.With("loop", name), turn: make(chan struct{}, 1)}
+	l.turn <- struct{}{}
+	return l
+}
+
+// Name is the loop's name in logs.
+func (l *Loop) Name() string { return l.name }
+
+// Start begins to run the duty, at once and then regularly, until Stop. A loop
+// that runs already goes on.
+func (l *Loop) Start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel, l.done = cancel, make(chan struct{})
+	go l.run(ctx, l.done)
+}
+
+// Stop ends the loop and waits for the run under way, whose context is
+// cancelled. A loop that does not run is left alone. It can be started again.
+func (l *Loop) Stop() {
+	l.mu.Lock()
+	cancel, done := l.cancel, l.done
+	l.cancel = nil
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	if done != nil {
+		<-done // also for a second Stop that overtakes the first
+	}
+}
+
+func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(l.every)
+	defer ticker.Stop()
+	for {
+		_, _ = l.RunOnce(ctx) // it has logged what there is to say
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// RunOnce does the duty once, after any run under way. A failure is logged when
+// the duty begins to fail, and again when it works once more, not each time.
+func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	}
+	defer func() { l.turn <- struct{}{} }()
+	res, err := l.duty(ctx)
+	l.report(ctx, res, err)
+	return res, err
+}
+
+func (l *Loop) report(ctx context.Context, res Result, err error) {
+	switch {
+	case err != nil && ctx.Err() != nil: // stopped in the middle: no failure
+	case err != nil && !l.failing:
+		l.failing = true
+		l.log.ErrorContext(ctx, "a loop fails and will be tried again", "every", l.every, "error", err)
+	case err == nil && l.failing:
+		l.failing = false
+		l.log.InfoContext(ctx, "a loop works again")
+	}
+	if err == nil && res.Changed > 0 {
+		l.log.InfoContext(ctx, res.Detail, "changed", res.Changed)
+	}
+}

@@ -1,0 +1,239 @@
+package upkeep_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clock is a clock that tests move; its monotonic part moves along.
+type clock struct {
+	mu    sync.Mutex
+	base  time.Time
+	ahead time.Duration
+}
+
+func newClock() *clock { return &clock{base: time.Now()} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.base.Add(c.ahead)
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+func open(t *testing.T, c bloom.Clock) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db"), Clock: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// leased makes a task that a worker holds for a minute.
+func leased(t *testing.T, s bloom.Store) bloom.Lease {
+	t.Helper()
+	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test"); err != nil {
+		t.Fatal(err)
+	}
+	id := uuid.Must(uuid.NewV7()).String()
+	_, _, err := s.CreateTask(t.Context(), bloom.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
+		ContextID: "c", AgentSlug: "a", Prompt: "p", MaxAttempts: 3, DesiredFormat: "text", Policy: bloom.Policy{TimeoutSec: 120},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id, TTLSec: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func status(t *testing.T, s bloom.Store, id string) bloom.TaskStatus {
+	t.Helper()
+	task, err := s.Task(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Status
+}
+
+func runOnce(t *testing.T, l *upkeep.Loop) upkeep.Result {
+	t.Helper()
+	res, err := l.RunOnce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestOverdueLeasesAreReapedAfterOneGrace(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	l := leased(t, s)
+	c.advance(2 * time.Minute)
+	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Clock: c})
+	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
+		t.Fatal("the first run after a start left no grace")
+	}
+	c.advance(59 * time.Second)
+	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
+		t.Fatal("the grace is shorter than the lease")
+	}
+	c.advance(2 * time.Second)
+	if res := runOnce(t, reaper); res.Changed != 1 || status(t, s, l.TaskID) != bloom.TaskQueued {
+		t.Fatalf("an overdue lease was not reaped: %+v", res)
+	}
+}
+
+// outage is a store whose reaping can be made to fail.
+type outage struct {
+	bloom.Store
+	mu   sync.Mutex
+	down bool
+}
+
+func (o *outage) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		return bloom.Reaped{}, bloom.ErrUnavailable
+	}
+	return o.Store.Reap(ctx, limit)
+}
+
+func (o *outage) set(down bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.down = down
+}
+
+func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := &outage{Store: open(t, c)}
+	l := leased(t, s)
+	var log bytes.Buffer
+	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	runOnce(t, reaper)
+	s.set(true)
+	for range 3 {
+		if _, err := reaper.RunOnce(t.Context()); err == nil {
+			t.Fatal("an outage went unnoticed")
+		}
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+		t.Fatalf("an outage was logged %d times:\n%s", n, log.String())
+	}
+	c.advance(10 * time.Minute)
+	s.set(false)
+	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
+		t.Fatal("workers got no grace after the outage")
+	}
+	if n := strings.Count(log.String(), "works again"); n != 1 {
+		t.Fatalf("the end of the outage was logged %d times", n)
+	}
+}
+
+func TestSilentWorkersGoOffline(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	leased(t, s)
+	silent := upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s})
+	if res := runOnce(t, silent); res.Changed != 0 {
+		t.Fatalf("a fresh worker went offline: %+v", res)
+	}
+	c.advance(bloom.OfflineAfter + time.Second)
+	if res := runOnce(t, silent); res.Changed != 1 {
+		t.Fatalf("a silent worker stayed online: %+v", res)
+	}
+}
+
+func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
+	t.Parallel()
+	s := open(t, bloom.SystemClock{})
+	loops := []*upkeep.Loop{
+		upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Every: time.Millisecond}),
+		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
+	}
+	for _, l := range loops {
+		t.Run(l.Name(), func(t *testing.T) {
+			t.Parallel()
+			l.Stop() // before any start
+			l.Start()
+			l.Start()
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for range 20 {
+						if _, err := l.RunOnce(t.Context()); err != nil {
+							t.Errorf("run: %v", err)
+						}
+					}
+				})
+				wg.Go(func() {
+					for range 10 {
+						l.Start()
+						l.Stop()
+						l.Stop()
+					}
+				})
+			}
+			wg.Wait()
+			l.Start()
+			l.Stop()
+			l.Stop()
+		})
+	}
+}
+
+func TestARunWaitsForTheOneUnderWayButNotForever(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	l := upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: silence(func() {
+		close(entered)
+		<-leave
+	})})
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = l.RunOnce(context.Background()) })
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.RunOnce(ctx); err == nil {
+		t.Fatal("a second run overlapped the first")
+	}
+	close(leave)
+	wg.Wait()
+}
+
+type silence func()
+
+func (s silence) MarkSilent(context.Context, time.Duration) (int, error) {
+	s()
+	return 0, nil
+}
