@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,6 +61,7 @@ func (p *pump) emit(typ string, data any) {
 		typ = "log"
 	}
 	raw = bloom.EventData(raw)
+	typ = cut(bloom.CleanText(cmp.Or(typ, "log")), 64)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -1,0 +1,130 @@
+// Package runtimetest gives tests a whole runtime on a real store behind a real
+// listener, which they can take down, bring back at the same address, and make
+// misbehave.
+package runtimetest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+)
+
+// AdminKey opens everything.
+const AdminKey = "admin-key-of-the-test-runtime"
+
+// Intercept may answer a request itself; true says that it did.
+type Intercept func(http.ResponseWriter, *http.Request) bool
+
+// Runtime is a server that tests own.
+type Runtime struct {
+	URL     string
+	Store   *sqlite.Store
+	Service *dispatch.Service
+
+	t      testing.TB
+	dir    string
+	addr   string
+	blobs  *local.Store
+	http   *http.Server
+	up     bool
+	before atomic.Pointer[Intercept]
+}
+
+// Start runs a runtime until the test ends.
+func Start(t testing.TB) *Runtime {
+	t.Helper()
+	r := &Runtime{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	t.Cleanup(r.Down)
+	r.Up()
+	return r
+}
+
+// Intercept lets f see every request first; nil takes it away.
+func (r *Runtime) Intercept(f Intercept) {
+	if f == nil {
+		r.before.Store(nil)
+		return
+	}
+	r.before.Store(&f)
+}
+
+// Client is a client with the admin's key.
+func (r *Runtime) Client() *client.Client {
+	r.t.Helper()
+	c, err := client.New(r.URL, client.Options{APIKey: AdminKey})
+	r.must(err)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// Up brings the runtime up, at the address it had before.
+func (r *Runtime) Up() {
+	r.t.Helper()
+	ctx := context.Background()
+	logger := slog.New(slog.DiscardHandler)
+	var err error
+	r.Store, err = sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(r.dir, "bloom.db"), Logger: logger})
+	r.must(err)
+	r.blobs, err = local.Open(filepath.Join(r.dir, "artifacts"))
+	r.must(err)
+	sealer, err := auth.OpenSealer(r.dir)
+	r.must(err)
+	r.Service, err = dispatch.New(ctx, dispatch.Config{Store: r.Store, Blobs: r.blobs, Seal: sealer, Logger: logger, Poll: 500 * time.Millisecond})
+	r.must(err)
+	keys, err := auth.New(auth.Config{AdminKey: AdminKey, LoopbackOnly: true})
+	r.must(err)
+	api := httpapi.New(httpapi.Config{Service: r.Service, Auth: keys, Logger: logger, Version: "test"})
+	listener, err := net.Listen("tcp", r.addr)
+	r.must(err)
+	r.addr = listener.Addr().String()
+	r.URL = "http://" + r.addr
+	r.http = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if f := r.before.Load(); f != nil && (*f)(w, q) {
+			return
+		}
+		api.ServeHTTP(w, q)
+	})}
+	server := r.http
+	go func() { _ = server.Serve(listener) }()
+	r.up = true
+}
+
+// Down cuts all connections and ends the runtime; what it acknowledged stays.
+func (r *Runtime) Down() {
+	if !r.up {
+		return
+	}
+	r.up = false
+	_ = r.http.Close()
+	r.Service.Close()
+	_ = r.Store.Close()
+	_ = r.blobs.Close()
+}
+
+// Submit queues a task of the given context.
+func (r *Runtime) Submit(contextID, prompt string) bloom.Task {
+	r.t.Helper()
+	task, err := r.Client().Submit(context.Background(), bloom.TaskSpec{ContextID: contextID, AgentSlug: "tester", Prompt: prompt})
+	r.must(err)
+	return task
+}
+
+func (r *Runtime) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
