@@ -1,6 +1,7 @@
 package claude_test
 
 import (
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -21,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	process.MaybeSupervise()
+	if len(os.Args) > 1 && os.Args[1] == "__worker" {
+		doomedWorker()
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -64,6 +68,7 @@ func newHouse(t *testing.T, respond standin.Responder) *house {
 	h := &house{t: t, model: model, home: home}
 	h.config = claude.Config{
 		Path: claudeBinary(t), Workdir: t.TempDir(), StateDir: t.TempDir(),
+		Log: slog.New(slog.DiscardHandler),
 		Environ: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=dummy",
 			"DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",

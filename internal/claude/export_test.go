@@ -1,0 +1,44 @@
+package claude
+
+import "sync"
+
+// ReadStream feeds output to the stream's reader in pieces of the given size
+// and returns the longest line it handed over and how many bytes it kept.
+func ReadStream(output []byte, piece, limit int) (longest, lines int) {
+	m := &meter{}
+	s := &coldSession{meter: m, meterMu: &sync.Mutex{}, emit: &emitter{emit: func(string, any) {}}, onSession: func(string) {}}
+	w := &watcher{session: s, stop: func(error) {}, activity: make(chan struct{}, 1), resulted: make(chan struct{})}
+	out := &lineWriter{max: limit, tooLong: w.tooLong, line: func(line []byte) {
+		longest, lines = max(longest, len(line)), lines+1
+		w.line(line)
+	}}
+	for len(output) > 0 {
+		n := min(max(piece, 1), len(output))
+		_, _ = out.Write(output[:n]) // never fails
+		output = output[n:]
+	}
+	out.flush()
+	judge(w.seen)
+	m.metrics(0)
+	return longest, lines
+}
+
+// GatherHints is gatherHints with plain results.
+func GatherHints(workdir string, hints []string, limit int) (names []string, total int, missed []string) {
+	files, misses := gatherHints(workdir, hints, limit)
+	for _, file := range files {
+		names = append(names, file.name)
+		total += len(file.text)
+	}
+	for _, miss := range misses {
+		missed = append(missed, miss.hint)
+	}
+	return names, total, missed
+}
+
+// Exported for tests.
+var (
+	MatchSegments = matchSegments
+	JSONOutput    = jsonOutput
+	GuardPrompt   = guardPrompt
+)

@@ -1,0 +1,92 @@
+package claude_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// doomedWorker is this binary as a worker in a process of its own. It prints a
+// line for every event and runs until it is killed.
+func doomedWorker() {
+	runner, err := claude.New(claude.Config{
+		Path: os.Getenv("T_CLAUDE"), Workdir: os.Getenv("T_WORKDIR"), StateDir: os.Getenv("T_STATE"),
+		AllowedTools: []string{"Bash"},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	runner.Run(context.Background(), task("hang"), func(typ string, data any) { fmt.Println(typ, data) })
+	os.Exit(0)
+}
+
+func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(r standin.Request) standin.Reply {
+		// The tool leaves its session and its group, and tells where it is.
+		return standin.Tool("", "Bash", map[string]any{
+			"command": "setsid sh -c 'echo $$ > stray.pid; exec sleep 600' & echo $$ > tool.pid; sleep 600", "description": "stay",
+		})
+	})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := exec.Command(self, "__worker")
+	worker.Dir = h.config.Workdir
+	worker.Env = append(h.config.Environ, "T_CLAUDE="+h.config.Path, "T_WORKDIR="+h.config.Workdir, "T_STATE="+h.config.StateDir)
+	stdout, err := worker.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(stdout)
+	for line := ""; !strings.HasPrefix(line, claude.EventToolUse); {
+		if line, err = out.ReadString('\n'); err != nil {
+			t.Fatalf("the worker ended before it used a tool: %v", err)
+		}
+	}
+	waitForFile(t, filepath.Join(h.config.Workdir, "stray.pid"))
+	waitForFile(t, filepath.Join(h.config.Workdir, "tool.pid"))
+	if len(processesIn(t, h.config.Workdir)) < 3 {
+		t.Fatal("the test does not see the processes it is about")
+	}
+	if err := worker.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil && !errors.Is(err, fs.ErrClosed) {
+		t.Fatal(err)
+	}
+	_ = worker.Wait() // it was killed
+	eventually(t, "no process is left in the working folder", func() bool { return len(processesIn(t, h.config.Workdir)) == 0 })
+}
+
+// processesIn lists the living processes that work in the folder.
+func processesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == dir {
+			found = append(found, link)
+		}
+	}
+	return found
+}
