@@ -140,3 +140,6 @@ func orEmpty[T any](list []T) []T {
 	}
 	return list
 }
+
+// Waiting is how many long polls wait.
+func (s *Service) Waiting() int { return s.hub.idle() }

@@ -125,6 +125,19 @@ func (h *hub) know(w *waiter, c bloom.Capabilities) {
 	w.labels, w.known = c.Labels, true
 }
 
+// idle is how many polls have looked and wait, known to the hub.
+func (h *hub) idle() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, w := range h.waiters {
+		if w.known && !w.ended {
+			n++
+		}
+	}
+	return n
+}
+
 // take is the news that w was woken for, before it looks. ended tells that a
 // newer poll has taken its place.
 func (h *hub) take(w *waiter) (wakes []*wake, ended bool) {

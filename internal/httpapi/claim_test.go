@@ -1,0 +1,268 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// The rig's services look at the store by themselves only once an hour: what
+// comes back in these tests was woken.
+
+type claimed struct {
+	worker string
+	bloom.ClaimResult
+	status int
+}
+
+// claiming starts a long poll and returns once the service has it.
+func (r *rig) claiming(out chan<- claimed, worker, body string) {
+	r.t.Helper()
+	before := r.service.Waiting()
+	req := r.request("POST", "/api/runtime/workers/"+worker+"/claim", body)
+	go func() {
+		res, err := r.client.Do(req)
+		c := claimed{worker: worker}
+		if err == nil {
+			c.status = res.StatusCode
+			_ = json.NewDecoder(res.Body).Decode(&c.ClaimResult)
+			res.Body.Close()
+		}
+		out <- c
+	}()
+	r.waiting(before + 1)
+}
+
+// waiting returns when n long polls wait.
+func (r *rig) waiting(n int) {
+	r.t.Helper()
+	for r.service.Waiting() != n {
+		select {
+		case <-r.t.Context().Done():
+			r.t.Fatal("the poll never began to wait")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	out := make(chan claimed, 1)
+	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	task := r.task("")
+	got := <-out
+	if len(got.Leases) != 1 || got.Leases[0].Task.ID != task.ID || got.Leases[0].Lease.WorkerID != "w1" {
+		t.Fatalf("claimed %+v", got)
+	}
+	// The lease is handed over again while the worker does not name it.
+	var again bloom.ClaimResult
+	r.call(200, &again, "POST", "/workers/w1/claim", `{"instance_id":"i","max":0}`)
+	if len(again.Leases) != 1 {
+		t.Fatalf("a lost answer was not repeated: %+v", again)
+	}
+	a := r.call(200, &again, "POST", "/workers/w1/claim", `{"instance_id":"i","max":0,"held":["`+again.Leases[0].Lease.ID+`"]}`)
+	if len(again.Renewed) != 1 || again.Leases == nil || again.Lost == nil || again.Cancel == nil {
+		t.Fatalf("renewal answers %s", a.body)
+	}
+}
+
+func TestOnlyAFittingWorkerIsWoken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("plain", 1)
+	r.worker("gpu", 1, "gpu")
+	out := make(chan claimed, 2)
+	r.claiming(out, "plain", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	r.claiming(out, "gpu", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	r.task(`,"labels":["gpu"]`)
+	if got := <-out; got.worker != "gpu" || len(got.Leases) != 1 {
+		t.Fatalf("the gpu task went to %+v", got)
+	}
+	r.waiting(1)
+	r.task("")
+	if got := <-out; got.worker != "plain" || len(got.Leases) != 1 {
+		t.Fatalf("the plain task went to %+v", got)
+	}
+}
+
+func TestManyWaitingWorkersShareManyTasks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 20
+	out := make(chan claimed, n)
+	for i := range n {
+		name := fmt.Sprintf("w%02d", i)
+		r.worker(name, 1)
+		r.claiming(out, name, `{"instance_id":"i","max":1,"wait_sec":60}`)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			body := fmt.Sprintf(`{"context_id":"c%d","agent_slug":"a","prompt":"p"}`, i)
+			if a := r.do("POST", "/api/runtime/llm-tasks", body); a.status != 201 {
+				t.Errorf("post: %d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for range n {
+		got := <-out
+		if len(got.Leases) != 1 || seen[got.Leases[0].Task.ID] {
+			t.Fatalf("a worker got %+v", got)
+		}
+		seen[got.Leases[0].Task.ID] = true
+	}
+}
+
+func TestCancelLossAndDrainEndAPoll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	task := r.task("")
+	var first bloom.ClaimResult
+	r.call(200, &first, "POST", "/workers/w1/claim", `{"instance_id":"i","max":1}`)
+	lease := first.Leases[0].Lease.ID
+	poll := `{"instance_id":"i","max":0,"wait_sec":60,"held":["` + lease + `"]}`
+	out := make(chan claimed, 1)
+
+	r.claiming(out, "w1", poll)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "")
+	if got := <-out; len(got.Cancel) != 1 || got.Cancel[0] != lease || len(got.Renewed) != 1 {
+		t.Fatalf("cancel told as %+v", got)
+	}
+	// It knows of the cancel now: the next poll waits for something new.
+	r.claiming(out, "w1", poll)
+	r.call(200, nil, "POST", "/workers/w1/drain", `{"drain":true}`)
+	if got := <-out; !got.Drain || len(got.Cancel) != 1 {
+		t.Fatalf("drain told as %+v", got)
+	}
+	r.claiming(out, "w1", poll)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"lease_id":"`+lease+`","status":"error","error_message":"stopped"}`)
+	if got := <-out; len(got.Lost) != 1 || got.Lost[0] != lease {
+		t.Fatalf("loss told as %+v", got)
+	}
+}
+
+func TestALeaseGivenByHandReachesThePollingWorker(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	out := make(chan claimed, 1)
+	r.claiming(out, "w1", `{"instance_id":"i","max":0,"wait_sec":60}`)
+	task := r.task("")
+	l := r.lease(task.ID)
+	if got := <-out; len(got.Leases) != 1 || got.Leases[0].Lease.ID != l.Lease.ID {
+		t.Fatalf("handed over %+v", got)
+	}
+}
+
+func TestADelayedTaskWakesWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	out := make(chan claimed, 1)
+	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	due := time.Now().Add(150 * time.Millisecond).UnixMilli()
+	r.task(fmt.Sprintf(`,"run_at":%d`, due))
+	got := <-out
+	if len(got.Leases) != 1 || got.Leases[0].Lease.StartedAt < due {
+		t.Fatalf("claimed %+v, due at %d", got, due)
+	}
+}
+
+func TestAnOrphanedContextStartsElsewhereAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("home", 2)
+	first := r.task("")
+	l := r.lease(first.ID)
+	r.call(200, nil, "POST", "/llm-tasks/"+first.ID+"/complete", `{"lease_id":"`+l.Lease.ID+`","status":"success","output":""}`)
+	r.worker("other", 1)
+	out := make(chan claimed, 1)
+	r.claiming(out, "other", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	r.task("") // the same context: kept for home, which never asks
+	if got := <-out; len(got.Leases) != 1 || got.worker != "other" {
+		t.Fatalf("claimed %+v", got)
+	}
+}
+
+func TestANewerPollOfTheSameProcessEndsTheOlder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	old, fresh := make(chan claimed, 1), make(chan claimed, 1)
+	r.claiming(old, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	req := r.request("POST", "/api/runtime/workers/w1/claim", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	go func() {
+		res, err := r.client.Do(req)
+		c := claimed{}
+		if err == nil {
+			_ = json.NewDecoder(res.Body).Decode(&c.ClaimResult)
+			res.Body.Close()
+		}
+		fresh <- c
+	}()
+	if got := <-old; got.status != 200 || len(got.Leases) != 0 {
+		t.Fatalf("the older poll got %+v", got)
+	}
+	r.waiting(1)
+	r.task("")
+	if got := <-fresh; len(got.Leases) != 1 {
+		t.Fatalf("the newer poll got %+v", got)
+	}
+}
+
+func TestAWorkerThatHungUpLeavesTheTaskToOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	r.worker("w2", 1)
+	out := make(chan claimed, 2)
+	gone := make(chan claimed, 1)
+	r.claiming(gone, "w1", `{"instance_id":"i","max":1,"wait_sec":1}`)
+	r.claiming(out, "w2", `{"instance_id":"i","max":1,"wait_sec":60}`)
+	if got := <-gone; got.status != http.StatusOK || len(got.Leases) != 0 {
+		t.Fatalf("a poll whose time is up got %+v", got)
+	}
+	r.waiting(1)
+	r.task("")
+	if got := <-out; len(got.Leases) != 1 {
+		t.Fatalf("claimed %+v", got)
+	}
+}
+
+func TestShutdownSendsPollsHome(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 10
+	out := make(chan claimed, n)
+	for i := range n {
+		name := fmt.Sprintf("w%d", i)
+		r.worker(name, 1)
+		r.claiming(out, name, `{"instance_id":"i","max":1,"wait_sec":60}`)
+	}
+	r.service.Close()
+	for range n {
+		if got := <-out; got.status != http.StatusOK || got.Leases == nil {
+			t.Fatalf("a poll ended with %+v", got)
+		}
+	}
+	r.service.Close()
+}
+
+func TestTwoProcessesCannotShareAName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	r.call(200, nil, "POST", "/workers/w1/claim", `{"instance_id":"one"}`)
+	r.fails(409, "worker_conflict", "POST", "/workers/w1/claim", `{"instance_id":"two"}`)
+	r.fails(404, "not_found", "POST", "/workers/ghost/claim", `{"instance_id":"two","wait_sec":5}`)
+}
