@@ -1,0 +1,155 @@
+package auth_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	long := "0123456789abcdef"
+	for name, test := range map[string]struct {
+		config auth.Config
+		want   string // part of the error; empty: accepted
+		mode   auth.Mode
+	}{
+		"no key on loopback is development":     {auth.Config{LoopbackOnly: true}, "", auth.ModeDevelopment},
+		"no key elsewhere":                      {auth.Config{}, "RUNTIME_API_KEY", ""},
+		"no key elsewhere, in a closed lab":     {auth.Config{InsecureNoAuth: true}, "", auth.ModeInsecure},
+		"a key":                                 {auth.Config{AdminKey: long}, "", auth.ModeKeys},
+		"a short key":                           {auth.Config{AdminKey: "t1ny", LoopbackOnly: true}, "shorter than 16", ""},
+		"a short worker key":                    {auth.Config{AdminKey: long, WorkerKey: "short"}, "RUNTIME_WORKER_KEY", ""},
+		"a worker key alone":                    {auth.Config{WorkerKey: long, LoopbackOnly: true}, "RUNTIME_API_KEY", ""},
+		"the same key for both":                 {auth.Config{AdminKey: long, WorkerKey: long}, "the same", ""},
+		"a key with a line break from its file": {auth.Config{AdminKey: long + "\n"}, "white space", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := auth.New(test.config)
+			switch {
+			case test.want == "" && err != nil:
+				t.Fatal(err)
+			case test.want == "" && a.Mode() != test.mode:
+				t.Fatalf("mode %s, want %s", a.Mode(), test.mode)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Fatalf("error %v, want one about %q", err, test.want)
+			}
+			if err != nil && test.config.AdminKey != "" && strings.Contains(err.Error(), test.config.AdminKey) {
+				t.Fatal("the error shows the key")
+			}
+		})
+	}
+}
+
+func TestSealedSecretsOpenOnlyWithTheirKeyAndName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := auth.OpenSealer(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := first.Seal("name", "the secret")
+	if err != nil || strings.Contains(sealed, "secret") {
+		t.Fatalf("sealed as %q (%v)", sealed, err)
+	}
+	again, err := auth.OpenSealer(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again.Open("name", sealed); err != nil || got != "the secret" {
+		t.Fatalf("opened as %q (%v)", got, err)
+	}
+	if _, err := again.Open("other", sealed); err == nil {
+		t.Fatal("opened under another name")
+	}
+	foreign, err := auth.NewSealer(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := foreign.Open("name", sealed); err == nil {
+		t.Fatal("opened with another key")
+	}
+	info, err := os.Stat(filepath.Join(dir, auth.SealKeyFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the key file is %v (%v)", info, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, auth.SealKeyFile), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenSealer(dir); err == nil {
+		t.Fatal("a damaged key file was taken")
+	}
+}
+
+func TestProcessesThatStartAtOnceAgreeOnOneKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sealed := make([]string, 16)
+	var wg sync.WaitGroup
+	for i := range sealed {
+		wg.Go(func() {
+			s, err := auth.OpenSealer(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			sealed[i], _ = s.Seal("n", "x")
+		})
+	}
+	wg.Wait()
+	last, err := auth.OpenSealer(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sealed {
+		if got, err := last.Open("n", s); err != nil || got != "x" {
+			t.Fatalf("a process sealed with a key of its own: %v", err)
+		}
+	}
+}
+
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func TestTheLimitHoldsForEachAddressAndForManyTogether(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1_700_000_000, 0)}
+	l := auth.NewLimiter(c, 20)
+	for range 20 {
+		if ok, _ := l.Allow("a"); !ok {
+			t.Fatal("refused within the limit")
+		}
+	}
+	if ok, wait := l.Allow("a"); ok || wait <= 0 {
+		t.Fatal("the 21st in a minute was allowed")
+	}
+	if ok, _ := l.Allow("b"); !ok {
+		t.Fatal("one address used up another's allowance")
+	}
+	c.now = c.now.Add(3 * time.Second)
+	if ok, _ := l.Allow("a"); !ok {
+		t.Fatal("the allowance does not grow again")
+	}
+	allowed := 0
+	for i := range 10_000 {
+		if ok, _ := l.Allow("spoofed-" + strconv.Itoa(i)); ok {
+			allowed++
+		}
+	}
+	if allowed > 4096+20 {
+		t.Fatalf("%d of 10000 addresses were let in: memory is not bounded", allowed)
+	}
+}

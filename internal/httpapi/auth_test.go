@@ -1,0 +1,204 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+const (
+	clientKey = "client-key-0123456789"
+	viewerKey = "viewer-key-0123456789"
+)
+
+// storedKeys are keys kept elsewhere.
+type storedKeys map[[sha256.Size]byte]auth.Principal
+
+func (k storedKeys) Lookup(_ context.Context, digest [sha256.Size]byte) (auth.Principal, error) {
+	return k[digest], nil
+}
+
+func withStoredKeys(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+	a.Keys = storedKeys{
+		sha256.Sum256([]byte(clientKey)): {Name: "client", Role: auth.RoleClient},
+		sha256.Sum256([]byte(viewerKey)): {Name: "viewer", Role: auth.RoleViewer},
+	}
+}
+
+// policies is the decision about every route, written down a second time: a new
+// route without a line here fails, and so does a policy that somebody changes.
+// The letters are the roles admitted: admin, client, worker, viewer, and - for
+// callers without a key.
+var policies = map[string]string{
+	"GET /health":                                          "acwv-",
+	"GET /healthz":                                         "acwv-",
+	"GET /readyz":                                          "acwv-",
+	"GET /openapi.json":                                    "acwv-",
+	"GET /docs":                                            "acwv-",
+	"GET /docs/docs.js":                                    "acwv-",
+	"GET /docs/docs.css":                                   "acwv-",
+	"GET /api/runtime/health":                              "acwv-",
+	"POST /api/runtime/test-connection":                    "acwv-",
+	"GET /api/runtime/config":                              "a",
+	"POST /api/runtime/config":                             "a",
+	"GET /api/runtime/stats":                               "acv",
+	"GET /api/runtime/events":                              "acv",
+	"GET /api/runtime/runs":                                "acv",
+	"GET /api/runtime/audit":                               "acv",
+	"GET /api/runtime/leases":                              "acv",
+	"GET /api/runtime/artifacts":                           "acv",
+	"GET /api/runtime/artifacts/{id}":                      "acv",
+	"GET /api/runtime/artifacts/{id}/content":              "acv",
+	"POST /api/runtime/llm-tasks":                          "ac",
+	"GET /api/runtime/llm-tasks":                           "acv",
+	"GET /api/runtime/llm-tasks/{id}":                      "acv",
+	"GET /api/runtime/llm-tasks/{id}/results":              "acv",
+	"GET /api/runtime/llm-tasks/{id}/events":               "acv",
+	"POST /api/runtime/llm-tasks/{id}/events":              "acw",
+	"POST /api/runtime/llm-tasks/{id}/lease":               "ac",
+	"POST /api/runtime/llm-tasks/{id}/heartbeat":           "acw",
+	"POST /api/runtime/llm-tasks/{id}/complete":            "acw",
+	"POST /api/runtime/llm-tasks/{id}/release":             "acw",
+	"POST /api/runtime/llm-tasks/{id}/cancel":              "ac",
+	"POST /api/runtime/llm-tasks/{id}/requeue":             "ac",
+	"GET /api/runtime/workers":                             "acv",
+	"GET /api/runtime/workers/{id}":                        "acv",
+	"POST /api/runtime/workers":                            "aw",
+	"DELETE /api/runtime/workers/{id}":                     "a",
+	"POST /api/runtime/workers/{id}/drain":                 "a",
+	"POST /api/runtime/workers/{id}/claim":                 "aw",
+	"GET /api/membridge/health":                            "acv",
+	"GET /api/membridge/projects":                          "acv",
+	"GET /api/membridge/projects/{cid}/leadership":         "acv",
+	"GET /api/membridge/projects/{cid}/nodes":              "acv",
+	"POST /api/membridge/projects/{cid}/leadership/select": "a",
+}
+
+func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withStoredKeys)
+	callers := map[string]string{"a": adminKey, "c": clientKey, "w": workerKey, "v": viewerKey, "-": "", "bad": "not-a-key-0123456789"}
+	for route := range r.api.Policies() {
+		admitted, decided := policies[route]
+		if !decided {
+			t.Errorf("%s: nobody has decided whom it admits", route)
+			continue
+		}
+		method, path, _ := strings.Cut(route, " ")
+		path = strings.NewReplacer("{id}", "00000000-0000-7000-8000-000000000000", "{cid}", "abc").Replace(path)
+		for who, key := range callers {
+			if path == "/api/runtime/test-connection" && who != "a" && who != "-" {
+				continue // its limit of requests is another test's
+			}
+			want := strings.Contains(admitted, who) || (who == "bad" && strings.Contains(admitted, "-"))
+			got := r.statusOf(method, path, key)
+			switch {
+			case want && (got == 401 || got == 403):
+				t.Errorf("%s refuses %q with %d", route, who, got)
+			case !want && (who == "-" || who == "bad") && got != 401:
+				t.Errorf("%s answers %q with %d, want 401", route, who, got)
+			case !want && who != "-" && who != "bad" && got != 403:
+				t.Errorf("%s answers %q with %d, want 403", route, who, got)
+			}
+		}
+	}
+	for route := range policies {
+		if _, there := r.api.Policies()[route]; !there {
+			t.Errorf("%s is decided about and does not exist", route)
+		}
+	}
+}
+
+// statusOf reads no body: streams have no end.
+func (r *rig) statusOf(method, path, key string) int {
+	r.t.Helper()
+	req := r.request(method, path, "", auth.HeaderKey, key)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	res, err := r.client.Do(req.WithContext(ctx))
+	must(r.t, err)
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+func TestKeysComeInBothHeadersAndAnyCase(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.key = ""
+	r.call(200, nil, "GET", "/stats", "", "x-runtime-api-key", adminKey)
+	r.call(200, nil, "GET", "/stats", "", "Authorization", "bearer "+adminKey)
+	f := r.fails(401, "unauthorized", "GET", "/stats", "", "Authorization", "Basic "+adminKey)
+	if strings.Contains(f.Message, adminKey) {
+		t.Fatal("the answer repeats the key")
+	}
+}
+
+func TestAWorkersKeyHasToNameTheLease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	task := r.task("")
+	r.lease(task.ID)
+	r.key = workerKey
+	r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/heartbeat", "{}")
+	r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":""}`)
+	r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/events", `{"seq":1,"type":"text"}`)
+	r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/release", `{}`)
+}
+
+func noKeys(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+	a.AdminKey, a.WorkerKey = "", ""
+}
+
+func TestDevelopmentModeServesThisMachineOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, noKeys)
+	r.key = ""
+	r.call(200, nil, "GET", "/config", "")
+	for name, value := range map[string]string{
+		"Forwarded": "for=10.0.0.1", "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "https", "X-Real-IP": "127.0.0.1",
+	} {
+		r.fails(401, "unauthorized", "GET", "/config", "", name, value)
+	}
+	req := r.request("GET", "/api/runtime/config", "")
+	req.Host = "rebound.example.org"
+	res, err := r.client.Do(req)
+	must(t, err)
+	res.Body.Close()
+	if res.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("a foreign Host was answered with %d", res.StatusCode)
+	}
+}
+
+func TestPagesOfOtherOriginsCannotAct(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, noKeys)
+	r.key = ""
+	body := `{"context_id":"c","agent_slug":"a","prompt":"p"}`
+	r.fails(403, "cross_origin", "POST", "/llm-tasks", body, "Origin", "https://evil.example")
+	r.fails(403, "cross_origin", "POST", "/llm-tasks", body, "Sec-Fetch-Site", "cross-site")
+	r.call(201, nil, "POST", "/llm-tasks", body, "Origin", r.url)
+	r.call(201, nil, "POST", "/llm-tasks", body, "Sec-Fetch-Site", "same-origin")
+	// What a form can send without asking first is not taken as a body.
+	r.fails(415, "unsupported_media_type", "POST", "/llm-tasks", body, "Content-Type", "text/plain")
+	r.fails(415, "unsupported_media_type", "POST", "/llm-tasks", body, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+func TestConnectionTestsAreLimited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.key = ""
+	for range 20 {
+		r.call(200, nil, "POST", "/test-connection", "")
+	}
+	f := r.call(429, nil, "POST", "/test-connection", "")
+	if f.header.Get("Retry-After") == "" {
+		t.Fatal("a 429 without Retry-After")
+	}
+}
