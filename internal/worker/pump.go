@@ -82,7 +82,9 @@ func (p *pump) dropMiddle() {
 	const quarter = 4
 	from, to := 0, 0
 	for size := 0; from < len(p.queue)-1 && from < maxQueued/quarter; from++ {
-		if size += len(p.queue[from].Data); size > maxQueuedBytes/quarter {
+		// From the place where events were dropped before, so that it grows
+		// instead of there being many.
+		if size += len(p.queue[from].Data); size > maxQueuedBytes/quarter || p.queue[from].Type == markerType {
 			break
 		}
 	}

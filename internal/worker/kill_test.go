@@ -1,0 +1,90 @@
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/worker"
+)
+
+// endless is a fake runner of the child process: it tells its parent that it
+// has begun, and goes on for ever.
+type endless struct{}
+
+func (endless) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
+	emit("text", "begun")
+	fmt.Println("begun", *task.LeaseID)
+	<-ctx.Done()
+	return bloom.Run{}
+}
+
+// TestChildWorker is not a test of its own: it is the process that
+// TestAWorkerKilledInTheMiddle kills.
+func TestChildWorker(t *testing.T) {
+	url, dir, ok := strings.Cut(os.Getenv("BLOOM_TEST_CHILD_WORKER"), "|")
+	if !ok {
+		t.Skip("only as a child process")
+	}
+	c, err := client.New(url, client.Options{APIKey: runtimetest.AdminKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{
+		Client: c, Name: "node", StateDir: dir, Runner: endless{},
+		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Run(context.Background())
+}
+
+// TestAWorkerKilledInTheMiddle kills a worker's process without warning. Its
+// next life is taken back at once under the same name, reports the attempt as
+// lost, and never begins the same lease's work again.
+func TestAWorkerKilledInTheMiddle(t *testing.T) {
+	b := newBench(t)
+	task := b.rt.Submit("ctx", "do it")
+	child := exec.Command(os.Args[0], "-test.run=^TestChildWorker$")
+	child.Env = append(os.Environ(), "BLOOM_TEST_CHILD_WORKER="+b.rt.URL+"|"+b.dir)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	lease, begun := strings.CutPrefix(strings.TrimSpace(line), "begun ")
+	if err != nil || !begun {
+		t.Fatalf("the child said %q, %v", line, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+
+	b.start(nil)
+	got := b.until(task.ID, bloom.TaskQueued)
+	if got.Attempts != 1 || got.ErrorClass == nil || *got.ErrorClass != bloom.ClassWorkerLost {
+		t.Fatalf("%+v", got.TaskState)
+	}
+	if wait := got.RunAt - bloom.Millis(time.Now()); wait > bloom.RetryDelay(1).Milliseconds() {
+		t.Fatalf("the next attempt waits %d ms", wait)
+	}
+	select {
+	case r := <-b.runner.runs:
+		t.Fatalf("work was begun under lease %s, the killed one had %s", *r.task.LeaseID, lease)
+	default:
+	}
+}
