@@ -1,0 +1,125 @@
+package membridge
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Headers that carry the keys.
+const (
+	AdminHeader = "X-MEMBRIDGE-ADMIN"
+	AgentHeader = "X-MEMBRIDGE-AGENT"
+)
+
+// access is who may use a route.
+type access int
+
+const (
+	accessUnset access = iota // a route without a policy does not get registered
+	accessOpen
+	accessAgent // the agent key or the admin key
+	accessAdmin
+)
+
+// callerKind is who made a request.
+type callerKind string
+
+const (
+	callerAdmin     callerKind = "admin"
+	callerAgent     callerKind = "agent"
+	callerDeveloper callerKind = "development"
+)
+
+// gate decides who may pass. It keeps digests: comparing those in constant time
+// tells nothing about a key, not even its length.
+type gate struct {
+	admin, agent       [sha256.Size]byte
+	hasAdmin, hasAgent bool
+	development        bool
+}
+
+func newGate(c Config) gate {
+	return gate{
+		admin: sha256.Sum256([]byte(c.AdminKey)), hasAdmin: c.AdminKey != "",
+		agent: sha256.Sum256([]byte(c.AgentKey)), hasAgent: c.AgentKey != "",
+		development: c.Development && c.AdminKey == "",
+	}
+}
+
+// credentials is what the gate looks at.
+type credentials struct {
+	adminKey, agentKey string
+	local              bool
+}
+
+// check returns who the caller is, or the refusal.
+func (g gate) check(need access, c credentials) (callerKind, error) {
+	isAdmin := g.hasAdmin && matches(g.admin, c.adminKey)
+	isAgent := g.hasAgent && matches(g.agent, c.agentKey)
+	switch {
+	case isAdmin:
+		return callerAdmin, nil
+	case isAgent && need == accessAgent:
+		return callerAgent, nil
+	case isAgent:
+		return "", problem(http.StatusForbidden, "The agent key is good for an agent's own registration and heartbeats only")
+	case g.development && c.local:
+		return callerDeveloper, nil
+	case g.development:
+		return "", problem(http.StatusForbidden, "Without MEMBRIDGE_ADMIN_KEY only direct requests from this machine are answered")
+	case !g.hasAdmin:
+		return "", problem(http.StatusInternalServerError, "MEMBRIDGE_ADMIN_KEY not configured on server")
+	default:
+		return "", problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
+	}
+}
+
+func matches(digest [sha256.Size]byte, key string) bool {
+	sum := sha256.Sum256([]byte(key))
+	return subtle.ConstantTimeCompare(digest[:], sum[:]) == 1
+}
+
+// bearer returns the key of an Authorization header, which scrapers of metrics
+// can send where they cannot send ours.
+func bearer(header string) string {
+	if len(header) > 7 && strings.EqualFold(header[:7], "bearer ") {
+		return header[7:]
+	}
+	return ""
+}
+
+// isLocal reports whether a request came straight from this machine: over
+// loopback or a unix socket, through no proxy, for a local name. The last keeps
+// out a web page whose own name was made to resolve to 127.0.0.1.
+func isLocal(remote, host string, header http.Header) bool {
+	for name := range header {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
+			return false
+		}
+	}
+	return loopbackPeer(remote) && localName(host)
+}
+
+func loopbackPeer(remote string) bool {
+	if remote == "" || strings.HasPrefix(remote, "@") {
+		return true // a unix socket
+	}
+	addr, err := netip.ParseAddrPort(remote)
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}
+
+func localName(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") || host == "" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}

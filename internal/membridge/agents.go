@@ -1,0 +1,162 @@
+package membridge
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+// maxWait bounds how long a heartbeat may wait for orders.
+const maxWait = 60 * time.Second
+
+func (s *Server) agentRoutes() {
+	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
+	operation(s, http.MethodGet, "/agents", accessAdmin, "All agents", s.listAgents)
+	operation(s, http.MethodPost, "/agents", accessAgent, "Register an agent, or update a known one (200)", s.registerAgent, created)
+	operation(s, http.MethodPost, "/agents/{name}/heartbeat", accessAgent, "Liveness and load; answers what is wanted of the agent", s.beat, liftDeadlines)
+	operation(s, http.MethodPost, "/agents/{name}/drain", accessAdmin, "Order an agent to take no more work, or to take it again", s.drain)
+	operation(s, http.MethodDelete, "/agents/{name}", accessAdmin, "Forget an agent", s.deleteAgent)
+}
+
+// Facts is what an agent says of itself, in registrations and heartbeats. What
+// is absent stays as it is known.
+type Facts struct {
+	URL           *string             `json:"url,omitempty" required:"false" nullable:"true" maxLength:"2048" doc:"http or https; where the control plane may call the agent"`
+	Status        *bloom.WorkerStatus `json:"status,omitempty" required:"false" enum:"online,offline,syncing,error,unknown"`
+	IntervalSec   *float64            `json:"interval_sec,omitempty" required:"false" minimum:"0.1" maximum:"3600" doc:"How often it will beat"`
+	Capabilities  *givenCapabilities  `json:"capabilities,omitempty" required:"false"`
+	Load          *registry.Load      `json:"load,omitempty" required:"false"`
+	NodeID        *string             `json:"node_id,omitempty" required:"false" maxLength:"128"`
+	IPAddrs       *[]string           `json:"ip_addrs,omitempty" required:"false" maxItems:"64"`
+	ObsCount      *int64              `json:"obs_count,omitempty" required:"false" minimum:"0"`
+	DBSHA         *string             `json:"db_sha,omitempty" required:"false" maxLength:"128"`
+	AgentVersion  *string             `json:"agent_version,omitempty" required:"false" maxLength:"128"`
+	OSInfo        *string             `json:"os_info,omitempty" required:"false" maxLength:"256"`
+	InstallMethod *string             `json:"install_method,omitempty" required:"false" maxLength:"64"`
+}
+
+type givenCapabilities struct {
+	ClaudeCLI      *bool     `json:"claude_cli,omitempty" required:"false"`
+	MaxConcurrency *int      `json:"max_concurrency,omitempty" required:"false" minimum:"1" maximum:"32"`
+	Labels         *[]string `json:"labels,omitempty" required:"false" maxItems:"64"`
+}
+
+func (f Facts) patch() (registry.AgentPatch, error) {
+	if err := checkURL(f.URL); err != nil {
+		return registry.AgentPatch{}, err
+	}
+	p := registry.AgentPatch{URL: cleaned(f.URL), Status: f.Status, Load: f.Load, NodeID: cleaned(f.NodeID), IPAddrs: cleanedList(f.IPAddrs),
+		ObsCount: f.ObsCount, DBSHA: cleaned(f.DBSHA), AgentVersion: cleaned(f.AgentVersion), OSInfo: cleaned(f.OSInfo), InstallMethod: cleaned(f.InstallMethod)}
+	if f.IntervalSec != nil {
+		d := time.Duration(*f.IntervalSec * float64(time.Second))
+		p.Interval = &d
+	}
+	if c := f.Capabilities; c != nil {
+		p.Capabilities = &registry.CapabilitiesPatch{ClaudeCLI: c.ClaudeCLI, MaxConcurrency: c.MaxConcurrency, Labels: cleanedList(c.Labels)}
+	}
+	return p, nil
+}
+
+type agentList struct{ Body []registry.Agent }
+
+func (s *Server) listAgents(ctx context.Context, _ *struct{}) (*agentList, error) {
+	agents, err := s.store.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.store.Now()
+	for i := range agents {
+		agents[i].Status = s.uptime.Liveness(agents[i], now)
+	}
+	return &agentList{agents}, nil
+}
+
+type registration struct {
+	Body struct {
+		Name string `json:"name" minLength:"1" maxLength:"128"`
+		Facts
+	}
+}
+
+type registered struct {
+	Status int
+	Body   struct {
+		registry.Agent
+		RuntimeURL string `json:"runtime_url" doc:"Where the runtime is that the agent can claim work from; empty when not known here"`
+	}
+}
+
+func (s *Server) registerAgent(ctx context.Context, in *registration) (*registered, error) {
+	name, err := cleanName(in.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := in.Body.patch()
+	if err != nil {
+		return nil, err
+	}
+	agent, created, err := s.store.PutAgent(ctx, name, patch)
+	if err != nil {
+		return nil, err
+	}
+	out := &registered{Status: http.StatusOK}
+	if created {
+		out.Status = http.StatusCreated
+	}
+	agent.Status = s.uptime.Liveness(agent, s.store.Now())
+	out.Body.Agent, out.Body.RuntimeURL = agent, s.cfg.RuntimeURL
+	return out, nil
+}
+
+// AgentPath is the part of the path that names an agent. Exported, as every
+// embedded part of a request must be for huma to see it.
+type AgentPath struct {
+	Name string `path:"name" minLength:"1" maxLength:"128"`
+}
+
+func (s *Server) deleteAgent(ctx context.Context, in *AgentPath) (*struct{}, error) {
+	if err := s.store.DeleteAgent(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	s.waiting.ring(in.Name)
+	return nil, nil
+}
+
+type drainOrder struct {
+	AgentPath
+	Body *struct {
+		Drain *bool `json:"drain,omitempty" required:"false" doc:"True, the default, to stop taking work; false to take it again"`
+	} `required:"false"`
+}
+
+type oneAgent struct{ Body registry.Agent }
+
+func (s *Server) drain(ctx context.Context, in *drainOrder) (*oneAgent, error) {
+	drain := in.Body == nil || in.Body.Drain == nil || *in.Body.Drain
+	agent, err := s.store.SetDrain(ctx, in.Name, drain)
+	if err != nil {
+		return nil, err
+	}
+	s.waiting.ring(in.Name)
+	agent.Status = s.uptime.Liveness(agent, s.store.Now())
+	return &oneAgent{agent}, nil
+}
+
+// liftDeadlines lets a waiting heartbeat outlast the server's timeouts: of
+// reading too, since net/http reads on in the background to notice a caller that
+// hangs up, and would take its own deadline for one.
+func liftDeadlines(op *huma.Operation) {
+	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
+		_, w := humago.Unwrap(ctx)
+		rc := http.NewResponseController(w)
+		until := time.Now().Add(maxWait + 30*time.Second)
+		_, _ = rc.SetReadDeadline(until), rc.SetWriteDeadline(until) // a recorder in a test has none
+		next(ctx)
+	})
+}

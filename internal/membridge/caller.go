@@ -1,0 +1,106 @@
+package membridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+// maxAgentAnswer bounds what is read of an agent's answer.
+const maxAgentAnswer = 64 << 10
+
+// ErrAddressRefused is a dial policy's refusal.
+var ErrAddressRefused = errors.New("the address is not allowed")
+
+// DefaultDialPolicy refuses what an agent never is but a cloud's metadata
+// service may be: link-local, multicast and unspecified addresses. Private and
+// loopback ones are where agents live.
+func DefaultDialPolicy(a netip.Addr) error {
+	a = a.Unmap()
+	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+		return ErrAddressRefused
+	}
+	return nil
+}
+
+// newCaller makes the client that calls agents. Its dialer checks the address
+// after the name was resolved, so that no name can lead elsewhere.
+func newCaller(c Config) *http.Client {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return ErrAddressRefused
+		}
+		return c.DialPolicy(ap.Addr())
+	}}
+	return &http.Client{
+		Timeout: c.AgentTimeout,
+		Transport: &http.Transport{DialContext: dialer.DialContext, MaxConnsPerHost: 4, MaxIdleConns: 64, IdleConnTimeout: 30 * time.Second,
+			TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 32 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// callAgent posts an order to the agent's URL and returns its word on it. The
+// error is a safe sentence.
+func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job registry.Job) (string, error) {
+	body, err := json.Marshal(map[string]string{"project": job.Project, "canonical_id": job.CanonicalID, "job_id": job.ID})
+	if err != nil {
+		return "", err
+	}
+	url := strings.TrimRight(agent.URL, "/") + "/sync/" + string(job.Kind)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return "", errors.New("its URL cannot be called")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if s.cfg.AgentKey != "" {
+		req.Header.Set(AgentHeader, s.cfg.AgentKey)
+	}
+	res, err := s.caller.Do(req)
+	if err != nil {
+		return "", describe(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAgentAnswer))
+	if err != nil {
+		return "", describe(err)
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return "", fmt.Errorf("it answered %d", res.StatusCode)
+	}
+	var said struct {
+		Detail string `json:"detail"`
+	}
+	_ = json.Unmarshal(answer, &said) // an agent need not say anything
+	if said.Detail == "" {
+		return "Done by the agent", nil
+	}
+	return clean(said.Detail), nil
+}
+
+// describe says why a call failed without its address or inner text.
+func describe(err error) error {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, ErrAddressRefused):
+		return ErrAddressRefused
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errors.New("it did not answer in time")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("the connection was refused")
+	default:
+		return errors.New("the connection failed")
+	}
+}

@@ -1,0 +1,62 @@
+package membridge
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+// clean replaces what a database may refuse to store: NUL, and bytes that are
+// not UTF-8. Both stores then keep the same thing.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func cleaned(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	c := clean(*s)
+	return &c
+}
+
+func cleanedList(list *[]string) *[]string {
+	if list == nil {
+		return nil
+	}
+	out := make([]string, len(*list))
+	for i, s := range *list {
+		out[i] = clean(s)
+	}
+	return &out
+}
+
+func cleanReports(reports []registry.JobReport) []registry.JobReport {
+	for i := range reports {
+		reports[i].JobID, reports[i].Detail = clean(reports[i].JobID), clean(reports[i].Detail)
+	}
+	return reports
+}
+
+// cleanName returns the name that a thing is registered under.
+func cleanName(name string) (string, error) {
+	name = strings.TrimSpace(clean(name))
+	if name == "" {
+		return "", problem(http.StatusBadRequest, "name: must not be empty")
+	}
+	return name, nil
+}
+
+// checkURL accepts an empty or absolute http(s) address without a password.
+func checkURL(raw *string) error {
+	if raw == nil || *raw == "" {
+		return nil
+	}
+	u, err := url.Parse(*raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+		return problem(http.StatusBadRequest, "url: must be an http or https address without a password")
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package membridge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+func (s *Server) projectRoutes() {
+	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
+	operation(s, http.MethodGet, "/projects", accessAdmin, "All projects, by hand and by heartbeat", s.listProjects)
+	operation(s, http.MethodPost, "/projects", accessAdmin, "Make a project by hand", s.createProject, created)
+	operation(s, http.MethodDelete, "/projects/{name}", accessAdmin, "Forget a project and its nodes", s.deleteProject)
+	operation(s, http.MethodPost, "/agent/heartbeat", accessAgent, "A node's heartbeat for one project; answers its role", s.nodeBeat)
+	operation(s, http.MethodGet, "/projects/{cid}/nodes", accessAdmin, "Nodes of a project", s.listNodes)
+	operation(s, http.MethodGet, "/projects/{cid}/leadership", accessAdmin, "Who leads a project", s.leadership)
+	operation(s, http.MethodGet, "/projects/{cid}/leadership/history", accessAdmin, "Terms of a project, newest first", s.history)
+	operation(s, http.MethodPost, "/projects/{cid}/leadership/select", accessAdmin, "Select the preferred primary", s.selectLeader)
+}
+
+type projectList struct{ Body []registry.Project }
+
+func (s *Server) listProjects(ctx context.Context, _ *struct{}) (*projectList, error) {
+	projects, err := s.store.Projects(ctx)
+	return &projectList{projects}, err
+}
+
+type newProject struct {
+	Body struct {
+		Name string `json:"name" minLength:"1" maxLength:"128"`
+	}
+}
+
+type oneProject struct{ Body registry.Project }
+
+func (s *Server) createProject(ctx context.Context, in *newProject) (*oneProject, error) {
+	name, err := cleanName(in.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.store.CreateProject(ctx, name)
+	return &oneProject{p}, err
+}
+
+type projectName struct {
+	Name string `path:"name" minLength:"1" maxLength:"256"`
+}
+
+func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{}, error) {
+	return nil, s.store.DeleteProject(ctx, in.Name)
+}
+
+type nodeBeat struct {
+	Body struct {
+		NodeID       string    `json:"node_id" minLength:"1" maxLength:"128"`
+		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128"`
+		ObsCount     *int64    `json:"obs_count,omitempty" required:"false" nullable:"true" minimum:"0"`
+		DBSHA        *string   `json:"db_sha,omitempty" required:"false" nullable:"true" maxLength:"128"`
+		LastSeen     any       `json:"last_seen,omitempty" required:"false" nullable:"true" doc:"Taken, and not used: the control plane's clock counts"`
+		IPAddrs      *[]string `json:"ip_addrs,omitempty" required:"false" maxItems:"64"`
+		ProjectID    *string   `json:"project_id,omitempty" required:"false" nullable:"true" maxLength:"256" doc:"The project's name; registers it"`
+		AgentVersion *string   `json:"agent_version,omitempty" required:"false" nullable:"true" maxLength:"128"`
+	}
+}
+
+type nodeAnswer struct {
+	Body struct {
+		OK          bool          `json:"ok"`
+		Role        registry.Role `json:"role" enum:"primary,secondary,unknown"`
+		CanonicalID string        `json:"canonical_id"`
+		Epoch       int64         `json:"epoch" doc:"Of the current leadership; 0 when there never was one"`
+		ExpiresAt   *float64      `json:"expires_at" doc:"When the current leadership ends, Unix seconds"`
+	}
+}
+
+func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error) {
+	b := in.Body
+	beat := registry.NodeBeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
+		IPAddrs: cleanedList(b.IPAddrs), ProjectID: cleaned(b.ProjectID), AgentVersion: cleaned(b.AgentVersion)}
+	s.metrics.heartbeats.WithLabelValues("node").Inc()
+	term, err := s.store.NodeBeat(ctx, beat)
+	if err != nil {
+		return nil, err
+	}
+	out := &nodeAnswer{}
+	out.Body.OK, out.Body.CanonicalID = true, beat.CanonicalID
+	out.Body.Role = registry.RoleOf(term, beat.NodeID, s.store.Now())
+	if term != nil {
+		out.Body.Epoch, out.Body.ExpiresAt = term.Epoch, &term.ExpiresAt
+	}
+	return out, nil
+}
+
+// ProjectPath is the part of the path that names a project.
+type ProjectPath struct {
+	CID string `path:"cid" minLength:"1" maxLength:"128" doc:"The project's canonical_id"`
+}
+
+// standing is a project's leadership with every node's role in it.
+func (s *Server) standing(ctx context.Context, cid string) (registry.Standing, error) {
+	st, err := s.store.Standing(ctx, cid)
+	if err != nil {
+		return st, err
+	}
+	if !st.Known {
+		return st, registry.ErrNoProject
+	}
+	now := s.store.Now()
+	for i := range st.Nodes {
+		st.Nodes[i].Role = registry.RoleOf(st.Current, st.Nodes[i].NodeID, now)
+	}
+	return st, nil
+}
+
+type nodeList struct{ Body []registry.Node }
+
+func (s *Server) listNodes(ctx context.Context, in *ProjectPath) (*nodeList, error) {
+	st, err := s.standing(ctx, in.CID)
+	return &nodeList{st.Nodes}, err
+}
+
+type leadershipAnswer struct {
+	Body struct {
+		CanonicalID      string          `json:"canonical_id"`
+		PreferredPrimary *string         `json:"preferred_primary" doc:"The node selected last, null when none ever was"`
+		NodeCount        int             `json:"node_count"`
+		Nodes            []registry.Node `json:"nodes" nullable:"false"`
+		NeedsSelection   bool            `json:"needs_selection" doc:"Nobody leads: nobody was selected, or the lease has expired"`
+		Lease            *registry.Term  `json:"lease" doc:"The last term, expired or not"`
+		Expired          bool            `json:"expired" doc:"The last term has run out"`
+	}
+}
+
+func (s *Server) leadership(ctx context.Context, in *ProjectPath) (*leadershipAnswer, error) {
+	st, err := s.standing(ctx, in.CID)
+	if err != nil {
+		return nil, err
+	}
+	out := &leadershipAnswer{}
+	b := &out.Body
+	b.CanonicalID, b.NodeCount, b.Nodes, b.Lease, b.NeedsSelection = in.CID, len(st.Nodes), st.Nodes, st.Current, st.Current == nil
+	if t := st.Current; t != nil {
+		b.PreferredPrimary, b.Expired = &t.PrimaryNodeID, t.Expired(s.store.Now())
+		b.NeedsSelection = b.Expired
+	}
+	return out, nil
+}
+
+type historyQuery struct {
+	ProjectPath
+	Limit int `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+type termList struct{ Body []registry.Term }
+
+func (s *Server) history(ctx context.Context, in *historyQuery) (*termList, error) {
+	terms, err := s.store.History(ctx, in.CID, in.Limit)
+	return &termList{terms}, err
+}
+
+type selection struct {
+	ProjectPath
+	Body struct {
+		PrimaryNodeID string  `json:"primary_node_id" minLength:"1" maxLength:"128"`
+		LeaseSeconds  int     `json:"lease_seconds,omitempty" required:"false" minimum:"1" maximum:"31536000" default:"3600"`
+		IssuedBy      *string `json:"issued_by,omitempty" required:"false" maxLength:"128" doc:"Who decided; the kind of key when absent"`
+		ExpectedEpoch *int64  `json:"expected_epoch,omitempty" required:"false" minimum:"0" doc:"Select only while this is the current epoch (0: never selected), else 409"`
+	}
+}
+
+type selected struct {
+	Body struct {
+		OK            bool             `json:"ok"`
+		CanonicalID   string           `json:"canonical_id"`
+		PrimaryNodeID string           `json:"primary_node_id"`
+		LeaseSeconds  int              `json:"lease_seconds"`
+		Detail        string           `json:"detail"`
+		Epoch         int64            `json:"epoch"`
+		IssuedBy      string           `json:"issued_by"`
+		IssuedAt      registry.Seconds `json:"issued_at"`
+		ExpiresAt     registry.Seconds `json:"expires_at"`
+	}
+}
+
+func (s *Server) selectLeader(ctx context.Context, in *selection) (*selected, error) {
+	by := string(callerOf(ctx))
+	if in.Body.IssuedBy != nil {
+		by = cmp.Or(clean(*in.Body.IssuedBy), by)
+	}
+	term, err := s.store.Select(ctx, registry.Selection{CanonicalID: in.CID, PrimaryNodeID: clean(in.Body.PrimaryNodeID),
+		LeaseSeconds: in.Body.LeaseSeconds, IssuedBy: by, ExpectedEpoch: in.Body.ExpectedEpoch})
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.selections.Inc()
+	out := &selected{}
+	b := &out.Body
+	b.OK, b.CanonicalID, b.PrimaryNodeID, b.LeaseSeconds = true, in.CID, term.PrimaryNodeID, term.LeaseSeconds
+	b.Epoch, b.IssuedBy, b.IssuedAt, b.ExpiresAt = term.Epoch, term.IssuedBy, term.IssuedAt, term.ExpiresAt
+	b.Detail = fmt.Sprintf("Selected %s as primary for %d s, epoch %d", term.PrimaryNodeID, term.LeaseSeconds, term.Epoch)
+	return out, nil
+}

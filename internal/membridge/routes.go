@@ -1,0 +1,174 @@
+package membridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+//go:embed docs.html
+var docsPage []byte
+
+// docsScript is the digest by which the page's own script, and no other, may run.
+var docsScript = func() string {
+	_, rest, _ := bytes.Cut(docsPage, []byte("<script>"))
+	script, _, _ := bytes.Cut(rest, []byte("</script>"))
+	sum := sha256.Sum256(script)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}()
+
+// routes builds the handler: every operation with its policy, then the pages
+// outside of the API.
+func (s *Server) routes() {
+	mux := http.NewServeMux()
+	s.api = humago.New(mux, apiConfig(s.cfg.Version))
+	s.agentRoutes()
+	s.projectRoutes()
+	s.jobRoutes()
+	operation(s, http.MethodGet, "/health", accessOpen, "Health of the control plane", s.health)
+	describeErrors(s.api.OpenAPI())
+
+	spec, err := s.api.OpenAPI().MarshalJSON()
+	if err != nil {
+		panic("membridge: the API's description cannot be written: " + err.Error())
+	}
+	mux.HandleFunc("GET /openapi.json", page("application/json", spec))
+	mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
+	figures := s.metrics.handler()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := s.gate.check(accessAdmin, presented(r)); err != nil {
+			err.(*Problem).write(w)
+			return
+		}
+		figures.ServeHTTP(w, r)
+	})
+	s.handler = s.shell(mux)
+}
+
+func presented(r *http.Request) credentials {
+	key := r.Header.Get(AdminHeader)
+	if key == "" {
+		key = bearer(r.Header.Get("Authorization"))
+	}
+	return credentials{adminKey: key, agentKey: r.Header.Get(AgentHeader), local: isLocal(r.RemoteAddr, r.Host, r.Header)}
+}
+
+func apiConfig(version string) huma.Config {
+	c := huma.DefaultConfig("Membridge", version)
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by routes
+	c.CreateHooks = nil                                   // no $schema in bodies
+	c.AllowAdditionalPropertiesByDefault = true
+	c.Transformers = []huma.Transformer{reshape}
+	c.Info.Description = "Control plane of BLOOM Runtime: agents, projects, leadership, sync. Times are Unix seconds."
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"admin": {Type: "apiKey", In: "header", Name: AdminHeader},
+		"agent": {Type: "apiKey", In: "header", Name: AgentHeader},
+	}
+	return c
+}
+
+// operation registers a route with its policy.
+func operation[I, O any](s *Server, method, path string, need access, summary string, handle func(context.Context, *I) (*O, error), change ...func(*huma.Operation)) {
+	if need == accessUnset {
+		panic("membridge: " + path + " has no policy")
+	}
+	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody}
+	switch need {
+	case accessAdmin:
+		op.Security = []map[string][]string{{"admin": {}}}
+	case accessAgent:
+		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}}}
+	}
+	if need != accessOpen {
+		op.Middlewares = huma.Middlewares{s.guard(need)}
+	}
+	for _, c := range change {
+		c(&op)
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// guard lets a request pass by its key, before anything of it is read.
+func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(ctx)
+		who, err := s.gate.check(need, presented(r))
+		if err != nil {
+			err.(*Problem).write(w)
+			return
+		}
+		next(huma.WithValue(ctx, callerKey{}, who))
+	}
+}
+
+type callerKey struct{}
+
+// callerOf is who made the request.
+func callerOf(ctx context.Context) callerKind {
+	who, _ := ctx.Value(callerKey{}).(callerKind)
+	return who
+}
+
+// describeErrors replaces huma's description of its own errors by ours.
+func describeErrors(api *huma.OpenAPI) {
+	api.Components.Schemas.Map()["Problem"] = &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"detail"},
+		Properties: map[string]*huma.Schema{"detail": {Type: huma.TypeString, Description: "One sentence a person understands"}},
+	}
+	failure := &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}}
+	for _, item := range api.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Delete} {
+			if op == nil {
+				continue
+			}
+			delete(op.Responses, "422")
+			delete(op.Responses, "500")
+			op.Responses["default"] = failure
+		}
+	}
+	for _, name := range []string{"ErrorModel", "ErrorDetail"} {
+		delete(api.Components.Schemas.Map(), name)
+	}
+}
+
+func page(kind string, body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'sha256-"+docsScript+"'; frame-ancestors 'none'")
+		_, _ = w.Write(body) // the reader has gone: nobody is left to tell
+	}
+}
+
+type health struct {
+	Body struct {
+		Status   string `json:"status" enum:"ok"`
+		Service  string `json:"service"`
+		Version  string `json:"version"`
+		Projects int    `json:"projects"`
+		Agents   int    `json:"agents"`
+	}
+}
+
+func (s *Server) health(ctx context.Context, _ *struct{}) (*health, error) {
+	counts, err := s.store.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := &health{}
+	h.Body.Status, h.Body.Service, h.Body.Version = "ok", "membridge-control-plane", s.cfg.Version
+	h.Body.Projects, h.Body.Agents = counts.Projects, counts.Agents
+	return h, nil
+}

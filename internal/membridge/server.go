@@ -1,0 +1,157 @@
+// Package membridge is the control plane: it knows the agents, the projects,
+// which node leads each project, and has agents move a project's memory.
+//
+// The runtime works in full without it. It imports nothing of the runtime but
+// its vocabulary; they meet only over HTTP (see package mbclient).
+package membridge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+	"github.com/bloom-runtime/bloom/internal/membridge/store"
+)
+
+// Defaults of Config.
+const (
+	DefaultJobTimeout   = 10 * time.Minute
+	DefaultAgentTimeout = 30 * time.Second
+	DefaultMaxWaiting   = 20_000
+	DefaultKeptJobs     = 10_000
+)
+
+// minKey is the length below which a configured key is refused.
+const minKey = 16
+
+// Config is what a control plane needs to run.
+type Config struct {
+	// DatabaseURL is a PostgreSQL address. Empty: the SQLite file at DatabasePath.
+	DatabaseURL  string
+	DatabasePath string
+
+	// AdminKey opens every route, AgentKey only what agents do for themselves.
+	// Each is empty (no such key) or at least 16 characters long.
+	AdminKey string
+	AgentKey string
+	// Development lets requests in without a key while AdminKey is empty. The
+	// caller sets it only when every listener is loopback or a unix socket; each
+	// request is checked besides (see access.go).
+	Development bool
+
+	// RuntimeURL is where agents find the runtime; they are told with every
+	// registration and heartbeat. Empty: they are not told.
+	RuntimeURL string
+	Version    string
+
+	// JobTimeout is how long an agent may take over a sync job before it is
+	// called failed; zero means DefaultJobTimeout.
+	JobTimeout time.Duration
+	// AgentTimeout bounds a call to an agent's URL; zero means DefaultAgentTimeout.
+	AgentTimeout time.Duration
+	// DialPolicy refuses addresses that agents' URLs may lead to, checked when the
+	// connection is made. Nil means DefaultDialPolicy.
+	DialPolicy func(netip.Addr) error
+	// MaxWaiting bounds the heartbeats that wait for orders at once; beyond it they
+	// are answered at once. Zero means DefaultMaxWaiting.
+	MaxWaiting int
+
+	// Clock is for tests; nil means the store's own.
+	Clock bloom.Clock
+	Log   *slog.Logger // nil means slog.Default()
+}
+
+func (c *Config) finish() error {
+	c.Version = cmp.Or(c.Version, "dev")
+	c.JobTimeout = cmp.Or(c.JobTimeout, DefaultJobTimeout)
+	c.AgentTimeout = cmp.Or(c.AgentTimeout, DefaultAgentTimeout)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, DefaultMaxWaiting)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.DialPolicy == nil {
+		c.DialPolicy = DefaultDialPolicy
+	}
+	for name, key := range map[string]string{"MEMBRIDGE_ADMIN_KEY": c.AdminKey, "MEMBRIDGE_AGENT_KEY": c.AgentKey} {
+		if key != "" && len(key) < minKey {
+			return fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", name, minKey)
+		}
+	}
+	if c.AdminKey != "" && c.AdminKey == c.AgentKey {
+		return errors.New("MEMBRIDGE_AGENT_KEY must differ from MEMBRIDGE_ADMIN_KEY: agents would be admins")
+	}
+	if c.DatabaseURL == "" && c.DatabasePath == "" {
+		return errors.New("membridge needs a database: a path for SQLite or a DATABASE_URL")
+	}
+	return nil
+}
+
+// Server is the control plane. Handler serves it; the loops of Run look after it.
+// All methods are safe for concurrent use.
+type Server struct {
+	cfg     Config
+	store   registry.Store
+	uptime  registry.Uptime
+	gate    gate
+	waiting *waiting
+	caller  *http.Client
+	metrics *metrics
+	handler http.Handler
+	api     huma.API
+
+	calm  context.Context // ends when no request may wait any more
+	quiet context.CancelFunc
+	once  sync.Once
+}
+
+// Open opens the registry and prepares the routes. It listens nowhere: the
+// caller serves Handler, runs Run, and ends with Close.
+func Open(ctx context.Context, cfg Config) (*Server, error) {
+	if err := cfg.finish(); err != nil {
+		return nil, err
+	}
+	st, err := store.Open(ctx, cfg.DatabaseURL, cfg.DatabasePath, cfg.Clock)
+	if err != nil {
+		return nil, err
+	}
+	before, err := st.MarkAlive(ctx)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	s := &Server{
+		cfg: cfg, store: st, uptime: registry.Uptime{LastAlive: before, Started: st.Now()},
+		gate: newGate(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(),
+	}
+	s.calm, s.quiet = context.WithCancel(context.Background())
+	s.metrics.watch(s)
+	s.routes()
+	return s, nil
+}
+
+// Handler serves every route. An http.Server in front of it should set
+// ReadHeaderTimeout; deadlines of waiting heartbeats are lifted by the handler.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// OpenAPI is the description served at /openapi.json.
+func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// Quiesce answers every waiting heartbeat at once, and lets none wait from now
+// on. Register it with http.Server.RegisterOnShutdown: a graceful shutdown would
+// otherwise last as long as the longest poll.
+func (s *Server) Quiesce() { s.quiet() }
+
+// Close ends waiting requests and closes the registry. Call it after the HTTP
+// server has stopped.
+func (s *Server) Close() error {
+	s.Quiesce()
+	s.caller.CloseIdleConnections()
+	return s.store.Close()
+}

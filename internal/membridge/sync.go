@@ -1,0 +1,146 @@
+package membridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+)
+
+func (s *Server) jobRoutes() {
+	operation(s, http.MethodPost, "/sync/push", accessAdmin, "Have an agent send a project's memory to object storage",
+		func(ctx context.Context, in *syncOrder) (*syncAnswer, error) {
+			return s.sync(ctx, registry.JobPush, in)
+		})
+	operation(s, http.MethodPost, "/sync/pull", accessAdmin, "Have an agent take a project's memory from object storage",
+		func(ctx context.Context, in *syncOrder) (*syncAnswer, error) {
+			return s.sync(ctx, registry.JobPull, in)
+		})
+	operation(s, http.MethodGet, "/jobs", accessAdmin, "Sync history, newest first", s.listJobs)
+	operation(s, http.MethodGet, "/jobs/{id}", accessAdmin, "One sync job", s.getJob)
+}
+
+type syncOrder struct {
+	Body struct {
+		Project string `json:"project" minLength:"1" maxLength:"256" doc:"Name or canonical_id"`
+		Agent   string `json:"agent" minLength:"1" maxLength:"128"`
+	}
+}
+
+type syncAnswer struct {
+	Body struct {
+		OK          bool   `json:"ok"`
+		Project     string `json:"project"`
+		Agent       string `json:"agent"`
+		CanonicalID string `json:"canonical_id"`
+		Detail      string `json:"detail"`
+		JobID       string `json:"job_id"`
+	}
+}
+
+// sync orders an agent to move a project's memory. One whose heartbeats come in
+// gets the order with the next; one that does not beat, but gave a URL, is called.
+func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder) (*syncAnswer, error) {
+	project, err := s.findProject(ctx, in.Body.Project)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := s.store.Agent(ctx, in.Body.Agent)
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	job := registry.Job{ID: id.String(), Kind: kind, Project: project.Name, CanonicalID: project.CanonicalID, Agent: agent.Name,
+		Status: registry.JobQueued, Detail: "Waits for the agent's next heartbeat"}
+	beats := agent.HeartbeatAt != nil && s.uptime.Liveness(agent, s.store.Now()) != bloom.WorkerOffline
+	switch {
+	case beats:
+		s.metrics.jobs.WithLabelValues(string(kind), "heartbeat").Inc()
+		if err := s.store.AddJob(ctx, job); err != nil {
+			return nil, err
+		}
+		s.waiting.ring(agent.Name)
+	case agent.URL != "":
+		s.metrics.jobs.WithLabelValues(string(kind), "call").Inc()
+		if job, err = s.syncByCall(ctx, job, agent); err != nil {
+			return nil, err
+		}
+	default:
+		job.Status, job.Detail = registry.JobFailed, "The agent is offline and gave no URL to call"
+		return nil, errors.Join(s.store.AddJob(ctx, job), unreachable(job.Detail))
+	}
+	out := &syncAnswer{}
+	b := &out.Body
+	b.OK, b.Project, b.Agent, b.CanonicalID, b.Detail, b.JobID = true, job.Project, job.Agent, job.CanonicalID, job.Detail, job.ID
+	return out, nil
+}
+
+// syncByCall gives the order by calling the agent. How it ended is kept even
+// when the caller has gone meanwhile.
+func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registry.Agent) (registry.Job, error) {
+	job.Status, job.Detail = registry.JobDelivered, "The agent is being called"
+	if err := s.store.AddJob(ctx, job); err != nil {
+		return job, err
+	}
+	detail, failed := s.callAgent(ctx, agent, job)
+	state := registry.JobCompleted
+	if failed != nil {
+		state, detail = registry.JobFailed, failed.Error()
+	}
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	job, err := s.store.FinishJob(keep, job.ID, state, detail)
+	if failed != nil {
+		return job, unreachable(failed.Error())
+	}
+	return job, err
+}
+
+func unreachable(detail string) error {
+	return problem(http.StatusBadGateway, "Agent unreachable: "+detail)
+}
+
+// findProject finds a project by name or canonical id.
+func (s *Server) findProject(ctx context.Context, key string) (registry.Project, error) {
+	projects, err := s.store.Projects(ctx)
+	if err != nil {
+		return registry.Project{}, err
+	}
+	for _, p := range projects {
+		if p.Name == key || p.CanonicalID == key {
+			return p, nil
+		}
+	}
+	return registry.Project{}, registry.ErrNoProject
+}
+
+type jobQuery struct {
+	Limit   int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Project string `query:"project" maxLength:"256" doc:"Name of a project"`
+}
+
+type jobList struct{ Body []registry.Job }
+
+func (s *Server) listJobs(ctx context.Context, in *jobQuery) (*jobList, error) {
+	jobs, err := s.store.Jobs(ctx, registry.JobFilter{Project: in.Project, Limit: in.Limit})
+	return &jobList{jobs}, err
+}
+
+type jobID struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type oneJob struct{ Body registry.Job }
+
+func (s *Server) getJob(ctx context.Context, in *jobID) (*oneJob, error) {
+	job, err := s.store.Job(ctx, in.ID)
+	return &oneJob{job}, err
+}

@@ -1,0 +1,67 @@
+package membridge
+
+import "sync"
+
+// waiting is who waits for orders: the heartbeats held open, by agent.
+type waiting struct {
+	mu    sync.Mutex
+	limit int
+	count int
+	bell  map[string]chan struct{} // one per waiting agent, closed to wake all of its polls
+	polls map[string]int
+}
+
+func newWaiting(limit int) *waiting {
+	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}}
+}
+
+// enter returns the agent's bell, or nil when too many wait already. Take it
+// before looking for orders: one that comes in between then rings. leave must be
+// called once for each bell.
+func (w *waiting) enter(agent string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count >= w.limit {
+		return nil
+	}
+	w.count++
+	w.polls[agent]++
+	if w.bell[agent] == nil {
+		w.bell[agent] = make(chan struct{})
+	}
+	return w.bell[agent]
+}
+
+func (w *waiting) leave(agent string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count--
+	if w.polls[agent]--; w.polls[agent] <= 0 {
+		delete(w.polls, agent)
+		delete(w.bell, agent)
+	}
+}
+
+// ring wakes the agent's polls. The next to enter waits for the next ring.
+func (w *waiting) ring(agent string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if bell := w.bell[agent]; bell != nil {
+		close(bell)
+		w.bell[agent] = make(chan struct{})
+	}
+}
+
+// size is how many polls wait.
+func (w *waiting) size() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
+
+// waits reports whether the agent has a poll here.
+func (w *waiting) waits(agent string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.polls[agent] > 0
+}
