@@ -1,0 +1,216 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+// Verdict is what a check came to.
+type Verdict string
+
+// The verdicts.
+const (
+	Fine     Verdict = "ok"
+	Doubtful Verdict = "note"  // works, but somebody should know
+	Wrong    Verdict = "wrong" // stops the work
+)
+
+// Finding is one check of the doctor's.
+type Finding struct {
+	Name   string  `json:"name"`
+	Status Verdict `json:"status"`
+	Detail string  `json:"detail"`
+	Fix    string  `json:"fix,omitempty"` // what to do; empty when nothing
+}
+
+// DoctorConfig says what is to be examined.
+type DoctorConfig struct {
+	DataDir string
+	Listen  string
+	URL     string
+	Key     string
+	Run     config.Run
+}
+
+const (
+	doctorWait = 10 * time.Second
+	minFree    = 1 << 30   // bytes; below it somebody should know
+	tooFull    = 100 << 20 // bytes; below it writes will fail soon
+	maxSkew    = 5 * time.Second
+	// builtAfter: a clock that shows less has never been set; a Raspberry Pi has
+	// no battery for it.
+	builtAfter = 2025
+)
+
+// Examine looks at everything that stops people, spending nothing.
+func Examine(ctx context.Context, c DoctorConfig) []Finding {
+	findings := examineClaude(ctx, c.Run)
+	findings = append(findings, examineFolder(c.DataDir), examineDisk(c.DataDir), examineClock(time.Now()))
+	reached, date, server := examineServer(ctx, c)
+	findings = append(findings, examinePort(ctx, c.Listen, reached))
+	findings = append(findings, server...)
+	if !date.IsZero() {
+		findings = append(findings, examineSkew(time.Now(), date))
+	}
+	return findings
+}
+
+func examineClaude(ctx context.Context, run config.Run) []Finding {
+	ctx, done := context.WithTimeout(ctx, 3*doctorWait)
+	defer done()
+	status, err := claude.Check(ctx, claude.Config{Path: run.Claude, PassEnv: run.PassEnv})
+	switch {
+	case errors.Is(err, claude.ErrNotFound):
+		return []Finding{{"claude", Wrong, err.Error(), "npm install -g @anthropic-ai/claude-code"}}
+	case err != nil:
+		return []Finding{{"claude", Wrong, err.Error(), "run " + status.Path + " --version and see what it says; reinstall it"}}
+	}
+	found := []Finding{{Name: "claude", Status: Fine, Detail: status.Version + " at " + status.Path}}
+	login := Finding{Name: "login", Status: Fine, Detail: status.Login}
+	if !status.LoggedIn {
+		login.Status = Wrong
+		login.Fix = "export ANTHROPIC_API_KEY=…, or run " + status.Path + " and log in"
+	}
+	return append(found, login)
+}
+
+func examineFolder(dir string) Finding {
+	f := Finding{Name: "folder", Status: Fine, Detail: dir + " is writable"}
+	// What is missing is looked for further up, so that examining makes nothing.
+	there := dir
+	for {
+		if _, err := os.Stat(there); err == nil || there == filepath.Dir(there) {
+			break
+		}
+		there = filepath.Dir(there)
+	}
+	probe, err := os.CreateTemp(there, ".bloom-doctor-")
+	if err != nil {
+		return Finding{"folder", Wrong, fmt.Sprintf("%s cannot be written: %v", dir, err),
+			"make it yours (chown), or name another with --data-dir"}
+	}
+	_ = probe.Close()
+	_ = os.Remove(probe.Name())
+	if there != dir {
+		f.Detail = dir + " is not there yet and can be made"
+	}
+	return f
+}
+
+func examineDisk(dir string) Finding {
+	for {
+		free, err := freeBytes(dir)
+		if errors.Is(err, syscall.ENOENT) && dir != filepath.Dir(dir) {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if err != nil {
+			return Finding{"disk", Doubtful, fmt.Sprintf("free space is not known: %v", err), ""}
+		}
+		detail := fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), dir)
+		switch {
+		case free < tooFull:
+			return Finding{"disk", Wrong, detail, "make room, or name another folder with --data-dir"}
+		case free < minFree:
+			return Finding{"disk", Doubtful, detail, "make room before it is full"}
+		}
+		return Finding{Name: "disk", Status: Fine, Detail: detail}
+	}
+}
+
+func freeBytes(dir string) (uint64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, err
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil //nolint:gosec // a block size is positive
+}
+
+func examineClock(now time.Time) Finding {
+	if now.Year() < builtAfter {
+		return Finding{"clock", Wrong, "the clock says " + now.Format(time.DateOnly), "set it: timedatectl set-ntp true (or your system's way)"}
+	}
+	return Finding{Name: "clock", Status: Fine, Detail: now.Format(time.RFC3339)}
+}
+
+func examineSkew(now, server time.Time) Finding {
+	skew := now.Sub(server).Abs()
+	if skew > maxSkew {
+		return Finding{"clock skew", Doubtful, fmt.Sprintf("this clock and the server's differ by %s", skew.Round(time.Second)),
+			"nothing breaks (the store's clock decides), but times will look odd: run NTP on both"}
+	}
+	return Finding{Name: "clock skew", Status: Fine, Detail: "this clock agrees with the server's"}
+}
+
+func examinePort(ctx context.Context, addr string, reached bool) Finding {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err == nil {
+		_ = l.Close()
+		return Finding{Name: "port", Status: Fine, Detail: addr + " is free"}
+	}
+	holder := PortHolder(addr)
+	detail := addr + " is in use"
+	if holder != "" {
+		detail += " by " + holder
+	}
+	if reached && errors.Is(err, syscall.EADDRINUSE) {
+		return Finding{Name: "port", Status: Fine, Detail: detail + ": a runtime is running"}
+	}
+	return Finding{"port", Wrong, detail, "stop that program, or choose another address: --listen 127.0.0.1:5001"}
+}
+
+// examineServer reports whether a runtime answers, its clock, and what was
+// found.
+func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time.Time, found []Finding) {
+	ctx, done := context.WithTimeout(ctx, doctorWait)
+	defer done()
+	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{at: &date}}})
+	if err != nil {
+		return false, date, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}
+	}
+	health, err := api.Health(ctx)
+	if client.IsUnreachable(err) {
+		return false, date, []Finding{{"server", Wrong, "no runtime answers at " + c.URL, "start one with bloom up, or name another with --url"}}
+	}
+	if err != nil {
+		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}
+	}
+	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
+	if _, err = api.Stats(ctx); err == nil {
+		return true, date, append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"})
+	}
+	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
+	if c.Key == "" {
+		fix = "the server wants a key: give it with --key-file FILE or BLOOM_API_KEY"
+	}
+	return true, date, append(found, Finding{"key", Wrong, err.Error(), fix})
+}
+
+// dates notes the server's clock from its answers.
+type dates struct{ at *time.Time }
+
+func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		if t, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+			*d.at = t
+		}
+	}
+	return res, err
+}
+
+// Platform names the system for reports.
+func Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

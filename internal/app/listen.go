@@ -1,0 +1,96 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// listen takes an address, or says who has it and what to do.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		by := ""
+		if holder := PortHolder(addr); holder != "" {
+			by = " by " + holder
+		}
+		return nil, fmt.Errorf("%s is already in use%s; stop that program, or choose another address (--listen 127.0.0.1:5001, or PORT)", addr, by)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s: not allowed to take this port; ports below 1024 need a right of their own, choose a higher one", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is not an address of this machine; use 127.0.0.1 or 0.0.0.0", addr)
+	}
+	return nil, fmt.Errorf("listen on %s: %w", addr, err)
+}
+
+// PortHolder names the process that listens on the port, as far as the system
+// tells us (Linux, and only processes of our own user unless we are root).
+// Empty when it is not known.
+func PortHolder(addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ""
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return ""
+	}
+	inode := ""
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		if inode == "" {
+			inode = listeningInode(table, n)
+		}
+	}
+	if inode == "" {
+		return ""
+	}
+	return socketOwner("socket:[" + inode + "]")
+}
+
+// listeningInode finds the socket that listens on the port in one of the
+// kernel's tables (proc_net_tcp(5)): local address, state 0A, inode.
+func listeningInode(table string, port int) string {
+	f, err := os.Open(table)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	suffix := fmt.Sprintf(":%04X", port)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		field := strings.Fields(lines.Text())
+		if len(field) > 9 && field[3] == "0A" && strings.HasSuffix(field[1], suffix) {
+			return field[9]
+		}
+	}
+	return ""
+}
+
+func socketOwner(socket string) string {
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return ""
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err != nil || to != socket {
+			continue
+		}
+		dir := filepath.Dir(filepath.Dir(link))
+		name, err := os.ReadFile(filepath.Join(dir, "comm"))
+		if err != nil {
+			continue
+		}
+		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(dir))
+	}
+	return ""
+}

@@ -1,0 +1,188 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+// Limits of the HTTP server. A long poll lasts a minute, a completion of 32 MB
+// over a slow line longer; streams lift the write limit for themselves.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 5 * time.Minute
+	writeTimeout      = 5 * time.Minute
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+// DatabaseFile is the database's name in the data folder.
+const DatabaseFile = "bloom.db"
+
+// Server is the runtime server, open and ready to run.
+type Server struct {
+	cfg      config.Server
+	log      *slog.Logger
+	auth     *auth.Authenticator
+	listener net.Listener
+	http     *http.Server
+	store    bloom.Store
+	blobs    *local.Store
+	service  *dispatch.Service
+	loops    []*upkeep.Loop
+}
+
+// OpenServer builds the server and takes its port. Nothing is answered before
+// Run. The errors are for the person who starts it.
+func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err error) {
+	s := &Server{cfg: cfg, log: b.Logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	// The port first: a second start by mistake should hear of it before it
+	// stumbles over the database's lock.
+	if s.listener, err = listen(ctx, cfg.Listen); err != nil {
+		return nil, err
+	}
+	if s.auth, err = auth.New(auth.Config{
+		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey),
+		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth,
+	}); err != nil {
+		return nil, err
+	}
+	if err = s.openStore(ctx); err != nil {
+		return nil, err
+	}
+	seal, err := auth.OpenSealer(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if s.service, err = dispatch.New(ctx, dispatch.Config{
+		Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
+		MembridgeURL: cfg.MembridgeServerURL, MembridgeAdminKey: string(cfg.MembridgeAdminKey),
+	}); err != nil {
+		return nil, err
+	}
+	return s, s.buildHTTP(b)
+}
+
+func (s *Server) openStore(ctx context.Context) (err error) {
+	if s.cfg.DatabaseURL != "" {
+		return errPostgres
+	}
+	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if s.blobs, err = local.Open(ArtifactsDir(s.cfg.DataDir)); err != nil {
+		return err
+	}
+	path := filepath.Join(s.cfg.DataDir, DatabaseFile)
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log})
+	if errors.Is(err, sqlite.ErrLocked) {
+		return fmt.Errorf("%w: another bloom uses the data folder %s; stop it, or name another --data-dir", err, s.cfg.DataDir)
+	}
+	if err != nil {
+		return fmt.Errorf("open the database %s: %w", path, err)
+	}
+	s.store = store
+	return nil
+}
+
+func (s *Server) buildHTTP(b Build) error {
+	origin, err := auth.NewOrigin(s.cfg.TrustedOrigin...)
+	if err != nil {
+		return fmt.Errorf("--trusted-origin: %w", err)
+	}
+	s.http = &http.Server{
+		Handler: httpapi.New(httpapi.Config{
+			Service: s.service, Auth: s.auth, Origin: origin, Logger: b.Logger, Version: b.Version,
+		}),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(b.Logger.Handler(), slog.LevelDebug),
+	}
+	s.loops = s.duties()
+	return nil
+}
+
+// URL is how this machine reaches the server.
+func (s *Server) URL() string { return localURL(s.listener.Addr()) }
+
+// Mode tells how callers are told apart.
+func (s *Server) Mode() auth.Mode { return s.auth.Mode() }
+
+// Store is the server's store, for those in the same process that need what the
+// wire does not offer.
+func (s *Server) Store() bloom.Store { return s.store }
+
+// Run serves until ctx ends, then lets requests under way finish. The end of
+// cut ends the waiting too.
+func (s *Server) Run(ctx, cut context.Context) error {
+	for _, l := range s.loops {
+		l.Start()
+		defer l.Stop()
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	var err error
+	select {
+	case err = <-served:
+		s.log.Error("the server stopped by itself", "error", err)
+	case <-ctx.Done():
+		err = s.shutdown(cut)
+	}
+	return err
+}
+
+// shutdown stops accepting, ends long polls and streams at once, and lets the
+// other requests finish within the grace.
+func (s *Server) shutdown(cut context.Context) error {
+	wait, done := context.WithTimeout(cut, s.cfg.ShutdownGrace)
+	defer done()
+	finished := make(chan error, 1)
+	go func() { finished <- s.http.Shutdown(wait) }()
+	s.service.Close()
+	err := <-finished
+	if err == nil {
+		return nil
+	}
+	s.log.Warn("requests did not finish in time and are cut", "grace", s.cfg.ShutdownGrace)
+	return s.http.Close()
+}
+
+// Close lets go of everything; after Run or instead of it.
+func (s *Server) Close() error {
+	var errs []error
+	if s.service != nil {
+		s.service.Close()
+	}
+	if s.listener != nil {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+type artifactsCmd struct {
+	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
+	Get     artifactsGetCmd     `cmd:"" help:"Show what is known of one artifact, as JSON."`
+	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
+}
+
+type artifactsListCmd struct {
+	remote
+	paging
+	Task string `name:"task" placeholder:"ID" help:"Only artifacts of this task."`
+}
+
+func (c *artifactsListCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	list, err := take(c.paging, api.AllArtifacts(inv.ctx, bloom.ArtifactQuery{TaskID: c.Task, Page: c.page()}))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, list)
+	}
+	now := time.Now()
+	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "MADE", "CONTENT")
+	for _, a := range list {
+		where := "elsewhere"
+		if a.Content != nil {
+			where = oneLine(*a.Content, 40)
+		}
+		t.row(a.ID, a.TaskID, a.Type, bytesSize(a.Size), ago(now, a.CreatedAt), where)
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type artifactsGetCmd struct {
+	remote
+	ID string `arg:"" help:"The artifact's id."`
+}
+
+func (c *artifactsGetCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	a, err := api.Artifact(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return writeJSON(inv.Out, a)
+}
+
+type artifactsContentCmd struct {
+	remote
+	ID     string `arg:"" help:"The artifact's id."`
+	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not be there yet."`
+}
+
+func (c *artifactsContentCmd) Run(inv *invocation) (err error) {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	content, _, err := api.ArtifactContent(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	if c.Output == "" || c.Output == "-" {
+		_, err = io.Copy(inv.Out, content)
+		return err
+	}
+	size, err := writeNew(c.Output, content)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(inv.Err, "%s: %s\n", c.Output, bytesSize(size))
+	return err
+}
+
+// writeNew writes a file that was not there; a failed one is taken away again.
+func writeNew(path string, content io.Reader) (size int64, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(f, content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, errors.Join(err, os.Remove(path))
+	}
+	return size, nil
+}

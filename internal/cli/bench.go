@@ -1,0 +1,6 @@
+package cli
+
+type benchCmd struct {
+	Run  benchRunCmd  `cmd:"" default:"withargs" help:"Measure lifecycles, latencies and lists."`
+	Fill benchFillCmd `cmd:"" help:"Create many tasks, to measure with a full store."`
+}

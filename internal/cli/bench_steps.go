@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// benchLatency is how long a step took, in milliseconds.
+type benchLatency struct {
+	Name  string  `json:"step"`
+	Count int     `json:"count"`
+	P50   float64 `json:"p50_ms"`
+	P95   float64 `json:"p95_ms"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+// benchSteps collects how long steps took. Safe for concurrent use.
+type benchSteps struct {
+	mu    sync.Mutex
+	names []string
+	took  map[string][]time.Duration
+}
+
+func newBenchSteps(names ...string) *benchSteps {
+	return &benchSteps{names: names, took: map[string][]time.Duration{}}
+}
+
+// since notes the time from began to now, and answers with now.
+func (b *benchSteps) since(name string, began time.Time) time.Time {
+	now := time.Now()
+	b.add(name, now.Sub(began))
+	return now
+}
+
+func (b *benchSteps) add(name string, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.took[name] = append(b.took[name], d)
+}
+
+func (b *benchSteps) count(name string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.took[name])
+}
+
+func (b *benchSteps) latencies() []benchLatency {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := []benchLatency{}
+	for _, name := range b.names {
+		took := b.took[name]
+		if len(took) == 0 {
+			continue
+		}
+		slices.Sort(took)
+		out = append(out, benchLatency{Name: name, Count: len(took), P50: quantile(took, 0.50),
+			P95: quantile(took, 0.95), P99: quantile(took, 0.99), Max: quantile(took, 1)})
+	}
+	return out
+}
+
+// quantile of sorted durations, in milliseconds: the smallest that at least
+// the share q does not exceed.
+func quantile(sorted []time.Duration, q float64) float64 {
+	at := int(q*float64(len(sorted))+0.999999) - 1
+	at = min(max(at, 0), len(sorted)-1)
+	return float64(sorted[at]) / float64(time.Millisecond)
+}
+
+// quota hands out a number of turns; 0 means without end.
+type quota struct {
+	endless bool
+	left    atomic.Int64
+}
+
+func newQuota(n int) *quota {
+	q := &quota{endless: n == 0}
+	q.left.Store(int64(n))
+	return q
+}
+
+func (q *quota) take() bool { return q.endless || q.left.Add(-1) >= 0 }

@@ -1,0 +1,249 @@
+// Package cli is the command line: one file a command. A command reads its
+// settings, calls the SDK or the composition root, and renders. It decides
+// nothing about tasks.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+// The exit codes.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130
+)
+
+// System is what the command line touches of the machine, so that tests can
+// stand in for it.
+type System struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) (string, bool)
+	Hostname string
+	// OutTerminal and ErrTerminal tell whether a person looks at the stream.
+	OutTerminal, ErrTerminal bool
+	// Signals brings interrupts and terminations.
+	Signals <-chan os.Signal
+}
+
+// RealSystem is the real machine. Signals are caught from then on.
+func RealSystem() System {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "worker"
+	}
+	return System{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Hostname: host,
+		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Signals: signals,
+	}
+}
+
+// commands is the root of the command line. The order is that of the help.
+type commands struct {
+	ConfigFile string           `name:"config" placeholder:"FILE" help:"Config file (TOML); default: ~/.config/bloom/config.toml when it exists. Also BLOOM_CONFIG."`
+	NoColor    bool             `name:"no-color" help:"No colour, even on a terminal. NO_COLOR does the same."`
+	Version_   kong.VersionFlag `name:"version" help:"Print the version and exit."`
+	config.Log
+
+	Up         upCmd         `cmd:"" help:"Run everything on this machine: server and worker in one process."`
+	Server     serverCmd     `cmd:"" help:"Run the runtime server."`
+	Worker     workerCmd     `cmd:"" help:"Run a worker that executes tasks with claude."`
+	Task       taskCmd       `cmd:"" help:"Run, follow and manage tasks."`
+	Workers    workersCmd    `cmd:"" help:"List and manage workers."`
+	Leases     leasesCmd     `cmd:"" help:"List leases."`
+	Artifacts  artifactsCmd  `cmd:"" help:"List artifacts and read their content."`
+	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
+	Stats      statsCmd      `cmd:"" help:"Counts at a glance."`
+	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`
+	Migrate    migrateCmd    `cmd:"" help:"Look at the database's schema or bring it up to date."`
+	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
+	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
+	Bench      benchCmd      `cmd:"" help:"Put load on a running server and measure it."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`
+}
+
+// invocation is one run of a command.
+type invocation struct {
+	System
+	ctx     context.Context // ends at the first signal
+	cut     context.Context // ends at the second
+	colour  bool
+	log     config.Log
+	sources config.Sources
+	kong    *kong.Context
+}
+
+// usageError is a mistake in how the program was called: exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errSilent fails without another word: the command has said it all.
+var errSilent = errors.New("")
+
+// errInterrupted says that a person stopped the command.
+var errInterrupted = errors.New("interrupted")
+
+// exitNow unwinds out of the parser, which ends the process for --help.
+type exitNow int
+
+// Main runs one command line and returns the exit code.
+func Main(args []string, sys System) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			now, ok := r.(exitNow)
+			if !ok {
+				panic(r)
+			}
+			code = int(now)
+		}
+	}()
+	var root commands
+	parser, resolver, err := newParser(&root, args, sys)
+	if err != nil {
+		return fail(sys, usage(err))
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return fail(sys, usage(fmt.Errorf("%w\nSee: bloom %s--help", err, commandOf(err))))
+	}
+	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver)}
+	_, noColour := sys.Env("NO_COLOR")
+	term, _ := sys.Env("TERM")
+	inv.colour = !noColour && !root.NoColor && term != "dumb"
+	stop := inv.listen()
+	defer stop()
+	return fail(sys, kctx.Run(inv))
+}
+
+func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Resolver, error) {
+	resolver := config.Resolver{Env: sys.Env}
+	path, named := configPath(args, sys)
+	file, err := config.ReadFile(path, !named)
+	if err != nil {
+		return nil, resolver, err
+	}
+	resolver.File = file
+	parser, err := kong.New(root,
+		kong.Name("bloom"),
+		kong.Description("BLOOM Runtime: a durable runtime for LLM agent tasks."),
+		kong.Writers(sys.Out, sys.Err),
+		kong.Exit(func(code int) { panic(exitNow(code)) }),
+		kong.Resolvers(resolver),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(helpWithVariable),
+		kong.Vars{
+			"version":  versionLine(),
+			"data_dir": config.DefaultDataDir(sys.Env),
+			"hostname": sys.Hostname,
+		},
+	)
+	return parser, resolver, err
+}
+
+// configPath finds the config file's name before the parser runs, because the
+// parser's answers come from it.
+func configPath(args []string, sys System) (path string, named bool) {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if arg == "--config" && i+1 < len(args) {
+			return args[i+1], true
+		}
+		if value, ok := strings.CutPrefix(arg, "--config="); ok {
+			return value, true
+		}
+	}
+	if path, ok := sys.Env("BLOOM_CONFIG"); ok {
+		return path, true
+	}
+	return config.DefaultPath(sys.Env), false
+}
+
+func helpWithVariable(value *kong.Value) string {
+	help := kong.DefaultHelpValueFormatter(value)
+	if value.Tag != nil && value.Tag.Has("var") {
+		help += " ($" + value.Tag.Get("var") + ")"
+	}
+	return help
+}
+
+// commandOf is the command a parse error belongs to, with a trailing blank.
+func commandOf(err error) string {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return ""
+	}
+	if node := parse.Context.Selected(); node != nil {
+		return strings.TrimPrefix(node.FullPath(), "bloom ") + " "
+	}
+	return ""
+}
+
+// listen turns signals into the ends of the two contexts.
+func (inv *invocation) listen() (stop func()) {
+	ctx, first := context.WithCancelCause(context.Background())
+	cut, second := context.WithCancelCause(context.Background())
+	inv.ctx, inv.cut = ctx, cut
+	done := make(chan struct{})
+	go func() {
+		for _, next := range []context.CancelCauseFunc{first, second, func(error) { os.Exit(ExitInterrupted) }} {
+			select {
+			case <-inv.Signals:
+				next(errInterrupted)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		first(nil)
+		second(nil)
+	}
+}
+
+// fail says what went wrong and chooses the exit code.
+func fail(sys System, err error) int {
+	var asUsage usageError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errInterrupted):
+		return ExitInterrupted
+	case errors.Is(err, errSilent):
+		return ExitFailure
+	case errors.As(err, &asUsage):
+		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error(), true))
+		return ExitUsage
+	}
+	fmt.Fprintln(sys.Err, "bloom:", clean(explain(err), true))
+	return ExitFailure
+}

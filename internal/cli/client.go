@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+// remote is what every command that talks to a server has.
+type remote struct {
+	config.Client
+	JSON bool `name:"json" help:"Print JSON for programs."`
+}
+
+func (r *remote) open() (*client.Client, error) {
+	if err := r.Client.Finish(); err != nil {
+		return nil, usage(err)
+	}
+	c, err := client.New(r.URL, client.Options{APIKey: string(r.APIKey), UserAgent: "bloom-cli/" + Version})
+	return c, usage(err)
+}
+
+// paging is what every list has.
+type paging struct {
+	Limit int  `name:"limit" short:"n" default:"50" placeholder:"N" help:"Most entries to show."`
+	All   bool `name:"all" help:"Show every entry."`
+}
+
+func (p paging) check() error {
+	if p.Limit < 1 {
+		return usagef("--limit: %d is not at least 1", p.Limit)
+	}
+	return nil
+}
+
+// page is the size of one request's page.
+func (p paging) page() bloom.Page {
+	if p.All {
+		return bloom.Page{Limit: bloom.MaxPageSize}
+	}
+	return bloom.Page{Limit: min(p.Limit, bloom.MaxPageSize)}
+}
+
+// take collects a list up to the limit.
+func take[T any](p paging, list func(yield func(T, error) bool)) ([]T, error) {
+	out := []T{}
+	for item, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, item)
+		if !p.All && len(out) >= p.Limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// explain turns a failure into what a person can act on.
+func explain(err error) string {
+	var api *client.APIError
+	var away *client.Unreachable
+	switch {
+	case errors.As(err, &away):
+		return fmt.Sprintf("no runtime answers at %s (%v)\nIs it running? Start one with: bloom up", away.URL, root(away.Err))
+	case errors.As(err, &api) && api.Status == 401:
+		return api.Error() + "\nGive the key with --key-file FILE or BLOOM_API_KEY."
+	case errors.As(err, &api) && api.Status >= 500 && api.RequestID != "":
+		return api.Error() + " (request " + api.RequestID + ")"
+	}
+	return strings.TrimSpace(err.Error())
+}
+
+// root is the innermost cause: "connection refused" rather than the layers
+// around it.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

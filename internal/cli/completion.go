@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// The scripts ask the program itself, so they stay right when it grows.
+var completionScripts = map[string]string{
+	"bash": `# bash completion for bloom; put in ~/.bashrc:  source <(bloom completion bash)
+_bloom() {
+    local line
+    COMPREPLY=()
+    while IFS=$'\t' read -r line _; do
+        [[ -n $line ]] && COMPREPLY+=("$line")
+    done < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _bloom bloom
+`,
+	"zsh": `#compdef bloom
+# zsh completion for bloom; put in ~/.zshrc:  source <(bloom completion zsh)
+_bloom() {
+    local -a found
+    local line
+    while IFS=$'\t' read -r line help; do
+        [[ -n $line ]] && found+=("${line//:/\\:}:${help}")
+    done < <("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( ${#found} )); then _describe 'bloom' found; else _files; fi
+}
+compdef _bloom bloom
+`,
+	"fish": `# fish completion for bloom; put in ~/.config/fish/completions/bloom.fish
+function __bloom_complete
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete -- $words[2..-1] 2>/dev/null
+end
+complete -c bloom -a '(__bloom_complete)'
+`,
+}
+
+func (c *completionCmd) Run(inv *invocation) error {
+	_, err := fmt.Fprint(inv.Out, completionScripts[c.Shell])
+	return err
+}
+
+// completeCmd is what the scripts call: the words so far, the last one being
+// typed; it answers with candidates, one a line, a tab and a help text after.
+type completeCmd struct {
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+func (c *completeCmd) Run(inv *invocation) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	last := ""
+	if len(words) > 0 {
+		words, last = words[:len(words)-1], words[len(words)-1]
+	}
+	node, flag := descend(inv.kong.Model.Node, words)
+	for _, candidate := range candidates(node, flag, last) {
+		if strings.HasPrefix(candidate.text, last) {
+			fmt.Fprintf(inv.Out, "%s\t%s\n", candidate.text, candidate.style)
+		}
+	}
+	return nil
+}
+
+// descend follows the words to a command; flag is set when the last of them is
+// a flag that waits for its value.
+func descend(node *kong.Node, words []string) (*kong.Node, *kong.Flag) {
+	var flag *kong.Flag
+	for _, word := range words {
+		if flag != nil {
+			flag = nil
+			continue
+		}
+		if f := findFlag(node, word); f != nil && !f.IsBool() {
+			flag = f
+			continue
+		}
+		for _, child := range node.Children {
+			if child.Name == word {
+				node = child
+				break
+			}
+		}
+	}
+	return node, flag
+}
+
+func findFlag(node *kong.Node, word string) *kong.Flag {
+	for n := node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			if word == "--"+f.Name || (f.Short != 0 && word == "-"+string(f.Short)) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// candidates gives text and, in place of a style, the help.
+func candidates(node *kong.Node, flag *kong.Flag, last string) []cell {
+	var out []cell
+	switch {
+	case flag != nil:
+		for _, v := range strings.Split(flag.Enum, ",") {
+			if v != "" {
+				out = append(out, cell{text: v})
+			}
+		}
+	case strings.HasPrefix(last, "-"):
+		for n := node; n != nil; n = n.Parent {
+			for _, f := range n.Flags {
+				if !f.Hidden {
+					out = append(out, cell{"--" + f.Name, f.Help})
+				}
+			}
+		}
+	default:
+		for _, child := range node.Children {
+			if !child.Hidden {
+				out = append(out, cell{child.Name, child.Help})
+			}
+		}
+		for _, arg := range node.Positional {
+			for _, v := range strings.Split(arg.Enum, ",") {
+				if v != "" {
+					out = append(out, cell{text: v})
+				}
+			}
+		}
+	}
+	return out
+}

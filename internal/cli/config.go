@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type configCmd struct {
+	Show configShowCmd `cmd:"" default:"withargs" help:"Print every setting, where it came from, secrets masked."`
+}
+
+// configShowCmd carries the settings of all roles, so that it shows what each
+// of them would get.
+type configShowCmd struct {
+	Server    config.Server    `embed:""`
+	Membridge config.Membridge `embed:""`
+	Worker    config.Run       `embed:""`
+	Client    config.Client    `embed:""`
+	JSON      bool             `name:"json" help:"Print JSON for programs."`
+}
+
+func (c *configShowCmd) Run(inv *invocation) error {
+	if err := c.finish(inv); err != nil {
+		return usage(err)
+	}
+	settings := inv.sources.List(inv.kong)
+	if c.JSON {
+		return writeJSON(inv.Out, settings)
+	}
+	t := newTable("SETTING", "VALUE", "FROM", "VARIABLE", "FLAG")
+	for _, s := range settings {
+		from := cell{text: s.Source}
+		if s.From != "" {
+			from = cell{text: s.Source + " " + s.From, style: styleCyan}
+		}
+		t.row(s.Key, dash(s.Value), from, s.Env, s.Flag)
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+func (c *configShowCmd) finish(inv *invocation) error {
+	if err := c.Server.Finish(inv.sources); err != nil {
+		return err
+	}
+	if err := c.Membridge.Finish(inv.sources); err != nil {
+		return err
+	}
+	if err := c.Worker.Finish(c.Server.DataDir); err != nil {
+		return err
+	}
+	return c.Client.Finish()
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+type leasesCmd struct {
+	remote
+	paging
+	Status string `name:"status" enum:",active,expired,released,failed" default:"" placeholder:"STATUS" help:"Only leases in this status: active, expired, released, failed."`
+}
+
+func (c *leasesCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	leases, err := take(c.paging, api.AllLeases(inv.ctx, bloom.LeaseQuery{Status: bloom.LeaseStatus(c.Status), Page: c.page()}))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, leases)
+	}
+	now := time.Now()
+	t := newTable("LEASE", "TASK", "WORKER", "STATUS", "EPOCH", "STARTED", "EXPIRES")
+	for _, l := range leases {
+		expires := "-"
+		if l.Status == bloom.LeaseActive {
+			expires = ago(now, l.ExpiresAt)
+		}
+		t.row(l.ID, l.TaskID, l.WorkerID, l.Status, l.Epoch, ago(now, l.StartedAt), expires)
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type auditCmd struct {
+	remote
+	paging
+	Entity string `name:"entity" placeholder:"ID" help:"Only entries about this task, worker, …"`
+	Action string `name:"action" placeholder:"ACTION" help:"Only entries of this action, for example task_completed."`
+}
+
+func (c *auditCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := take(c.paging, api.AllAudit(inv.ctx, bloom.AuditQuery{EntityID: c.Entity, Action: c.Action, Page: c.page()}))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, entries)
+	}
+	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "DETAIL")
+	for _, e := range entries {
+		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, oneLine(e.Detail, 70))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type statsCmd struct{ remote }
+
+func (c *statsCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	stats, err := api.Stats(inv.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, stats)
+	}
+	p := inv.outPainter()
+	t := newTable("WHAT", "COUNT")
+	t.row("tasks", thousands(stats.Tasks.Total))
+	for _, s := range bloom.TaskStatuses {
+		if n := stats.Tasks.ByStatus[s]; n > 0 {
+			t.row("  "+string(s), cell{thousands(n), statusStyle(s)})
+		}
+	}
+	t.row("leases", fmt.Sprintf("%s (%s active)", thousands(stats.Leases.Total), thousands(stats.Leases.Active)))
+	t.row("workers", fmt.Sprintf("%s (%s online)", thousands(stats.Workers.Total), thousands(stats.Workers.Online)))
+	return t.print(inv.Out, p)
+}
+
+func statusStyle(s bloom.TaskStatus) string {
+	switch s {
+	case bloom.TaskCompleted:
+		return styleGreen
+	case bloom.TaskFailed, bloom.TaskDead:
+		return styleRed
+	case bloom.TaskCancelled:
+		return styleYellow
+	case bloom.TaskLeased, bloom.TaskRunning:
+		return styleCyan
+	case bloom.TaskQueued:
+	}
+	return ""
+}

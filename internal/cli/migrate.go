@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type migrateCmd struct {
+	Status migrateStatusCmd `cmd:"" help:"List the schema's steps and whether they are applied."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply the steps that are pending. A server does it by itself at its start."`
+}
+
+// database says which database a command is about.
+type database struct {
+	config.Data
+	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+}
+
+type migrateStatusCmd struct {
+	database
+	JSON bool `name:"json" help:"Print JSON for programs."`
+}
+
+func (c *migrateStatusCmd) Run(inv *invocation) (err error) {
+	steps, err := app.SchemaStatus(inv.ctx, c.DataDir, string(c.DatabaseURL))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, steps)
+	}
+	t := newTable("STEP", "NAME", "APPLIED")
+	for _, s := range steps {
+		when := cell{"pending", styleYellow}
+		if s.AppliedAt != nil {
+			when = cell{time.UnixMilli(*s.AppliedAt).Format(time.DateTime), ""}
+		}
+		t.row(s.Version, s.Name, when)
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type migrateUpCmd struct {
+	database
+	JSON bool `name:"json" help:"Print JSON for programs."`
+}
+
+func (c *migrateUpCmd) Run(inv *invocation) error {
+	n, err := app.SchemaUp(inv.ctx, c.DataDir, string(c.DatabaseURL))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, map[string]int{"applied": n})
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s applied.\n", plural(int64(n), "step"))
+	return err
+}
+
+type backupCmd struct {
+	database
+	File string `arg:"" help:"File to write; it must not be there yet."`
+}
+
+func (c *backupCmd) Run(inv *invocation) error {
+	if err := app.Backup(inv.ctx, c.DataDir, string(c.DatabaseURL), c.File); err != nil {
+		if errors.Is(err, context.Canceled) {
+			return interrupted(inv, err)
+		}
+		return err
+	}
+	inv.say("The database is copied to %s. Artifacts in the folder %s are files; copy that folder too.", c.File, app.ArtifactsDir(c.DataDir))
+	return nil
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+type taskCmd struct {
+	Run     taskRunCmd     `cmd:"" help:"Submit a task, follow it, exit by how it ended."`
+	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task and print its id."`
+	List    taskListCmd    `cmd:"" help:"List tasks, the newest first."`
+	Get     taskGetCmd     `cmd:"" help:"Show one task and its results."`
+	Logs    taskLogsCmd    `cmd:"" help:"Show a task's stream."`
+	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end; exit by how it ended."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Call a task off."`
+	Requeue taskRequeueCmd `cmd:"" help:"Put a failed, dead or cancelled task back in the queue."`
+}
+
+// taskID is the argument of the commands about one task.
+type taskID struct {
+	ID string `arg:"" help:"The task's id."`
+}
+
+type taskListCmd struct {
+	remote
+	paging
+	Status  string `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status."`
+	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
+	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
+	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
+	Query   string `name:"query" short:"q" placeholder:"TEXT" help:"Only tasks with this text in prompt or id."`
+}
+
+func (c *taskListCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	tasks, err := take(c.paging, api.AllTasks(inv.ctx, bloom.TaskQuery{Status: bloom.TaskStatus(c.Status),
+		ContextID: c.Context, AgentSlug: c.Agent, WorkerID: c.Worker, Text: c.Query, Page: c.page()}))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, tasks)
+	}
+	now := time.Now()
+	t := newTable("TASK", "STATUS", "AGENT", "CREATED", "WORKER", "TRIES", "PROMPT")
+	for _, task := range tasks {
+		t.row(task.ID, cell{string(task.Status), statusStyle(task.Status)}, oneLine(task.AgentSlug, 20), ago(now, task.CreatedAt),
+			dash(deref(task.WorkerID)), fmt.Sprintf("%d/%d", task.Attempts, task.MaxAttempts), oneLine(task.Prompt, 48))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type taskGetCmd struct {
+	remote
+	taskID
+}
+
+func (c *taskGetCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.Task(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	results, err := api.Results(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, struct {
+			Task    bloom.Task     `json:"task"`
+			Results []bloom.Result `json:"results"`
+		}{task, append([]bloom.Result{}, results...)})
+	}
+	return printTask(inv, task, results)
+}
+
+func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
+	now := time.Now()
+	t := newTable("FIELD", "VALUE")
+	t.row("task", task.ID)
+	t.row("status", cell{string(task.Status), statusStyle(task.Status)})
+	t.row("agent", task.AgentSlug)
+	t.row("context", task.ContextID)
+	t.row("created", ago(now, task.CreatedAt))
+	t.row("updated", ago(now, task.UpdatedAt))
+	t.row("worker", dash(deref(task.WorkerID)))
+	t.row("attempts", fmt.Sprintf("%d of %d", task.Attempts, task.MaxAttempts))
+	t.row("policy", fmt.Sprintf("timeout %ds, budget %s tokens", task.Policy.TimeoutSec, unlimited(task.Policy.Budget)))
+	if len(task.Labels) > 0 {
+		t.row("labels", strings.Join(task.Labels, ", "))
+	}
+	if len(task.ContextHints) > 0 {
+		t.row("hints", strings.Join(task.ContextHints, ", "))
+	}
+	if class := deref(task.ErrorClass); class != "" {
+		t.row("error", class)
+	}
+	if task.CancelRequested && !task.Status.Terminal() {
+		t.row("cancel", "requested")
+	}
+	t.row("prompt", oneLine(task.Prompt, 100))
+	p := inv.outPainter()
+	if err := t.print(inv.Out, p); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := printResult(inv, p, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printResult(inv *invocation, p painter, r bloom.Result) error {
+	head := fmt.Sprintf("\nresult %s: %s on %s, %s", r.ID, r.Status, r.WorkerID, metricsLine(r.Metrics))
+	body := clean(deref(r.Output), true)
+	if r.ErrorMessage != nil {
+		body = strings.TrimSpace(body + "\n" + clean(*r.ErrorMessage, true))
+	}
+	if body == "" && r.Output == nil && r.Status == bloom.OutcomeSuccess {
+		body = "(large; read it with: bloom artifacts content " + r.ArtifactID + ")"
+	}
+	_, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body)
+	return err
+}
+
+func unlimited(n int64) string {
+	if n == 0 {
+		return "unlimited"
+	}
+	return thousands(n)
+}
+
+// metricsLine is what an attempt took, in words.
+func metricsLine(m bloom.Metrics) string {
+	parts := []string{span(time.Duration(m.DurationMS) * time.Millisecond)}
+	if m.NumTurns != nil {
+		parts = append(parts, plural(*m.NumTurns, "turn"))
+	}
+	if m.TokensUsed != nil {
+		parts = append(parts, thousands(*m.TokensUsed)+" tokens")
+	}
+	if m.CostUSD != nil {
+		cost := fmt.Sprintf("$%.4f", *m.CostUSD)
+		if m.CostKind == "subscription_estimate" {
+			cost += " (estimate, covered by the subscription)"
+		}
+		parts = append(parts, cost)
+	}
+	if m.Model != "" {
+		parts = append(parts, m.Model)
+	}
+	return strings.Join(parts, " · ")
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return thousands(n) + " " + word + "s"
+}
+
+type taskCancelCmd struct {
+	remote
+	taskID
+}
+
+func (c *taskCancelCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.Cancel(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	verdict := "is cancelled"
+	if !task.Status.Terminal() {
+		verdict = "was asked to stop; its worker ends it"
+	}
+	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, verdict)
+	return err
+}
+
+type taskRequeueCmd struct {
+	remote
+	taskID
+}
+
+func (c *taskRequeueCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.Requeue(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	_, err = fmt.Fprintf(inv.Out, "Task %s is %s again.\n", task.ID, task.Status)
+	return err
+}
+
+type taskWaitCmd struct {
+	remote
+	taskID
+}
+
+func (c *taskWaitCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.Await(inv.ctx, c.ID)
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	if c.JSON {
+		err = writeJSON(inv.Out, task)
+	} else {
+		_, err = fmt.Fprintln(inv.Out, task.Status)
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(task)
+}
+
+// verdict is the exit code of a command that waited for a task.
+func verdict(task bloom.Task) error {
+	if task.Status != bloom.TaskCompleted {
+		return errSilent
+	}
+	return nil
+}
+
+// interrupted tells a person's own stop from a failure.
+func interrupted(inv *invocation, err error) error {
+	if inv.ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}

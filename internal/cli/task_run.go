@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// lastWord bounds what is still asked of the server after an interrupt.
+const lastWord = 5 * time.Second
+
+type taskRunCmd struct {
+	remote
+	taskFlags
+	Quiet             bool `name:"quiet" help:"Only the output and the verdict."`
+	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Ctrl-C cancels the task; without it the task goes on by itself."`
+}
+
+func (c *taskRunCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	spec, err := c.spec(inv)
+	if err != nil {
+		return err
+	}
+	task, err := api.Submit(inv.ctx, spec)
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	v := newView(inv, inv.Err, inv.errPainter(), !c.Quiet && inv.ErrTerminal)
+	v.note(styleDim, "task "+task.ID)
+	for event, err := range api.FollowEvents(inv.ctx, task.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
+		if err != nil {
+			if inv.ctx.Err() != nil {
+				return c.leave(inv, api, task.ID)
+			}
+			return err
+		}
+		v.event(event)
+	}
+	if inv.ctx.Err() != nil {
+		return c.leave(inv, api, task.ID)
+	}
+	return c.finish(inv, api, task.ID, v)
+}
+
+// leave ends the following, not the task, unless that was asked for.
+func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error {
+	if !c.CancelOnInterrupt {
+		fmt.Fprintf(inv.Err, "\nThe task goes on by itself.\n  follow it:  bloom task logs -f %s\n  stop it:    bloom task cancel %s\n", id, id)
+		return errInterrupted
+	}
+	ctx, done := context.WithTimeout(inv.cut, lastWord)
+	defer done()
+	if _, err := api.Cancel(ctx, id); err != nil {
+		fmt.Fprintf(inv.Err, "\nThe task could not be cancelled: %s\n", clean(explain(err), true))
+		return errInterrupted
+	}
+	fmt.Fprintf(inv.Err, "\nTask %s is being cancelled.\n", id)
+	return errInterrupted
+}
+
+// finish prints the output, and how it ended.
+func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *view) error {
+	task, err := api.Task(inv.ctx, id)
+	if err != nil {
+		return err
+	}
+	results, err := api.Results(inv.ctx, id)
+	if err != nil {
+		return err
+	}
+	output := ""
+	if len(results) > 0 {
+		if _, raw, err := api.TaskOutput(inv.ctx, id); err == nil {
+			output = string(raw)
+		} else if task.Status == bloom.TaskCompleted {
+			return err
+		}
+	}
+	if c.JSON {
+		if err := writeJSON(inv.Out, struct {
+			Task   bloom.Task    `json:"task"`
+			Result *bloom.Result `json:"result"`
+			Output string        `json:"output"`
+		}{task, first(results), output}); err != nil {
+			return err
+		}
+		return verdict(task)
+	}
+	// On a terminal the output was just read in the stream.
+	if output != "" && (!inv.OutTerminal || !v.showed(output)) {
+		if inv.OutTerminal {
+			output = clean(output, true)
+		}
+		fmt.Fprintln(inv.Out, strings.TrimRight(output, "\n"))
+	}
+	v.verdict(task, first(results))
+	return verdict(task)
+}
+
+func first[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+type taskLogsCmd struct {
+	remote
+	taskID
+	Follow bool `name:"follow" short:"f" help:"Wait for what comes until the task ends."`
+}
+
+func (c *taskLogsCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.Task(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	v := newView(inv, inv.Out, inv.outPainter(), true)
+	ctx, done := context.WithCancel(inv.ctx)
+	defer done()
+	// Without -f the stream of a task that still goes on is left once it has
+	// nothing more to say.
+	var idle *time.Timer
+	if !c.Follow && !task.Status.Terminal() {
+		idle = time.AfterFunc(quiet, done)
+		defer idle.Stop()
+	}
+	for event, err := range api.FollowEvents(ctx, c.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
+		if err != nil {
+			if ctx.Err() != nil && inv.ctx.Err() == nil {
+				return nil
+			}
+			return interrupted(inv, err)
+		}
+		if idle != nil {
+			idle.Reset(quiet)
+		}
+		if c.JSON {
+			err = writeLine(inv.Out, event)
+		} else {
+			v.event(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quiet is how long a stream says nothing before what is there counts as read.
+const quiet = 300 * time.Millisecond

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// maxPrompt is what the server takes in one creation, in bytes.
+const maxPrompt = 4 << 20
+
+// taskFlags describe a new task.
+type taskFlags struct {
+	Prompt         string        `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
+	Agent          string        `name:"agent" short:"a" default:"assistant" placeholder:"SLUG" help:"The agent that does the work."`
+	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to go on with; default: a new one."`
+	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or glob in the worker's folder to put before the prompt (repeatable)."`
+	Timeout        time.Duration `name:"timeout" default:"2m" help:"Longest time one run may take, 1s to 1h."`
+	Budget         int64         `name:"budget" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
+	Format         string        `name:"format" default:"text" enum:"text,json" help:"Form of the output: text or json."`
+	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"How often it may be tried, 1 to 10."`
+	Priority       int           `name:"priority" placeholder:"N" help:"Higher goes first."`
+	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
+	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Start not before this much time has passed."`
+	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`
+	IdempotencyKey string        `name:"idempotency-key" placeholder:"KEY" help:"Submit only once under this key."`
+}
+
+func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
+	prompt := f.Prompt
+	if prompt == "" || prompt == "-" {
+		raw, err := io.ReadAll(io.LimitReader(inv.In, maxPrompt+1))
+		if err != nil {
+			return bloom.TaskSpec{}, fmt.Errorf("read the prompt: %w", err)
+		}
+		if len(raw) > maxPrompt {
+			return bloom.TaskSpec{}, usagef("the prompt is longer than %s", bytesSize(maxPrompt))
+		}
+		prompt = strings.TrimRight(string(raw), "\n")
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return bloom.TaskSpec{}, usagef("there is no prompt; say what to do")
+	}
+	seconds := int((f.Timeout + time.Second - 1) / time.Second)
+	if seconds < 1 || seconds > bloom.MaxTimeoutSec {
+		return bloom.TaskSpec{}, usagef("--timeout: %s is not between 1s and 1h", f.Timeout)
+	}
+	context := f.Context
+	if context == "" {
+		context = "cli-" + uuid.NewString()
+	}
+	spec := bloom.TaskSpec{
+		ContextID: context, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
+		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered},
+		DesiredFormat: bloom.Format(f.Format), MaxAttempts: f.MaxAttempts, Priority: f.Priority,
+		Labels: f.Label, IdempotencyKey: f.IdempotencyKey,
+	}
+	if f.Delay > 0 {
+		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay))
+	}
+	return spec, nil
+}
+
+type taskSubmitCmd struct {
+	remote
+	taskFlags
+}
+
+func (c *taskSubmitCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	spec, err := c.spec(inv)
+	if err != nil {
+		return err
+	}
+	task, err := api.Submit(inv.ctx, spec)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	_, err = fmt.Fprintln(inv.Out, task.ID)
+	return err
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mattn/go-isatty"
+)
+
+func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
+
+// Styles, as the terminal's own colours, so that the user's theme decides.
+const (
+	styleDim    = "2"
+	styleBold   = "1"
+	styleRed    = "31"
+	styleGreen  = "32"
+	styleYellow = "33"
+	styleCyan   = "36"
+)
+
+// painter colours text for one stream, or leaves it alone.
+type painter bool
+
+func (p painter) paint(style, text string) string {
+	if !p || style == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+func (inv *invocation) outPainter() painter { return painter(inv.colour && inv.OutTerminal) }
+func (inv *invocation) errPainter() painter { return painter(inv.colour && inv.ErrTerminal) }
+
+// clean takes control characters out of text that somebody else wrote: a task's
+// prompt must not be able to drive the terminal of who lists it.
+func clean(s string, lines bool) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case lines && (r == '\n' || r == '\t'):
+			return r
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r) || r == utf8.RuneError:
+			return '\uFFFD'
+		case r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069':
+			return '\uFFFD' // turns the direction of what follows
+		}
+		return r
+	}, s)
+}
+
+// oneLine is the first words of a text, at most n characters.
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(clean(s, false)), " ")
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:n-1]) + "…"
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// cell is one field of a table.
+type cell struct{ text, style string }
+
+// table collects rows and prints them in columns.
+type table struct {
+	head []string
+	rows [][]cell
+}
+
+func newTable(head ...string) *table { return &table{head: head} }
+
+// row adds a row; a value is a cell or anything printable.
+func (t *table) row(values ...any) {
+	cells := make([]cell, len(values))
+	for i, v := range values {
+		c, ok := v.(cell)
+		if !ok {
+			c = cell{text: fmt.Sprint(v)}
+		}
+		c.text = clean(c.text, false)
+		cells[i] = c
+	}
+	t.rows = append(t.rows, cells)
+}
+
+func (t *table) print(w io.Writer, p painter) error {
+	head := make([]cell, len(t.head))
+	for i, h := range t.head {
+		head[i] = cell{text: h, style: styleDim}
+	}
+	all := append([][]cell{head}, t.rows...)
+	widths := make([]int, len(t.head))
+	for _, row := range all {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	for _, row := range all {
+		var line strings.Builder
+		for i, c := range row {
+			line.WriteString(p.paint(c.style, c.text))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+			}
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ago is how long ago a time in Unix milliseconds was, in the largest unit.
+func ago(now time.Time, millis int64) string {
+	if millis == 0 {
+		return "never"
+	}
+	d := now.Sub(time.UnixMilli(millis))
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func bytesSize(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, suffix := float64(n), ""
+	for _, suffix = range []string{"KiB", "MiB", "GiB", "TiB"} {
+		f /= unit
+		if f < unit {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f %s", f, suffix)
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

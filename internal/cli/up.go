@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/telemetry"
+)
+
+type upCmd struct {
+	config.Server
+	Worker   config.Run `embed:""`
+	NoWorker bool       `name:"no-worker" help:"Run no worker here."`
+}
+
+func (c *upCmd) Run(inv *invocation) error {
+	if err := c.Server.Finish(inv.sources); err != nil {
+		return usage(err)
+	}
+	if err := c.Worker.Finish(c.DataDir); err != nil {
+		return usage(err)
+	}
+	build, err := inv.build()
+	if err != nil {
+		return err
+	}
+	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Run: c.Worker, NoWorker: c.NoWorker}, build)
+	if err != nil {
+		return err
+	}
+	inv.modeBanner(up.Server)
+	inv.welcome(up.Server, c.Server)
+	if up.Worker != nil {
+		checked := make(chan struct{})
+		ctx, done := context.WithCancel(inv.ctx)
+		go func() {
+			defer close(checked)
+			inv.claudeBanner(ctx, up.Worker)
+		}()
+		defer func() { done(); <-checked }()
+	}
+	return closing(up.Run(inv.ctx, inv.cut), up)
+}
+
+type serverCmd struct{ config.Server }
+
+func (c *serverCmd) Run(inv *invocation) error {
+	if err := c.Server.Finish(inv.sources); err != nil {
+		return usage(err)
+	}
+	build, err := inv.build()
+	if err != nil {
+		return err
+	}
+	server, err := app.OpenServer(inv.ctx, c.Server, build)
+	if err != nil {
+		return err
+	}
+	inv.modeBanner(server)
+	inv.say("BLOOM Runtime listens at %s, data in %s", server.URL(), c.DataDir)
+	return closing(server.Run(inv.ctx, inv.cut), server)
+}
+
+type workerCmd struct {
+	config.Data
+	Client config.Client `embed:""`
+	Worker config.Run    `embed:""`
+}
+
+func (c *workerCmd) Run(inv *invocation) error {
+	if err := c.Client.Finish(); err != nil {
+		return usage(err)
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return usage(err)
+	}
+	if err := c.Worker.Finish(dir); err != nil {
+		return usage(err)
+	}
+	build, err := inv.build()
+	if err != nil {
+		return err
+	}
+	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: c.Client.URL,
+		Key: string(c.Client.APIKey), InstallMethod: "bloom worker"}, build)
+	if err != nil {
+		return err
+	}
+	inv.say("Worker %s works for %s, up to %d tasks at once, in %s", c.Worker.Name, c.Client.URL, c.Worker.MaxConcurrency, c.Worker.Workdir)
+	inv.claudeBanner(inv.ctx, w)
+	return w.Run(inv.ctx, inv.cut)
+}
+
+// build makes what every role is given: the version and a logger.
+func (inv *invocation) build() (app.Build, error) {
+	logger, err := telemetry.NewLogger(inv.Err, inv.log.LogLevel, inv.log.LogFormat)
+	if err != nil {
+		return app.Build{}, usage(err)
+	}
+	slog.SetDefault(logger) // for libraries; our own parts are handed theirs
+	return app.Build{Version: Version, Logger: logger}, nil
+}
+
+// closing closes a role after its run; the first failure counts.
+func closing(err error, role interface{ Close() error }) error {
+	if cerr := role.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (inv *invocation) say(format string, args ...any) {
+	fmt.Fprintln(inv.Out, clean(fmt.Sprintf(format, args...), true))
+}
+
+// modeBanner says aloud when nobody is asked for a key.
+func (inv *invocation) modeBanner(s *app.Server) {
+	p := inv.outPainter()
+	switch s.Mode() {
+	case auth.ModeDevelopment:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; whoever can log in to this machine may do everything.\n"+
+			"  To set one:  export RUNTIME_API_KEY=$(openssl rand -hex 32)"))
+	case auth.ModeInsecure:
+		fmt.Fprintln(inv.Out, p.paint(styleRed, "INSECURE: --insecure-no-auth admits everybody who can reach this address as admin, and a task runs code."))
+	case auth.ModeKeys:
+	}
+}
+
+// welcome prints where to look and two lines that work as they stand.
+func (inv *invocation) welcome(s *app.Server, cfg config.Server) {
+	header, env := "", ""
+	if s.Mode() == auth.ModeKeys {
+		key := "$RUNTIME_API_KEY"
+		if cfg.RuntimeAPIKeyFile != "" {
+			key = "$(cat " + shellQuote(cfg.RuntimeAPIKeyFile) + ")"
+		}
+		header = ` -H "X-Runtime-API-Key: ` + key + `"`
+		env = `BLOOM_API_KEY="` + key + `" `
+	}
+	flag := ""
+	if s.URL() != "http://127.0.0.1:5000" {
+		flag = " --url " + s.URL()
+	}
+	p := inv.outPainter()
+	fmt.Fprintf(inv.Out, `%s  %s
+  API docs   %s/docs
+  data       %s
+
+Post a task and watch it:
+  %s%s task run%s "Say hello in one line."
+or:
+  curl -s %s/api/runtime/llm-tasks%s -H 'Content-Type: application/json' -d '{"context_id":"hello","agent_slug":"assistant","prompt":"Say hello in one line."}'
+
+Ctrl-C stops everything.
+`, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(inv), flag, s.URL(), header)
+}
+
+// thisProgram is how to call this binary again from a shell.
+func thisProgram(inv *invocation) string {
+	self, err := os.Executable()
+	if err != nil {
+		return "bloom"
+	}
+	if found, err := exec.LookPath("bloom"); err == nil {
+		if a, err := os.Stat(found); err == nil {
+			if b, err := os.Stat(self); err == nil && os.SameFile(a, b) {
+				return "bloom"
+			}
+		}
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, self); err == nil && !strings.HasPrefix(rel, "..") {
+			return shellQuote("./" + rel)
+		}
+	}
+	return shellQuote(self)
+}
+
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// claudeBanner says whether tasks can be run here. Without claude or without
+// credentials everything else goes on.
+func (inv *invocation) claudeBanner(ctx context.Context, w *app.Worker) {
+	status, err := w.Claude(ctx)
+	p := inv.outPainter()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CLAUDE: "+err.Error()+". Tasks will fail until it is there; everything else works.", false)))
+	case !status.LoggedIn:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CREDENTIALS for a model: "+status.Login+". Tasks will fail until then; everything else works.", false)))
+	default:
+		inv.say("claude %s, %s", status.Version, status.Login)
+	}
+}

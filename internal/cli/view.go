@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// view shows a task's stream as a person wants to read it: what the agent says
+// in full, what it does in a line, what goes wrong in colour. It knows the
+// shapes of events loosely and shows unknown ones by name: a newer worker must
+// not break an older command line.
+type view struct {
+	w        io.Writer
+	p        painter
+	progress bool
+	lastText string
+}
+
+func newView(_ *invocation, w io.Writer, p painter, progress bool) *view {
+	return &view{w: w, p: p, progress: progress}
+}
+
+// eventData is the union of the fields that the known events carry.
+type eventData struct {
+	Text      string          `json:"text"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	IsError   bool            `json:"is_error"`
+	Code      string          `json:"code"`
+	WorkerID  string          `json:"worker_id"`
+	Reason    string          `json:"reason"`
+	Message   string          `json:"error_message"`
+	Path      string          `json:"path"`
+	Error     string          `json:"error"`
+	Attempt   int             `json:"attempt"`
+	Hint      string          `json:"hint"`
+	ErrorName string          `json:"error_class"`
+}
+
+func (v *view) note(style, line string) {
+	if v.progress {
+		fmt.Fprintln(v.w, v.p.paint(style, clean(line, false)))
+	}
+}
+
+// warn is shown even where progress is not.
+func (v *view) warn(line string) {
+	fmt.Fprintln(v.w, v.p.paint(styleYellow, "! "+clean(line, false)))
+}
+
+func (v *view) event(e bloom.Event) {
+	var d eventData
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		d = eventData{} // an event whose data is no object is shown by its type
+	}
+	switch e.Type {
+	case "text":
+		v.lastText = d.Text
+		if v.progress {
+			fmt.Fprintln(v.w, clean(strings.TrimRight(d.Text, "\n"), true))
+		}
+	case "thinking":
+		v.note(styleDim, "… "+oneLine(d.Text, 160))
+	case "tool_use":
+		v.note(styleCyan, "→ "+d.Name+" "+toolInput(d.Input))
+	case "tool_result":
+		v.toolResult(d)
+	case "warning", "api_retry", "rate_limit", "hint_missing", "stderr":
+		v.warn(warning(e.Type, d, e.Data))
+	case bloom.EventLeased:
+		v.note(styleDim, "· given to "+dash(d.WorkerID))
+	case bloom.EventStarted:
+		v.note(styleDim, "· started")
+	case bloom.EventRetried, bloom.EventReleased, bloom.EventExpired, bloom.EventCancelRequested, bloom.EventRequeued:
+		v.warn(strings.ReplaceAll(e.Type, "_", " ") + reason(d))
+	case bloom.EventCreated, bloom.EventCompleted, bloom.EventFailed, bloom.EventDead, bloom.EventCancelled,
+		"session", "usage", "result", "hints", "log":
+		// The beginning and the end are told by the command itself.
+	default:
+		v.note(styleDim, "· "+e.Type)
+	}
+}
+
+func (v *view) toolResult(d eventData) {
+	lines := strings.Split(strings.TrimSpace(d.Text), "\n")
+	text := oneLine(lines[0], 120)
+	if len(lines) > 1 {
+		text += fmt.Sprintf(" (+%d lines)", len(lines)-1)
+	}
+	style, mark := styleDim, "  "
+	if d.IsError {
+		style, mark = styleRed, "  ✗ "
+	}
+	v.note(style, mark+text)
+}
+
+// toolInput is the part of a tool's input that tells most, in a line.
+func toolInput(raw json.RawMessage) string {
+	var in map[string]any
+	if json.Unmarshal(raw, &in) == nil {
+		for _, key := range []string{"command", "file_path", "path", "pattern", "url", "query", "description", "prompt"} {
+			if s, ok := in[key].(string); ok {
+				return oneLine(s, 120)
+			}
+		}
+	}
+	return oneLine(string(raw), 120)
+}
+
+func warning(kind string, d eventData, raw json.RawMessage) string {
+	texts := []string{d.Text, d.Message, d.Error, d.Path, d.Hint}
+	if i := slices.IndexFunc(texts, func(s string) bool { return s != "" }); i >= 0 {
+		if kind == "warning" {
+			return texts[i]
+		}
+		return strings.ReplaceAll(kind, "_", " ") + ": " + texts[i]
+	}
+	return strings.ReplaceAll(kind, "_", " ") + " " + oneLine(string(raw), 160)
+}
+
+func reason(d eventData) string {
+	for _, s := range []string{d.Reason, d.Message, d.ErrorName} {
+		if s != "" {
+			return ": " + s
+		}
+	}
+	return ""
+}
+
+func (v *view) reconnect(err error, wait time.Duration) {
+	v.warn(fmt.Sprintf("the stream broke (%v); trying again in %s", root(err), span(wait)))
+}
+
+// showed reports whether a person has just read the output in the stream.
+func (v *view) showed(output string) bool {
+	return v.progress && strings.TrimSpace(v.lastText) == strings.TrimSpace(output)
+}
+
+// verdict is the last line: how it ended and what it took.
+func (v *view) verdict(task bloom.Task, r *bloom.Result) {
+	style, mark := styleGreen, "✓ "
+	if task.Status != bloom.TaskCompleted {
+		style, mark = styleRed, "✗ "
+	}
+	line := mark + string(task.Status)
+	if class := deref(task.ErrorClass); class != "" && task.Status != bloom.TaskCompleted {
+		line += " (" + class + ")"
+	}
+	if r != nil {
+		if r.ErrorMessage != nil && task.Status != bloom.TaskCompleted {
+			line += ": " + oneLine(*r.ErrorMessage, 500)
+		}
+		line += "  " + metricsLine(r.Metrics)
+	}
+	fmt.Fprintln(v.w, v.p.paint(style, clean(line, false)))
+}
+
+func writeLine(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}

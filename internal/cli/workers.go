@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+type workersCmd struct {
+	List   workersListCmd   `cmd:"" default:"withargs" help:"List workers."`
+	Get    workersGetCmd    `cmd:"" help:"Show one worker and its leases."`
+	Remove workersRemoveCmd `cmd:"" help:"Forget a worker; its tasks go back to the queue."`
+	Drain  workersDrainCmd  `cmd:"" help:"Order a worker to take no more work, or lift the order."`
+}
+
+type workersListCmd struct{ remote }
+
+func (c *workersListCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	workers, err := api.Workers(inv.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if workers == nil {
+			workers = []bloom.Worker{}
+		}
+		return writeJSON(inv.Out, workers)
+	}
+	now := time.Now()
+	t := newTable("WORKER", "STATUS", "BUSY", "LABELS", "CONTACT", "VERSION", "SYSTEM")
+	for _, w := range workers {
+		t.row(w.ID, workerStatus(w), fmt.Sprintf("%d/%d", w.ActiveLeases, w.Capabilities.MaxConcurrency),
+			dash(strings.Join(w.Capabilities.Labels, ",")), ago(now, deref(w.LastHeartbeat)), dash(w.AgentVersion), dash(w.OSInfo))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+func workerStatus(w bloom.Worker) cell {
+	c := cell{text: string(w.Status)}
+	switch w.Status {
+	case bloom.WorkerOnline:
+		c.style = styleGreen
+	case bloom.WorkerError:
+		c.style = styleRed
+	case bloom.WorkerOffline, bloom.WorkerSyncing, bloom.WorkerUnknown:
+		c.style = styleYellow
+	}
+	if w.Draining {
+		c.text += ", draining"
+		c.style = styleYellow
+	}
+	return c
+}
+
+type workersGetCmd struct {
+	remote
+	ID string `arg:"" help:"The worker's name."`
+}
+
+func (c *workersGetCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	w, err := api.Worker(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, w)
+	}
+	now := time.Now()
+	t := newTable("FIELD", "VALUE")
+	t.row("worker", w.ID)
+	t.row("status", workerStatus(w.Worker))
+	t.row("busy", fmt.Sprintf("%d of %d", w.ActiveLeases, w.Capabilities.MaxConcurrency))
+	t.row("claude", w.Capabilities.ClaudeCLI)
+	t.row("labels", dash(strings.Join(w.Capabilities.Labels, ", ")))
+	t.row("contact", ago(now, deref(w.LastHeartbeat)))
+	t.row("registered", ago(now, w.RegisteredAt))
+	t.row("addresses", dash(strings.Join(w.IPAddrs, ", ")))
+	t.row("version", dash(w.AgentVersion))
+	t.row("system", dash(w.OSInfo))
+	for _, l := range w.Leases {
+		t.row("lease", fmt.Sprintf("%s of task %s, expires %s", l.ID, l.TaskID, ago(now, l.ExpiresAt)))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+type workersRemoveCmd struct {
+	remote
+	ID string `arg:"" help:"The worker's name."`
+}
+
+func (c *workersRemoveCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if err := api.RemoveWorker(inv.ctx, c.ID); err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, map[string]any{"removed": true, "id": c.ID})
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s is removed; its tasks are back in the queue.\n", clean(c.ID, false))
+	return err
+}
+
+type workersDrainCmd struct {
+	remote
+	ID  string `arg:"" help:"The worker's name."`
+	Off bool   `name:"off" help:"Lift the order: the worker takes work again."`
+}
+
+func (c *workersDrainCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	w, err := api.DrainWorker(inv.ctx, c.ID, !c.Off)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, w)
+	}
+	verdict := fmt.Sprintf("takes no more work; %d tasks are under way", w.ActiveLeases)
+	if !w.Draining {
+		verdict = "takes work"
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s %s.\n", clean(w.ID, false), verdict)
+	return err
+}

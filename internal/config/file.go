@@ -1,0 +1,104 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// File is a config file as read: every line's value in the form a flag has.
+type File struct {
+	Path   string
+	values map[string][]string
+}
+
+// ReadFile reads a TOML file of "key = value" lines. A list may be written as an
+// array. An absent file is an error unless optional.
+func ReadFile(path string, optional bool) (File, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && optional {
+		return File{}, nil
+	}
+	if err != nil {
+		return File{}, fmt.Errorf("config file: %w", err)
+	}
+	var lines map[string]any
+	if err := toml.Unmarshal(raw, &lines); err != nil {
+		return File{}, fmt.Errorf("config file %s: %w", path, at(err))
+	}
+	f := File{Path: path, values: make(map[string][]string, len(lines))}
+	for key, v := range lines {
+		if f.values[key], err = flagForm(v); err != nil {
+			return File{}, fmt.Errorf("config file %s: %s %w", path, key, err)
+		}
+	}
+	return f, nil
+}
+
+// at adds the place to a syntax error, which the library keeps apart.
+func at(err error) error {
+	var syntax *toml.DecodeError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	row, column := syntax.Position()
+	return fmt.Errorf("line %d, column %d: %w", row, column, err)
+}
+
+func flagForm(v any) ([]string, error) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}, nil
+	case bool:
+		return []string{strconv.FormatBool(v)}, nil
+	case int64:
+		return []string{strconv.FormatInt(v, 10)}, nil
+	case float64:
+		return []string{strconv.FormatFloat(v, 'f', -1, 64)}, nil
+	case []any:
+		list := []string{}
+		for _, item := range v {
+			one, err := flagForm(item)
+			if err != nil || len(one) != 1 {
+				return nil, errors.New("must be a list of plain values")
+			}
+			list = append(list, one[0])
+		}
+		return list, nil
+	case map[string]any:
+		return nil, errors.New("is a table; settings stand at the top level, one a line")
+	case time.Time, toml.LocalDate, toml.LocalTime, toml.LocalDateTime:
+		return nil, errors.New("is a date; no setting is one")
+	}
+	return nil, fmt.Errorf("has a value of a kind (%T) that no setting has", v)
+}
+
+// DefaultPath is where the config file is looked for when none is named.
+func DefaultPath(env func(string) (string, bool)) string {
+	if dir, ok := env("XDG_CONFIG_HOME"); ok && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "bloom", "config.toml")
+	}
+	home, ok := env("HOME")
+	if !ok || home == "" {
+		return "/etc/bloom/config.toml"
+	}
+	return filepath.Join(home, ".config", "bloom", "config.toml")
+}
+
+// DefaultDataDir is where data is kept when no folder is named.
+func DefaultDataDir(env func(string) (string, bool)) string {
+	if dir, ok := env("XDG_DATA_HOME"); ok && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "bloom")
+	}
+	home, ok := env("HOME")
+	if !ok || home == "" {
+		return "/var/lib/bloom"
+	}
+	return filepath.Join(home, ".local", "share", "bloom")
+}

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxKeyFile bounds a key file: whoever names a larger one named the wrong file.
+const maxKeyFile = 4096
+
+// Finish settles what depends on several settings and checks the whole. It
+// reads key files. The errors are for the person who starts the program.
+func (s *Server) Finish(src Sources) error {
+	var err error
+	if s.Listen, err = withPort(s.Listen, s.Port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT")); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if err := s.Keys.finish(); err != nil {
+		return err
+	}
+	if err := s.MembridgeAccess.finish(); err != nil {
+		return err
+	}
+	if err := positive(map[string]time.Duration{"--reap-interval": s.ReapInterval,
+		"--membridge-sync-interval": s.SyncInterval, "--shutdown-grace": s.ShutdownGrace}); err != nil {
+		return err
+	}
+	for _, p := range s.TrustedProxy {
+		if _, err := netip.ParsePrefix(p); err != nil {
+			if _, err := netip.ParseAddr(p); err != nil {
+				return fmt.Errorf("--trusted-proxy: %q is neither an address nor a network like 10.0.0.0/8", p)
+			}
+		}
+	}
+	return s.Data.finish()
+}
+
+func (d *Data) finish() (err error) {
+	if d.DataDir, err = filepath.Abs(d.DataDir); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	return nil
+}
+
+func (k *Keys) finish() (err error) {
+	if err = fromFile("RUNTIME_API_KEY", &k.RuntimeAPIKey, k.RuntimeAPIKeyFile); err != nil {
+		return err
+	}
+	return fromFile("RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
+}
+
+func (m *MembridgeAccess) finish() error {
+	if err := CheckURL(m.MembridgeServerURL); err != nil {
+		return fmt.Errorf("--membridge-server-url: %w", err)
+	}
+	return fromFile("MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
+}
+
+// Finish settles the control plane's settings.
+func (m *Membridge) Finish(src Sources) (err error) {
+	if m.MembridgeListen, err = withPort(m.MembridgeListen, m.MembridgePort,
+		src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN"), src.Of("membridge_port", "MEMBRIDGE_PORT")); err != nil {
+		return fmt.Errorf("--membridge-listen: %w", err)
+	}
+	if m.MembridgeHost != "" && src.Of("membridge_host", "MEMBRIDGE_HOST") >= src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN") {
+		_, port, err := net.SplitHostPort(m.MembridgeListen)
+		if err != nil {
+			return err
+		}
+		m.MembridgeListen = net.JoinHostPort(m.MembridgeHost, port)
+	}
+	return fromFile("MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
+}
+
+// Finish settles a client's settings.
+func (c *Client) Finish() error {
+	if err := CheckURL(c.URL); err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	return fromFile("BLOOM_API_KEY", &c.APIKey, c.KeyFile)
+}
+
+// Finish settles a worker's settings; folders that are not named lie in the
+// data folder.
+func (r *Run) Finish(dataDir string) error {
+	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
+		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)
+	}
+	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
+		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)
+	}
+	if r.DrainGrace < 0 {
+		return errors.New("--drain-grace: must not be negative")
+	}
+	for _, name := range r.PassEnv {
+		if strings.ContainsAny(name, "= \t") {
+			return fmt.Errorf("--pass-env: %q is not the name of a variable", name)
+		}
+	}
+	for _, dir := range []struct {
+		path  *string
+		inner string
+	}{{&r.Workdir, "workdir"}, {&r.AgentsDir, "agents"}} {
+		if *dir.path == "" {
+			*dir.path = filepath.Join(dataDir, dir.inner)
+		}
+		abs, err := filepath.Abs(*dir.path)
+		if err != nil {
+			return err
+		}
+		*dir.path = abs
+	}
+	return nil
+}
+
+// withPort replaces the port of addr unless addr was said with more weight.
+func withPort(addr string, port int, addrFrom, portFrom Source) (string, error) {
+	host, own, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("%q is not HOST:PORT", addr)
+	}
+	if portFrom != FromDefault && portFrom >= addrFrom {
+		own = strconv.Itoa(port)
+		if port == 0 {
+			return "", errors.New("port 0 is not one that clients could find; name one between 1 and 65535")
+		}
+	}
+	if n, err := strconv.Atoi(own); err != nil || n < 0 || n > 65535 {
+		return "", fmt.Errorf("port %q is not a number between 1 and 65535", own)
+	}
+	return net.JoinHostPort(host, own), nil
+}
+
+// CheckURL accepts http and https addresses without credentials.
+func CheckURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		return fmt.Errorf("%q is not an address like http://127.0.0.1:5000", raw)
+	case u.User != nil:
+		return errors.New("an address carries no user or password")
+	}
+	return nil
+}
+
+// fromFile reads a secret's file when one is named; both at once is a mistake
+// whose outcome nobody should have to guess.
+func fromFile(name string, value *Secret, path string) error {
+	if path == "" {
+		return nil
+	}
+	if *value != "" {
+		return fmt.Errorf("%s and %s_FILE are both set; keep one", name, name)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s_FILE: %w", name, err)
+	}
+	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxKeyFile {
+		return fmt.Errorf("%s_FILE: %s is not a small plain file", name, path)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s_FILE: %w", name, err)
+	}
+	key := strings.TrimSpace(string(raw))
+	if key == "" {
+		return fmt.Errorf("%s_FILE: %s is empty", name, path)
+	}
+	*value = Secret(key)
+	return nil
+}
+
+func positive(durations map[string]time.Duration) error {
+	for _, name := range sortedKeys(durations) {
+		if durations[name] <= 0 {
+			return fmt.Errorf("%s: %s is not longer than 0", name, durations[name])
+		}
+	}
+	return nil
+}

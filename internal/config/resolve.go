@@ -1,0 +1,154 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Source is where a setting's value came from. A greater source wins.
+type Source int
+
+// The sources.
+const (
+	FromDefault Source = iota
+	FromFile
+	FromEnv
+	FromFlag
+)
+
+func (s Source) String() string {
+	return [...]string{"default", "file", "environment", "flag"}[s]
+}
+
+// Resolver answers the command-line parser for settings no flag was given for:
+// the environment first, then the file. The parser's own JSON resolver does it
+// the other way round and ignores unknown keys.
+type Resolver struct {
+	File File
+	// Env looks a variable up; os.LookupEnv.
+	Env func(string) (string, bool)
+}
+
+var _ kong.Resolver = Resolver{}
+
+// Validate refuses keys of the file that no setting has, and values that its
+// setting could not take, whichever command runs: a mistake is found at the
+// first start, not when the other role starts.
+func (r Resolver) Validate(app *kong.Application) error {
+	known := map[string]*kong.Flag{}
+	walk(app.Node, func(f *kong.Flag) { known[f.Tag.Get("key")] = f })
+	for _, key := range sortedKeys(r.File.values) {
+		flag, ok := known[key]
+		if !ok {
+			return fmt.Errorf("config file %s: unknown key %q%s", r.File.Path, key, suggest(key, known))
+		}
+		values := r.File.values[key]
+		if err := check(flag, values); err != nil {
+			return fmt.Errorf("config file %s: %s: %w", r.File.Path, key, err)
+		}
+	}
+	return nil
+}
+
+// Resolve returns the value of a setting, nil to leave its default.
+func (r Resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	values, from, name := r.look(flag)
+	if from == FromDefault {
+		return nil, nil
+	}
+	if err := check(flag, values); err != nil {
+		return nil, fmt.Errorf("from %s: %w", name, err)
+	}
+	return token(flag, values), nil
+}
+
+func (r Resolver) look(flag *kong.Flag) (values []string, from Source, name string) {
+	if !isSetting(flag) {
+		return nil, FromDefault, ""
+	}
+	name = flag.Tag.Get("var")
+	if v, ok := r.Env(name); ok {
+		values = []string{v}
+		if flag.IsSlice() && flag.Tag.Sep >= 0 {
+			values = strings.Split(v, string(flag.Tag.Sep))
+		}
+		return values, FromEnv, name
+	}
+	key := flag.Tag.Get("key")
+	if values, ok := r.File.values[key]; ok {
+		return values, FromFile, key + " in " + r.File.Path
+	}
+	return nil, FromDefault, ""
+}
+
+func isSetting(flag *kong.Flag) bool { return flag.Tag.Has("var") }
+
+// check tries the values on the setting's own decoder, into a place nobody
+// reads, so that the parser's state is left alone.
+func check(flag *kong.Flag, values []string) error {
+	if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
+		return errors.New("is set but empty; give it a value or remove it")
+	}
+	if len(values) != 1 && !flag.IsSlice() {
+		return errors.New("takes one value, not a list")
+	}
+	scan := kong.Scan().PushTyped(token(flag, values), kong.FlagValueToken)
+	target := reflect.New(flag.Target.Type()).Elem()
+	if err := flag.Mapper.Decode(&kong.DecodeContext{Value: flag.Value, Scan: scan}, target); err != nil {
+		return err
+	}
+	if flag.Enum != "" && !flag.EnumMap()[values[0]] {
+		return fmt.Errorf("must be one of %s, not %q", strings.ReplaceAll(flag.Enum, ",", ", "), values[0])
+	}
+	return nil
+}
+
+func token(flag *kong.Flag, values []string) any {
+	switch {
+	case flag.IsSlice():
+		list := make([]any, len(values))
+		for i, v := range values {
+			list[i] = v
+		}
+		return list
+	case flag.IsBool():
+		// The parser's own reading of words ("yes", "1", "off").
+		return values[0]
+	}
+	return values[0]
+}
+
+func walk(node *kong.Node, visit func(*kong.Flag)) {
+	for _, f := range node.Flags {
+		if isSetting(f) {
+			visit(f)
+		}
+	}
+	for _, child := range node.Children {
+		walk(child, visit)
+	}
+}
+
+func suggest(key string, known map[string]*kong.Flag) string {
+	plain := func(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) }
+	for _, k := range sortedKeys(known) {
+		if plain(k) == plain(key) || plain(known[k].Name) == plain(key) || strings.EqualFold(known[k].Tag.Get("var"), key) {
+			return fmt.Sprintf("; did you mean %q?", k)
+		}
+	}
+	return "; `bloom config show` lists them"
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

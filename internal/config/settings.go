@@ -1,0 +1,104 @@
+// Package config says what can be set, and finds out what was: a setting's
+// value comes from its flag, else its environment variable, else its line in
+// the config file, else its default. It knows the command-line parser only as
+// far as to answer it; it builds nothing from what it read.
+//
+// The structs here are embedded in commands. In their tags, var is the
+// environment variable and key the line in the config file; a field without a
+// var is not a setting but an argument of one call.
+package config
+
+import "time"
+
+// Secret is a value that is never printed.
+type Secret string
+
+// Mask shows enough of a secret to recognise it: "abcd****wxyz", or "****" for
+// one of 8 characters or fewer.
+func (s Secret) Mask() string {
+	switch {
+	case s == "":
+		return ""
+	case len(s) <= 8:
+		return "****"
+	}
+	return string(s[:4]) + "****" + string(s[len(s)-4:])
+}
+
+// String masks, so that a secret that slips into a log line stays one.
+func (s Secret) String() string { return s.Mask() }
+
+// Data says where things are kept.
+type Data struct {
+	DataDir string `name:"data-dir" var:"BLOOM_DATA_DIR" key:"data_dir" default:"${data_dir}" placeholder:"DIR" help:"Folder for the database, artifacts and the worker's state."`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	LogLevel  string `name:"log-level" var:"BLOOM_LOG_LEVEL" key:"log_level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged: debug, info, warn, error."`
+	LogFormat string `name:"log-format" var:"BLOOM_LOG_FORMAT" key:"log_format" default:"text" enum:"text,json" help:"Form of the log: text or json."`
+}
+
+// Keys are the runtime's own keys. Each can be given as a file instead, which
+// keeps it out of the process list and of the environment.
+type Keys struct {
+	RuntimeAPIKey        Secret `name:"runtime-api-key" var:"RUNTIME_API_KEY" key:"runtime_api_key" hidden:"" help:"Admin key of the runtime; better given as a file."`
+	RuntimeAPIKeyFile    string `name:"runtime-api-key-file" var:"RUNTIME_API_KEY_FILE" key:"runtime_api_key_file" placeholder:"FILE" help:"File with the runtime's admin key."`
+	RuntimeWorkerKey     Secret `name:"runtime-worker-key" var:"RUNTIME_WORKER_KEY" key:"runtime_worker_key" hidden:"" help:"Key for workers; better given as a file."`
+	RuntimeWorkerKeyFile string `name:"runtime-worker-key-file" var:"RUNTIME_WORKER_KEY_FILE" key:"runtime_worker_key_file" placeholder:"FILE" help:"File with the key for workers."`
+	InsecureNoAuth       bool   `name:"insecure-no-auth" var:"BLOOM_INSECURE_NO_AUTH" key:"insecure_no_auth" help:"Admit everybody as admin, on any address. For closed labs only."`
+}
+
+// MembridgeAccess says where the control plane is and how to talk to it.
+type MembridgeAccess struct {
+	MembridgeServerURL    string `name:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" default:"http://127.0.0.1:8000" placeholder:"URL" help:"Address of membridge, the control plane."`
+	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
+	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
+}
+
+// Server is what the runtime server needs.
+type Server struct {
+	Data
+	Keys
+	MembridgeAccess
+	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
+	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces the port of --listen alone."`
+	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases are put back in the queue."`
+	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
+	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
+	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For counts (repeatable)."`
+	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
+}
+
+// Run is how a worker runs tasks.
+type Run struct {
+	Name           string        `name:"name" var:"BLOOM_WORKER_NAME" key:"worker_name" default:"${hostname}" help:"Name of this worker; unique among the workers of a runtime."`
+	MaxConcurrency int           `name:"max-concurrency" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
+	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may ask for (repeatable)."`
+	Claude         string        `name:"claude" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
+	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Folder the tasks work in; default: workdir in the data folder."`
+	AgentsDir      string        `name:"agents-dir" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
+	PermissionMode string        `name:"permission-mode" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
+	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable)."`
+	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model claude runs; default: its own."`
+	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of our environment that claude gets too (repeatable)."`
+	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a sign of life, 1s to 2h."`
+	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are given back."`
+}
+
+// Client says which runtime to talk to, and as whom.
+type Client struct {
+	URL     string `name:"url" aliases:"runtime-url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" default:"http://127.0.0.1:5000" placeholder:"URL" help:"Address of the runtime."`
+	APIKey  Secret `name:"api-key" var:"BLOOM_API_KEY" key:"api_key" hidden:"" help:"Key to show to the runtime; better given as a file."`
+	KeyFile string `name:"key-file" var:"BLOOM_API_KEY_FILE" key:"api_key_file" placeholder:"FILE" help:"File with the key to show to the runtime."`
+}
+
+// Membridge is what the control plane needs.
+type Membridge struct {
+	MembridgeListen string `name:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
+	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --membridge-listen alone."`
+	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --membridge-listen alone."`
+	AgentKey        Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key that agents show to membridge; better given as a file."`
+	AgentKeyFile    string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key that agents show to membridge."`
+}

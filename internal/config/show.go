@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Setting is one setting as it came out.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+	// From names the flag, variable or file; empty for a default.
+	From string `json:"from,omitempty"`
+	Flag string `json:"flag"`
+	Env  string `json:"env"`
+}
+
+// Sources tells where the settings of one parsed command line came from.
+type Sources struct {
+	resolver Resolver
+	given    map[string]bool // keys whose flag was on the command line
+}
+
+// NewSources remembers which flags were given.
+func NewSources(ctx *kong.Context, r Resolver) Sources {
+	s := Sources{resolver: r, given: map[string]bool{}}
+	for _, p := range ctx.Path {
+		if p.Flag != nil && !p.Resolved && isSetting(p.Flag) {
+			s.given[p.Flag.Tag.Get("key")] = true
+		}
+	}
+	return s
+}
+
+// Of returns the source of a setting by its key in the file.
+func (s Sources) Of(key, envVar string) Source {
+	if s.given[key] {
+		return FromFlag
+	}
+	if _, ok := s.resolver.Env(envVar); ok {
+		return FromEnv
+	}
+	if _, ok := s.resolver.File.values[key]; ok {
+		return FromFile
+	}
+	return FromDefault
+}
+
+// List shows every setting that the selected command knows, in the order of
+// their keys, secrets masked.
+func (s Sources) List(ctx *kong.Context) []Setting {
+	byKey := map[string]Setting{}
+	for _, group := range ctx.Flags() {
+		if !isSetting(group) {
+			continue
+		}
+		one := s.setting(group)
+		byKey[one.Key] = one
+	}
+	out := make([]Setting, 0, len(byKey))
+	for _, key := range sortedKeys(byKey) {
+		out = append(out, byKey[key])
+	}
+	return out
+}
+
+func (s Sources) setting(f *kong.Flag) Setting {
+	one := Setting{Key: f.Tag.Get("key"), Env: f.Tag.Get("var"), Flag: "--" + f.Name}
+	source := s.Of(one.Key, one.Env)
+	one.Source = source.String()
+	switch source {
+	case FromFlag:
+		one.From = one.Flag
+	case FromEnv:
+		one.From = one.Env
+	case FromFile:
+		one.From = s.resolver.File.Path
+	case FromDefault:
+	}
+	one.Value = show(f.Target.Interface())
+	return one
+}
+
+func show(v any) string {
+	switch v := v.(type) {
+	case Secret:
+		return v.Mask()
+	case []string:
+		return strings.Join(v, ",")
+	}
+	return fmt.Sprint(v)
+}
