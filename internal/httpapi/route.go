@@ -93,13 +93,13 @@ type number string
 // Schema describes a number.
 func (number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger} }
 
-// paging is what every list takes.
-type paging struct {
+// Paging is what every list takes. Huma reads embedded fields of exported types only.
+type Paging struct {
 	Limit  number `query:"limit" doc:"Entries a page: 1 to 1000, 100 when absent"`
 	Cursor string `query:"cursor" doc:"From the Link header of the page before"`
 }
 
-func (p paging) page() (bloom.Page, error) {
+func (p Paging) page() (bloom.Page, error) {
 	cursor, err := bloom.ParseCursor(p.Cursor)
 	if err != nil {
 		return bloom.Page{}, err

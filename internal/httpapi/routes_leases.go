@@ -15,7 +15,7 @@ type leased struct {
 }
 
 type leaseFilter struct {
-	paging
+	Paging
 	Status string `query:"status" enum:"active,expired,released,failed"`
 }
 

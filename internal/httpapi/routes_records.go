@@ -16,12 +16,12 @@ import (
 const artifactsPath = runtimePath + "/artifacts"
 
 type artifactFilter struct {
-	paging
+	Paging
 	TaskID string `query:"task_id"`
 }
 
 type auditFilter struct {
-	paging
+	Paging
 	EntityID string `query:"entity_id"`
 	Action   string `query:"action"`
 }

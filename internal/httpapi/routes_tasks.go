@@ -16,7 +16,7 @@ type createInput struct {
 }
 
 type taskFilter struct {
-	paging
+	Paging
 	Status    string `query:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
 	ContextID string `query:"context_id"`
 	AgentSlug string `query:"agent_slug"`

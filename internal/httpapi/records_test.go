@@ -1,0 +1,294 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+// bridge is a control plane as the service sees it.
+type bridge struct {
+	mu       sync.Mutex
+	state    dispatch.MembridgeState
+	health   json.RawMessage
+	url, key string
+}
+
+func (b *bridge) Health(context.Context) (json.RawMessage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.health == nil {
+		return nil, errors.New("dial tcp 10.9.8.7:1: inner text")
+	}
+	return b.health, nil
+}
+
+func (b *bridge) State() dispatch.MembridgeState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
+}
+
+func (b *bridge) Configure(url, key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.url, b.key = url, key
+}
+
+func (r *rig) finish(output string) bloom.Completed {
+	r.t.Helper()
+	task := r.task("")
+	l := r.lease(task.ID)
+	var done bloom.Completed
+	body := bloom.MustJSON(bloom.Completion{LeaseID: l.Lease.ID, Status: "success", Output: &output})
+	r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(body))
+	return done
+}
+
+func (r *rig) files() (n int) {
+	r.t.Helper()
+	must(r.t, filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return err
+	}))
+	return n
+}
+
+func TestLargeContentLiesInTheBlobStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 4)
+	small, large := strings.Repeat("s", bloom.InlineContentLimit), strings.Repeat("ä", bloom.InlineContentLimit)
+	if done := r.finish(small); done.Artifact.Content == nil || done.Artifact.URL != nil || r.files() != 0 {
+		t.Fatalf("small content lies at %v", done.Artifact.URL)
+	}
+	done := r.finish(large)
+	if done.Artifact.Content != nil || done.Artifact.URL == nil || done.Artifact.Size != int64(len(large)) || r.files() != 1 {
+		t.Fatalf("large content lies at %v", done.Artifact.URL)
+	}
+	if *done.Result.Output != large {
+		t.Fatal("the completion's answer lost the output")
+	}
+	var results []bloom.Result
+	r.call(200, &results, "GET", "/llm-tasks/"+done.Task.ID+"/results", "")
+	if *results[0].Output != large {
+		t.Fatal("the result lost the output")
+	}
+	a := r.call(200, nil, "GET", "/artifacts/"+done.Artifact.ID+"/content", "")
+	if string(a.body) != large || a.header.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment") {
+		t.Fatalf("content of %d bytes with %v", len(a.body), a.header)
+	}
+	var list []bloom.Artifact
+	r.call(200, &list, "GET", "/artifacts?task_id="+done.Task.ID, "")
+	if len(list) != 1 || list[0].ID != done.Artifact.ID {
+		t.Fatalf("artifacts of the task: %+v", list)
+	}
+	// Refused and repeated completions leave no content behind.
+	body := bloom.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &large})
+	r.call(200, nil, "POST", "/llm-tasks/"+done.Task.ID+"/complete", string(body))
+	other := large + "!"
+	body = bloom.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &other})
+	r.fails(409, "already_completed", "POST", "/llm-tasks/"+done.Task.ID+"/complete", string(body))
+	if r.files() != 1 {
+		t.Fatalf("%d files of one artifact", r.files())
+	}
+}
+
+func TestAlteredContentIsNeverServedWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 4)
+	done := r.finish(strings.Repeat("x", bloom.InlineContentLimit+1))
+	path := filepath.Join(r.dir, "artifacts", strings.TrimPrefix(*done.Artifact.URL, "file:"))
+	must(t, os.WriteFile(path, []byte(strings.Repeat("y", bloom.InlineContentLimit+1)), 0o600))
+	res, err := r.client.Do(r.request("GET", "/api/runtime/artifacts/"+done.Artifact.ID+"/content", ""))
+	must(t, err)
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); err == nil && len(got) > bloom.InlineContentLimit {
+		t.Fatal("altered content was served as if it were whole")
+	}
+	must(t, os.Remove(path))
+	r.fails(404, "not_found", "GET", "/artifacts/"+done.Artifact.ID+"/content", "")
+}
+
+func TestPoisonTextGoesThroughCleaned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 4)
+	var task bloom.Task
+	r.call(201, &task, "POST", "/llm-tasks", "{\"context_id\":\"c\\u0000\",\"agent_slug\":\"a\",\"prompt\":\"nul \\u0000 lone \\ud800 raw \xff end\"}")
+	if task.Prompt != "nul \uFFFD lone \uFFFD raw \uFFFD end" || task.ContextID != "c\uFFFD" {
+		t.Fatalf("stored as %q", task.Prompt)
+	}
+	l := r.lease(task.ID)
+	events := "{\"seq\":1,\"type\":\"text\",\"at\":1,\"data\":{\"t\":\"\\u0000\\ud800\xff\",\"n\":12345678901234567890}}\n\n" +
+		`{"seq":2,"type":"text","at":2,"data":{"text":"` + strings.Repeat("long ", 500_000) + `","keep":1}}` + "\n" +
+		`{"seq":3,"type":"log","at":3}`
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/events?lease_id="+l.Lease.ID, events, "Content-Type", "application/x-ndjson")
+	body := "{\"lease_id\":\"" + l.Lease.ID + "\",\"status\":\"error\",\"error_message\":\"\\u0000\xfe\",\"output\":\"\\ud800\"}"
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", body)
+	got := r.events(task.ID, "")
+	if len(got) != 6 { // created, leased, three of the worker, failed
+		t.Fatalf("%d events", len(got))
+	}
+	if s := string(got[2].Data); !strings.Contains(s, "\uFFFD") || strings.Contains(s, "\\u0000") || !strings.Contains(s, "12345678901234567890") {
+		t.Fatalf("poison event stored as %s", s)
+	}
+	if s := got[3].Data; len(s) > bloom.MaxEventData || !strings.Contains(string(s), `"truncated":true`) || !strings.Contains(string(s), `"keep":1`) {
+		t.Fatalf("a long event was kept with %d bytes", len(s))
+	}
+}
+
+// events reads a finished task's stream as lines.
+func (r *rig) events(taskID, after string) (events []bloom.Event) {
+	r.t.Helper()
+	a := r.call(200, nil, "GET", "/llm-tasks/"+taskID+"/events?after="+after, "", "Accept", "application/x-ndjson")
+	for line := range strings.Lines(string(a.body)) {
+		var e bloom.Event
+		must(r.t, json.Unmarshal([]byte(line), &e))
+		events = append(events, e)
+	}
+	return events
+}
+
+func TestPagesFollowTheLink(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var want, got []string
+	for range 7 {
+		want = append([]string{r.task("").ID}, want...)
+	}
+	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"elsewhere","agent_slug":"coder","prompt":"p"}`)
+	path := "/api/runtime/llm-tasks?limit=3&context_id=ctx"
+	for path != "" {
+		a := r.do("GET", path, "")
+		var tasks []bloom.Task
+		must(t, json.Unmarshal(a.body, &tasks))
+		if len(tasks) > 3 {
+			t.Fatalf("a page of 3 has %d entries", len(tasks))
+		}
+		for _, task := range tasks {
+			got = append(got, task.ID)
+		}
+		path = ""
+		if link := a.header.Get("Link"); link != "" {
+			path, _, _ = strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
+	t.Parallel()
+	b := &bridge{health: json.RawMessage(`{"status":"ok"}`)}
+	withBridge := func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+		d.Membridge, d.MembridgeURL, d.MembridgeAdminKey = b, "http://127.0.0.1:8000", "tiny"
+	}
+	r := newRig(t, withBridge)
+	var set dispatch.Settings
+	r.call(200, &set, "GET", "/config", "")
+	if set.MembridgeURL != "http://127.0.0.1:8000" || set.AdminKeyMasked != "****" || set.LastTest != nil {
+		t.Fatalf("from the environment: %+v", set)
+	}
+	const secret = "abcd-a-very-secret-key-wxyz"
+	r.call(200, &set, "POST", "/config", `{"membridge_server_url":"http://bridge:8000/","admin_key":"`+secret+`"}`)
+	if set.MembridgeURL != "http://bridge:8000" || set.AdminKeyMasked != "abcd****wxyz" || b.url != set.MembridgeURL || b.key != secret {
+		t.Fatalf("saved: %+v, the client has %s", set, b.url)
+	}
+	var c dispatch.Connection
+	r.call(200, &c, "POST", "/test-connection", "")
+	if !c.Connected || string(c.Health) != `{"status":"ok"}` {
+		t.Fatalf("tested: %+v", c)
+	}
+	b.health = nil
+	a := r.call(200, &c, "POST", "/test-connection", "")
+	if strings.Contains(string(a.body), "10.9.8.7") || !strings.Contains(string(a.body), `"connected":false`) {
+		t.Fatalf("a failed test says %s", a.body)
+	}
+	var audit []bloom.Audit
+	a = r.call(200, &audit, "GET", "/audit", "")
+	if len(audit) != 3 || audit[2].Action != "config_updated" || audit[0].Action != "connection_test" || strings.Contains(string(a.body), secret) {
+		t.Fatalf("audit: %s", a.body)
+	}
+	r.wantNoSecretOnDisk(secret)
+	// Another service on the same store has what was saved, not its environment.
+	other := &bridge{}
+	sealer, err := auth.OpenSealer(r.dir)
+	must(t, err)
+	again, err := dispatch.New(t.Context(), dispatch.Config{Store: r.store, Blobs: noBlobs{}, Seal: sealer, Membridge: other, MembridgeURL: "http://env"})
+	must(t, err)
+	defer again.Close()
+	if other.url != "http://bridge:8000" || other.key != secret || again.Settings().LastTest == nil {
+		t.Fatalf("after a restart: %+v at %s", again.Settings(), other.url)
+	}
+}
+
+type noBlobs struct{ bloom.Blobs }
+
+func (r *rig) wantNoSecretOnDisk(secret string) {
+	r.t.Helper()
+	must(r.t, filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if strings.Contains(string(raw), secret) {
+			r.t.Errorf("%s shows the secret", filepath.Base(path))
+		}
+		return err
+	}))
+}
+
+func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
+	t.Parallel()
+	p := &proxy{status: 200, answer: `{"ok":true}`}
+	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	a := r.do("GET", "/api/membridge/projects/a%2Fb/nodes", "")
+	if a.status != 200 || strings.TrimSpace(string(a.body)) != p.answer || p.path != "/projects/a%2Fb/nodes" {
+		t.Fatalf("%d %s from %s", a.status, a.body, p.path)
+	}
+	a = r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
+	if a.status != 200 || p.body != `{"primary_node_id":"n1","lease_seconds":3600}` {
+		t.Fatalf("%d %s after %s", a.status, a.body, p.body)
+	}
+	var audit []bloom.Audit
+	r.call(200, &audit, "GET", "/audit?action=leadership_promote", "")
+	if len(audit) != 1 || audit[0].EntityID != "abc" {
+		t.Fatalf("audit %+v", audit)
+	}
+	for status, want := range map[int]string{401: "membridge_unauthorized", 403: "membridge_unauthorized", 500: "membridge_unreachable", 404: ""} {
+		p.status = status
+		a := r.do("GET", "/api/membridge/projects", "")
+		if want == "" && a.status != status || want != "" && (a.status != http.StatusBadGateway || !strings.Contains(string(a.body), want)) {
+			t.Errorf("membridge's %d becomes %d %s", status, a.status, a.body)
+		}
+	}
+}
+
+type proxy struct {
+	status             int
+	answer, path, body string
+}
+
+func (p *proxy) Do(_ context.Context, _, path string, body json.RawMessage) (int, json.RawMessage, error) {
+	p.path, p.body = path, string(body)
+	return p.status, json.RawMessage(p.answer), nil
+}
