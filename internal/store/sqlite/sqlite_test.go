@@ -1,7 +1,14 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,11 +18,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(writerEnv); path != "" {
+		writeUntilKilled(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
-func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
+func openAt(t testing.TB, path string, clock bloom.Clock) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db"), Clock: clock})
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +40,191 @@ func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "bloom.db"), clock)
+}
+
+// grows are the tables that nothing may read whole.
+var grows = []string{"llm_tasks", "leases", "runtime_artifacts", "llm_results", "task_events", "audit_logs"}
+
+func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store { return open(t, clock) })
+	var mu sync.Mutex
+	plans := map[string]string{}
+	t.Run("suite", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
+			s := open(t, clock)
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for q, plan := range s.Plans() {
+					plans[q] = plan
+				}
+			})
+			return s
+		})
+	})
+	if len(plans) < 40 {
+		t.Fatalf("only %d statements were seen", len(plans))
+	}
+	for q, plan := range plans {
+		if step := bad(plan); step != "" {
+			t.Errorf("%s\n\tin: %s", step, q)
+		}
+	}
+}
+
+// bad finds a step that reads all of a table that grows. Reading along an index
+// from its end, with a limit, is a SEARCH or a SCAN that names the index.
+func bad(plan string) string {
+	for step := range strings.SplitSeq(plan, "; ") {
+		if strings.HasPrefix(step, "USE TEMP B-TREE") && !strings.Contains(plan, "leases_") {
+			return step
+		}
+		if !strings.HasPrefix(step, "SCAN") || strings.Contains(step, "CONSTANT ROW") || strings.Contains(step, "llm_tasks_queue") ||
+			strings.Contains(step, "leases_held") { // no more entries than workers have slots
+			continue
+		}
+		name := strings.Fields(step)[1]
+		for _, table := range append(grows, "t", "l", "a", "r", "x") {
+			if name == table {
+				return step
+			}
+		}
+	}
+	return ""
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s := openAt(t, path, nil)
+	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, sqlite.ErrLocked) || !strings.Contains(err.Error(), "process ") {
+		t.Fatalf("a second open says %v", err)
+	}
+	if _, err := sqlite.Migrations(t.Context(), path); !errors.Is(err, sqlite.ErrLocked) {
+		t.Fatalf("migrations say %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path, nil)
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a?b#c %20.db") // what means something in an address
+	m, err := sqlite.Migrations(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := m.Status(t.Context())
+	if err != nil || len(steps) == 0 || steps[0].Applied {
+		t.Fatalf("before: %+v, %v", steps, err)
+	}
+	if n, err := m.Up(t.Context()); err != nil || n != len(steps) {
+		t.Fatalf("applied %d of %d: %v", n, len(steps), err)
+	}
+	if steps, err = m.Status(t.Context()); err != nil || !steps[len(steps)-1].Applied {
+		t.Fatalf("after: %+v, %v", steps, err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, sqlite.ErrNewerSchema) {
+		t.Fatalf("an older program says %v", err)
+	}
+}
+
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	task, _, err := s.CreateTask(t.Context(), spec("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), copied); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("an existing target: %v", err)
+	}
+	b := openAt(t, copied, nil)
+	if err := storetest.CheckInvariants(t.Context(), b); err != nil {
+		t.Error(err)
+	}
+	if tasks, _, err := b.Tasks(t.Context(), bloom.TaskQuery{}); err != nil || len(tasks) != 1 || tasks[0].ID != task.ID {
+		t.Errorf("the copy has %d tasks: %v", len(tasks), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(copied), ".bloom-backup-*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestFailureHarmsNoNeighbour puts operations that fail in every way into one
+// group with ones that do not.
+func TestFailureHarmsNoNeighbour(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	started, held := make(chan struct{}, 1), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = s.Write(t.Context(), func(func(string, ...any) error) error {
+			started <- struct{}{}
+			<-held
+			return nil
+		})
+	})
+	<-started // the writer is busy: what follows waits and is committed together
+	type put = func(string, ...any) error
+	half := func(p put) error {
+		return p(`INSERT INTO runtime_settings (key, value, updated_at) VALUES ('half', 'done', 0)`)
+	}
+	failing := []func(put) error{
+		func(p put) error { return errors.Join(half(p), errors.New("broken")) },
+		func(p put) error { return errors.Join(half(p), bloom.Conflict("refused too late")) },
+		func(p put) error { panic(fmt.Sprint("half done: ", half(p))) },
+		func(p put) error { return p(`INSERT INTO llm_tasks (id) VALUES ('breaks the constraints')`) },
+		func(put) error { return bloom.Conflict("refused in time") },
+	}
+	for _, fn := range failing {
+		all.Go(func() {
+			if err := s.Write(t.Context(), fn); err == nil {
+				t.Error("a failure was acknowledged")
+			}
+		})
+		all.Go(func() {
+			if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(held)
+	all.Wait()
+	settings, err := s.Settings(t.Context())
+	if err != nil || len(settings) != 0 {
+		t.Errorf("half of a failed write is there: %v, %v", settings, err)
+	}
+	st, err := s.Stats(t.Context())
+	if err != nil || st.Tasks.Total != int64(len(failing)) {
+		t.Errorf("%d tasks are there: %v", st.Tasks.Total, err)
+	}
+	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
 }
