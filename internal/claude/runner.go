@@ -53,7 +53,8 @@ func New(config Config) (*Runner, error) {
 // event, one at a time; the data marshals to JSON. When ctx ends it stops the
 // work, and the cause of ctx (bloom.ErrCancelled, ErrLeaseGone, ErrDraining)
 // says what becomes of the task. Run returns only when no process of the run is
-// left. It fills neither LeaseID of what it returns.
+// left. The LeaseID of what it returns is left for
+// the caller to fill.
 func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run {
 	started := r.config.Clock.Now()
 	run := &taskRun{runner: r, config: r.config, task: task, emit: &emitter{emit: emit}}

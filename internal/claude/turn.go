@@ -162,7 +162,6 @@ type watcher struct {
 	mu         sync.Mutex
 	seen       outcome
 	stderrTail tail
-	background map[string]string // tool_use id → what was started in the background
 	unreadable int
 }
 
@@ -315,22 +314,17 @@ func (w *watcher) result(m message) {
 	}
 }
 
-// noteBackground remembers work that the model put into the background: it ends
-// with the turn, while the result still reads like a success.
+// noteBackground says when the model puts work into the background: it ends with
+// the turn, while the result still reads like a success.
 func (w *watcher) noteBackground(m message) {
 	for _, b := range m.Message.blocks() {
 		if b.Type != "tool_use" {
 			continue
 		}
 		var input struct {
-			Background  bool   `json:"run_in_background"`
-			Description string `json:"description"`
+			Background bool `json:"run_in_background"`
 		}
 		if json.Unmarshal(b.Input, &input) == nil && input.Background {
-			if w.background == nil {
-				w.background = map[string]string{}
-			}
-			w.background[b.ID] = b.Name
 			w.session.emit.warn("background_work", b.Name+" was started in the background; it ends with the turn, whatever the answer says")
 		}
 	}
