@@ -132,12 +132,15 @@ func (o *outbox) held() []string {
 
 // lost says that the server no longer counts the lease as ours. Its outcome is
 // still tried: it is welcome while nobody else has the task.
-func (o *outbox) lost(leaseID string) {
+// first tells that it is said of a waiting outcome for the first time.
+func (o *outbox) lost(leaseID string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.pending[leaseID] != nil {
-		o.unheld[leaseID] = true
+	if o.pending[leaseID] == nil || o.unheld[leaseID] {
+		return false
 	}
+	o.unheld[leaseID] = true
+	return true
 }
 
 func (o *outbox) size() int {

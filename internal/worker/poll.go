@@ -145,9 +145,15 @@ func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*
 		}
 	}
 	for _, id := range res.Lost {
-		// What ended meanwhile is "lost" by having been completed: no news.
-		w.outbox.lost(id)
-		if j := asked[id]; j != nil && w.knows(id) && w.once(id) {
+		j := asked[id]
+		switch {
+		case w.outbox.lost(id):
+			news = true
+		case !w.knows(id):
+			// "Lost" by our having completed it meanwhile. Nothing to stop, but
+			// the next claim no longer names it, so it may follow at once.
+			news = true
+		case j != nil && w.once(id):
 			j.hold.lost()
 			news = true
 		}
