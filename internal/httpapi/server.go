@@ -83,6 +83,7 @@ func apiConfig(version string) huma.Config {
 	config := huma.DefaultConfig("BLOOM Runtime", version)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // served by describe
 	config.CreateHooks = nil                                             // no $schema in bodies
+	config.AllowAdditionalPropertiesByDefault = true                    // unknown fields are ignored
 	config.Transformers = []huma.Transformer{humaFailure}
 	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{

@@ -1,0 +1,165 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type schema struct {
+	Ref        string             `json:"$ref"`
+	Type       any                `json:"type"`
+	Properties map[string]*schema `json:"properties"`
+	Required   []string           `json:"required"`
+	Minimum    *float64           `json:"minimum"`
+	Maximum    *float64           `json:"maximum"`
+	MaxLength  *int               `json:"maxLength"`
+	MaxItems   *int               `json:"maxItems"`
+	Enum       []string           `json:"enum"`
+}
+
+type description struct {
+	OpenAPI string `json:"openapi"`
+	Paths   map[string]map[string]struct {
+		RequestBody *struct {
+			Content map[string]struct {
+				Schema *schema `json:"schema"`
+			} `json:"content"`
+		} `json:"requestBody"`
+	} `json:"paths"`
+	Components struct {
+		Schemas map[string]*schema `json:"schemas"`
+	} `json:"components"`
+}
+
+func (r *rig) describe() (d description, raw string) {
+	a := r.do("GET", "/openapi.json", "")
+	must(r.t, json.Unmarshal(a.body, &d))
+	return d, string(a.body)
+}
+
+func (d description) resolve(s *schema) *schema {
+	if s.Ref == "" {
+		return s
+	}
+	return d.Components.Schemas[s.Ref[strings.LastIndex(s.Ref, "/")+1:]]
+}
+
+func TestTheDescriptionIsWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d, raw := r.describe()
+	if !strings.HasPrefix(d.OpenAPI, "3.1") {
+		t.Fatalf("OpenAPI %s", d.OpenAPI)
+	}
+	for route := range r.api.Policies() {
+		method, path, _ := strings.Cut(route, " ")
+		if _, there := d.Paths[path][strings.ToLower(method)]; !there && !strings.HasPrefix(path, "/docs") && path != "/openapi.json" {
+			t.Errorf("%s is not described", route)
+		}
+	}
+	for _, never := range []string{"ErrorModel", "problem+json", "$schema", `"additionalProperties":false`} {
+		if strings.Contains(raw, never) {
+			t.Errorf("the description has %s", never)
+		}
+	}
+	required := slices.Sorted(slices.Values(d.Components.Schemas["TaskSpec"].Required))
+	if diff := cmp.Diff([]string{"agent_slug", "context_id", "prompt"}, required); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// samples are bodies that pass, for each kind of body.
+var samples = map[string]string{
+	"/api/runtime/llm-tasks":                          `{"context_id":"c","agent_slug":"a","prompt":"p","policy":{}}`,
+	"/api/runtime/llm-tasks/{id}/lease":               `{}`,
+	"/api/runtime/llm-tasks/{id}/heartbeat":           `{}`,
+	"/api/runtime/llm-tasks/{id}/complete":            `{"status":"success","output":"","metrics":{}}`,
+	"/api/runtime/llm-tasks/{id}/release":             `{"lease_id":"l"}`,
+	"/api/runtime/workers":                            `{"name":"w","capabilities":{}}`,
+	"/api/runtime/workers/{id}/claim":                 `{}`,
+	"/api/runtime/workers/{id}/drain":                 `{}`,
+	"/api/runtime/config":                             `{"membridge_server_url":"http://h","admin_key":"k"}`,
+	"/api/membridge/projects/{cid}/leadership/select": `{"primary_node_id":"n"}`,
+}
+
+// The description states limits and the checks hold them: every limit that is
+// stated is broken here once, and has to be refused by name.
+func TestEveryStatedLimitIsHeld(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d, _ := r.describe()
+	limits := 0
+	for path, item := range d.Paths {
+		body := item["post"].RequestBody
+		if body == nil || body.Content["application/json"].Schema == nil {
+			continue
+		}
+		sample, there := samples[path]
+		if !there {
+			t.Errorf("no sample of a body for %s", path)
+			continue
+		}
+		s := d.resolve(body.Content["application/json"].Schema)
+		address := strings.NewReplacer("{id}", "x", "{cid}", "x").Replace(path)
+		for field, bad := range d.violations(s, "") {
+			for _, value := range bad {
+				limits++
+				var fields map[string]any
+				must(t, json.Unmarshal([]byte(sample), &fields))
+				put(fields, strings.Split(field, "."), value)
+				raw, err := json.Marshal(fields)
+				must(t, err)
+				a := r.do("POST", address, string(raw))
+				if a.status != 400 || !strings.Contains(string(a.body), `"field":"`+field) {
+					t.Errorf("%s with a bad %s (%.40v): %d %s", path, field, value, a.status, a.body)
+				}
+			}
+		}
+	}
+	if limits < 40 {
+		t.Fatalf("only %d limits found in the description", limits)
+	}
+}
+
+func put(fields map[string]any, path []string, value any) {
+	for _, p := range path[:len(path)-1] {
+		fields = fields[p].(map[string]any)
+	}
+	fields[path[len(path)-1]] = value
+}
+
+// violations are, by the path of each field, values that its schema forbids.
+func (d description) violations(s *schema, prefix string) map[string][]any {
+	bad := map[string][]any{}
+	for name, f := range s.Properties {
+		at := prefix + name
+		if f = d.resolve(f); f.Properties != nil {
+			maps.Copy(bad, d.violations(f, at+"."))
+			continue
+		}
+		if slices.Contains(s.Required, name) {
+			bad[at] = append(bad[at], nil)
+		}
+		if f.Minimum != nil {
+			bad[at] = append(bad[at], *f.Minimum-1)
+		}
+		if f.Maximum != nil {
+			bad[at] = append(bad[at], *f.Maximum+1)
+		}
+		if f.MaxLength != nil {
+			bad[at] = append(bad[at], strings.Repeat("x", *f.MaxLength+1))
+		}
+		if f.MaxItems != nil {
+			bad[at] = append(bad[at], slices.Repeat([]string{"x"}, *f.MaxItems+1))
+		}
+		if f.Enum != nil {
+			bad[at] = append(bad[at], "none-of-them")
+		}
+	}
+	return bad
+}
