@@ -1,0 +1,135 @@
+// Package archtest holds the code to the directions of imports that
+// docs/architecture.md draws. The linter checks the same, file by file; this
+// test also sees what is imported through others.
+package archtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/bloom-runtime/bloom"
+
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+// load lists the module's packages and everything they stand on, without tests.
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"/...")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	all := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+	if len(all) < 20 {
+		t.Fatalf("go list found only %d packages", len(all))
+	}
+	return all
+}
+
+// under reports whether path is one of the trees or below it, all named
+// relative to the module.
+func under(path string, trees ...string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool {
+		tree = module + "/" + tree
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	})
+}
+
+var servers = []string{"internal/store", "internal/httpapi", "internal/dispatch", "internal/upkeep", "internal/auth",
+	"internal/blob", "internal/membridge", "internal/app", "internal/cli"}
+
+// rules say what a tree must not stand on, even through others.
+var rules = []struct {
+	tree    string
+	never   []string
+	because string
+}{
+	{"client", []string{"internal"}, "the SDK is public and stands on the vocabulary alone"},
+	{"internal/store", []string{"internal/httpapi", "internal/worker", "internal/dispatch", "client"}, "stores, HTTP and worker never import one another"},
+	{"internal/httpapi", []string{"internal/store", "internal/worker", "client"}, "stores, HTTP and worker never import one another"},
+	{"internal/dispatch", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "use cases know contracts only"},
+	{"internal/upkeep", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "loops know contracts only"},
+	{"internal/worker", servers, "a worker compiles without any server package"},
+	{"internal/claude", append([]string{"internal/worker", "client"}, servers...), "running claude knows neither server nor worker"},
+	{"internal/process", []string{"client", "internal/claude", "internal/worker"}, "processes know no domain"},
+	{"internal/config", append([]string{"internal/worker", "internal/claude"}, servers...), "settings are read before anything is built"},
+	{"internal/app", []string{"internal/cli"}, "the command line stands on the roles"},
+}
+
+func TestImportsRunInTheDrawnDirections(t *testing.T) {
+	t.Parallel()
+	all := load(t)
+	for _, rule := range rules {
+		found := false
+		for path, p := range all {
+			if !under(path, rule.tree) {
+				continue
+			}
+			found = true
+			for _, dep := range p.Deps {
+				if under(dep, rule.never...) && !under(dep, rule.tree) {
+					t.Errorf("%s stands on %s: %s", path, dep, rule.because)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("there is no package %s any more; does its rule still say something?", rule.tree)
+		}
+	}
+}
+
+func TestTheVocabularyStandsOnTheStandardLibraryAlone(t *testing.T) {
+	t.Parallel()
+	all := load(t)
+	for _, dep := range all[module].Deps {
+		if !all[dep].Standard {
+			t.Errorf("the root package stands on %s", dep)
+		}
+	}
+	for _, dep := range all[module].Imports {
+		if dep == "net/http" || dep == "database/sql" || dep == "os/exec" {
+			t.Errorf("the root package imports %s", dep)
+		}
+	}
+}
+
+func TestSQLAppearsOnlyInStores(t *testing.T) {
+	t.Parallel()
+	for path, p := range load(t) {
+		if !strings.HasPrefix(path, module) ||
+			under(path, "internal/store", "internal/membridge/store", "internal/memory", "internal/pgtest") {
+			continue
+		}
+		for _, dep := range p.Imports {
+			if dep == "database/sql" || strings.HasPrefix(dep, "modernc.org/sqlite") || strings.HasPrefix(dep, "github.com/jackc/pgx") {
+				t.Errorf("%s imports %s; SQL appears only in stores", path, dep)
+			}
+		}
+	}
+}
