@@ -2,6 +2,7 @@ package claude_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -289,9 +290,10 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 		"400": {standin.Error(400, "invalid_request_error", "no such field"), bloom.ClassInvalidInput},
 		"400 too long": {standin.Error(400, "invalid_request_error", "prompt is too long: 300000 tokens > 200000 maximum"),
 			bloom.ClassContextTooLong},
-		"429": {standin.Error(429, "rate_limit_error", "slow down"), bloom.ClassRateLimited},
-		"529": {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError},
-		"500": {standin.Error(500, "api_error", "broken"), bloom.ClassProviderError},
+		"400 no credit": {standin.Error(400, "invalid_request_error", "Your credit balance is too low to access the API."), bloom.ClassAuth},
+		"429":           {standin.Error(429, "rate_limit_error", "slow down"), bloom.ClassRateLimited},
+		"529":           {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError},
+		"500":           {standin.Error(500, "api_error", "broken"), bloom.ClassProviderError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -435,6 +437,27 @@ func TestAgents(t *testing.T) {
 				t.Errorf("agent's text in the system prompt: %v", got)
 			}
 		})
+	}
+}
+
+func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standin.Canned)
+	for range 2 { // also in a context that has a session
+		run, _ := h.run(task("show me"))
+		if c := run.Completion; c.Status != bloom.OutcomeSuccess || !strings.HasPrefix(*c.Output, standin.CannedLabel) {
+			t.Fatalf("run = %s, want a canned success", show(run))
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(h.config.Workdir, "bloom-demo-*.txt"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("files = %v, %v; want one from each task", files, err)
+	}
+	jsonTask := task("show me")
+	jsonTask.DesiredFormat = bloom.FormatJSON
+	run, _ := h.run(jsonTask)
+	if c := run.Completion; c.Status != bloom.OutcomeSuccess || !json.Valid([]byte(*c.Output)) {
+		t.Errorf("run = %s, want canned JSON", show(run))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -250,72 +249,4 @@ func (t *taskRun) remember(id string) {
 		t.config.Log.Error("keep session", "err", err)
 		t.emit.warn("session_not_kept", "the session could not be kept; the context's next task begins a new one")
 	}
-}
-
-// args are claude's options for this task, the same in every turn. Values are
-// joined with = where they come from outside, so that none can be an option.
-func (t *taskRun) args(ctx context.Context, path string) []string {
-	c := t.config
-	args := []string{
-		"--permission-mode=" + permissionMode(c, func(o string) bool { return t.runner.features.has(ctx, c, path, o) }),
-		"--disallowed-tools=" + strings.Join(append([]string{"AskUserQuestion"}, c.DisallowedTools...), ","),
-	}
-	if len(c.AllowedTools) > 0 {
-		args = append(args, "--allowed-tools="+strings.Join(c.AllowedTools, ","))
-	}
-	if c.Model != "" {
-		args = append(args, "--model="+c.Model)
-	}
-	if len(c.SettingSources) > 0 {
-		args = append(args, "--setting-sources="+strings.Join(c.SettingSources, ","))
-	}
-	if c.StrictMCPConfig {
-		args = append(args, "--strict-mcp-config")
-	}
-	for _, file := range c.MCPConfig {
-		args = append(args, "--mcp-config="+file)
-	}
-	if t.runner.features.has(ctx, c, path, "--permission-prompts") {
-		args = append(args, "--permission-prompts=none")
-	}
-	// A newer claude keeps a session's first system prompt; ours changes with
-	// the task's agent and format.
-	if t.runner.features.has(ctx, c, path, "--system-prompt-snapshot") {
-		args = append(args, "--system-prompt-snapshot=off")
-	}
-	return append(args, t.persona()...)
-}
-
-// permissionMode translates the mode whose name changed between versions.
-func permissionMode(c Config, has func(string) bool) string {
-	if c.PermissionMode == "default" && has(`"manual"`) {
-		return "manual"
-	}
-	if c.PermissionMode == "manual" && !has(`"manual"`) {
-		return "default"
-	}
-	return c.PermissionMode
-}
-
-// persona is the agent and what is appended to the system prompt.
-func (t *taskRun) persona() []string {
-	found, err := t.config.findAgent(t.task.AgentSlug, t.workdir)
-	if err != nil {
-		t.config.Log.Error("read agent file", "agent", t.task.AgentSlug, "err", err)
-		t.emit.warn("agent_unreadable", "the worker's file of this agent cannot be read; the task runs without it")
-	}
-	var args, system []string
-	if found.option != "" {
-		args = append(args, "--agent="+found.option)
-	}
-	if found.system != "" {
-		system = append(system, found.system)
-	}
-	if t.task.DesiredFormat == bloom.FormatJSON {
-		system = append(system, jsonInstruction)
-	}
-	if len(system) > 0 {
-		args = append(args, "--append-system-prompt="+strings.Join(system, "\n\n"))
-	}
-	return args
 }

@@ -103,7 +103,7 @@ func noResult(o outcome) verdict {
 	case o.noConversation():
 		return failed(bloom.ClassCrashed, "claude does not know the session it was to resume")
 	case loginMissing(o.stderr):
-		return failed(bloom.ClassAuth, notLoggedIn)
+		return failed(bloom.ClassAuth, notLoggedIn+evidence(o))
 	case o.skipped > 0:
 		return failed(bloom.ClassOutputInvalid, fmt.Sprintf("claude printed a line of %d bytes, more than the worker keeps", o.skipped))
 	case o.exit.Code == 1 && strings.Contains(o.stderr, "unknown option"):
@@ -132,7 +132,7 @@ func errorResult(o outcome) verdict {
 	case m.APIErrorStatus >= 400:
 		return apiError(o, m.APIErrorStatus, text)
 	case loginMissing(text):
-		return failed(bloom.ClassAuth, notLoggedIn)
+		return failed(bloom.ClassAuth, notLoggedIn+quote(text))
 	case o.limit != nil && o.limit.Status == "rejected", strings.Contains(lower, "usage limit reached"), strings.Contains(lower, "hit your limit"):
 		return limited(o, text)
 	case o.retry != nil, strings.HasPrefix(text, "API Error"), strings.Contains(lower, "connection error"):
@@ -145,7 +145,7 @@ func errorResult(o outcome) verdict {
 
 func apiError(o outcome, status int, text string) verdict {
 	switch {
-	case status == 401 || status == 403:
+	case status == 401 || status == 403 || loginMissing(text):
 		return failed(bloom.ClassAuth, fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
 	case status == 429:
 		return limited(o, text)

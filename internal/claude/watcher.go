@@ -1,0 +1,188 @@
+package claude
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// watcher reads the stream of one turn: it keeps the evidence, meters, emits
+// events and stops what cannot end well. Its methods are called from the two
+// goroutines that copy stdout and stderr, each its own.
+type watcher struct {
+	session  *coldSession
+	stop     context.CancelCauseFunc
+	activity chan struct{}
+	resulted chan struct{} // closed at the first result
+
+	mu         sync.Mutex
+	seen       outcome
+	stderrTail tail
+	unreadable int
+}
+
+func (w *watcher) alive() {
+	select {
+	case w.activity <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) tooLong(size int) {
+	w.alive()
+	w.mu.Lock()
+	w.seen.skipped = max(w.seen.skipped, size)
+	w.mu.Unlock()
+	w.session.emit.send(EventWarning, data{"code": "line_too_long", "size": size,
+		"text": fmt.Sprintf("a line of %d bytes was skipped: more than the worker keeps", size)})
+}
+
+func (w *watcher) stderrLine(line []byte) {
+	w.alive()
+	w.mu.Lock()
+	w.stderrTail.max = 8 << 10
+	_, _ = w.stderrTail.Write(append(line, '\n'))
+	w.mu.Unlock()
+	w.session.emit.text(EventStderr, "text", string(line), data{})
+}
+
+func (w *watcher) line(line []byte) {
+	w.alive()
+	m, ok := parse(line)
+	if !ok {
+		w.noise(line)
+		return
+	}
+	w.count(m)
+	switch m.Type {
+	case "system":
+		w.system(m)
+	case "assistant", "user":
+		w.noteBackground(m)
+		w.session.emit.show(m)
+	case "rate_limit_event":
+		w.rateLimited(m)
+	case "result":
+		w.result(m)
+	}
+}
+
+// noise is output that is no JSON: shown a few times, then only counted.
+func (w *watcher) noise(line []byte) {
+	w.unreadable++
+	if w.unreadable <= 20 {
+		w.session.emit.text(EventWarning, "text", string(line), data{"code": "unreadable_line"})
+	}
+}
+
+// count meters the line and stops the run when its budget is used up.
+func (w *watcher) count(m message) {
+	s := w.session
+	s.meterMu.Lock()
+	before := s.meter.total()
+	s.meter.observe(m)
+	after := s.meter.total()
+	s.meterMu.Unlock()
+	if after == before {
+		return
+	}
+	if m.Type != "result" {
+		s.emit.send(EventUsage, data{
+			"input_tokens": after.Input, "output_tokens": after.Output,
+			"cache_creation_tokens": after.CacheCreation, "cache_read_tokens": after.CacheRead,
+			"tokens_used": after.budget(),
+		})
+	}
+	if s.budget > 0 && after.budget() > s.budget {
+		w.stop(errBudget)
+	}
+}
+
+func (w *watcher) system(m message) {
+	switch m.Subtype {
+	case "init":
+		w.mu.Lock()
+		first := w.seen.sessionID == ""
+		w.seen.sessionID = m.SessionID
+		w.mu.Unlock()
+		if !first || m.SessionID == "" {
+			return
+		}
+		w.session.onSession(m.SessionID)
+		w.session.emit.send(EventSession, data{
+			"session_id": m.SessionID, "resumed": w.session.resume != "", "forked": w.session.fork,
+			"model": m.Model, "claude_version": m.Version, "permission_mode": m.PermissionMode, "tools": m.Tools,
+		})
+	case "api_retry":
+		w.apiRetry(m)
+	case "permission_denied":
+		w.session.emit.warn("permission_denied", "claude was not permitted to use "+m.ToolName)
+	}
+}
+
+// apiRetry shows that claude tries the API again, and ends the run when that
+// can never succeed.
+func (w *watcher) apiRetry(m message) {
+	m.Error = append(json.RawMessage(nil), m.Error...)
+	w.mu.Lock()
+	w.seen.retry = &m
+	w.mu.Unlock()
+	w.session.emit.send(EventAPIRetry, data{
+		"attempt": m.Attempt, "max_retries": m.MaxRetries, "delay_ms": m.RetryDelayMS,
+		"status": m.ErrorStatus, "error": plain(m.Error),
+	})
+	switch m.ErrorStatus {
+	case 400, 401, 403:
+		w.stop(errHopeless)
+	}
+}
+
+func (w *watcher) rateLimited(m message) {
+	if m.RateLimit == nil {
+		return
+	}
+	w.mu.Lock()
+	w.seen.limit = m.RateLimit
+	w.mu.Unlock()
+	w.session.emit.send(EventRateLimit, data{
+		"status": m.RateLimit.Status, "limit": m.RateLimit.Kind, "resets_at": m.RateLimit.resetMillis(),
+	})
+}
+
+// resetMillis is when the limit ends, in Unix milliseconds; 0 when not said.
+func (r *rateLimit) resetMillis() int64 {
+	switch {
+	case r == nil || r.ResetsAt <= 0:
+		return 0
+	case r.ResetsAt > 1e11: // already milliseconds
+		return r.ResetsAt
+	}
+	return r.ResetsAt * 1000
+}
+
+func (w *watcher) result(m message) {
+	w.mu.Lock()
+	first := w.seen.result == nil
+	w.seen.result = &m
+	w.mu.Unlock()
+	if first {
+		close(w.resulted)
+	}
+}
+
+// noteBackground says when the model puts work into the background: it ends with
+// the turn, while the result still reads like a success.
+func (w *watcher) noteBackground(m message) {
+	for _, b := range m.Message.blocks() {
+		if b.Type != "tool_use" {
+			continue
+		}
+		var input struct {
+			Background bool `json:"run_in_background"`
+		}
+		if json.Unmarshal(b.Input, &input) == nil && input.Background {
+			w.session.emit.warn("background_work", b.Name+" was started in the background; it ends with the turn, whatever the answer says")
+		}
+	}
+}
