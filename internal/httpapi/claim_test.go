@@ -266,3 +266,23 @@ func TestTwoProcessesCannotShareAName(t *testing.T) {
 	r.fails(409, "worker_conflict", "POST", "/workers/w1/claim", `{"instance_id":"two"}`)
 	r.fails(404, "not_found", "POST", "/workers/ghost/claim", `{"instance_id":"two","wait_sec":5}`)
 }
+
+func TestAnOrderedTaskWakesWhenTheOneBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 2)
+	first := r.task(`,"policy":{"ordered":true}`)
+	second := r.task(`,"policy":{"ordered":true}`)
+	var res bloom.ClaimResult
+	r.call(200, &res, "POST", "/workers/w1/claim", `{"instance_id":"i","max":2}`)
+	if len(res.Leases) != 1 || res.Leases[0].Task.ID != first.ID {
+		t.Fatalf("claimed %+v", res)
+	}
+	lease := res.Leases[0].Lease.ID
+	out := make(chan claimed, 1)
+	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60,"held":["`+lease+`"]}`)
+	r.call(200, nil, "POST", "/llm-tasks/"+first.ID+"/complete", `{"lease_id":"`+lease+`","status":"success","output":""}`)
+	if got := <-out; len(got.Leases) != 1 || got.Leases[0].Task.ID != second.ID {
+		t.Fatalf("then claimed %+v", got)
+	}
+}
