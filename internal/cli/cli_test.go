@@ -1,0 +1,227 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/cli"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+func TestWrongUsageExitsWithTwo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		"no command":                    {nil, nil, "expected one of"},
+		"unknown command":               {nil, []string{"dance"}, "dance"},
+		"unknown flag":                  {nil, []string{"stats", "--fast"}, "--fast"},
+		"empty prompt":                  {nil, []string{"task", "run", " "}, "no prompt"},
+		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=2h"}, "between 1s and 1h"},
+		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "not an address"},
+		"named config file missing":     {nil, []string{"--config=/nowhere", "stats"}, "no such file"},
+		"variable of the command empty": {map[string]string{"BLOOM_RUNTIME_URL": ""}, []string{"stats"}, "is set but empty"},
+		"too many at once":              {nil, []string{"worker", "--max-concurrency=99"}, "between 1 and 32"},
+		"limit of nothing":              {nil, []string{"leases", "--limit=0"}, "at least 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t, nil)
+			for k, v := range c.env {
+				p.env[k] = v
+			}
+			got := p.run(c.args...)
+			if got.code != cli.ExitUsage || !strings.Contains(got.err, c.want) {
+				t.Errorf("exit code %d, errors %q; want 2 and %q", got.code, got.err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnotherCommandsVariableDoesNotStopThisOne(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	p.env["PORT"] = "not a port"
+	if out := p.must("version"); !strings.HasPrefix(out, "bloom ") {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestAbsentServerIsExplained(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	rt.Down()
+	if got := p.run("workers"); got.code != cli.ExitFailure || !strings.Contains(got.err, "bloom up") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+func TestWrongKeyIsExplained(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	p.env["BLOOM_API_KEY"] = "some-other-key-nobody-knows"
+	got := p.run("workers")
+	if got.code != cli.ExitFailure || !strings.Contains(got.err, "--key-file") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	if strings.Contains(got.err, "nobody-knows") {
+		t.Error("the key was printed")
+	}
+}
+
+func TestHelpTexts(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"help.txt":          {"--help"},
+		"help_task_run.txt": {"task", "run", "--help"},
+		"help_up.txt":       {"up", "--help"},
+		"help_worker.txt":   {"worker", "--help"},
+	} {
+		p := newPerson(t, nil)
+		p.env["HOME"] = "/home/someone"
+		got := p.run(args...)
+		if got.code != cli.ExitOK {
+			t.Errorf("%v: exit code %d", args, got.code)
+		}
+		golden(t, name, got.out)
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	p.env = map[string]string{"HOME": "/home/someone", "RUNTIME_API_KEY": "abcd-a-secret-of-ours-wxyz", "PORT": "6000"}
+	golden(t, "config_show.txt", p.must("config", "show"))
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script := p.must("completion", shell)
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue // its syntax is checked where the shell is there
+		}
+		cmd := exec.Command(path, "-n")
+		cmd.Stdin = bytes.NewBufferString(script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
+		}
+	}
+	for words, want := range map[string]string{
+		"":                      "up",
+		"ta":                    "task",
+		"task re":               "requeue",
+		"task list --sta":       "--status",
+		"task list --status co": "completed",
+		"completion f":          "fish",
+	} {
+		args := append([]string{"__complete", "--"}, strings.Split(words, " ")...)
+		out := p.must(args...)
+		found := false
+		for line := range strings.Lines(out) {
+			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			found = found || word == want
+		}
+		if !found {
+			t.Errorf("completing %q does not offer %q:\n%s", words, want, out)
+		}
+	}
+}
+
+func TestDoctorNamesWhatIsWrongAndTheFix(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	dir := t.TempDir()
+	listen := strings.TrimPrefix(rt.URL, "http://")
+	got := p.run("doctor", "--json", "--claude=/nowhere/claude", "--data-dir", dir, "--listen", listen)
+	if got.code != cli.ExitFailure {
+		t.Errorf("exit code %d", got.code)
+	}
+	found := map[string]app.Finding{}
+	for _, f := range decode[[]app.Finding](t, got.out) {
+		found[f.Name] = f
+	}
+	for name, want := range map[string]app.Verdict{"claude": app.Wrong, "folder": app.Fine, "disk": app.Fine,
+		"clock": app.Fine, "port": app.Fine, "server": app.Fine, "key": app.Fine} {
+		if found[name].Status != want {
+			t.Errorf("%s: %+v, want %s", name, found[name], want)
+		}
+		if found[name].Status == app.Wrong && found[name].Fix == "" {
+			t.Errorf("%s is wrong, and no fix is named", name)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("the examination left %v behind, %v", entries, err)
+	}
+
+	p.env["BLOOM_API_KEY"] = "some-other-key-nobody-knows"
+	if got := p.run("doctor", "--claude=/nowhere/claude", "--listen", listen); !strings.Contains(got.out, "WRONG  key") {
+		t.Errorf("a refused key is not found:\n%s", got.out)
+	}
+	rt.Down()
+	if got := p.run("doctor", "--claude=/nowhere/claude", "--listen", "127.0.0.1:0"); !strings.Contains(got.out, "WRONG  server") {
+		t.Errorf("an absent server is not found:\n%s", got.out)
+	}
+}
+
+func TestMigrateAndBackup(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	dir := filepath.Join(t.TempDir(), "data")
+	if got := p.run("migrate", "status", "--data-dir", dir); got.code != cli.ExitFailure || !strings.Contains(got.err, "no database") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	p.must("migrate", "up", "--data-dir", dir)
+	if out := p.must("migrate", "status", "--data-dir", dir); strings.Contains(out, "pending") {
+		t.Errorf("steps are pending:\n%s", out)
+	}
+	file := filepath.Join(t.TempDir(), "copy.db")
+	p.must("backup", file, "--data-dir", dir)
+	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
+		t.Errorf("the copy: %v", err)
+	}
+	if got := p.run("backup", file, "--data-dir", dir); got.code != cli.ExitFailure {
+		t.Error("a copy that was there was written over")
+	}
+}
+
+func TestBenchMeasuresAndTidiesUp(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	p.must("bench", "fill", "-n", "20", "-c", "2", "--queued=50")
+	report := decode[struct {
+		Lifecycles int
+		Tasks      int64 `json:"tasks_before"`
+		Latencies  []struct {
+			Step  string
+			Count int
+			P50   float64 `json:"p50_ms"`
+		}
+	}](t, p.must("bench", "run", "-n", "20", "-c", "4", "--samples=3", "--json"))
+	if report.Lifecycles != 20 || report.Tasks != 20 {
+		t.Errorf("got %+v", report)
+	}
+	counts := map[string]int{}
+	for _, l := range report.Latencies {
+		counts[l.Step] = l.Count
+	}
+	for step, want := range map[string]int{"create": 20, "complete": 20, "create to start": 3, "claim one of many": 3, "stats": 3} {
+		if counts[step] != want {
+			t.Errorf("%s was measured %d times, want %d", step, counts[step], want)
+		}
+	}
+	if out := p.must("workers", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("workers are left: %s", out)
+	}
+}

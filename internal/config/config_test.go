@@ -1,0 +1,238 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type settings struct {
+	config.Server
+	Worker config.Run    `embed:""`
+	Client config.Client `embed:""`
+}
+
+// parse reads settings from a file's text, variables and flags.
+func parse(t *testing.T, file string, env map[string]string, args ...string) (*settings, config.Sources, *kong.Context, error) {
+	t.Helper()
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	r := config.Resolver{Env: lookup}
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if r.File, err = config.ReadFile(path, false); err != nil {
+			return nil, config.Sources{}, nil, err
+		}
+	}
+	var s settings
+	parser, err := kong.New(&s, kong.Resolvers(r), kong.Vars{"data_dir": "/data", "hostname": "host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		return nil, config.Sources{}, nil, err
+	}
+	src := config.NewSources(ctx, r)
+	return &s, src, ctx, s.Finish(src)
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	const file = `reap_interval = "40s"`
+	env := map[string]string{"BLOOM_REAP_INTERVAL": "50s"}
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want time.Duration
+		from config.Source
+	}{
+		"default":                        {"", nil, nil, 30 * time.Second, config.FromDefault},
+		"file beats default":             {file, nil, nil, 40 * time.Second, config.FromFile},
+		"environment beats file":         {file, env, nil, 50 * time.Second, config.FromEnv},
+		"flag beats environment":         {file, env, []string{"--reap-interval=60s"}, time.Minute, config.FromFlag},
+		"flag beats all, even when like": {file, env, []string{"--reap-interval=30s"}, 30 * time.Second, config.FromFlag},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, src, _, err := parse(t, c.file, c.env, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.ReapInterval != c.want {
+				t.Errorf("got %s, want %s", s.ReapInterval, c.want)
+			}
+			if from := src.Of("reap_interval", "BLOOM_REAP_INTERVAL"); from != c.from {
+				t.Errorf("comes from %s, want %s", from, c.from)
+			}
+		})
+	}
+}
+
+func TestMistakesAreToldBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
+	keyFile := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(keyFile, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want string
+	}{
+		"unknown key in the file":           {file: `lisen = "127.0.0.1:1"`, want: `unknown key "lisen"`},
+		"a flag's name in the file":         {file: `reap-interval = "1s"`, want: `did you mean "reap_interval"?`},
+		"malformed file":                    {file: "listen =", want: "line 1"},
+		"a table in the file":               {file: "[server]\nlisten='x'", want: "is a table"},
+		"empty value in the file":           {file: `listen = ""`, want: "is set but empty"},
+		"malformed value in the file":       {file: `reap_interval = "soon"`, want: "reap_interval"},
+		"list where one value belongs":      {file: `listen = ["a", "b"]`, want: "takes one value"},
+		"a value none of the allowed":       {file: `permission_mode = "everything"`, want: "must be one of acceptEdits"},
+		"mistake in the other role's line":  {file: `max_concurrency = "many"`, want: "max_concurrency"},
+		"empty variable":                    {env: map[string]string{"DATABASE_URL": ""}, want: "is set but empty"},
+		"malformed variable":                {env: map[string]string{"PORT": "http"}, want: "PORT"},
+		"negative interval":                 {args: []string{"--reap-interval=-1s"}, want: "not longer than 0"},
+		"listen without a port":             {args: []string{"--listen=127.0.0.1"}, want: "HOST:PORT"},
+		"port out of range":                 {env: map[string]string{"PORT": "70000"}, want: "70000"},
+		"empty key file":                    {args: []string{"--runtime-api-key-file=" + keyFile}, want: "is empty"},
+		"missing key file":                  {args: []string{"--runtime-api-key-file=/nowhere"}, want: "no such file"},
+		"key and key file":                  {env: map[string]string{"RUNTIME_API_KEY": "k"}, args: []string{"--runtime-api-key-file=" + keyFile}, want: "both set"},
+		"membridge address without a host":  {env: map[string]string{"MEMBRIDGE_SERVER_URL": "localhost"}, want: "not an address"},
+		"membridge address with a password": {env: map[string]string{"MEMBRIDGE_SERVER_URL": "http://u:p@h"}, want: "no user or password"},
+		"proxy that is no address":          {args: []string{"--trusted-proxy=everyone"}, want: "trusted-proxy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, _, err := parse(t, c.file, c.env, c.args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPortReplacesThePortAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		"of the default":               {map[string]string{"PORT": "6000"}, nil, "127.0.0.1:6000"},
+		"of an address as weighty":     {map[string]string{"PORT": "6000", "BLOOM_LISTEN": "0.0.0.0:7000"}, nil, "0.0.0.0:6000"},
+		"not of an address by flag":    {map[string]string{"PORT": "6000"}, []string{"--listen=127.0.0.1:7000"}, "127.0.0.1:7000"},
+		"by flag of one from the file": {nil, []string{"--port=6000"}, "127.0.0.1:6000"},
+		"of an IPv6 address":           {map[string]string{"PORT": "6000", "BLOOM_LISTEN": "[::1]:7000"}, nil, "[::1]:6000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _, _, err := parse(t, "", c.env, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Listen != c.want {
+				t.Errorf("listens at %s, want %s", s.Listen, c.want)
+			}
+		})
+	}
+}
+
+func TestListsFromEverySource(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+	}{
+		"file":        {`labels = ["gpu", "big"]`, nil, nil},
+		"environment": {"", map[string]string{"BLOOM_LABELS": "gpu,big"}, nil},
+		"flags":       {"", nil, []string{"--label=gpu", "--label=big"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _, _, err := parse(t, c.file, c.env, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(s.Worker.Label, "+"); got != "gpu+big" {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestAllowedToolsMayHoldCommas(t *testing.T) {
+	t.Parallel()
+	const tool = "Bash(git add a,b)"
+	s, _, _, err := parse(t, `allowed_tools = ["Bash(git add a,b)"]`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Worker.AllowedTool) != 1 || s.Worker.AllowedTool[0] != tool {
+		t.Errorf("got %q", s.Worker.AllowedTool)
+	}
+}
+
+func TestKeysComeFromFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _, _, err := parse(t, "", map[string]string{"RUNTIME_API_KEY_FILE": path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(s.RuntimeAPIKey) != "0123456789abcdef" {
+		t.Errorf("got %q", string(s.RuntimeAPIKey))
+	}
+}
+
+func TestShowMasksSecretsAndNamesSources(t *testing.T) {
+	t.Parallel()
+	const key = "abcd-the-secret-part-wxyz"
+	_, src, ctx, err := parse(t, `labels = ["gpu"]`, map[string]string{"RUNTIME_API_KEY": key, "DATABASE_URL": "postgres://u:hush@h/d"}, "--port=6000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]config.Setting{}
+	for _, s := range src.List(ctx) {
+		got[s.Key] = s
+		if strings.Contains(s.Value, "secret-part") || strings.Contains(s.Value, "hush") {
+			t.Errorf("%s shows a secret: %s", s.Key, s.Value)
+		}
+	}
+	for key, want := range map[string][3]string{
+		"runtime_api_key": {"abcd****wxyz", "environment", "RUNTIME_API_KEY"},
+		"listen":          {"127.0.0.1:6000", "default", ""},
+		"port":            {"6000", "flag", "--port"},
+		"reap_interval":   {"30s", "default", ""},
+	} {
+		if s := got[key]; s.Value != want[0] || s.Source != want[1] || s.From != want[2] {
+			t.Errorf("%s: got %q from %q %q, want %q", key, s.Value, s.Source, s.From, want)
+		}
+	}
+	if s := got["labels"]; s.Source != "file" || !strings.HasSuffix(s.From, "config.toml") {
+		t.Errorf("labels: %+v", s)
+	}
+}
+
+func TestMask(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[config.Secret]string{"": "", "12345678": "****", "123456789": "1234****6789"} {
+		if got := in.Mask(); got != want {
+			t.Errorf("Mask(%q) = %q, want %q", string(in), got, want)
+		}
+	}
+}
