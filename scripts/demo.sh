@@ -49,7 +49,7 @@ env -i PATH="$PATH" HOME="$work/home" TMPDIR="${TMPDIR:-/tmp}" LANG="${LANG:-C.U
 	ANTHROPIC_BASE_URL="$standin_url" ANTHROPIC_API_KEY=canned-stand-in-key \
 	CLAUDE_CONFIG_DIR="$work/home/.claude" \
 	DISABLE_TELEMETRY=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 \
-	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:$port" --claude "$claude" --name demo-worker \
+	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:$port" --claude "$claude" --name demo-worker --no-membridge \
 	>"$work/up.log" 2>&1 &
 runtime=$!
 wait_for 30 "the runtime" bin/bloom stats --url "$url"

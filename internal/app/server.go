@@ -29,6 +29,7 @@ const (
 	writeTimeout      = 5 * time.Minute
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 32 << 10
+	membridgeGrace    = 5 * time.Second
 )
 
 // DatabaseFile is the database's name in the data folder.
@@ -43,6 +44,7 @@ type Server struct {
 	http     *http.Server
 	store    bloom.Store
 	blobs    *local.Store
+	control  *controlPlane
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
 }
@@ -74,8 +76,11 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	if err != nil {
 		return nil, err
 	}
+	if s.control, err = newControlPlane(cfg.MembridgeServerURL, string(cfg.MembridgeAdminKey), b.Logger); err != nil {
+		return nil, err
+	}
 	if s.service, err = dispatch.New(ctx, dispatch.Config{
-		Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
+		Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger, Membridge: s.control,
 		MembridgeURL: cfg.MembridgeServerURL, MembridgeAdminKey: string(cfg.MembridgeAdminKey),
 	}); err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (s *Server) buildHTTP(b Build) error {
 	}
 	s.http = &http.Server{
 		Handler: httpapi.New(httpapi.Config{
-			Service: s.service, Auth: s.auth, Origin: origin, Logger: b.Logger, Version: b.Version,
+			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Logger: b.Logger, Version: b.Version,
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -172,6 +177,9 @@ func (s *Server) Close() error {
 	var errs []error
 	if s.service != nil {
 		s.service.Close()
+	}
+	if s.control != nil {
+		s.control.client.Close()
 	}
 	if s.listener != nil {
 		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {

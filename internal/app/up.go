@@ -10,15 +10,22 @@ import (
 
 // UpConfig is what `bloom up` needs.
 type UpConfig struct {
-	Server   config.Server
-	Run      config.Run
-	NoWorker bool
+	Server    config.Server
+	Membridge config.Membridge
+	Run       config.Run
+	NoWorker  bool
+	// NoMembridge leaves the control plane to another process.
+	NoMembridge bool
 }
 
 // Up is a whole runtime in one process.
 type Up struct {
 	Server *Server
 	Worker *Worker // nil without one
+	// Membridge is nil when it is left out or could not start; then
+	// MembridgeTrouble says why. The runtime works in full without it.
+	Membridge        *Membridge
+	MembridgeTrouble error
 }
 
 // OpenUp builds server and worker. The worker speaks to the server over HTTP
@@ -30,8 +37,11 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		cfg.Server.RuntimeWorkerKey = key
 	}
 	u := &Up{}
+	if !cfg.NoMembridge {
+		u.openMembridge(ctx, &cfg, b)
+	}
 	if u.Server, err = OpenServer(ctx, cfg.Server, b); err != nil {
-		return nil, err
+		return nil, errors.Join(err, u.Close())
 	}
 	if cfg.NoWorker {
 		return u, nil
@@ -42,6 +52,21 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		return nil, errors.Join(err, u.Close())
 	}
 	return u, nil
+}
+
+// openMembridge starts the control plane beside the server and points the server
+// at it. Its admin key, when none is set but the runtime has one, lives in this
+// process only.
+func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
+	key := cfg.Server.MembridgeAdminKey
+	if key == "" && cfg.Server.RuntimeAPIKey != "" {
+		key = config.Secret(randomKey())
+	}
+	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
+		DataDir: cfg.Server.DataDir, AdminKey: string(key), RuntimeURL: "http://" + cfg.Server.Listen}, b)
+	if u.MembridgeTrouble == nil {
+		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
+	}
 }
 
 // Run runs until ctx ends: first the worker drains, while the server still
@@ -56,6 +81,14 @@ func (u *Up) Run(ctx, cut context.Context) error {
 		defer stopWorker() // without its server a worker of one process has nothing to do
 		served <- u.Server.Run(serverCtx, cut)
 	}()
+	bridged := make(chan error, 1)
+	go func() {
+		if u.Membridge == nil {
+			bridged <- nil
+			return
+		}
+		bridged <- u.Membridge.Run(serverCtx, cut)
+	}()
 	var err error
 	if u.Worker != nil {
 		if err = u.Worker.Run(workerCtx, cut); err != nil {
@@ -65,8 +98,17 @@ func (u *Up) Run(ctx, cut context.Context) error {
 		<-workerCtx.Done()
 	}
 	stopServer()
-	return errors.Join(err, <-served)
+	return errors.Join(err, <-served, <-bridged)
 }
 
 // Close lets go of everything; after Run or instead of it.
-func (u *Up) Close() error { return u.Server.Close() }
+func (u *Up) Close() error {
+	var errs []error
+	if u.Server != nil {
+		errs = append(errs, u.Server.Close())
+	}
+	if u.Membridge != nil {
+		errs = append(errs, u.Membridge.Close())
+	}
+	return errors.Join(errs...)
+}

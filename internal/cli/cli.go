@@ -62,6 +62,7 @@ type commands struct {
 
 	Up         upCmd         `cmd:"" help:"Run everything on this machine: server and worker in one process."`
 	Server     serverCmd     `cmd:"" help:"Run the runtime server."`
+	Membridge  membridgeCmd  `cmd:"" help:"Run membridge, the control plane."`
 	Worker     workerCmd     `cmd:"" help:"Run a worker that executes tasks with claude."`
 	Task       taskCmd       `cmd:"" help:"Run, follow and manage tasks."`
 	Workers    workersCmd    `cmd:"" help:"List and manage workers."`

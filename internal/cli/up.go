@@ -17,12 +17,17 @@ import (
 
 type upCmd struct {
 	config.Server
-	Worker   config.Run `embed:""`
-	NoWorker bool       `name:"no-worker" help:"Run no worker here."`
+	Membridge   config.Membridge `embed:""`
+	Worker      config.Run       `embed:""`
+	NoWorker    bool             `name:"no-worker" help:"Run no worker here."`
+	NoMembridge bool             `name:"no-membridge" help:"Run no control plane here."`
 }
 
 func (c *upCmd) Run(inv *invocation) error {
 	if err := c.Server.Finish(inv.sources); err != nil {
+		return usage(err)
+	}
+	if err := c.Membridge.Finish(inv.sources); err != nil {
 		return usage(err)
 	}
 	if err := c.Worker.Finish(c.DataDir); err != nil {
@@ -32,12 +37,19 @@ func (c *upCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Run: c.Worker, NoWorker: c.NoWorker}, build)
+	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Membridge: c.Membridge, Run: c.Worker,
+		NoWorker: c.NoWorker, NoMembridge: c.NoMembridge}, build)
 	if err != nil {
 		return err
 	}
 	inv.modeBanner(up.Server)
 	inv.welcome(up.Server, c.Server)
+	if up.MembridgeTrouble != nil {
+		fmt.Fprintln(inv.Out, inv.outPainter().paint(styleYellow, clean("NO MEMBRIDGE: "+up.MembridgeTrouble.Error()+
+			". Everything else works; choose another address with --membridge-listen, or --no-membridge.", false)))
+	} else if up.Membridge != nil {
+		inv.say("membridge, the control plane, is at %s", up.Membridge.URL())
+	}
 	if up.Worker != nil {
 		checked := make(chan struct{})
 		ctx, done := context.WithCancel(inv.ctx)

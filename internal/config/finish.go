@@ -51,17 +51,17 @@ func (d *Data) finish() (err error) {
 }
 
 func (k *Keys) finish() (err error) {
-	if err = fromFile("RUNTIME_API_KEY", &k.RuntimeAPIKey, k.RuntimeAPIKeyFile); err != nil {
+	if err = ReadKey("RUNTIME_API_KEY", &k.RuntimeAPIKey, k.RuntimeAPIKeyFile); err != nil {
 		return err
 	}
-	return fromFile("RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
+	return ReadKey("RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
 }
 
 func (m *MembridgeAccess) finish() error {
 	if err := CheckURL(m.MembridgeServerURL); err != nil {
 		return fmt.Errorf("--membridge-server-url: %w", err)
 	}
-	return fromFile("MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
+	return ReadKey("MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
 }
 
 // Finish settles the control plane's settings.
@@ -77,7 +77,7 @@ func (m *Membridge) Finish(src Sources) (err error) {
 		}
 		m.MembridgeListen = net.JoinHostPort(m.MembridgeHost, port)
 	}
-	return fromFile("MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
+	return ReadKey("MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }
 
 // Finish settles a client's settings.
@@ -86,7 +86,7 @@ func (c *Client) Finish() error {
 		return fmt.Errorf("--url: %w", err)
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
-	return fromFile("BLOOM_API_KEY", &c.APIKey, c.KeyFile)
+	return ReadKey("BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 
 // Finish settles a worker's settings; folders that are not named lie in the
@@ -152,9 +152,9 @@ func CheckURL(raw string) error {
 	return nil
 }
 
-// fromFile reads a secret's file when one is named; both at once is a mistake
+// ReadKey reads a secret's file when one is named; both at once is a mistake
 // whose outcome nobody should have to guess.
-func fromFile(name string, value *Secret, path string) error {
+func ReadKey(name string, value *Secret, path string) error {
 	if path == "" {
 		return nil
 	}

@@ -96,9 +96,19 @@ type Client struct {
 
 // Membridge is what the control plane needs.
 type Membridge struct {
+	MembridgeAddress
+	MembridgeAgents
+}
+
+// MembridgeAddress is where the control plane listens when it is not alone.
+type MembridgeAddress struct {
 	MembridgeListen string `name:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
 	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --membridge-listen alone."`
 	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --membridge-listen alone."`
-	AgentKey        Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key that agents show to membridge; better given as a file."`
-	AgentKeyFile    string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key that agents show to membridge."`
+}
+
+// MembridgeAgents is how agents show themselves.
+type MembridgeAgents struct {
+	AgentKey     Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key that agents show to membridge; better given as a file."`
+	AgentKeyFile string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key that agents show to membridge."`
 }

@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+)
+
+// MembridgeFile is the control plane's database in the data folder.
+const MembridgeFile = "membridge.db"
+
+// controlPlane lets the runtime use membridge's client: both know only their
+// own words for it.
+type controlPlane struct {
+	client *mbclient.Client
+	log    *slog.Logger
+}
+
+func newControlPlane(address, key string, log *slog.Logger) (*controlPlane, error) {
+	c, err := mbclient.New(mbclient.Options{URL: address, Key: key})
+	if err != nil {
+		return nil, fmt.Errorf("membridge's address: %w", err)
+	}
+	return &controlPlane{client: c, log: log}, nil
+}
+
+// Health asks membridge how it is.
+func (c *controlPlane) Health(ctx context.Context) (json.RawMessage, error) {
+	return c.client.Health(ctx)
+}
+
+// State is what the client has lived through.
+func (c *controlPlane) State() dispatch.MembridgeState {
+	return dispatch.MembridgeState(c.client.State())
+}
+
+// Configure replaces address and key. What cannot be an address was refused
+// when it was saved; if one is there all the same, calls go on as before.
+func (c *controlPlane) Configure(address, key string) {
+	if err := c.client.Configure(address, key); err != nil {
+		c.log.Error("membridge's saved address cannot be used", "error", err)
+	}
+}
+
+// Do passes a request of the proxy's on.
+func (c *controlPlane) Do(ctx context.Context, method, path string, body json.RawMessage) (int, json.RawMessage, error) {
+	return c.client.Do(ctx, method, path, body)
+}
+
+// MembridgeConfig is what a control plane needs.
+type MembridgeConfig struct {
+	config.Membridge
+	DataDir     string
+	DatabaseURL string
+	AdminKey    string
+	RuntimeURL  string // told to agents; may be empty
+}
+
+// Membridge is the control plane, open and ready to run.
+type Membridge struct {
+	server   *membridge.Server
+	http     *http.Server
+	listener net.Listener
+}
+
+// OpenMembridge builds the control plane and takes its port.
+func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridge, error) {
+	l, err := listen(ctx, cfg.MembridgeListen)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.AdminKey == "" && !isLoopback(l.Addr()) {
+		return nil, errors.Join(errors.New("no MEMBRIDGE_ADMIN_KEY is set, and membridge can be reached from other machines; "+
+			"set a key (openssl rand -hex 32) or listen on 127.0.0.1"), l.Close())
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, errors.Join(fmt.Errorf("data folder: %w", err), l.Close())
+	}
+	server, err := membridge.Open(ctx, membridge.Config{
+		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
+		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), Development: cfg.AdminKey == "",
+		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("membridge: %w", err), l.Close())
+	}
+	m := &Membridge{server: server, listener: l, http: &http.Server{
+		Handler: server.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(b.Logger.Handler(), slog.LevelDebug),
+	}}
+	m.http.RegisterOnShutdown(server.Quiesce)
+	return m, nil
+}
+
+// URL is how this machine reaches it.
+func (m *Membridge) URL() string { return localURL(m.listener.Addr()) }
+
+// Run serves until ctx ends; the end of cut ends what is under way.
+func (m *Membridge) Run(ctx, cut context.Context) error {
+	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
+	looped := make(chan error, 1)
+	go func() { looped <- m.server.Run(duties) }()
+	served := make(chan error, 1)
+	go func() { served <- m.http.Serve(m.listener) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		wait, done := context.WithTimeout(cut, membridgeGrace)
+		if m.http.Shutdown(wait) != nil {
+			err = m.http.Close()
+		}
+		done()
+	}
+	stopDuties()
+	return errors.Join(err, <-looped)
+}
+
+// Close lets go of everything; after Run or instead of it.
+func (m *Membridge) Close() error {
+	err := m.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, m.server.Close())
+}

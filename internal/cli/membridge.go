@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type membridgeCmd struct {
+	config.Data
+	config.MembridgeAgents
+	// The flags of a control plane that runs alone are short; the settings are
+	// the same ones.
+	Listen       string        `name:"listen" aliases:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
+	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --listen alone."`
+	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --listen alone."`
+	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
+	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
+	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	RuntimeURL   string        `name:"runtime-url" aliases:"url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" placeholder:"URL" help:"Address of the runtime, told to agents."`
+}
+
+func (c *membridgeCmd) Run(inv *invocation) error {
+	settings := config.Membridge{
+		MembridgeAddress: config.MembridgeAddress{MembridgeListen: c.Listen, MembridgeHost: c.Host, MembridgePort: c.Port},
+		MembridgeAgents:  c.MembridgeAgents,
+	}
+	if err := settings.Finish(inv.sources); err != nil {
+		return usage(err)
+	}
+	if err := config.ReadKey("MEMBRIDGE_ADMIN_KEY", &c.AdminKey, c.AdminKeyFile); err != nil {
+		return usage(err)
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return usage(err)
+	}
+	build, err := inv.build()
+	if err != nil {
+		return err
+	}
+	m, err := app.OpenMembridge(inv.ctx, app.MembridgeConfig{Membridge: settings, DataDir: dir,
+		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL}, build)
+	if err != nil {
+		return err
+	}
+	inv.say("Membridge listens at %s, data in %s", m.URL(), dir)
+	return closing(m.Run(inv.ctx, inv.cut), m)
+}
