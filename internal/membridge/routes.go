@@ -43,7 +43,7 @@ func (s *Server) routes() {
 	figures := s.metrics.handler()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := s.gate.check(accessAdmin, presented(r)); err != nil {
-			err.(*Problem).write(w)
+			err.(*Problem).write(w) //nolint:errorlint // check returns nothing else
 			return
 		}
 		figures.ServeHTTP(w, r)
@@ -79,7 +79,7 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 		panic("membridge: " + path + " has no policy")
 	}
 	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody}
-	switch need {
+	switch need { //nolint:exhaustive // what is open names no key
 	case accessAdmin:
 		op.Security = []map[string][]string{{"admin": {}}}
 	case accessAgent:
@@ -106,7 +106,7 @@ func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
 		who, err := s.gate.check(need, presented(r))
 		if err != nil {
-			err.(*Problem).write(w)
+			err.(*Problem).write(w) //nolint:errorlint // check returns nothing else
 			return
 		}
 		next(huma.WithValue(ctx, callerKey{}, who))

@@ -109,7 +109,6 @@ type Server struct {
 
 	calm  context.Context // ends when no request may wait any more
 	quiet context.CancelFunc
-	once  sync.Once
 }
 
 // Open opens the registry and prepares the routes. It listens nowhere: the

@@ -40,7 +40,7 @@ func (s *Server) shell(mux *http.ServeMux) http.Handler {
 
 // leave ends a request. Keys and bodies are never logged.
 func (s *Server) leave(rec *recorder, r *http.Request, began time.Time, panicked any) {
-	if panicked != nil && panicked != http.ErrAbortHandler {
+	if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // a panic's value is never wrapped
 		s.cfg.Log.Error("membridge: a handler panicked", slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 		if rec.status == 0 {
 			problem(http.StatusInternalServerError, bloom.Internal(nil).Message).write(rec)
@@ -53,7 +53,7 @@ func (s *Server) leave(rec *recorder, r *http.Request, began time.Time, panicked
 	}
 	s.metrics.requests.WithLabelValues(metricRoute(rec.route), strconv.Itoa(status)).Inc()
 	s.cfg.Log.Debug(fmt.Sprintf("%s %s %d %dms", r.Method, r.URL.Path, status, took.Milliseconds()))
-	if panicked == http.ErrAbortHandler {
+	if panicked == http.ErrAbortHandler { //nolint:errorlint // as above
 		panic(panicked)
 	}
 }

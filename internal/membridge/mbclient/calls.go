@@ -1,0 +1,282 @@
+package mbclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Agent is a worker as membridge lists it.
+type Agent struct {
+	Name          string             `json:"name"`
+	URL           string             `json:"url"`
+	Status        bloom.WorkerStatus `json:"status"`
+	RegisteredAt  Stamp              `json:"registered_at"`
+	LastSeen      Stamp              `json:"last_seen"`
+	HeartbeatAt   Stamp              `json:"heartbeat_at"` // zero when it never sent one
+	Capabilities  bloom.Capabilities `json:"capabilities"`
+	NodeID        string             `json:"node_id"`
+	IPAddrs       []string           `json:"ip_addrs"`
+	ObsCount      int64              `json:"obs_count"`
+	DBSHA         string             `json:"db_sha"`
+	AgentVersion  string             `json:"agent_version"`
+	OSInfo        string             `json:"os_info"`
+	InstallMethod string             `json:"install_method"`
+	Drain         bool               `json:"drain"`
+}
+
+// Stamp is a moment in Unix milliseconds, zero when there is none. It reads
+// seconds (ours), milliseconds, RFC 3339 text and null, since other membridges
+// may write any of them.
+type Stamp int64
+
+// secondsLimit parts seconds from milliseconds: as seconds it is the year 5138.
+const secondsLimit = 1e11
+
+// UnmarshalJSON reads a moment; what cannot be read is no moment.
+func (s *Stamp) UnmarshalJSON(b []byte) error {
+	*s = 0
+	var n float64
+	if json.Unmarshal(b, &n) == nil {
+		if n < secondsLimit {
+			n *= 1000
+		}
+		if n > 0 && n < 1e15 {
+			*s = Stamp(n)
+		}
+		return nil
+	}
+	var t time.Time
+	if json.Unmarshal(b, &t) == nil && !t.IsZero() {
+		*s = Stamp(t.UnixMilli())
+	}
+	return nil
+}
+
+// Millis is the moment, or nil when there is none.
+func (s Stamp) Millis() *int64 {
+	if s == 0 {
+		return nil
+	}
+	ms := int64(s)
+	return &ms
+}
+
+// Health asks for membridge's health and returns it as it is, one try only: it
+// is a person, or a probe, that waits.
+func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
+	var raw json.RawMessage
+	err := c.fetch(ctx, request{method: http.MethodGet, path: "/health"}, &raw)
+	return raw, err
+}
+
+// Agents lists the agents, from an array or from {"agents": […]}.
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
+	var list agentList
+	if err := c.fetch(ctx, request{method: http.MethodGet, path: "/agents", repeatable: true}, &list); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+type agentList []Agent
+
+// UnmarshalJSON takes both shapes. An agent that makes no sense is left out, so
+// that one bad record does not hide the others.
+func (l *agentList) UnmarshalJSON(b []byte) error {
+	var raw []json.RawMessage
+	if trimmed := bytes.TrimSpace(b); len(trimmed) > 0 && trimmed[0] == '{' {
+		var wrapped struct {
+			Agents *[]json.RawMessage `json:"agents"`
+		}
+		if err := json.Unmarshal(b, &wrapped); err != nil {
+			return err
+		}
+		if wrapped.Agents == nil {
+			return errors.New("neither an array nor an object with agents")
+		}
+		raw = *wrapped.Agents
+	} else if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	} else if raw == nil {
+		return errors.New("null is no list of agents")
+	}
+	*l = make([]Agent, 0, len(raw))
+	for _, one := range raw {
+		a := Agent{Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}
+		if json.Unmarshal(one, &a) != nil || strings.TrimSpace(a.Name) == "" {
+			continue
+		}
+		a.tidy()
+		*l = append(*l, a)
+	}
+	return nil
+}
+
+// tidy brings the values into the runtime's bounds.
+func (a *Agent) tidy() {
+	switch a.Status {
+	case bloom.WorkerOnline, bloom.WorkerOffline, bloom.WorkerSyncing, bloom.WorkerError:
+	default:
+		a.Status = bloom.WorkerUnknown
+	}
+	a.Capabilities.MaxConcurrency = min(max(a.Capabilities.MaxConcurrency, 1), bloom.MaxConcurrency)
+	if a.Capabilities.Labels == nil {
+		a.Capabilities.Labels = []string{}
+	}
+	if a.IPAddrs == nil {
+		a.IPAddrs = []string{}
+	}
+	if a.NodeID == "" {
+		a.NodeID = a.Name
+	}
+}
+
+// Projects lists the projects.
+func (c *Client) Projects(ctx context.Context) (json.RawMessage, error) {
+	return c.get(ctx, "/projects")
+}
+
+// Nodes lists a project's nodes.
+func (c *Client) Nodes(ctx context.Context, cid string) (json.RawMessage, error) {
+	return c.get(ctx, "/projects/"+escape(cid)+"/nodes")
+}
+
+// Leadership tells who leads a project.
+func (c *Client) Leadership(ctx context.Context, cid string) (json.RawMessage, error) {
+	return c.get(ctx, "/projects/"+escape(cid)+"/leadership")
+}
+
+func (c *Client) get(ctx context.Context, path string) (raw json.RawMessage, err error) {
+	err = c.fetch(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &raw)
+	return raw, err
+}
+
+// SelectLeader selects a project's preferred primary. It is tried once: each
+// selection is a new epoch. leaseSeconds of zero means membridge's default.
+func (c *Client) SelectLeader(ctx context.Context, cid, nodeID string, leaseSeconds int) (json.RawMessage, error) {
+	body := map[string]any{"primary_node_id": nodeID}
+	if leaseSeconds > 0 {
+		body["lease_seconds"] = leaseSeconds
+	}
+	var raw json.RawMessage
+	err := c.post(ctx, request{path: "/projects/" + escape(cid) + "/leadership/select"}, body, &raw)
+	return raw, err
+}
+
+// Registration is what a worker says of itself to membridge.
+type Registration struct {
+	Name          string             `json:"name"`
+	URL           string             `json:"url,omitempty"`
+	Status        bloom.WorkerStatus `json:"status,omitempty"`
+	IntervalSec   float64            `json:"interval_sec,omitempty"`
+	Capabilities  bloom.Capabilities `json:"capabilities"`
+	NodeID        string             `json:"node_id,omitempty"`
+	IPAddrs       []string           `json:"ip_addrs,omitempty"`
+	AgentVersion  string             `json:"agent_version,omitempty"`
+	OSInfo        string             `json:"os_info,omitempty"`
+	InstallMethod string             `json:"install_method,omitempty"`
+}
+
+// Beat is a worker's heartbeat.
+type Beat struct {
+	Status       bloom.WorkerStatus  `json:"status,omitempty"`
+	IntervalSec  float64             `json:"interval_sec,omitempty"`
+	Load         *Load               `json:"load,omitempty"`
+	Capabilities *bloom.Capabilities `json:"capabilities,omitempty"`
+	ObsCount     *int64              `json:"obs_count,omitempty"`
+	DBSHA        *string             `json:"db_sha,omitempty"`
+	IPAddrs      []string            `json:"ip_addrs,omitempty"`
+	WaitSec      float64             `json:"wait_sec,omitempty"`
+	Held         []string            `json:"held,omitempty"`
+	Drain        *bool               `json:"drain,omitempty"` // the order to drain as the worker knows it
+	Reports      []Report            `json:"reports,omitempty"`
+}
+
+// Load is what a worker is doing.
+type Load struct {
+	Running int     `json:"running"`
+	Queued  int     `json:"queued"`
+	CPU     float64 `json:"cpu,omitempty"`
+	Memory  float64 `json:"memory,omitempty"`
+}
+
+// Report says how an order went.
+type Report struct {
+	JobID  string `json:"job_id"`
+	Status string `json:"status"` // "completed" or "failed"
+	Detail string `json:"detail,omitempty"`
+}
+
+// Command is one order.
+type Command struct {
+	ID          string `json:"id"`
+	Type        string `json:"type"` // "sync_push" or "sync_pull"
+	Project     string `json:"project"`
+	CanonicalID string `json:"canonical_id"`
+}
+
+// Wanted is what membridge wants of a worker.
+type Wanted struct {
+	Drain      bool      `json:"drain"`
+	Commands   []Command `json:"commands"`
+	RuntimeURL string    `json:"runtime_url"` // empty when membridge does not know it
+}
+
+// RegisterAgent registers a worker, or updates it. The answer may name the
+// runtime.
+func (c *Client) RegisterAgent(ctx context.Context, r Registration) (runtimeURL string, err error) {
+	var w Wanted
+	err = c.post(ctx, request{path: "/agents", repeatable: true}, r, &w)
+	return w.RuntimeURL, err
+}
+
+// AgentHeartbeat tells that the worker lives and asks what is wanted of it,
+// waiting b.WaitSec for something. IsMissing(err): membridge does not know it.
+func (c *Client) AgentHeartbeat(ctx context.Context, name string, b Beat) (Wanted, error) {
+	var w Wanted
+	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, extra: time.Duration(b.WaitSec * float64(time.Second))}
+	err := c.post(ctx, r, b, &w)
+	return w, err
+}
+
+// NodeBeat is a node's heartbeat for one project.
+type NodeBeat struct {
+	NodeID       string   `json:"node_id"`
+	CanonicalID  string   `json:"canonical_id"`
+	ObsCount     int64    `json:"obs_count"`
+	DBSHA        string   `json:"db_sha,omitempty"`
+	IPAddrs      []string `json:"ip_addrs,omitempty"`
+	ProjectID    string   `json:"project_id,omitempty"`
+	AgentVersion string   `json:"agent_version,omitempty"`
+}
+
+// NodeRole is a node's part in a project.
+type NodeRole struct {
+	Role        string  `json:"role"` // "primary", "secondary" or "unknown"
+	CanonicalID string  `json:"canonical_id"`
+	Epoch       int64   `json:"epoch"`
+	ExpiresAt   float64 `json:"expires_at"` // Unix seconds, by membridge's clock
+}
+
+// NodeHeartbeat reports a node's copy of a project's memory and returns its role.
+func (c *Client) NodeHeartbeat(ctx context.Context, b NodeBeat) (NodeRole, error) {
+	var role NodeRole
+	err := c.post(ctx, request{path: "/agent/heartbeat", repeatable: true}, b, &role)
+	return role, err
+}
+
+func (c *Client) post(ctx context.Context, r request, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r.method, r.body = http.MethodPost, b
+	return c.fetch(ctx, r, into)
+}

@@ -1,0 +1,215 @@
+// Package mbclient talks to membridge, the control plane: a client that expects
+// it to be slow, absent, wrong or full of garbage, and an Announcer by which a
+// worker stays known to it.
+//
+// It must not know the control plane's own packages: they meet over HTTP, and
+// the other side may be the described system's membridge as well as ours.
+package mbclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Defaults of Options (seed 001, "Membridge Proxy Client Hardening").
+const (
+	DefaultTimeout     = 10 * time.Second
+	DefaultRetries     = 3
+	DefaultBackoff     = 500 * time.Millisecond
+	DefaultJitter      = 0.3
+	DefaultMaxResponse = 32 << 20
+)
+
+// NoRetries is for Options.Retries.
+const NoRetries = -1
+
+// ErrAddressRefused is the refusal of an address policy.
+var ErrAddressRefused = errors.New("membridge's address is not allowed here")
+
+// Options says how a Client behaves. The zero value of each field means its
+// default.
+type Options struct {
+	// URL is membridge's address, Key its admin key, AgentKey the key that agents
+	// show instead. Each may be empty; Configure changes the first two later.
+	URL      string
+	Key      string
+	AgentKey string
+
+	Timeout time.Duration // of one try
+	Retries int           // after the first try; NoRetries for none
+	Backoff time.Duration // before the first retry, doubled for each further one
+	// MaxResponse bounds what is read of an answer, in bytes.
+	MaxResponse int64
+	// AddressPolicy refuses addresses, checked when the connection is made, after
+	// names were resolved. Nil allows all: the operator chose the address.
+	AddressPolicy func(netip.Addr) error
+
+	Clock bloom.Clock
+	// Sleep waits, or returns ctx's error; Random is in [0, 1). For tests.
+	Sleep  func(ctx context.Context, d time.Duration) error
+	Random func() float64
+}
+
+func (o *Options) finish() {
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Backoff = cmp.Or(o.Backoff, DefaultBackoff)
+	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
+	o.Retries = max(0, cmp.Or(o.Retries, DefaultRetries))
+	if o.Clock == nil {
+		o.Clock = bloom.SystemClock{}
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// State is the connection as GET /api/runtime/health shows it.
+type State struct {
+	ConsecutiveFailures int     `json:"consecutiveFailures"`
+	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
+	LastError           *string `json:"lastError"`
+	Connected           bool    `json:"connected"`
+}
+
+// Client speaks to one membridge at a time. All methods are safe for concurrent
+// use, and bounded in time by (Timeout + waits) × (1 + Retries).
+type Client struct {
+	opt  Options
+	http *http.Client
+
+	mu     sync.Mutex
+	target target
+	state  State
+}
+
+// target is where calls go. The generation tells outcomes of an address that was
+// replaced meanwhile from those of the present one.
+type target struct {
+	url, key   string
+	generation int
+}
+
+// New makes a client. It fails for an address that is not http(s), or that holds
+// a password.
+func New(opt Options) (*Client, error) {
+	opt.finish()
+	c := &Client{opt: opt, http: newHTTP(opt)}
+	return c, c.Configure(opt.URL, opt.Key)
+}
+
+// newHTTP makes the transport: no redirects, because a key must never travel to
+// where somebody else points; and bounds on all that a peer could draw out. The
+// time of one try is bounded by its context.
+func newHTTP(opt Options) *http.Client {
+	dialer := &net.Dialer{Timeout: opt.Timeout, KeepAlive: 30 * time.Second}
+	if opt.AddressPolicy != nil {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			ap, err := netip.ParseAddrPort(address)
+			if err != nil || opt.AddressPolicy(ap.Addr()) != nil {
+				return ErrAddressRefused
+			}
+			return nil
+		}
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			// No proxy of the environment: it would see the key, and hide the address
+			// from the policy.
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+			MaxIdleConns: 8, MaxIdleConnsPerHost: 8, MaxConnsPerHost: 64, IdleConnTimeout: 30 * time.Second,
+			TLSHandshakeTimeout: opt.Timeout, MaxResponseHeaderBytes: 32 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Configure changes address and key from the next call on; those under way end
+// where they began. The state starts afresh when either differs. An empty
+// address means that no membridge is configured: every call fails at once.
+func (c *Client) Configure(address, key string) error {
+	address = strings.TrimRight(strings.TrimSpace(address), "/")
+	if address != "" {
+		u, err := url.Parse(address)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return bloom.Invalid("Membridge's address must be like http://127.0.0.1:8000, without password and query",
+				bloom.FieldError{Field: "membridge_server_url", Message: "must be an http or https address"})
+		}
+	}
+	if strings.ContainsAny(key, "\r\n\x00") {
+		return bloom.Invalid("Membridge's key must be a single line")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.target.url == address && c.target.key == key {
+		return nil
+	}
+	c.target = target{address, key, c.target.generation + 1}
+	c.state = State{}
+	return nil
+}
+
+// URL is the present address.
+func (c *Client) URL() string { return c.now().url }
+
+func (c *Client) now() target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.target
+}
+
+// State is a copy of the connection's state.
+func (c *Client) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
+// Close drops idle connections. Calls under way are not touched.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (c *Client) succeeded(t target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.generation != c.target.generation {
+		return
+	}
+	at := bloom.Millis(c.opt.Clock.Now())
+	c.state = State{LastSuccess: &at, Connected: true}
+}
+
+func (c *Client) failed(t target, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.generation != c.target.generation {
+		return
+	}
+	c.state.ConsecutiveFailures++
+	c.state.LastError = &why
+	c.state.Connected = false
+}

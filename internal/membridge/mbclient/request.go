@@ -1,0 +1,208 @@
+package mbclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// request is one call.
+type request struct {
+	method, path string
+	body         []byte
+	repeatable   bool          // may be tried again: doing it twice is doing it once
+	extra        time.Duration // the other side may take so much longer, for long polls
+}
+
+// Do passes a request on with the key added, and returns membridge's status and
+// body. The error is a *bloom.Error of kind Upstream, with the status and body
+// when there are any: when membridge is unreachable or answers 5xx
+// (CodeMembridgeDown), or refuses our key with 401 or 403
+// (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on. Only
+// methods that may be repeated are.
+func (c *Client) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method)})
+}
+
+func idempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// do tries, and tries again what may be. The loop is our own because waits and
+// tries must be steerable by tests and the jitter only ever added, which the
+// retry library at hand does neither of.
+func (c *Client) do(ctx context.Context, r request) (int, []byte, error) {
+	t := c.now()
+	if t.url == "" {
+		return 0, nil, down("No membridge is configured", nil)
+	}
+	for attempt := 0; ; attempt++ {
+		status, answer, err := c.try(ctx, t, r)
+		again := err != nil && (status == 0 || status >= 500)
+		if !again || !r.repeatable || attempt >= c.opt.Retries || ctx.Err() != nil {
+			return status, answer, err
+		}
+		if c.opt.Sleep(ctx, c.wait(attempt)) != nil {
+			return status, answer, err
+		}
+	}
+}
+
+// wait is 500 ms × 2^n, and up to 30 % more so that many clients do not come
+// back together.
+func (c *Client) wait(attempt int) time.Duration {
+	base := c.opt.Backoff << attempt
+	return base + time.Duration(float64(base)*DefaultJitter*c.opt.Random())
+}
+
+// try makes one attempt and keeps the state.
+func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.opt.Timeout+r.extra)
+	defer cancel()
+	status, answer, err := c.send(bounded, t, r)
+	if err != nil && ctx.Err() != nil {
+		// The caller gave up: that says nothing about membridge.
+		return 0, nil, down("The request was given up", ctx.Err())
+	}
+	err = c.judge(status, err)
+	var e *bloom.Error
+	if errors.As(err, &e) {
+		c.failed(t, e.Message)
+	} else {
+		c.succeeded(t)
+	}
+	return status, answer, err
+}
+
+func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, t.url+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if len(r.body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if t.key != "" {
+		req.Header.Set("X-MEMBRIDGE-ADMIN", t.key)
+	}
+	if c.opt.AgentKey != "" {
+		req.Header.Set("X-MEMBRIDGE-AGENT", c.opt.AgentKey)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, c.opt.MaxResponse+1))
+	if err != nil {
+		return 0, nil, err
+	}
+	if int64(len(answer)) > c.opt.MaxResponse {
+		return 0, nil, errTooLong
+	}
+	return res.StatusCode, answer, nil
+}
+
+var errTooLong = errors.New("membridge's answer is too long")
+
+// judge says what an outcome means. nil: membridge answered as it should.
+func (c *Client) judge(status int, err error) error {
+	switch {
+	case err != nil:
+		return down(reason(err, c.opt.Timeout), err)
+	case status >= 500:
+		return down(fmt.Sprintf("Membridge answered %d", status), nil)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key; check MEMBRIDGE_ADMIN_KEY"}
+	case status >= 300 && status < 400:
+		return down("Membridge answered with a redirect, which is not followed; configure its final address", nil)
+	}
+	return nil
+}
+
+// reason is a safe sentence: no address, no inner text.
+func reason(err error, limit time.Duration) string {
+	var timeout interface{ Timeout() bool }
+	var dns interface{ Temporary() bool }
+	switch {
+	case errors.Is(err, errTooLong):
+		return "Membridge's answer is too long"
+	case errors.Is(err, ErrAddressRefused):
+		return "Membridge's address is not allowed by the address policy"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "Membridge is unreachable: the connection was refused"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("Membridge did not answer within %v", limit)
+	case errors.As(err, &dns):
+		return "Membridge is unreachable: the connection failed"
+	}
+	return "Membridge is unreachable"
+}
+
+func down(message string, cause error) error {
+	return &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: message, Cause: cause}
+}
+
+// fetch makes a call whose answer is JSON of a known shape. A 4xx comes back as
+// a *StatusError.
+func (c *Client) fetch(ctx context.Context, r request, into any) error {
+	t := c.now()
+	status, answer, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	if status >= 400 {
+		return &StatusError{Status: status, Detail: detailOf(answer)}
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		e := down("Membridge's answer makes no sense; is it membridge that answers there?", err)
+		c.failed(t, e.(*bloom.Error).Message)
+		return e
+	}
+	return nil
+}
+
+// StatusError is a 4xx of membridge: it understood, and says no.
+type StatusError struct {
+	Status int
+	Detail string
+}
+
+// Error is what membridge said.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("membridge answered %d: %s", e.Status, e.Detail)
+}
+
+// IsMissing reports whether membridge answered 404.
+func IsMissing(err error) bool {
+	var e *StatusError
+	return errors.As(err, &e) && e.Status == http.StatusNotFound
+}
+
+func detailOf(answer []byte) string {
+	var body struct {
+		Detail string `json:"detail"`
+	}
+	_ = json.Unmarshal(answer, &body) // another program's error: the status says enough
+	return body.Detail
+}
+
+// escape makes a name one segment of a path.
+func escape(name string) string { return url.PathEscape(name) }
