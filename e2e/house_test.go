@@ -1,0 +1,311 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// The keys of every server under test: no scenario runs without authentication.
+const (
+	adminKey  = "admin-key-of-the-end-to-end-tests"
+	workerKey = "worker-key-of-the-end-to-end-tests"
+)
+
+// house is a whole system: one server, some workers, and a scripted model.
+type house struct {
+	t     *testing.T
+	mark  string
+	dir   string // everything of it lies here
+	model *standin.Server
+	apiOf string // the model's address
+	url   string // the server's, the same through restarts
+	api   *client.Client
+
+	mu      sync.Mutex
+	scripts map[string]standin.Responder
+	servers []*proc
+	workers []*proc
+}
+
+var houses atomic.Int64
+
+// newHouse makes the model and the folders; no process is started yet. When the
+// test ends, everything is stopped in order, what is left in the store is held
+// against the invariants, and no process may be left.
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{
+		t: t, dir: t.TempDir(), mark: fmt.Sprintf("%s%d", markPrefix(), houses.Add(1)), scripts: map[string]standin.Responder{},
+	}
+	h.model = standin.New(h.respond)
+	api := httptest.NewServer(h.model)
+	h.apiOf = api.URL
+	t.Cleanup(api.Close)
+	t.Cleanup(h.close)
+	return h
+}
+
+// script tells the model how to answer tasks whose prompts hold "scenario NAME;".
+func (h *house) script(name string, respond standin.Responder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.scripts[name] = respond
+}
+
+func (h *house) respond(r standin.Request) standin.Reply {
+	text := r.Conversation()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, respond := range h.scripts {
+		if strings.Contains(text, "scenario "+name+";") {
+			return respond(r)
+		}
+	}
+	return standin.Error(http.StatusBadRequest, "invalid_request_error", "no scenario has this prompt")
+}
+
+// asked returns the requests that hold the text, oldest first.
+func (h *house) asked(text string) []standin.Request {
+	return slices.DeleteFunc(h.model.Requests(), func(r standin.Request) bool {
+		return len(r.Tools) == 0 || !strings.Contains(r.Conversation(), text)
+	})
+}
+
+// untilAsked waits until the model was asked n times about the text.
+func (h *house) untilAsked(text string, n int) {
+	h.t.Helper()
+	eventually(h.t, fmt.Sprintf("the model was asked %d times about %q", n, text), func() bool { return len(h.asked(text)) >= n })
+}
+
+// env is the environment of a process: nothing of the machine's own.
+func (h *house) env(extra ...string) []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(h.dir, "home"), "TMPDIR=" + os.TempDir(),
+		markName + "=" + h.mark, "BLOOM_CONFIG=/dev/null", "GORACE=halt_on_error=1",
+	}, extra...)
+}
+
+// serve starts the server, or starts it again on the same folder and port.
+func (h *house) serve(args ...string) *proc {
+	h.t.Helper()
+	if h.url == "" {
+		h.url = "http://" + freeAddress(h.t)
+		api, err := client.New(h.url, client.Options{APIKey: adminKey, Retry: client.Retry{Tries: 60, Max: 500e6}})
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.api = api
+		h.t.Cleanup(api.Close)
+	}
+	p := spawn(h.t, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), append([]string{
+		"server", "--data-dir", filepath.Join(h.dir, "server"), "--listen", strings.TrimPrefix(h.url, "http://"), "--reap-interval", "250ms",
+	}, args...)...)
+	h.servers = append(h.servers, p)
+	p.says("listens at")
+	return p
+}
+
+// freeAddress finds a port. Nothing holds it until the server takes it; the
+// kernel gives ports out in turn, so that nobody else gets it meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// workerOptions say how a worker differs from the usual one.
+type workerOptions struct {
+	name string
+	env  []string // instead of the model's address and key
+	args []string
+}
+
+// modelEnv lets claude find the stand-in.
+func (h *house) modelEnv(credential string) []string {
+	env := []string{
+		"ANTHROPIC_BASE_URL=" + h.apiOf, "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	}
+	if credential != "" {
+		env = append(env, credential)
+	}
+	return env
+}
+
+// work starts a worker and waits until the server knows it. A worker started
+// again under its name has the folders of before.
+func (h *house) work(o workerOptions) *proc {
+	h.t.Helper()
+	env := o.env
+	if env == nil {
+		env = h.modelEnv("ANTHROPIC_API_KEY=dummy")
+	}
+	env = append(h.env("BLOOM_API_KEY="+workerKey, "CLAUDE_CONFIG_DIR="+h.configDir(o.name)), env...)
+	p := spawn(h.t, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
+		"worker", "--runtime-url", h.url, "--name", o.name, "--data-dir", filepath.Join(h.dir, "data-"+o.name),
+		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", claudeBinary(h.t), "--pass-env", markName,
+	}, o.args...)...)
+	h.workers = append(h.workers, p)
+	return p
+}
+
+func (h *house) markOf(worker string) string { return h.mark + "." + worker }
+
+func (h *house) configDir(worker string) string { return filepath.Join(h.dir, "claude-"+worker) }
+
+// workdir is the folder a worker's tasks work in.
+func (h *house) workdir(worker string) string { return filepath.Join(h.dir, "work-"+worker) }
+
+// outbox lists the outcomes that a worker has not delivered.
+func (h *house) outbox(worker string) []string {
+	h.t.Helper()
+	files, err := filepath.Glob(filepath.Join(h.dir, "data-"+worker, "workers", worker, "state", "outbox", "*.json"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return files
+}
+
+// file puts a file where a worker can read it.
+func file(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// close stops the workers, looks at what the server says of it all, stops the
+// server, and sees to it that nothing is left.
+func (h *house) close() {
+	for _, p := range h.workers {
+		h.stop(p)
+	}
+	if n := len(h.servers); n > 0 && !h.servers[n-1].ended() {
+		if err := h.invariants(); err != nil {
+			h.t.Errorf("what must never happen did:\n%v", err)
+		}
+	}
+	for _, p := range h.servers {
+		h.stop(p)
+	}
+	left := living(h.mark + ".")
+	left = append(left, living(h.mark+"\x00")...)
+	if len(left) > 0 {
+		h.t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
+	}
+	if h.t.Failed() {
+		for _, p := range slices.Concat(h.servers, h.workers) {
+			h.t.Logf("--- %s said:\n%s", p.name, p.out.tail())
+		}
+	}
+}
+
+// stop ends a process in order. Whatever else a scenario proves, an ordinary
+// stop ends with 0, and no race was found in the process's life.
+func (h *house) stop(p *proc) {
+	if !p.ended() {
+		if code := p.terminate(); code != 0 {
+			h.t.Errorf("%s ended with code %d", p.name, code)
+		}
+	}
+	if strings.Contains(p.out.String(), "WARNING: DATA RACE") {
+		h.t.Errorf("%s: a data race:\n%s", p.name, p.out.tail())
+	}
+}
+
+func (h *house) invariants() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return storetest.CheckInvariants(ctx, wire{api: h.api, url: h.url})
+}
+
+// wire shows a server's lists as a store, for the store's own checks.
+type wire struct {
+	bloom.Store
+	api *client.Client
+	url string
+}
+
+func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	return w.api.Tasks(ctx, q)
+}
+
+func (w wire) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	return w.api.Leases(ctx, q)
+}
+
+func (w wire) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	return w.api.Audit(ctx, q)
+}
+
+func (w wire) Results(ctx context.Context, id string) ([]bloom.Result, error) {
+	return w.api.Results(ctx, id)
+}
+
+func (w wire) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+	return w.api.Artifact(ctx, id)
+}
+
+func (w wire) Workers(ctx context.Context) ([]bloom.Worker, error) { return w.api.Workers(ctx) }
+
+func (w wire) Stats(ctx context.Context) (bloom.Stats, error) { return w.api.Stats(ctx) }
+
+// Events reads what there is at once; a task that goes on has no end to wait for.
+func (w wire) Events(ctx context.Context, id string, after int64, _ int) ([]bloom.Event, error) {
+	task, err := w.api.Task(ctx, id)
+	if err != nil || !task.Status.Terminal() || after > 0 {
+		return nil, err
+	}
+	var events []bloom.Event
+	for event, err := range w.api.FollowEvents(ctx, id, client.FollowOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// raw makes a request that the SDK would not make.
+func (h *house) raw(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, h.url+"/api/runtime"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Runtime-API-Key", adminKey)
+	req.Header.Set("Content-Type", "application/json")
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}

@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// programs are the binaries under test, built once for all tests.
+var programs struct{ bloom, standin string }
+
+// patience bounds every wait for something that should happen soon.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f != nil {
+		// The scenarios wait more than they compute; a claude takes 250 MB.
+		if n, err := strconv.Atoi(f.Value.String()); err == nil && n < 4 {
+			_ = f.Value.Set("4")
+		}
+	}
+	dir, err := os.MkdirTemp("", "bloom-e2e-")
+	if err != nil {
+		return giveUp(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := build(dir); err != nil {
+		return giveUp(err)
+	}
+	code := m.Run()
+	if left := living(markPrefix()); len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "processes of the tests are still alive:\n%s\n", strings.Join(left, "\n"))
+		code = 1
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			return giveUp(err)
+		}
+	}
+	return code
+}
+
+func giveUp(err error) int {
+	fmt.Fprintln(os.Stderr, "e2e:", err)
+	return 1
+}
+
+func build(dir string) error {
+	args := append([]string{"build", "-o", dir + "/"}, buildFlags...)
+	cmd := exec.Command("go", append(args, "./cmd/bloom", "./cmd/bloom-standin")...)
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build bloom: %w\n%s", err, out)
+	}
+	programs.bloom, programs.standin = filepath.Join(dir, "bloom"), filepath.Join(dir, "bloom-standin")
+	return nil
+}
+
+// claudeBinary is the real command line: BLOOM_TEST_CLAUDE, else what
+// scripts/install-claude.sh installed, else the one on the PATH. Without one
+// the test fails: a skipped test would prove nothing.
+func claudeBinary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("BLOOM_TEST_CLAUDE"); path != "" {
+		return path
+	}
+	installed, err := filepath.Glob("../.tools/claude/node_modules/@anthropic-ai/claude-code-*/claude")
+	if err == nil && len(installed) > 0 {
+		path, err := filepath.Abs(installed[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if path, err := exec.LookPath("claude"); err == nil {
+		return path
+	}
+	t.Fatal("these tests run the real claude command line, which is not installed: run make test-deps (scripts/install-claude.sh)")
+	return ""
+}

@@ -1,0 +1,216 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// proc is a process of the system under test.
+type proc struct {
+	t    *testing.T
+	name string
+	cmd  *exec.Cmd
+	out  *output
+	done chan struct{} // closed when it has ended
+	cut  bool          // the test killed it, so that its end proves nothing
+}
+
+// spawn starts bloom. What it prints is kept and shown when the test fails.
+func spawn(t *testing.T, name string, env []string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, name: name, cmd: exec.Command(programs.bloom, args...), out: newOutput(), done: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
+	// A descendant that survives would hold the pipe: the leak check finds it.
+	p.cmd.WaitDelay = 2 * time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // the code is read from the state
+		p.out.close()
+	}()
+	return p
+}
+
+func (p *proc) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Errorf("signal %s to %s: %v", s, p.name, err)
+	}
+}
+
+// kill ends the process without warning and waits until it is gone.
+func (p *proc) kill() {
+	p.t.Helper()
+	p.cut = true
+	p.signal(syscall.SIGKILL)
+	p.wait()
+}
+
+// terminate asks the process to stop and returns its exit code.
+func (p *proc) terminate() int {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	return p.wait()
+}
+
+// wait waits for the end of the process and returns its exit code, -1 when a
+// signal ended it.
+func (p *proc) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		p.cut = true
+		p.signal(syscall.SIGQUIT) // its goroutines tell where it hangs
+		select {
+		case <-p.done:
+		case <-time.After(5 * time.Second):
+			p.signal(syscall.SIGKILL)
+			<-p.done
+		}
+		p.t.Errorf("%s did not end within %s", p.name, patience)
+		return -1
+	}
+}
+
+// says waits until a line holds the text and returns the line.
+func (p *proc) says(text string) string {
+	p.t.Helper()
+	line, ok := p.out.find(text, patience)
+	if !ok {
+		p.t.Fatalf("%s never said %q:\n%s", p.name, text, p.out.tail())
+	}
+	return line
+}
+
+// output keeps what a process prints and wakes those who wait for a line.
+type output struct {
+	mu     sync.Mutex
+	buf    bytes.Buffer
+	grown  chan struct{} // closed and replaced when something was printed
+	closed bool
+}
+
+func newOutput() *output { return &output{grown: make(chan struct{})} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Write(b)
+	o.wake()
+	return len(b), nil
+}
+
+func (o *output) wake() {
+	close(o.grown)
+	o.grown = make(chan struct{})
+}
+
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.wake()
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// tail is the end of what was printed, enough to see what went wrong.
+func (o *output) tail() string {
+	const most = 12 << 10
+	s := o.String()
+	if len(s) > most {
+		s = "…" + s[len(s)-most:]
+	}
+	return s
+}
+
+func (o *output) find(text string, within time.Duration) (string, bool) {
+	deadline := time.After(within)
+	for {
+		o.mu.Lock()
+		s, grown, closed := o.buf.String(), o.grown, o.closed
+		o.mu.Unlock()
+		for line := range strings.Lines(s) {
+			if strings.HasSuffix(line, "\n") && strings.Contains(line, text) {
+				return strings.TrimSpace(line), true
+			}
+		}
+		if closed {
+			return "", false
+		}
+		select {
+		case <-grown:
+		case <-deadline:
+			return "", false
+		}
+	}
+}
+
+// markName is a variable of the environment that a test gives to everything it
+// starts. Workers are told to pass it on, so that it also names claude and
+// whatever claude starts.
+const markName = "E2E_MARK"
+
+func markPrefix() string { return fmt.Sprintf("%d-", os.Getpid()) }
+
+// living describes the processes whose mark begins with the prefix. Zombies
+// have no environment and are not among them.
+func living(prefix string) []string {
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	for _, path := range environs {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile, or is none of ours
+		}
+		if !bytes.Contains(append([]byte{0}, raw...), []byte("\x00"+markName+"="+prefix)) {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if err != nil || len(line) == 0 {
+			continue
+		}
+		found = append(found, filepath.Base(filepath.Dir(path))+": "+strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	return found
+}
+
+// eventually polls at a process's boundary, where there is no signal to wait for.
+func eventually(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !true(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came true that %s", what)
+		}
+	}
+}

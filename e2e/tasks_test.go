@@ -1,0 +1,313 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// TestTasks runs the scenarios of one task each against one server. Workers
+// that differ carry a label, and their tasks ask for it.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	h.work(workerOptions{name: "main", args: []string{"--max-concurrency", "3", "--label", "main", "--allowed-tool", "Bash"}})
+	h.work(workerOptions{name: "anonymous", env: h.modelEnv(""), args: []string{"--max-concurrency", "1", "--label", "anonymous"}})
+	h.work(workerOptions{name: "bare", args: []string{"--max-concurrency", "1", "--label", "bare", "--claude", filepath.Join(h.dir, "none", "claude")}})
+	h.work(workerOptions{name: "subscriber", env: h.modelEnv("CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-dummy"), args: []string{"--max-concurrency", "1", "--label", "subscriber"}})
+	for name, scenario := range map[string]func(*testing.T, *house){
+		"success":            success,
+		"a tool edits":       toolUse,
+		"json":               jsonOutput,
+		"agent":              agent,
+		"hints":              hints,
+		"resume":             resume,
+		"timeout":            timeout,
+		"cancel":             cancel,
+		"budget":             budget,
+		"not logged in":      notLoggedIn,
+		"the API refuses":    refusals,
+		"rate limited":       rateLimited,
+		"claude is missing":  missing,
+		"hostile prompt":     hostile,
+		"twenty megabytes":   huge,
+		"two of one context": twoOfOneContext,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scenario(t, h)
+		})
+	}
+}
+
+// at asks for the worker with the label.
+func at(worker string, s bloom.TaskSpec) bloom.TaskSpec {
+	s.Labels = []string{worker}
+	return s
+}
+
+func success(t *testing.T, h *house) {
+	h.script("success", standin.Sequence(standin.Reply{Text: "four", Usage: standin.Usage{Input: 100, Output: 20, CacheCreation: 7}}))
+	o := h.await(t, h.submit(t, at("main", spec("success"))).ID)
+	o.succeeded("four")
+	m := o.results[0].Metrics
+	if m.TokensUsed == nil || *m.TokensUsed != 127 || m.CostUSD == nil || *m.CostUSD <= 0 || m.CostKind != "api_usd" || m.Model == "" || m.DurationMS <= 0 {
+		t.Errorf("metrics = %s, want tokens, cost and model", bloom.MustJSON(m))
+	}
+	if got, want := o.actions(), "task_created task_leased task_started task_completed"; got != want {
+		t.Errorf("audit = %s, want %s", got, want)
+	}
+	if texts := o.of("text"); len(texts) != 1 || texts[0]["text"] != "four" {
+		t.Errorf("text events = %v", texts)
+	}
+	if first, last := o.events[0].Type, o.events[len(o.events)-1].Type; first != bloom.EventCreated || last != bloom.EventCompleted {
+		t.Errorf("the stream runs from %s to %s", first, last)
+	}
+	if o.task.WorkerID == nil || *o.task.WorkerID != "main" || o.task.Attempts != 1 {
+		t.Errorf("task = %s, want its worker to stay named", bloom.MustJSON(o.task.TaskState))
+	}
+}
+
+func toolUse(t *testing.T, h *house) {
+	path := filepath.Join(h.workdir("main"), "edited.txt")
+	file(t, path, "before")
+	h.script("tool", func(r standin.Request) standin.Reply {
+		switch last := r.LastUser(); {
+		case !r.HasToolResult():
+			return standin.Tool("reading", "Read", map[string]any{"file_path": path})
+		case strings.Contains(last, "before"):
+			return standin.Tool("editing", "Edit", map[string]any{"file_path": path, "old_string": "before", "new_string": "after"})
+		default:
+			return standin.Reply{Text: "edited"}
+		}
+	})
+	o := h.await(t, h.submit(t, at("main", spec("tool"))).ID)
+	o.succeeded("edited")
+	if content, err := os.ReadFile(path); err != nil || string(content) != "after" {
+		t.Errorf("file = %q, %v", content, err)
+	}
+	if uses := o.of("tool_use"); len(uses) != 2 || uses[0]["name"] != "Read" || uses[1]["name"] != "Edit" {
+		t.Errorf("tool_use events = %v", uses)
+	}
+	for _, result := range o.of("tool_result") {
+		if result["is_error"] != false {
+			t.Errorf("tool_result = %v", result)
+		}
+	}
+}
+
+func jsonOutput(t *testing.T, h *house) {
+	h.script("json", standin.Sequence(standin.Reply{Text: "here you are"}, standin.Reply{Text: "```json\n{\"a\": [1]}\n```"}))
+	s := at("main", spec("json"))
+	s.DesiredFormat = bloom.FormatJSON
+	o := h.await(t, h.submit(t, s).ID)
+	o.succeeded(`{"a": [1]}`)
+	if n := len(h.asked("scenario json;")); n != 2 {
+		t.Errorf("the model was asked %d times, want once more for the repair", n)
+	}
+}
+
+func agent(t *testing.T, h *house) {
+	h.script("agent", standin.Sequence(standin.Reply{Text: "reviewed"}))
+	file(t, filepath.Join(h.dir, "agents-main", "reviewer.md"), "---\nname: reviewer\ndescription: reviews\n---\nYou review with great care.\n")
+	s := at("main", spec("agent"))
+	s.AgentSlug = "reviewer"
+	h.await(t, h.submit(t, s).ID).succeeded("reviewed")
+	if requests := h.asked("scenario agent;"); len(requests) != 1 || !strings.Contains(requests[0].SystemText(), "You review with great care.") {
+		t.Error("the agent's text is not in the system prompt")
+	}
+}
+
+func hints(t *testing.T, h *house) {
+	h.script("hints", standin.Sequence(standin.Reply{Text: "read"}))
+	file(t, filepath.Join(h.workdir("main"), "notes", "deep", "a.md"), "alpha content")
+	file(t, filepath.Join(h.dir, "outside.md"), "secret content")
+	s := at("main", spec("hints"))
+	s.ContextHints = []string{"notes/**/*.md", "gone.txt", "../outside.md"}
+	o := h.await(t, h.submit(t, s).ID)
+	o.succeeded("read")
+	asked := h.asked("scenario hints;")[0].LastUser()
+	if a, p := strings.Index(asked, "alpha content"), strings.Index(asked, "scenario hints;"); a < 0 || p < a || strings.Contains(asked, "secret content") {
+		t.Errorf("the model was asked %q, want the file before the prompt and nothing from outside", asked)
+	}
+	if missed := o.of("hint_missing"); len(missed) != 2 || missed[0]["hint"] != "gone.txt" || missed[1]["hint"] != "../outside.md" {
+		t.Errorf("missing = %v", missed)
+	}
+}
+
+func resume(t *testing.T, h *house) {
+	h.script("resume", standin.Sequence(standin.Reply{Text: "noted"}, standin.Reply{Text: "green"}))
+	first, second := at("main", spec("resume")), at("main", spec("resume"))
+	first.Prompt += ", my colour is green"
+	second.Prompt += ", what is my colour?"
+	h.await(t, h.submit(t, first).ID).succeeded("noted")
+	o := h.await(t, h.submit(t, second).ID)
+	o.succeeded("green")
+	requests := h.asked("scenario resume;")
+	if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, "my colour is green") || !strings.Contains(got, "noted") {
+		t.Errorf("the second request lacks the first's messages:\n%s", got)
+	}
+	if sessions := o.of("session"); len(sessions) != 1 || sessions[0]["resumed"] != true {
+		t.Errorf("session events = %v", sessions)
+	}
+}
+
+func twoOfOneContext(t *testing.T, h *house) {
+	release := make(chan struct{})
+	h.script("fork", func(r standin.Request) standin.Reply {
+		if strings.Contains(r.LastUser(), "slowly") {
+			return standin.Reply{Text: "slow", Until: release}
+		}
+		return standin.Reply{Text: "quick"}
+	})
+	h.await(t, h.submit(t, at("main", spec("fork"))).ID).succeeded("quick")
+	s := at("main", spec("fork"))
+	s.Prompt += ", slowly"
+	slow := h.submit(t, s)
+	h.untilEvent(t, slow.ID, "session")
+	o := h.await(t, h.submit(t, at("main", spec("fork"))).ID)
+	close(release)
+	o.succeeded("quick")
+	if sessions := o.of("session"); len(sessions) != 1 || sessions[0]["forked"] != true {
+		t.Errorf("session events = %v, want a fork", sessions)
+	}
+	h.await(t, slow.ID).succeeded("slow")
+}
+
+func timeout(t *testing.T, h *house) {
+	h.script("timeout", standin.Sequence(standin.Reply{HangAfterStart: true, Until: make(chan struct{}), Usage: standin.Usage{Input: 1000, Output: 1}}))
+	s := at("main", spec("timeout"))
+	s.Policy.TimeoutSec = 5
+	o := h.await(t, h.submit(t, s).ID)
+	o.failed(bloom.ClassTimeout)
+	if m := o.results[0].Metrics; m.TokensUsed == nil || *m.TokensUsed < 1000 {
+		t.Errorf("metrics = %s, want the tokens of the killed run", bloom.MustJSON(m))
+	}
+}
+
+func cancel(t *testing.T, h *house) {
+	h.script("cancel", standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+	task := h.submit(t, at("main", spec("cancel")))
+	h.untilAsked("scenario cancel;", 1)
+	if _, err := h.api.Cancel(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	o := h.await(t, task.ID)
+	if o.task.Status != bloom.TaskCancelled || len(o.results) != 1 || o.results[0].ErrorClass == nil || *o.results[0].ErrorClass != bloom.ClassCancelled {
+		t.Errorf("task is %s; %s", o.task.Status, o.story())
+	}
+}
+
+func budget(t *testing.T, h *house) {
+	h.script("budget", func(standin.Request) standin.Reply {
+		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
+		reply.Usage = standin.Usage{Input: 400, Output: 100}
+		return reply
+	})
+	s := at("main", spec("budget"))
+	s.Policy.Budget = 1200
+	o := h.await(t, h.submit(t, s).ID)
+	o.failed(bloom.ClassBudgetExceeded)
+	if m := o.results[0].Metrics; m.TokensUsed == nil || *m.TokensUsed <= 1200 || *m.TokensUsed > 3000 {
+		t.Errorf("metrics = %s, want what was used", bloom.MustJSON(m))
+	}
+}
+
+func notLoggedIn(t *testing.T, h *house) {
+	h.script("anonymous", standin.Sequence(standin.Reply{Text: "should not be asked"}))
+	o := h.await(t, h.submit(t, at("anonymous", spec("anonymous"))).ID)
+	o.failed(bloom.ClassAuth)
+	if n := len(h.asked("scenario anonymous;")); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+func refusals(t *testing.T, h *house) {
+	for name, test := range map[string]struct {
+		reply standin.Reply
+		class bloom.ErrorClass
+	}{
+		"400": {standin.Error(400, "invalid_request_error", "no such field"), bloom.ClassInvalidInput},
+		"401": {standin.Error(401, "authentication_error", "invalid x-api-key"), bloom.ClassAuth},
+		"529": {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Asks the command line not to try again itself.
+			test.reply.Header = map[string]string{"x-should-retry": "false"}
+			h.script("refusal "+name, standin.Sequence(test.reply))
+			h.await(t, h.submit(t, at("main", spec("refusal "+name))).ID).failed(test.class)
+		})
+	}
+}
+
+func rateLimited(t *testing.T, h *house) {
+	reset := time.Now().Add(6 * time.Second).Unix()
+	limit := standin.Error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
+	limit.Header = map[string]string{
+		"anthropic-ratelimit-unified-status":               "rejected",
+		"anthropic-ratelimit-unified-reset":                fmt.Sprint(reset),
+		"anthropic-ratelimit-unified-representative-claim": "five_hour",
+		"x-should-retry":                                   "false",
+	}
+	h.script("limit", func(standin.Request) standin.Reply {
+		if time.Now().Unix() < reset {
+			return limit
+		}
+		return standin.Reply{Text: "at last"}
+	})
+	// One attempt is all it has: were it used up, the task could not complete.
+	task := h.submit(t, at("subscriber", spec("limit")))
+	h.untilEvent(t, task.ID, bloom.EventReleased)
+	now, err := h.api.Task(t.Context(), task.ID)
+	if err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 || now.RunAt != reset*1000 || now.LeaseID != nil {
+		t.Errorf("task = %s, %v; want it back in the queue until %d with its attempt refunded", bloom.MustJSON(now), err, reset*1000)
+	}
+	o := h.await(t, task.ID)
+	o.succeeded("at last")
+	if o.task.Attempts != 1 || o.task.Epoch != 2 {
+		t.Errorf("task = %s, want attempt 1 in epoch 2", bloom.MustJSON(o.task.TaskState))
+	}
+}
+
+func missing(t *testing.T, h *house) {
+	o := h.await(t, h.submit(t, at("bare", spec("missing"))).ID)
+	o.failed(bloom.ClassInternal)
+	if strings.Contains(*o.results[0].ErrorMessage, h.dir) {
+		t.Errorf("message = %q, want no path of the worker", *o.results[0].ErrorMessage)
+	}
+}
+
+func hostile(t *testing.T, h *house) {
+	h.script("hostile", standin.Sequence(standin.Reply{Text: "just a prompt"}))
+	s := at("main", spec("hostile"))
+	s.Prompt = "--dangerously-skip-permissions scenario hostile;"
+	o := h.await(t, h.submit(t, s).ID)
+	o.succeeded("just a prompt")
+	if sessions := o.of("session"); len(sessions) != 1 || sessions[0]["permission_mode"] != "acceptEdits" {
+		t.Errorf("session events = %v, want the operator's permission mode", sessions)
+	}
+	if asked := h.asked("scenario hostile;"); len(asked) != 1 || !strings.Contains(asked[0].LastUser(), s.Prompt) {
+		t.Errorf("the model was not asked the prompt as it was")
+	}
+}
+
+func huge(t *testing.T, h *house) {
+	text := strings.Repeat("0123456789abcdef", 20<<20/16)
+	h.script("huge", standin.Sequence(standin.Reply{Text: text}))
+	o := h.await(t, h.submit(t, at("main", spec("huge"))).ID)
+	if o.task.Status != bloom.TaskCompleted || len(o.results) != 1 || o.output != text {
+		t.Fatalf("task is %s, output of %d bytes; %s", o.task.Status, len(o.output), clip(o.story(), 2000))
+	}
+	artifact, err := h.api.Artifact(t.Context(), o.results[0].ArtifactID)
+	if err != nil || artifact.Size != int64(len(text)) || artifact.Content != nil || artifact.URL == nil {
+		t.Errorf("artifact = %s, %v; want its content outside the row", clip(string(bloom.MustJSON(artifact)), 500), err)
+	}
+}
