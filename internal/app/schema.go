@@ -20,14 +20,13 @@ type SchemaStep struct {
 	AppliedAt *int64 `json:"applied_at"` // Unix milliseconds; null while pending
 }
 
-// SchemaStatus lists the schema's steps. The server must not be running.
-func SchemaStatus(ctx context.Context, dataDir, databaseURL string) (_ []SchemaStep, err error) {
-	m, err := openMigrator(ctx, dataDir, databaseURL, false)
+// SchemaStatus lists the schema's steps, also while a server is running.
+func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaStep, error) {
+	path, err := existingDatabase(dataDir, databaseURL)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	found, err := m.Status(ctx)
+	found, err := sqlite.Migrations(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -43,50 +42,37 @@ func SchemaStatus(ctx context.Context, dataDir, databaseURL string) (_ []SchemaS
 	return steps, nil
 }
 
-// SchemaUp applies what is pending and tells how many steps that were.
-func SchemaUp(ctx context.Context, dataDir, databaseURL string) (n int, err error) {
-	m, err := openMigrator(ctx, dataDir, databaseURL, true)
-	if err != nil {
-		return 0, err
+// SchemaUp applies what is pending and tells how many steps that were. The
+// server must not be running.
+func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
+	if databaseURL != "" {
+		return 0, errPostgres
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return m.Up(ctx)
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return 0, fmt.Errorf("data folder: %w", err)
+	}
+	return sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
 }
 
-func openMigrator(ctx context.Context, dataDir, databaseURL string, create bool) (*sqlite.Migrator, error) {
-	if databaseURL != "" {
-		return nil, errPostgres
-	}
-	path := filepath.Join(dataDir, DatabaseFile)
-	if create {
-		if err := os.MkdirAll(dataDir, 0o700); err != nil {
-			return nil, fmt.Errorf("data folder: %w", err)
-		}
-	} else if _, err := os.Stat(path); err != nil {
-		return nil, noDatabase(dataDir, err)
-	}
-	m, err := sqlite.Migrations(ctx, path)
-	if errors.Is(err, sqlite.ErrLocked) {
-		return nil, fmt.Errorf("%w by a running bloom, which has brought it up to date; stop it first", err)
-	}
-	return m, err
-}
-
-// Backup copies the database to file, which must not exist.
-func Backup(ctx context.Context, dataDir, databaseURL, file string) (err error) {
-	if databaseURL != "" {
-		return fmt.Errorf("%w (PostgreSQL has a tool of its own: pg_dump)", errPostgres)
-	}
-	path := filepath.Join(dataDir, DatabaseFile)
-	if _, err := os.Stat(path); err != nil {
-		return noDatabase(dataDir, err)
-	}
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+// Backup copies the database to file, which must not exist, also while a server
+// is running.
+func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
+	path, err := existingDatabase(dataDir, databaseURL)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return store.Backup(ctx, file)
+	return sqlite.Backup(ctx, path, file)
+}
+
+func existingDatabase(dataDir, databaseURL string) (string, error) {
+	if databaseURL != "" {
+		return "", errPostgres
+	}
+	path := filepath.Join(dataDir, DatabaseFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", noDatabase(dataDir, err)
+	}
+	return path, nil
 }
 
 func noDatabase(dataDir string, err error) error {

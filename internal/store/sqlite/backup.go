@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 )
 
-// Backup writes a consistent copy of the database to path while the store goes
-// on working. A file that is already there is never touched. When Backup
-// returns nil the copy is on disk whole; until then nothing has the name.
-func (s *Store) Backup(ctx context.Context, path string) (err error) {
+// Backup writes a consistent copy of the database at source to path, whether or
+// not a process has it open: it only reads, and takes no lock that a writer
+// waits for. A file that is already there is never touched. When Backup returns
+// nil the copy is on disk whole; until then nothing has the name.
+func Backup(ctx context.Context, source, path string) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("backup: %s is already there: %w", path, fs.ErrExist)
 	}
@@ -24,7 +25,7 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := s.copyTo(filepath.Join(folder, "db")); err != nil {
+	if err := copyTo(source, filepath.Join(folder, "db")); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
 	if err := syncFile(filepath.Join(folder, "db")); err != nil {
@@ -37,10 +38,8 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	return syncFile(filepath.Dir(path))
 }
 
-// copyTo reads through a connection of its own: a copy of a large database
-// takes long, and the readers' pool is for callers who wait.
-func (s *Store) copyTo(path string) (err error) {
-	c, err := dial(dsn(s.cfg.Path, "ro"), "busy_timeout = 10000", "cache_size = -1024")
+func copyTo(source, path string) (err error) {
+	c, err := dial(dsn(source, "ro"), "busy_timeout = 10000", "cache_size = -1024")
 	if err != nil {
 		return err
 	}

@@ -26,29 +26,10 @@ type Migration struct {
 	AppliedAt time.Time // zero while it is pending
 }
 
-// Migrator looks at a database's schema and brings it up to date, for those who
-// want that by hand: Open does it by itself. It holds the database's lock.
-type Migrator struct {
-	path    string
-	release func() error
-}
-
-// Migrations opens the schema of the database at path, creating the file when
-// there is none. ErrLocked when a process has it open. The caller closes it.
-func Migrations(_ context.Context, path string) (*Migrator, error) {
-	held, err := lock(path)
-	if err != nil {
-		return nil, err
-	}
-	return &Migrator{path: path, release: held.Close}, nil
-}
-
-// Close lets go of the database.
-func (m *Migrator) Close() error { return m.release() }
-
-// Status lists all steps, the oldest first.
-func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
-	err = withProvider(m.path, func(p *goose.Provider) error {
+// Migrations lists all steps of the schema, the oldest first, and which of them
+// the database at path has. It only reads, also while a process has it open.
+func Migrations(ctx context.Context, path string) (steps []Migration, err error) {
+	err = withProvider(dsn(path, "ro")+"&_pragma=busy_timeout(10000)", func(p *goose.Provider) error {
 		all, err := p.Status(ctx)
 		for _, s := range all {
 			steps = append(steps, Migration{
@@ -61,11 +42,21 @@ func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
 	return steps, err
 }
 
-// Up applies what is pending and tells how many steps that were.
-func (m *Migrator) Up(ctx context.Context) (int, error) { return migrateUp(ctx, m.path) }
+// MigrateUp applies what is pending to the database at path, creating the file
+// when there is none, and tells how many steps that were. It is for those who
+// want that by hand: Open does it by itself. ErrLocked when a process has it open.
+func MigrateUp(ctx context.Context, path string) (applied int, err error) {
+	held, err := lock(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	return migrateUp(ctx, path)
+}
 
 func migrateUp(ctx context.Context, path string) (applied int, err error) {
-	err = withProvider(path, func(p *goose.Provider) error {
+	writable := dsn(path, "rwc") + "&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+	err = withProvider(writable, func(p *goose.Provider) error {
 		current, target, err := p.GetVersions(ctx)
 		if err != nil {
 			return err
@@ -80,8 +71,8 @@ func migrateUp(ctx context.Context, path string) (applied int, err error) {
 	return applied, err
 }
 
-func withProvider(path string, fn func(*goose.Provider) error) (err error) {
-	db, err := sql.Open("sqlite", dsn(path, "rwc")+"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+func withProvider(address string, fn func(*goose.Provider) error) (err error) {
+	db, err := sql.Open("sqlite", address)
 	if err != nil {
 		return err
 	}

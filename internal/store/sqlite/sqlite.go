@@ -135,7 +135,8 @@ var readerPragmas = []string{
 // dsn names the file to the driver; the path is escaped, for it may hold what
 // means something in an address.
 func dsn(path, mode string) string {
-	u := url.URL{Scheme: "file", Path: path, RawQuery: "mode=" + mode}
+	// As an opaque part: a relative path after "file://" would be read as a host.
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=" + mode}
 	return u.String()
 }
 

@@ -103,8 +103,11 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, sqlite.ErrLocked) || !strings.Contains(err.Error(), "process ") {
 		t.Fatalf("a second open says %v", err)
 	}
-	if _, err := sqlite.Migrations(t.Context(), path); !errors.Is(err, sqlite.ErrLocked) {
-		t.Fatalf("migrations say %v", err)
+	if _, err := sqlite.MigrateUp(t.Context(), path); !errors.Is(err, sqlite.ErrLocked) {
+		t.Fatalf("migrating says %v", err)
+	}
+	if steps, err := sqlite.Migrations(t.Context(), path); err != nil || len(steps) == 0 || !steps[0].Applied {
+		t.Fatalf("looking at the schema of a running store: %+v, %v", steps, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -115,22 +118,16 @@ func TestSecondProcessIsRefused(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a?b#c %20.db") // what means something in an address
-	m, err := sqlite.Migrations(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
+	applied, err := sqlite.MigrateUp(t.Context(), path)
+	if err != nil || applied == 0 {
+		t.Fatalf("applied %d: %v", applied, err)
 	}
-	steps, err := m.Status(t.Context())
-	if err != nil || len(steps) == 0 || steps[0].Applied {
-		t.Fatalf("before: %+v, %v", steps, err)
-	}
-	if n, err := m.Up(t.Context()); err != nil || n != len(steps) {
-		t.Fatalf("applied %d of %d: %v", n, len(steps), err)
-	}
-	if steps, err = m.Status(t.Context()); err != nil || !steps[len(steps)-1].Applied {
+	steps, err := sqlite.Migrations(t.Context(), path)
+	if err != nil || len(steps) != applied || !steps[applied-1].Applied || steps[applied-1].AppliedAt.IsZero() {
 		t.Fatalf("after: %+v, %v", steps, err)
 	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
+	if again, err := sqlite.MigrateUp(t.Context(), path); err != nil || again != 0 {
+		t.Fatalf("a second time applied %d: %v", again, err)
 	}
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
 	if err != nil {
@@ -149,19 +146,20 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil)
+	source := filepath.Join(t.TempDir(), "bloom.db")
+	s := openAt(t, source, nil)
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	task, _, err := s.CreateTask(t.Context(), spec("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Backup(t.Context(), copied); err != nil {
+	if err := sqlite.Backup(t.Context(), source, copied); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Backup(t.Context(), copied); !errors.Is(err, fs.ErrExist) {
+	if err := sqlite.Backup(t.Context(), source, copied); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("an existing target: %v", err)
 	}
 	b := openAt(t, copied, nil)
