@@ -25,7 +25,7 @@ func (c *Client) ArtifactContent(ctx context.Context, id string) (io.ReadCloser,
 	if err != nil {
 		return nil, row, err
 	}
-	body, err := c.stream(ctx, &call{
+	body, err := c.stream(ctx, &call{ //nolint:bodyclose // the caller gets it, and closes it
 		method: http.MethodGet, path: "/artifacts/" + seg(id) + "/content", accept: "*/*", safety: safe,
 	})
 	if err != nil {

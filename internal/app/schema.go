@@ -20,9 +20,9 @@ type SchemaStep struct {
 	AppliedAt *int64 `json:"applied_at"` // Unix milliseconds; null while pending
 }
 
-// SchemaStatus lists the schema's steps, also while a server is running.
+// SchemaStatus lists the schema's steps; also while a server is running.
 func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaStep, error) {
-	path, err := existingDatabase(dataDir, databaseURL)
+	path, err := database(dataDir, databaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaSte
 	return steps, nil
 }
 
-// SchemaUp applies what is pending and tells how many steps that were. The
-// server must not be running.
+// SchemaUp applies what is pending, making the database when there is none, and
+// tells how many steps that were. No server may be running.
 func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	if databaseURL != "" {
 		return 0, errPostgres
@@ -51,35 +51,38 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return 0, fmt.Errorf("data folder: %w", err)
 	}
-	return sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
+	n, err := sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
+	if errors.Is(err, sqlite.ErrLocked) {
+		return 0, fmt.Errorf("%w by a running bloom, which has brought it up to date; stop it first", err)
+	}
+	return n, err
 }
 
-// Backup copies the database to file, which must not exist, also while a server
+// Backup copies the database to file, which must not exist; also while a server
 // is running.
 func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
-	path, err := existingDatabase(dataDir, databaseURL)
+	path, err := database(dataDir, databaseURL)
+	if errors.Is(err, errPostgres) {
+		return fmt.Errorf("%w (PostgreSQL has a tool of its own: pg_dump)", err)
+	}
 	if err != nil {
 		return err
 	}
 	return sqlite.Backup(ctx, path, file)
 }
 
-func existingDatabase(dataDir, databaseURL string) (string, error) {
+// database is the path of a database that is there.
+func database(dataDir, databaseURL string) (string, error) {
 	if databaseURL != "" {
 		return "", errPostgres
 	}
 	path := filepath.Join(dataDir, DatabaseFile)
-	if _, err := os.Stat(path); err != nil {
-		return "", noDatabase(dataDir, err)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no database in %s; name its folder with --data-dir", dataDir)
+	} else if err != nil {
+		return "", err
 	}
 	return path, nil
-}
-
-func noDatabase(dataDir string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database in %s; name its folder with --data-dir", dataDir)
-	}
-	return err
 }
 
 // ArtifactsDir is where large artifacts lie.

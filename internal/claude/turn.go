@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/process"
@@ -155,7 +154,7 @@ func (s *coldSession) guard(ctx context.Context, p *process.Process, w *watcher)
 // died says how a process ended, for people.
 func died(exit process.Exit) string {
 	if exit.Signal != 0 {
-		return fmt.Sprintf("claude was ended by signal %d (%s)", int(exit.Signal), syscall.Signal(exit.Signal))
+		return fmt.Sprintf("claude was ended by signal %d (%s)", int(exit.Signal), exit.Signal)
 	}
 	return fmt.Sprintf("claude ended with code %d", exit.Code)
 }

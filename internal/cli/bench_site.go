@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 )
@@ -48,7 +50,9 @@ func (s *benchSite) leave() {
 }
 
 func (s *benchSite) spec(label string) bloom.TaskSpec {
-	return bloom.TaskSpec{ContextID: s.label, AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
+	// Each in a context of its own: a task of a known one waits a moment for the
+	// worker that had it.
+	return bloom.TaskSpec{ContextID: s.label + "-" + uuid.NewString(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
 }
 
 // lifecycle is create, lease, heartbeat, complete: what the described system's

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/cli"
+	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
@@ -187,7 +189,14 @@ func TestMigrateAndBackup(t *testing.T) {
 		t.Errorf("steps are pending:\n%s", out)
 	}
 	file := filepath.Join(t.TempDir(), "copy.db")
-	p.must("backup", file, "--data-dir", dir)
+	server, err := app.OpenServer(t.Context(), config.Server{Data: config.Data{DataDir: dir}, Listen: "127.0.0.1:0",
+		MembridgeAccess: config.MembridgeAccess{MembridgeServerURL: "http://127.0.0.1:1"}},
+		app.Build{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	p.must("backup", file, "--data-dir", dir) // while a server has it open
 	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
 		t.Errorf("the copy: %v", err)
 	}

@@ -173,11 +173,11 @@ or:
   curl -s %s/api/runtime/llm-tasks%s -H 'Content-Type: application/json' -d '{"context_id":"hello","agent_slug":"assistant","prompt":"Say hello in one line."}'
 
 Ctrl-C stops everything.
-`, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(inv), flag, s.URL(), header)
+`, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(), flag, s.URL(), header)
 }
 
 // thisProgram is how to call this binary again from a shell.
-func thisProgram(inv *invocation) string {
+func thisProgram() string {
 	self, err := os.Executable()
 	if err != nil {
 		return "bloom"

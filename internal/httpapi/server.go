@@ -83,7 +83,7 @@ func apiConfig(version string) huma.Config {
 	config := huma.DefaultConfig("BLOOM Runtime", version)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // served by describe
 	config.CreateHooks = nil                                             // no $schema in bodies
-	config.AllowAdditionalPropertiesByDefault = true                    // unknown fields are ignored
+	config.AllowAdditionalPropertiesByDefault = true                     // unknown fields are ignored
 	config.Transformers = []huma.Transformer{humaFailure}
 	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -201,7 +201,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 // panicked answers for a handler that panicked and logs it once, with its stack.
 // cut tells that an answer has begun and cannot be ended properly.
 func (s *Server) panicked(rec *recorder, r *http.Request, id string, p any) (cut bool) {
-	if p == http.ErrAbortHandler || r.Context().Err() != nil {
+	if p == http.ErrAbortHandler || r.Context().Err() != nil { //nolint:errorlint // a panic's value is never wrapped
 		return true // the caller is gone, or the handler meant to cut
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelError, "a handler panicked",

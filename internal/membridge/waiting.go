@@ -58,10 +58,3 @@ func (w *waiting) size() int {
 	defer w.mu.Unlock()
 	return w.count
 }
-
-// waits reports whether the agent has a poll here.
-func (w *waiting) waits(agent string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.polls[agent] > 0
-}

@@ -96,7 +96,7 @@ func Start(c Command) (*Process, error) {
 	}
 	grace := cmp.Or(c.Grace, DefaultGrace)
 	args := append([]string{superviseArg, strconv.FormatInt(grace.Milliseconds(), 10), c.Path}, c.Args...)
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(self, args...) //nolint:noctx // it ends by order; the end of a context would leave the group behind
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit everything

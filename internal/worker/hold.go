@@ -79,7 +79,7 @@ func (h *hold) calledOff() {
 }
 
 // end says that the work is over, and how the belief stood.
-func (h *hold) end() (cause error, told bool) {
+func (h *hold) end() (cause error, told bool) { //nolint:revive // the error is the answer, not a failure
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true

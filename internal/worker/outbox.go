@@ -227,7 +227,7 @@ func (o *outbox) try(ctx context.Context, l *letter) (done bool) {
 // refused tells a no of the server's from trouble that may pass. A wrong key is
 // trouble that may pass: keys are rotated by people.
 func refused(err error) bool {
-	switch bloom.KindOf(err) {
+	switch bloom.KindOf(err) { //nolint:exhaustive // every other kind may pass
 	case bloom.KindInvalid, bloom.KindNotFound, bloom.KindConflict, bloom.KindTooLarge:
 		return !client.Temporary(err)
 	}

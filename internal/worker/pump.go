@@ -80,7 +80,7 @@ func (p *pump) emit(typ string, data any) {
 // that says so, under the number of the first dropped one.
 func (p *pump) dropMiddle() {
 	const quarter = 4
-	from, to := 0, 0
+	var from, to int
 	for size := 0; from < len(p.queue)-1 && from < maxQueued/quarter; from++ {
 		// From the place where events were dropped before, so that it grows
 		// instead of there being many.
