@@ -141,7 +141,7 @@ func TestServerRefusesToStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
+	t.Cleanup(func() { _ = taken.Close() })
 	for name, c := range map[string]struct {
 		change func(*config.Server)
 		want   string
@@ -152,7 +152,8 @@ func TestServerRefusesToStart(t *testing.T) {
 		"with an address of nobody's":        {func(c *config.Server) { c.Listen = "192.0.2.1:0" }, "not an address of this machine"},
 		"with a database it cannot use":      {func(c *config.Server) { c.DatabaseURL = "postgres://h/d" }, "SQLite only"},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:tparallel // the taken port belongs to the parent
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cfg := serverConfig(t)
 			c.change(&cfg)
 			s, err := app.OpenServer(t.Context(), cfg, build())

@@ -173,7 +173,7 @@ func (c *Client) fetch(ctx context.Context, r request, into any) error {
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
 		e := down("Membridge's answer makes no sense; is it membridge that answers there?", err)
-		c.failed(t, e.(*bloom.Error).Message)
+		c.failed(t, e.(*bloom.Error).Message) //nolint:errorlint // down makes nothing else
 		return e
 	}
 	return nil
