@@ -1,0 +1,209 @@
+package membridge_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/membridge"
+)
+
+// agentRoutes are the only ones the agent key opens.
+var agentRoutes = map[string]bool{
+	"POST /agents": true, "POST /agents/{name}/heartbeat": true, "POST /agent/heartbeat": true,
+}
+
+var openRoutes = map[string]bool{"GET /health": true}
+
+// everyRoute is what the API describes, and the metrics beside it.
+func everyRoute(p *plane) []string {
+	routes := []string{"GET /metrics"}
+	for path, item := range p.OpenAPI().Paths {
+		if item.Get != nil {
+			routes = append(routes, "GET "+path)
+		}
+		if item.Post != nil {
+			routes = append(routes, "POST "+path)
+		}
+		if item.Delete != nil {
+			routes = append(routes, "DELETE "+path)
+		}
+	}
+	return routes
+}
+
+func TestEveryRouteWithEveryKey(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	none, bad := http.Header{}, http.Header{membridge.AdminHeader: {"not-the-key-of-this-server"}}
+	swapped := http.Header{membridge.AdminHeader: {agentKey}, membridge.AgentHeader: {adminKey}}
+	admin, agent := http.Header{membridge.AdminHeader: {adminKey}}, http.Header{membridge.AgentHeader: {agentKey}}
+	routes := everyRoute(p)
+	if len(routes) < 19 {
+		t.Fatalf("only %d routes: %v", len(routes), routes)
+	}
+	for _, route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		path = strings.NewReplacer("{name}", "x", "{cid}", "x", "{id}", "x").Replace(path)
+		for _, c := range []struct {
+			name   string
+			header http.Header
+			refuse int // 0: passes
+		}{
+			{"admin key", admin, 0}, {"no key", none, 401}, {"wrong key", bad, 401}, {"keys swapped", swapped, 401}, {"agent key", agent, 403},
+		} {
+			want := c.refuse
+			if openRoutes[route] || (c.name == "agent key" && agentRoutes[route]) {
+				want = 0
+			}
+			// Nothing that passes does any harm: the names are unknown, the bodies empty.
+			a := p.as(t, c.header, method, path, "")
+			refused := a.status == 401 || a.status == 403
+			if (want != 0 && a.status != want) || (want == 0 && refused) {
+				t.Errorf("%s with %s: %d %s", route, c.name, a.status, a.body)
+			}
+			if a.status >= 400 {
+				isProblem(t, route, a)
+			}
+		}
+	}
+}
+
+func isProblem(t *testing.T, what string, a answer) {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal(a.body, &body); err != nil || len(body) != 1 || body["detail"] == nil || body["detail"] == "" {
+		t.Errorf("%s: %d %s is not {\"detail\": …}", what, a.status, a.body)
+	}
+}
+
+func TestWithoutAnAdminKeyTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(c *membridge.Config) { c.AdminKey = "" })
+	a := p.as(t, nil, "GET", "/agents", "")
+	if a.status != 500 || !strings.Contains(string(a.body), `"MEMBRIDGE_ADMIN_KEY not configured on server"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := p.as(t, nil, "GET", "/health", ""); a.status != 200 {
+		t.Errorf("health: %d %s", a.status, a.body)
+	}
+}
+
+func TestDevelopmentModeAnswersOnlyThisMachine(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(c *membridge.Config) { c.AdminKey, c.Development = "", true })
+	for name, c := range map[string]struct {
+		header http.Header
+		status int
+	}{
+		"a direct request":              {nil, 200},
+		"by the name localhost":         {http.Header{"Host": {"localhost:8000"}}, 200},
+		"by another name":               {http.Header{"Host": {"evil.example"}}, 403},
+		"through a proxy":               {http.Header{"X-Forwarded-For": {"127.0.0.1"}}, 403},
+		"through a proxy of RFC 7239":   {http.Header{"Forwarded": {"for=127.0.0.1"}}, 403},
+		"a page of another origin":      {http.Header{"Sec-Fetch-Site": {"cross-site"}, "Method": {"POST"}}, 403},
+		"with a wrong key, which is no": {http.Header{membridge.AdminHeader: {"whatever"}}, 200},
+	} {
+		method, body := "GET", ""
+		if c.header.Get("Method") != "" {
+			method, body = "POST", `{"name":"x"}`
+		}
+		if a := p.as(t, c.header, method, "/projects", body); a.status != c.status {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}
+
+func TestWeakKeysAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]membridge.Config{
+		"short admin key": {AdminKey: "short", DatabasePath: "x"},
+		"short agent key": {AgentKey: "short", DatabasePath: "x"},
+		"one key for all": {AdminKey: adminKey, AgentKey: adminKey, DatabasePath: "x"},
+		"no database":     {AdminKey: adminKey},
+	} {
+		if s, err := membridge.Open(t.Context(), cfg); err == nil {
+			s.Close()
+			t.Errorf("%s was taken", name)
+		} else if strings.Contains(err.Error(), adminKey) {
+			t.Errorf("%s: the error shows the key", name)
+		}
+	}
+}
+
+func TestEveryFailureHasTheSameShape(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		says                     string
+	}{
+		{"no such path", "GET", "/nope", "", 404, "Not Found"},
+		{"no such method", "PUT", "/agents", "", 405, "Method Not Allowed"},
+		{"no JSON", "POST", "/agents", `{"name":`, 400, ""},
+		{"empty body", "POST", "/agents", ``, 400, ""},
+		{"an array", "POST", "/agents", `[]`, 400, ""},
+		{"no name", "POST", "/agents", `{}`, 400, "name"},
+		{"an empty name", "POST", "/agents", `{"name":""}`, 400, "name"},
+		{"a blank name", "POST", "/agents", `{"name":"  "}`, 400, "name"},
+		{"a long name", "POST", "/agents", `{"name":"` + strings.Repeat("x", 129) + `"}`, 400, "name"},
+		{"a wrong type", "POST", "/agents", `{"name":"secret-value","capabilities":{"max_concurrency":"many"}}`, 400, "max_concurrency"},
+		{"too many at once", "POST", "/agents", `{"name":"a","capabilities":{"max_concurrency":33}}`, 400, "max_concurrency"},
+		{"an odd status", "POST", "/agents", `{"name":"a","status":"fine"}`, 400, "status"},
+		{"an odd URL", "POST", "/agents", `{"name":"a","url":"file:///etc/passwd"}`, 400, "url"},
+		{"a body too large", "POST", "/agents", `{"name":"a","os_info":"` + strings.Repeat("x", 2<<20) + `"}`, 413, ""},
+		{"a wait too long", "POST", "/agents/a/heartbeat", `{"wait_sec":61}`, 400, "wait_sec"},
+	} {
+		a := p.do(t, c.method, c.path, c.body)
+		isProblem(t, c.name, a)
+		if a.status != c.status || !strings.Contains(string(a.body), c.says) || strings.Contains(string(a.body), "secret-value") {
+			t.Errorf("%s: %d %.200s", c.name, a.status, a.body)
+		}
+	}
+}
+
+func TestTheAPIIsDescribedAndItsPageNeedsNobodyElse(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	var spec map[string]any
+	a := p.as(t, nil, "GET", "/openapi.json", "")
+	if err := json.Unmarshal(a.body, &spec); err != nil || !strings.HasPrefix(spec["openapi"].(string), "3.1") || strings.Contains(string(a.body), "ErrorModel") {
+		t.Errorf("%d %.300s", a.status, a.body)
+	}
+	docs := p.as(t, nil, "GET", "/docs", "")
+	if docs.status != 200 || strings.Contains(string(docs.body), "//") && strings.Contains(string(docs.body), "http") {
+		t.Errorf("%d: the page leads elsewhere", docs.status)
+	}
+}
+
+func TestUnknownFieldsAndStrangeTextAreTaken(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	p.want(t, 201, "POST", "/agents", `{"name":"a\u0000\ud800","whatever":{"x":1},"os_info":"\u0000"}`)
+	if got := p.want(t, 200, "GET", "/agents", "").list(t)[0]["name"]; got != "a��" {
+		t.Errorf("name: %q", got)
+	}
+}
+
+func FuzzRequestBodies(f *testing.F) {
+	for _, body := range []string{seedBody, `{}`, `[]`, `null`, `{"name":"\u0000"}`, `{"name":"a","held":[null]}`, `{"wait_sec":-1}`,
+		`{"node_id":"n","canonical_id":"c","last_seen":{}}`, `{"primary_node_id":"n","lease_seconds":1e99}`, `{"project":"p","agent":"a"}`} {
+		f.Add(body)
+	}
+	p := start(f)
+	paths := []string{"/agents", "/agents/a/heartbeat", "/agents/a/drain", "/projects", "/agent/heartbeat", "/projects/c/leadership/select", "/sync/push"}
+	p.Quiesce() // no heartbeat may wait
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, path := range paths {
+			a := p.do(t, "POST", path, body)
+			if a.status == 500 || !json.Valid(a.body) {
+				t.Errorf("%s %q: %d %s", path, body, a.status, a.body)
+			}
+			if a.status >= 400 {
+				isProblem(t, path, a)
+			}
+		}
+	})
+}
