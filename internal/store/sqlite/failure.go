@@ -16,7 +16,7 @@ func explain(err error) *bloom.Error {
 	if !errors.As(err, &e) {
 		return bloom.Internal(err)
 	}
-	message := ""
+	var message string
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		message = "The disk that holds the database is full; free some space and try again"

@@ -18,10 +18,10 @@ func (s *Store) Stats(ctx context.Context) (bloom.Stats, error) {
 	return read(ctx, s, func(c *conn) (bloom.Stats, error) {
 		st := bloom.Stats{Tasks: bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}}}
 		err := c.each(`SELECT name, n FROM counters WHERE n <> 0`, func(r row) error {
-			switch name, n := r.str(0), r.int(1); {
-			case name == countLeases:
+			switch name, n := r.str(0), r.int(1); name {
+			case countLeases:
 				st.Leases.Total = n
-			case name == countActive:
+			case countActive:
 				st.Leases.Active = n
 			default:
 				st.Tasks.ByStatus[bloom.TaskStatus(name[len(countTask):])] = n

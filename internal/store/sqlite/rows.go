@@ -89,8 +89,6 @@ func collect[T any](c *conn, scan func(row) T, query string, args ...any) ([]T, 
 
 const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`
 
-const leaseWidth = 10
-
 func scanLease(r row) bloom.Lease {
 	return bloom.Lease{
 		ID: r.str(0), TaskID: r.str(1), WorkerID: r.str(2), Epoch: r.int(3), Status: bloom.LeaseStatus(r.str(4)),
