@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // DefaultInterval is how often an Announcer beats.
 const DefaultInterval = 10 * time.Second
+
+// maxDetail is how much of an order's detail is reported, in bytes.
+const maxDetail = 4000
 
 // farewellLimit bounds the last word to membridge at the end of Run.
 const farewellLimit = 3 * time.Second
@@ -62,6 +66,7 @@ type Announcer struct {
 	done       map[string]bool    // orders carried out and reported, not to be taken again
 	cutPoll    context.CancelFunc // ends the waiting of a heartbeat under way
 	failing    bool
+	woken      bool // the last answer brought news: the next heartbeat goes out at once
 
 	orders sync.WaitGroup
 }
@@ -92,7 +97,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 		a.tell(ctx, err)
 		// A membridge that does not hold heartbeats back answers at once, and one
 		// that is down fails at once: neither may be asked again before its time.
-		// Something to report does not wait.
+		// Something to report, or to hear more of, does not wait.
 		rest := a.cfg.Interval - a.cfg.Clock.Now().Sub(began)
 		if rest > 0 && (err != nil || !a.pending()) {
 			_ = a.idle(ctx, rest)
@@ -187,6 +192,7 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 	}
 	drainChanged := a.drain != w.Drain
 	a.drain = w.Drain
+	a.woken = len(fresh) > 0 || drainChanged
 	a.mu.Unlock()
 
 	a.learn(w.RuntimeURL)
@@ -206,6 +212,10 @@ func (a *Announcer) carryOut(ctx context.Context, c Command) {
 	}
 	if report.Detail = detail; err != nil {
 		report.Status, report.Detail = "failed", cmp.Or(detail, safe(err))
+	}
+	// A report that membridge refuses for its length would come back for ever.
+	if len(report.Detail) > maxDetail {
+		report.Detail = strings.ToValidUTF8(report.Detail[:maxDetail], "")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -239,10 +249,13 @@ func (a *Announcer) learn(url string) {
 	}
 }
 
+// pending reports whether the next heartbeat should go out at once: there is
+// something to report, or news came, and a waiting heartbeat must be out for the
+// next to come as quickly.
 func (a *Announcer) pending() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.reports) > 0
+	return len(a.reports) > 0 || a.woken
 }
 
 // idle waits out the round; a finished order ends it.

@@ -1,0 +1,138 @@
+package mbclient_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+)
+
+// plane is a real control plane, with the agent key's worker beside it.
+func plane(t *testing.T) (admin, agent *mbclient.Client) {
+	t.Helper()
+	s, err := membridge.Open(t.Context(), membridge.Config{DatabasePath: filepath.Join(t.TempDir(), "m.db"), AdminKey: "the-admin-key-of-a-test",
+		AgentKey: "the-agent-key-of-a-test", RuntimeURL: "http://10.0.0.1:5000", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(func() { s.Quiesce(); web.Close(); s.Close() })
+	admin, _ = dial(t, web.URL)
+	agent, _ = dial(t, web.URL, func(o *mbclient.Options) { o.Key, o.AgentKey = "", "the-agent-key-of-a-test" })
+	return admin, agent
+}
+
+func quiet(c *mbclient.Client) mbclient.AnnouncerConfig {
+	return mbclient.AnnouncerConfig{Client: c, Log: slog.New(slog.DiscardHandler), Interval: 200 * time.Millisecond,
+		Registration: func() mbclient.Registration {
+			return mbclient.Registration{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2}}
+		}}
+}
+
+func TestAWorkerAnnouncesItselfAndComesBackWhenForgotten(t *testing.T) {
+	t.Parallel()
+	admin, agent := plane(t)
+	var runtimeURL string
+	cfg := quiet(agent)
+	cfg.OnRuntimeURL = func(u string) { runtimeURL = u }
+	a := mbclient.NewAnnouncer(cfg)
+	listed := func() int {
+		l, err := admin.Agents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(l)
+	}
+	for range 2 {
+		if err := a.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runtimeURL != "http://10.0.0.1:5000" || listed() != 1 {
+		t.Errorf("runtime at %q, %d agents", runtimeURL, listed())
+	}
+	if status, _, err := admin.Do(t.Context(), "DELETE", "/agents/w", nil); status != 204 {
+		t.Fatal(status, err)
+	}
+	if err := a.RunOnce(t.Context()); err != nil || listed() != 1 {
+		t.Errorf("not back: %v, %d agents", err, listed())
+	}
+}
+
+func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
+	t.Parallel()
+	admin, agent := plane(t)
+	var runs atomic.Int64
+	drained := make(chan bool, 1)
+	cfg := quiet(agent)
+	cfg.Interval = 10 * time.Second // only being woken can make the test quick
+	cfg.OnDrain = func(d bool) { drained <- d }
+	cfg.OnCommand = func(_ context.Context, c mbclient.Command) (string, error) {
+		runs.Add(1)
+		return "moved " + c.Project, nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
+	post := func(path, body string) (int, []byte) {
+		status, answer, _ := admin.Do(t.Context(), http.MethodPost, path, []byte(body))
+		return status, answer
+	}
+	post("/projects", `{"name":"p"}`)
+	until(t, func() bool { s, _ := post("/agents/w/drain", ""); return s == 200 })
+	if !<-drained {
+		t.Error("drained: false")
+	}
+	until(t, func() bool { s, _ := post("/sync/push", `{"project":"p","agent":"w"}`); return s == 200 })
+	until(t, func() bool {
+		_, jobs, _ := admin.Do(t.Context(), "GET", "/jobs", nil)
+		return bytes.Contains(jobs, []byte(`"detail":"moved p"`)) && bytes.Contains(jobs, []byte(`"status":"completed"`))
+	})
+	stop()
+	if err := <-over; err != nil || runs.Load() != 1 {
+		t.Errorf("%v, carried out %d times", err, runs.Load())
+	}
+	if l, err := admin.Agents(t.Context()); err != nil || l[0].Status != bloom.WorkerOffline {
+		t.Errorf("after the farewell: %+v %v", l, err)
+	}
+}
+
+func TestAnAbsentMembridgeHarmsNothing(t *testing.T) {
+	t.Parallel()
+	var up atomic.Bool
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(503)
+			return
+		}
+		io.WriteString(w, `{"ok":true}`)
+	})
+	client, _ := dial(t, url)
+	a := mbclient.NewAnnouncer(quiet(client))
+	if err := a.RunOnce(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	up.Store(true)
+	if err := a.RunOnce(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func until(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to pass within 20 s")
+		}
+	}
+}
