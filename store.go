@@ -191,7 +191,9 @@ type ClaimRequest struct {
 	Max        int      // new tasks wanted, 0 for none; never more than the worker's free capacity
 	TTLSec     int      // of new leases; 0: DefaultLeaseTTLSec
 	Held       []string // lease ids the worker holds
-	// Renew renews what is held. A long poll renews once and looks often.
+	// Renew renews what is held. A long poll renews once and looks often. A look
+	// that does not renew and finds a lease expired takes nothing new: its worker
+	// may be long gone, and would be given again what it has just lost.
 	Renew bool
 }
 

@@ -26,6 +26,9 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 		return res, err
 	}
 	res.Drain = w.Draining
+	if expired, err := t.anyExpired(res.Lost); err != nil || (expired && !r.Renew) {
+		return res, err
+	}
 	if n := min(r.Max, w.Free()); n > 0 && w.CanTake(nil) {
 		err = t.claimNew(&res, w.Worker, n, r.TTLSec)
 	}
@@ -76,6 +79,16 @@ func (t *tx) claimHeld(res *bloom.ClaimResult, w *stored, r bloom.ClaimRequest) 
 		res.Renewed = append(res.Renewed, bloom.Renewal{LeaseID: tr.Lease.ID, ExpiresAt: tr.Lease.ExpiresAt})
 	}
 	return nil
+}
+
+// anyExpired reports whether one of the leases was reaped.
+func (t *tx) anyExpired(ids []string) (bool, error) {
+	for _, id := range ids {
+		if _, expired, err := t.one(`SELECT 1 FROM leases WHERE id = ? AND status = 'expired'`, id); err != nil || expired {
+			return expired, err
+		}
+	}
+	return false, nil
 }
 
 func (t *tx) holdings(workerID string) ([]holding, error) {

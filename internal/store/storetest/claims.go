@@ -85,6 +85,18 @@ var claimTests = map[string]func(*harness){
 			h.Errorf("claimed %+v", r)
 		}
 	},
+	"a look that finds a lease expired takes nothing until the worker asks again": func(h *harness) {
+		h.worker("w", 2)
+		l := h.lease(h.create().ID, "w")
+		h.advance(time.Hour)
+		h.reap(bloom.Reaped{Requeued: 1})
+		r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}})
+		h.ok(err)
+		if len(r.Leases) != 0 || !slices.Equal(r.Lost, []string{l.ID}) {
+			h.Errorf("claimed %+v", r)
+		}
+		same(h, "asked again", len(h.claim("w", 1).Leases), 1)
+	},
 	"a draining worker gets nothing new and keeps what it has": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
