@@ -1,0 +1,142 @@
+package e2e_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// stale tries every write that a worker can make, under a lease that is not
+// current any more: each is refused and nothing changes.
+func (h *house) stale(t *testing.T, taskID, leaseID string) {
+	t.Helper()
+	before, err := h.api.Task(t.Context(), taskID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := "too late"
+	_, completed := h.api.Complete(t.Context(), taskID, bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output})
+	_, beaten := h.api.Heartbeat(t.Context(), taskID, leaseID)
+	_, released := h.api.Release(t.Context(), taskID, bloom.ReleaseSpec{LeaseID: leaseID, Reason: "too late"})
+	appended := h.api.AppendEvents(t.Context(), taskID, leaseID, []bloom.WorkerEvent{{Seq: 9999, Type: "text", At: 1, Data: []byte(`{"text":"too late"}`)}})
+	for name, err := range map[string]error{"complete": completed, "heartbeat": beaten, "release": released, "events": appended} {
+		if !errors.Is(err, bloom.ErrLeaseLost) {
+			t.Errorf("%s under a lost lease: %v, want lease_lost", name, err)
+		}
+	}
+	after, err := h.api.Task(t.Context(), taskID)
+	if err != nil || string(bloom.MustJSON(after)) != string(bloom.MustJSON(before)) {
+		t.Errorf("the task changed from %s to %s, %v", bloom.MustJSON(before), bloom.MustJSON(after), err)
+	}
+}
+
+// fenced wants a task that was lost by its first worker and completed by its
+// second, with nothing of the first accepted after its lease had expired.
+func (o outcome) fenced(output, second string) {
+	o.t.Helper()
+	o.succeeded(output)
+	if o.task.Attempts != 2 || o.results[0].Epoch != 2 || *o.task.WorkerID != second {
+		o.t.Errorf("task = %s, result of epoch %d; want the second attempt's, by %s", bloom.MustJSON(o.task.TaskState), o.results[0].Epoch, second)
+	}
+	expired := false
+	for _, e := range o.events {
+		expired = expired || e.Type == bloom.EventExpired
+		if expired && e.Epoch == 1 && e.Type != bloom.EventExpired {
+			o.t.Errorf("event %d (%s) of the first lease came after its end", e.Seq, e.Type)
+		}
+	}
+	if !expired {
+		o.t.Errorf("nothing says that the lease expired: %s", kinds(o.events))
+	}
+}
+
+// TestAWorkerIsKilled kills a worker whose claude runs a tool that left its
+// session. All of it dies with the worker; another one runs the task.
+func TestAWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	doomed := h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s", "--allowed-tool", "Bash"}})
+	h.script("doom", standin.Sequence(
+		standin.Tool("", "Bash", map[string]any{"command": "setsid sleep 600 & sleep 600", "description": "stay"}),
+		standin.Reply{Text: "done by the heir"},
+	))
+	s := spec("doom")
+	s.MaxAttempts = 2
+	task := h.submit(t, s)
+	lease := *h.untilLeased(t, task.ID)
+	h.untilEvent(t, task.ID, "tool_use")
+	// The worker, its supervisor, claude, a shell and two sleeps.
+	eventually(t, "the tool runs", func() bool { return len(living(h.markOf("doomed"))) >= 6 })
+	doomed.kill()
+	eventually(t, "everything of the worker is gone", func() bool { return len(living(h.markOf("doomed"))) == 0 })
+
+	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "2s"}})
+	o := h.await(t, task.ID)
+	o.fenced("done by the heir", "heir")
+	h.stale(t, task.ID, lease)
+
+	// Its next life knows what it was doing, and leaves it alone.
+	h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s"}})
+	h.script("after", standin.Sequence(standin.Reply{Text: "well again"}))
+	h.await(t, h.submit(t, spec("after")).ID).succeeded("well again")
+	if results, err := h.api.Results(t.Context(), task.ID); err != nil || len(results) != 1 {
+		t.Errorf("%d results, %v", len(results), err)
+	}
+}
+
+// untilLeased waits until a worker has the task, and returns the lease.
+func (h *house) untilLeased(t *testing.T, id string) *string {
+	t.Helper()
+	h.untilEvent(t, id, bloom.EventStarted)
+	task, err := h.api.Task(t.Context(), id)
+	if err != nil || task.LeaseID == nil {
+		t.Fatalf("task = %+v, %v, want it leased", task, err)
+	}
+	return task.LeaseID
+}
+
+// TestAWorkerIsStoppedForTwiceItsTTL freezes a worker while its claude goes on
+// and finishes. When it thaws, another one has the task: what it then brings is
+// refused.
+func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	frozen := h.work(workerOptions{name: "frozen", args: []string{"--lease-ttl", "2s"}})
+	first, second := make(chan struct{}), make(chan struct{})
+	h.script("freeze", standin.Sequence(standin.Reply{Text: "stale", Until: first}, standin.Reply{Text: "fresh", Until: second}))
+	s := spec("freeze")
+	s.MaxAttempts = 2
+	task := h.submit(t, s)
+	lease := *h.untilLeased(t, task.ID)
+	h.untilAsked("scenario freeze;", 1)
+
+	frozen.signal(syscall.SIGSTOP)
+	defer frozen.signal(syscall.SIGCONT)
+	close(first) // claude finishes, its worker does not see it
+	h.untilEvent(t, task.ID, bloom.EventExpired)
+	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "2s"}})
+	h.untilAsked("scenario freeze;", 2)
+	h.stale(t, task.ID, lease)
+
+	frozen.signal(syscall.SIGCONT)
+	// It finds out one way or the other: told by the server, or refused.
+	frozen.says("lease")
+	eventually(t, "the thawed worker has seen that its lease is gone", func() bool {
+		detail, err := h.api.Worker(t.Context(), "frozen")
+		return err == nil && len(detail.Leases) == 0 && len(h.outbox("frozen")) == 0 && len(living(h.markOf("frozen"))) == 1
+	})
+	close(second)
+	o := h.await(t, task.ID)
+	o.fenced("fresh", "heir")
+	for _, d := range o.of("text") {
+		if d["text"] == "stale" {
+			t.Error("a text of the stale run is in the stream")
+		}
+	}
+	h.stale(t, task.ID, lease)
+}
