@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Complete records the outcome of a lease in one transaction.
+func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+	if !isID(r.ArtifactID) || !isID(r.ResultID) {
+		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
+	}
+	r.BodyHash, r.SHA256, r.MediaType = bloom.CleanText(r.BodyHash), bloom.CleanText(r.SHA256), bloom.CleanText(r.MediaType)
+	r.URL = cleanp(r.URL)
+	need := func(w *want) {
+		w.whole = append(w.whole, r.TaskID)
+		w.wantLease(r.TaskID, r.Completion.LeaseID)
+		if r.Completion.Retryable {
+			w.homesOf = append(w.homesOf, r.TaskID)
+		}
+	}
+	return together(ctx, s.writes, need, func(t *tx) (bloom.Completed, error) { return t.complete(r) })
+}
+
+func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
+	tk, l, err := t.named(r.TaskID, r.Completion.LeaseID)
+	if tk != nil && r.Completion.LeaseID == "" && isNotFound(err) {
+		err = bloom.Conflict("Task status is '%s', expected 'leased' or 'running'", tk.Status)
+	}
+	if err != nil {
+		return none, err
+	}
+	if l.Status != bloom.LeaseActive {
+		if done, found, err := t.completed(tk, l, r.BodyHash); err != nil || found {
+			return done, err
+		}
+	}
+	tr, err := bloom.Finish(tk.TaskState, l.Lease, r.Completion, t.now)
+	if err != nil {
+		return none, err
+	}
+	if err := t.apply(tk, l, tr, r.Actor); err != nil {
+		return none, err
+	}
+	o := t.newOutcome(r, l)
+	t.artifacts = append(t.artifacts, o.artifact)
+	t.outcomes = append(t.outcomes, o)
+	t.results[l.ID] = o
+	return bloom.Completed{Task: tk.Task, Artifact: *o.artifact, Result: *o.result}, t.touch(l.WorkerID)
+}
+
+// completed looks for the outcome that a lease already has: the same body gets
+// the same answer, another one is refused.
+func (t *tx) completed(tk *task, l *lease, bodyHash string) (done bloom.Completed, ok bool, err error) {
+	o, ok := t.results[l.ID]
+	if !ok {
+		stored, err := collect(t.ctx, t.c, scanOutcome, `SELECT r.body_hash, `+resultColumns+`, `+artifactColumns+`
+			FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 AND r.epoch = $2`, l.TaskID, l.Epoch)
+		if err != nil || len(stored) == 0 {
+			return done, false, err
+		}
+		o = stored[0]
+	}
+	if o.bodyHash != bodyHash {
+		return done, true, bloom.ErrOtherOutcome
+	}
+	return bloom.Completed{Task: tk.Task, Result: *o.result, Artifact: *o.artifact, Replayed: true}, true, nil
+}
+
+func scanOutcome(r pgx.Rows) (outcome, error) {
+	o := outcome{result: &bloom.Result{}, artifact: &bloom.Artifact{}}
+	a := o.artifact
+	fields := append([]any{&o.bodyHash}, resultFields(o.result)...)
+	err := r.Scan(append(fields, artifactFields(a)...)...)
+	return o, err
+}
+
+// newOutcome is what a completion leaves beside the task's new state.
+func (t *tx) newOutcome(r bloom.CompleteRequest, l *lease) outcome {
+	c := r.Completion
+	a := &bloom.Artifact{
+		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(bloom.CleanText(c.ArtifactType), bloom.DefaultArtifactType),
+		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: parseList(listJSON(c.ArtifactTags)),
+		Content: cleanp(r.Content), Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
+	}
+	res := &bloom.Result{
+		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
+		ErrorMessage: cleanp(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: t.now, Epoch: l.Epoch,
+	}
+	res.Metrics.Model = bloom.CleanText(res.Metrics.Model)
+	if c.Status == bloom.OutcomeError {
+		class := cmp.Or(bloom.CleanText(c.ErrorClass), bloom.ClassInternal)
+		res.ErrorClass = &class
+	}
+	return outcome{result: res, artifact: a, bodyHash: r.BodyHash}
+}
+
+func cleanp(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	clean := bloom.CleanText(*s)
+	return &clean
+}

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// minVersion is PostgreSQL 15 as the server numbers it.
+const minVersion = 150000
+
+// aloneConns is how many operations may run in transactions of their own, and
+// how many locks may be held, at once.
+const aloneConns = 6
+
+// readSettings of every connection. Plans that never scan what grows are right
+// from the first row on, while statistics come only with the first ANALYZE; and
+// the price put on a scan must not set the compiler going.
+var readSettings = map[string]string{
+	"application_name": "bloom",
+	"jit":              "off",
+	"enable_seqscan":   "off",
+}
+
+// hotSettings are those of connections that write: few statements, always the
+// same, each planned once as a walk along indexes.
+var hotSettings = map[string]string{
+	"plan_cache_mode":                     "force_generic_plan",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"idle_in_transaction_session_timeout": "60000",
+}
+
+// parse reads a connection string. Its error never quotes it: it holds a
+// password.
+func parse(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
+	}
+	addSettings(cfg, readSettings)
+	return cfg, nil
+}
+
+// addSettings leaves alone what the connection string says itself.
+func addSettings(cfg *pgx.ConnConfig, settings map[string]string) {
+	for name, value := range settings {
+		if _, chosen := cfg.RuntimeParams[name]; !chosen {
+			cfg.RuntimeParams[name] = value
+		}
+	}
+}
+
+func openPool(ctx context.Context, url string, most int32, settings map[string]string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
+	}
+	all := maps.Clone(readSettings)
+	maps.Copy(all, settings)
+	addSettings(cfg.ConnConfig, all)
+	cfg.MaxConns = most
+	cfg.MaxConnIdleTime = 5 * time.Minute
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgresql: %w", err)
+	}
+	return pool, nil
+}
+
+// checkVersion refuses a server that lacks what the store relies on.
+func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("postgresql: cannot connect: %w", err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	var number int
+	var version string
+	err = c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &version)
+	if err != nil {
+		return fmt.Errorf("postgresql: %w", err)
+	}
+	return supported(number, version)
+}
+
+func supported(number int, version string) error {
+	if number < minVersion {
+		return fmt.Errorf("postgresql: the server is PostgreSQL %s, bloom needs 15 or newer; upgrade the server", version)
+	}
+	return nil
+}
+
+// warnUnsafe says so when the server may forget what it has acknowledged.
+func (s *Store) warnUnsafe(ctx context.Context) {
+	for _, name := range []string{"fsync", "synchronous_commit"} {
+		var value string
+		if err := s.reads.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err == nil && strings.EqualFold(value, "off") {
+			s.log.Warn("postgresql may lose acknowledged writes with the power", "setting", name, "value", value)
+		}
+	}
+}
+
+// reader is what reads run on: the pool, or one connection of it.
+type reader interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// read runs fn on the readers' pool. A read that met a dead connection is run
+// again on another.
+func read[T any](ctx context.Context, s *Store, fn func(c reader) (T, error)) (T, error) {
+	var zero T
+	for tries := 0; ; tries++ {
+		if err := ctx.Err(); err != nil {
+			return zero, err
+		}
+		s.mu.RLock()
+		stopped := s.stopped
+		s.mu.RUnlock()
+		if stopped {
+			return zero, bloom.ErrUnavailable
+		}
+		v, err := fn(s.reads)
+		if err == nil {
+			return v, nil
+		}
+		if tries < readTries && ctx.Err() == nil && isGone(err) {
+			continue
+		}
+		return zero, s.fail(err)
+	}
+}
+
+// readTries bounds how many dead connections one read may meet: after a restart
+// of the server all of the pool's are dead.
+const readTries = 10

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// missedCode is division_by_zero: a compare-and-set that finds another state than
+// the one read under the lock raises it, so that the commit behind it in the
+// pipeline cannot happen.
+const missedCode = "22012"
+
+// isGone reports that the connection or the server went away: nothing is wrong
+// with the operation, and it may be tried again on another connection.
+func isGone(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return isCut(err)
+	}
+	switch {
+	case pg.Severity == "FATAL", pg.Severity == "PANIC":
+		return true
+	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
+		return true // connection exceptions; shutdown, crash, not yet up
+	case pg.Code == "53300", pg.Code == "25006":
+		return true // too many connections; a standby that is being promoted
+	}
+	return false
+}
+
+func isCut(err error) bool {
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, errUnknown) || pgconn.SafeToRetry(err)
+}
+
+// isRace reports that a transaction met another one and was undone: repeated, it
+// sees what the other did.
+func isRace(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	switch pg.Code {
+	case "40001", "40P01", "55P03", "23505", missedCode:
+		return true
+	}
+	return false
+}
+
+// explain says in one sentence what an operator can do about a failure.
+func explain(err error) *bloom.Error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return unavailable(bloom.ErrUnavailable.Message, err)
+	}
+	switch {
+	case pg.Code == "53100":
+		return unavailable("The disk that holds the database is full; free some space and try again", err)
+	case pg.Code == "53300":
+		return unavailable("The database has no connection left; raise max_connections or lower the pool's size", err)
+	case strings.HasPrefix(pg.Code, "53"):
+		return unavailable("The database has run out of a resource; its log says which", err)
+	case strings.HasPrefix(pg.Code, "57"), isGone(err):
+		return unavailable(bloom.ErrUnavailable.Message, err)
+	case pg.Code == "42501":
+		return unavailable("The database user may not write these tables; check its grants", err)
+	case isRace(err):
+		return unavailable("The database is busy; try again shortly", err)
+	}
+	return bloom.Internal(err)
+}
+
+func unavailable(message string, cause error) *bloom.Error {
+	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: message, Cause: cause}
+}

@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// LeaseTask gives one task to a worker.
+func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	type answer struct {
+		lease  bloom.Lease
+		worker bloom.Worker
+	}
+	need := func(w *want) {
+		w.tasks = append(w.tasks, r.TaskID)
+		if r.WorkerID != "" {
+			w.workers = append(w.workers, r.WorkerID)
+			w.lockWorkers = append(w.lockWorkers, r.WorkerID)
+			return
+		}
+		w.anyone, w.lockAll = true, true
+		w.holders = append(w.holders, r.TaskID)
+	}
+	a, err := together(ctx, s.grants, need, func(t *tx) (a answer, err error) {
+		a.lease, a.worker, err = t.leaseTask(r)
+		return a, err
+	})
+	return a.lease, a.worker, err
+}
+
+func (t *tx) leaseTask(r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	var none bloom.Lease
+	tk, err := t.task(r.TaskID)
+	if err != nil {
+		return none, bloom.Worker{}, err
+	}
+	// Asked first with nobody's name: a task that cannot be leased at all says
+	// so, whoever is there to take it.
+	if _, err := t.grant(tk, "", r.TTLSec); err != nil {
+		return none, bloom.Worker{}, err
+	}
+	w, err := t.pick(tk, r.WorkerID)
+	if err != nil {
+		return none, bloom.Worker{}, err
+	}
+	tr, err := t.grant(tk, w.ID, r.TTLSec)
+	if err != nil {
+		return none, bloom.Worker{}, err
+	}
+	w.ActiveLeases++
+	t.holders[tk.ContextID] = append(t.holders[tk.ContextID], w.ID)
+	return tr.Lease, w.Worker, t.apply(tk, nil, tr, r.Actor)
+}
+
+// grant leases a locked task. Its gate tells whether it waits for an earlier one:
+// whatever changes that changes the gate in the same transaction.
+func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, error) {
+	return bloom.GrantLease(tk.TaskState, tk.ID, tk.ContextID, newID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
+		tk.gate == bloom.GateOrdered, t.now)
+}
+
+// pick is the worker that gets the task: the named one, or the rule's choice.
+func (t *tx) pick(tk *task, named string) (*stored, error) {
+	labels := parseList(tk.labelKey)
+	if named != "" {
+		w, err := t.worker(named)
+		if err == nil && !w.CanTake(labels) {
+			err = bloom.ErrNoWorker
+		}
+		return w, err
+	}
+	workers := make([]bloom.Worker, 0, len(t.workers))
+	for _, w := range t.workers {
+		if !w.removed {
+			workers = append(workers, w.Worker)
+		}
+	}
+	slices.SortFunc(workers, func(a, b bloom.Worker) int { return strings.Compare(a.ID, b.ID) })
+	holders := t.holders[tk.ContextID]
+	w, ok := bloom.PickWorker(workers, labels, func(id string) bool { return slices.Contains(holders, id) })
+	if !ok {
+		return nil, bloom.ErrNoWorker
+	}
+	return t.workers[w.ID], nil
+}
+
+// named reads a task and the lease a caller names; without a name its active one,
+// ErrLeaseNotFound when there is none. A lease of another task is as good as lost.
+func (t *tx) named(taskID, leaseID string) (*task, *lease, error) {
+	tk, err := t.task(taskID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if leaseID == "" {
+		if l, ok := t.active[taskID]; ok {
+			return tk, l, nil
+		}
+		return tk, nil, bloom.ErrLeaseNotFound
+	}
+	if l, ok := t.leases[leaseID]; ok && l.TaskID == taskID {
+		return tk, l, nil
+	}
+	return tk, nil, bloom.ErrLeaseLost
+}
+
+// wantLease asks for a lease by its id, or for the task's active one.
+func (w *want) wantLease(taskID, leaseID string) {
+	if leaseID == "" {
+		w.active = append(w.active, taskID)
+	} else {
+		w.leases = append(w.leases, leaseID)
+	}
+}
+
+// Heartbeat renews one lease.
+func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
+	need := func(w *want) {
+		w.tasks = append(w.tasks, taskID)
+		w.wantLease(taskID, leaseID)
+	}
+	return together(ctx, s.writes, need, func(t *tx) (bloom.HeartbeatResult, error) {
+		tk, l, err := t.named(taskID, leaseID)
+		if err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		tr, err := bloom.Beat(tk.TaskState, l.Lease, t.now)
+		if err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		if err := t.apply(tk, l, tr, l.WorkerID); err != nil {
+			return bloom.HeartbeatResult{}, err
+		}
+		return bloom.HeartbeatResult{Lease: tr.Lease, ExpiresAt: tr.Lease.ExpiresAt, CancelRequested: tk.CancelRequested}, t.touch(l.WorkerID)
+	})
+}
+
+// Release gives a lease back.
+func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
+	need := func(w *want) {
+		w.whole = append(w.whole, taskID)
+		w.homesOf = append(w.homesOf, taskID)
+		w.wantLease(taskID, r.LeaseID)
+	}
+	return together(ctx, s.writes, need, func(t *tx) (bloom.Task, error) {
+		tk, l, err := t.named(taskID, r.LeaseID)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		tr, err := bloom.GiveBack(tk.TaskState, l.Lease, bloom.CleanText(r.Reason), r.NotBefore, t.now)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		err = t.apply(tk, l, tr, actor)
+		return tk.Task, err
+	})
+}

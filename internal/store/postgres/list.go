@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Bounds of the work of one list call.
+const (
+	scanRows  = 20_000   // entries looked at
+	scanBytes = 16 << 20 // of prompts read for a text search
+)
+
+func pageSize(limit int) int {
+	if limit <= 0 {
+		return bloom.DefaultPageSize
+	}
+	return min(limit, bloom.MaxPageSize)
+}
+
+// listing is a list newest first. Its index leads with what by says; the other
+// conditions are tried on at most scanRows entries of it. Arguments are numbered
+// from $2 on: $1 is the place in the list.
+type listing[T any] struct {
+	table, columns string
+	fields         func(*T) []any
+	by             string // conditions that an index answers, "" for the table itself
+	filter         string // " AND …" on what the index leaves
+	args           []any
+	byArgs         int // how many of args belong to by
+}
+
+type page[T any] struct {
+	items []T
+	next  bloom.Cursor
+}
+
+func (l *listing[T]) arg(v any) string {
+	l.args = append(l.args, v)
+	return fmt.Sprintf("$%d", len(l.args)+1)
+}
+
+// where is the condition by which the list walks along its index.
+func (l *listing[T]) where() string {
+	if l.by == "" {
+		return "x.seq < $1"
+	}
+	return l.by + " AND x.seq < $1"
+}
+
+// page reads one page.
+func (l *listing[T]) page(ctx context.Context, c reader, p bloom.Page) (pg page[T], err error) {
+	limit, before, floor := pageSize(p.Limit), place(p.Cursor), int64(0)
+	if l.filter != "" {
+		// The lowest entry this call may look at; none means all of the rest.
+		floors, err := collect(ctx, c, scanInt, fmt.Sprintf(`SELECT x.seq FROM %s x WHERE %s ORDER BY x.seq DESC LIMIT 1 OFFSET %d`, l.table, l.where(), scanRows-1),
+			l.place(before, l.byArgs)...)
+		if err != nil {
+			return pg, err
+		}
+		if len(floors) > 0 {
+			floor = floors[0]
+		}
+	}
+	type entry struct {
+		seq  int64
+		item T
+	}
+	args := append(l.place(before, len(l.args)), floor, limit+1)
+	rows, err := c.Query(ctx, fmt.Sprintf(`SELECT x.seq, %s FROM %s x WHERE %s AND x.seq >= $%d%s ORDER BY x.seq DESC LIMIT $%d`,
+		l.columns, l.table, l.where(), len(args)-1, l.filter, len(args)), append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	if err != nil {
+		return pg, err
+	}
+	found, err := gather(rows, func(r pgx.Rows) (e entry, err error) {
+		err = r.Scan(append([]any{&e.seq}, l.fields(&e.item)...)...)
+		return e, err
+	})
+	if err != nil {
+		return pg, err
+	}
+	switch {
+	case len(found) > limit:
+		found = found[:limit]
+		pg.next.Before = found[limit-1].seq
+	case floor > 1:
+		pg.next.Before = floor
+	}
+	pg.items = make([]T, 0, len(found))
+	for _, e := range found {
+		pg.items = append(pg.items, e.item)
+	}
+	return pg, nil
+}
+
+func place(c bloom.Cursor) int64 {
+	if c.Before == 0 {
+		return math.MaxInt64
+	}
+	return c.Before
+}
+
+func (l *listing[T]) place(before int64, n int) []any {
+	return append([]any{before}, slices.Clone(l.args[:n])...)
+}
+
+// also adds a condition that the index does not answer.
+func (l *listing[T]) also(column, value string) {
+	switch {
+	case value == "":
+	case l.by == "":
+		l.by = column + " = " + l.arg(value)
+		l.byArgs = 1
+	default:
+		// The expression keeps the planner from the filter's own index, whose
+		// entries nothing bounds.
+		l.filter += " AND " + column + " || '' = " + l.arg(value)
+	}
+}
+
+// status restricts tasks to a status. What has ended badly or waits has an index.
+// What is held is found by its lease: there are no more of those than slots.
+// Nearly all tasks are completed: the table itself serves as their index.
+func (l *listing[T]) status(status bloom.TaskStatus) {
+	switch {
+	case status == "":
+	case status == bloom.TaskCompleted:
+		l.filter += " AND x.status = " + l.arg(status)
+	case l.by != "":
+		l.also("x.status", string(status))
+	case status.Held():
+		l.by = "x.id IN (SELECT h.task_id FROM leases h WHERE h.status = 'active') AND x.status = " + l.arg(status)
+		l.byArgs = 1
+	default:
+		l.also("x.phase", string(status))
+	}
+}
+
+// Tasks lists tasks, the newest first.
+func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	l := listing[task]{table: "llm_tasks", columns: strings.ReplaceAll(taskColumns, "t.", "x."), fields: (*task).fields}
+	l.also("x.context_id", bloom.CleanText(q.ContextID))
+	l.also("x.worker_id", bloom.CleanText(q.WorkerID))
+	if q.Status != bloom.TaskCompleted {
+		l.status(q.Status)
+	}
+	l.also("x.agent_slug", bloom.CleanText(q.AgentSlug))
+	if q.Status == bloom.TaskCompleted {
+		l.status(q.Status)
+	}
+	pg, err := read(ctx, s, func(c reader) (page[task], error) {
+		if q.Text != "" {
+			return l.search(ctx, c, q.Page, q.Text)
+		}
+		return l.page(ctx, c, q.Page)
+	})
+	tasks := make([]bloom.Task, 0, len(pg.items))
+	for i := range pg.items {
+		tasks = append(tasks, pg.items[i].Task)
+	}
+	return tasks, pg.next, err
+}
+
+// Leases lists leases, the newest first.
+func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	l := listing[bloom.Lease]{table: "leases", columns: strings.ReplaceAll(leaseColumns, "l.", "x."), fields: leaseFields}
+	switch q.Status {
+	case "":
+	case bloom.LeaseReleased:
+		l.filter = " AND x.status = 'released'"
+	case bloom.LeaseActive:
+		l.by = "x.status = 'active'"
+	default:
+		l.by, l.byArgs = "x.status IN ('expired','failed') AND x.status = "+l.arg(q.Status), 1
+	}
+	pg, err := read(ctx, s, func(c reader) (page[bloom.Lease], error) { return l.page(ctx, c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// Artifacts lists artifacts, the newest first.
+func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: strings.ReplaceAll(artifactColumns, "a.", "x."), fields: artifactFields}
+	if q.TaskID != "" && !isID(q.TaskID) {
+		return []bloom.Artifact{}, bloom.Cursor{}, nil
+	}
+	l.also("x.task_id", q.TaskID)
+	pg, err := read(ctx, s, func(c reader) (page[bloom.Artifact], error) { return l.page(ctx, c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// Audit lists audit entries, the newest first.
+func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	l := listing[bloom.Audit]{
+		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data`,
+		fields: func(a *bloom.Audit) []any {
+			return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data)}
+		},
+	}
+	l.also("x.entity_id", bloom.CleanText(q.EntityID))
+	l.also("x.action", bloom.CleanText(q.Action))
+	pg, err := read(ctx, s, func(c reader) (page[bloom.Audit], error) { return l.page(ctx, c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// verbatim is JSON as it is stored.
+type verbatim []byte
+
+// Scan takes the column's text.
+func (v *verbatim) Scan(src any) error {
+	switch src := src.(type) {
+	case string:
+		*v = verbatim(src)
+	case []byte:
+		*v = slices.Clone(src)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Classes that tell this store's advisory locks from others of the database.
+const (
+	lockContext = 0x626c6d01 // a context with ordered tasks, by hash
+	lockWorker  = 0x626c6d02 // a worker's slots, by hash
+	lockSlots   = 0x626c6d03 // all workers' slots; shared by those who hold a worker's
+)
+
+// nowSQL is the store's time in a statement: the test's, or the server's.
+const nowSQL = `coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)`
+
+// load begins the transaction and reads what is wanted, in one round trip. What
+// is locked is locked in one order everywhere: contexts, slots, tasks by seq,
+// workers by name. Every statement after a lock sees what the lock waited for.
+func (t *tx) load(w *want) error {
+	b := &pgx.Batch{}
+	b.Queue("begin")
+	t.lockContexts(b, w)
+	t.lockSlots(b, w)
+	t.loadTasks(b, w)
+	t.loadLeases(b, w)
+	t.loadHomes(b, w)
+	t.loadWorkers(b, w)
+	t.loadClaims(b, w)
+	t.loadRest(b, w)
+	return t.c.SendBatch(t.ctx, b).Close()
+}
+
+// lockContexts keeps other transactions from starting or ending ordered tasks of
+// the same contexts. Only operations that run alone move ordered tasks.
+func (t *tx) lockContexts(b *pgx.Batch, w *want) {
+	if !t.alone {
+		return
+	}
+	ids := idsOnly(w.allTasks())
+	if len(ids)+len(w.lockContexts) == 0 {
+		return
+	}
+	b.Queue(`SELECT pg_advisory_xact_lock($1, k) FROM (
+			SELECT hashtext(context_id) FROM llm_tasks WHERE id = ANY($2::text[]::uuid[]) AND ordered
+			UNION SELECT hashtext(c) FROM unnest($3::text[]) c
+			ORDER BY 1) x(k)`, lockContext, ids, w.lockContexts)
+}
+
+func (t *tx) lockSlots(b *pgx.Batch, w *want) {
+	switch {
+	case w.lockAll:
+		b.Queue(`SELECT pg_advisory_xact_lock($1, 0)`, lockSlots)
+	case len(w.lockWorkers) > 0:
+		b.Queue(`SELECT pg_advisory_xact_lock_shared($1, 0)`, lockSlots)
+		b.Queue(`SELECT pg_advisory_xact_lock($1, k) FROM (SELECT DISTINCT hashtext(w) FROM unnest($2::text[]) w ORDER BY 1) x(k)`, lockWorker, w.lockWorkers)
+	}
+}
+
+const lockTasks = `SELECT ` + smallColumns + `,
+		CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.prompt END
+	FROM llm_tasks t WHERE t.id = ANY($1::text[]::uuid[]) ORDER BY t.seq FOR UPDATE`
+
+// lockHeld is lockTasks with what workers hold that renew it.
+const lockHeld = `SELECT ` + smallColumns + `,
+		CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.prompt END
+	FROM llm_tasks t WHERE t.id IN (
+		SELECT unnest($1::text[]::uuid[]) UNION SELECT l.task_id FROM leases l WHERE l.worker_id = ANY($3::text[]) AND l.status = 'active')
+	ORDER BY t.seq FOR UPDATE`
+
+func (t *tx) loadTasks(b *pgx.Batch, w *want) {
+	ids, whole := idsOnly(w.allTasks()), idsOnly(w.whole)
+	take := func(rows pgx.Rows) error {
+		for rows.Next() {
+			tk, err := scanTask(rows)
+			if err != nil {
+				return err
+			}
+			tk.whole = slices.Contains(whole, tk.ID)
+			t.addTask(tk)
+		}
+		return rows.Err()
+	}
+	if renewers := w.renewers(); len(renewers) > 0 {
+		b.Queue(lockHeld, ids, whole, renewers).Query(take)
+	} else if len(ids) > 0 {
+		b.Queue(lockTasks, ids, whole).Query(take)
+	}
+}
+
+func (t *tx) loadLeases(b *pgx.Batch, w *want) {
+	take := func(rows pgx.Rows) error {
+		for rows.Next() {
+			l, err := scanLease(rows)
+			if err != nil {
+				return err
+			}
+			t.addLease(l)
+		}
+		return rows.Err()
+	}
+	if ids := idsOnly(w.leases); len(ids) > 0 {
+		b.Queue(`SELECT `+leaseColumns+` FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`, ids).Query(take)
+	}
+	if ids := idsOnly(w.active); len(ids) > 0 {
+		b.Queue(`SELECT `+leaseColumns+` FROM leases l WHERE l.task_id = ANY($1::text[]::uuid[]) AND l.status = 'active'`, ids).Query(take)
+	}
+	if len(w.events) == 0 {
+		return
+	}
+	ids, seqs := make([]string, 0, len(w.events)), make([]int64, 0, len(w.events))
+	for _, e := range w.events {
+		if isID(e.taskID) {
+			ids, seqs = append(ids, e.taskID), append(seqs, e.seq)
+		}
+	}
+	b.Queue(`SELECT t.id, e.worker_seq FROM unnest($1::text[], $2::bigint[]) w (id, seq)
+			JOIN llm_tasks t ON t.id = w.id::uuid
+			JOIN task_events e ON e.task = t.seq AND e.epoch = t.epoch AND e.worker_seq = w.seq`, ids, seqs).
+		Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var k eventKey
+				if err := rows.Scan(&k.taskID, &k.seq); err != nil {
+					return err
+				}
+				t.repeats[k] = true
+			}
+			return rows.Err()
+		})
+}
+
+// homes name the worker that last held a context and its room: free slots
+// less the tasks that wait for it already, so that what others must pass over
+// stays bounded.
+const homes = `SELECT c.context_id, l.worker_id, w.max_concurrency
+		- (SELECT count(*) FROM leases a WHERE a.worker_id = w.id AND a.status = 'active')
+		- (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > ` + nowSQL + `)
+	FROM (SELECT unnest($2::text[]) UNION SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($3::text[]::uuid[])) c (context_id)
+	CROSS JOIN LATERAL (SELECT x.worker_id FROM leases x WHERE x.context_id = c.context_id ORDER BY x.seq DESC LIMIT 1) l
+	JOIN workers w ON w.id = l.worker_id AND w.status = 'online' AND w.claude_cli AND NOT w.draining AND NOT w.removed`
+
+func (t *tx) loadHomes(b *pgx.Batch, w *want) {
+	if len(w.contexts)+len(w.homesOf) == 0 {
+		return
+	}
+	b.Queue(homes, t.s.testNow(), w.contexts, idsOnly(w.homesOf)).Query(t.takeHomes)
+}
+
+func (t *tx) takeHomes(rows pgx.Rows) error {
+	for rows.Next() {
+		var context, worker string
+		var room int
+		if err := rows.Scan(&context, &worker, &room); err != nil {
+			return err
+		}
+		t.homes[context] = worker
+		if _, ok := t.room[worker]; !ok {
+			t.room[worker] = room
+		}
+	}
+	return rows.Err()
+}
+
+func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
+	take := func(rows pgx.Rows) error {
+		for rows.Next() {
+			is, err := scanWorker(rows)
+			if err != nil {
+				return err
+			}
+			t.workers[is.ID] = is
+		}
+		return rows.Err()
+	}
+	switch {
+	case w.anyone:
+		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE NOT w.removed AND w.status = 'online' OR w.id = ANY($1::text[])`, w.workers).Query(take)
+	case len(w.workers) > 0:
+		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ANY($1::text[])`, w.workers).Query(take)
+	}
+	if ids := idsOnly(w.holders); len(ids) > 0 {
+		b.Queue(`SELECT DISTINCT l.context_id, l.worker_id FROM leases l
+				WHERE l.status = 'active' AND l.context_id IN (SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($1::text[]::uuid[]))`, ids).
+			Query(func(rows pgx.Rows) error {
+				for rows.Next() {
+					var context, worker string
+					if err := rows.Scan(&context, &worker); err != nil {
+						return err
+					}
+					t.holders[context] = append(t.holders[context], worker)
+				}
+				return rows.Err()
+			})
+	}
+}
+
+// loadRest reads idempotency keys, numbers for new tasks, and at last, when all
+// locks are held, the time and the transaction's own number, by which its
+// outcome can be looked up.
+func (t *tx) loadRest(b *pgx.Batch, w *want) {
+	if len(w.keys) > 0 {
+		scopes, keys := make([]string, len(w.keys)), make([]string, len(w.keys))
+		for i, k := range w.keys {
+			scopes[i], keys[i] = k.scope, k.key
+		}
+		b.Queue(`SELECT t.idempotency_scope, t.body_hash, `+taskColumns+` FROM unnest($1::text[], $2::text[]) k (scope, key)
+			JOIN llm_tasks t ON t.idempotency_scope = k.scope AND t.idempotency_key = k.key`, scopes, keys).Query(t.takeKeyed)
+	}
+	if w.fresh > 0 {
+		b.Queue(`SELECT nextval('llm_tasks_seq') FROM generate_series(1, $1)`, w.fresh).Query(func(rows pgx.Rows) (err error) {
+			t.fresh, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
+	}
+	b.Queue(`SELECT `+nowSQL+`, (CASE WHEN $2::bool THEN pg_current_xact_id() ELSE pg_current_xact_id_if_assigned() END)::text::bigint`,
+		t.s.testNow(), w.fresh > 0 || t.alone).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.xid) })
+}
+
+func (t *tx) takeKeyed(rows pgx.Rows) error {
+	for rows.Next() {
+		tk, k := &task{whole: true}, keyed{}
+		var scope string
+		if err := rows.Scan(append([]any{&scope, &k.bodyHash}, tk.fields()...)...); err != nil {
+			return err
+		}
+		tk.read()
+		k.task = tk
+		t.keyed[idemKey{scope, *tk.IdempotencyKey}] = k
+	}
+	return rows.Err()
+}
+
+// testNow is the injected clock's time, nil for the server's.
+func (s *Store) testNow() *int64 {
+	if s.cfg.Clock == nil {
+		return nil
+	}
+	now := bloom.Millis(s.cfg.Clock.Now())
+	return &now
+}

@@ -1,0 +1,33 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store { return open(t, pgtest.Start(t), clock) })
+}

@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"github.com/bloom-runtime/bloom"
+)
+
+// enqueue places a task that has just become queued: behind which gate it waits,
+// and whom it prefers. before is the status it comes from, "" for a new task.
+func (t *tx) enqueue(tk *task, before bloom.TaskStatus) error {
+	blocked := false
+	if tk.Policy.Ordered {
+		var err error
+		if blocked, err = t.blocked(tk); err != nil {
+			return err
+		}
+	}
+	if err := t.open(tk, bloom.OrderGate(tk.TaskState, blocked, t.now)); err != nil {
+		return err
+	}
+	if !tk.Policy.Ordered || !before.Terminal() {
+		return nil
+	}
+	return t.closeLater(tk)
+}
+
+// open puts a queued task behind a gate. One that is open prefers the worker that
+// last held its context, while that has room.
+func (t *tx) open(tk *task, gate bloom.Gate) error {
+	t.touchTask(tk)
+	tk.gate, tk.preferred, tk.until = gate, nil, 0
+	if gate != bloom.GateOpen {
+		return nil
+	}
+	home, err := t.home(tk.ContextID)
+	if err != nil || home == "" || t.room[home] <= 0 {
+		return err
+	}
+	t.room[home]--
+	tk.preferred, tk.until = &home, t.now+bloom.StickyGrace.Milliseconds()
+	return nil
+}
+
+// home is the worker that last held a context and can take more; "" when there is
+// none. What was not read beforehand is read now, when the operation is alone.
+func (t *tx) home(contextID string) (string, error) {
+	if home, ok := t.homes[contextID]; ok || !t.alone {
+		return home, nil
+	}
+	rows, err := t.c.Query(t.ctx, homes, t.s.testNow(), []string{contextID}, []string{})
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	t.homes[contextID] = ""
+	err = t.takeHomes(rows)
+	return t.homes[contextID], err
+}
+
+// ended are the ordered tasks of this transaction that no longer hold up others,
+// which the database does not know yet.
+func (t *tx) ended() []int64 {
+	seqs := []int64{}
+	for _, tk := range t.tasks {
+		if tk.Policy.Ordered && tk.Status.Terminal() {
+			seqs = append(seqs, tk.seq)
+		}
+	}
+	return seqs
+}
+
+// blocked reports whether an ordered task of the context that is earlier has not
+// ended. The context is locked.
+func (t *tx) blocked(tk *task) (blocked bool, err error) {
+	for _, o := range t.tasks {
+		if o.Policy.Ordered && o.ContextID == tk.ContextID && o.seq < tk.seq && !o.Status.Terminal() {
+			return true, nil
+		}
+	}
+	err = t.c.QueryRow(t.ctx, `SELECT EXISTS (SELECT FROM llm_tasks WHERE context_id = $1 AND seq < $2 AND pending AND seq <> ALL($3::bigint[]))`,
+		tk.ContextID, tk.seq, t.ended()).Scan(&blocked)
+	return blocked, err
+}
+
+// closeLater puts the gate before a later ordered task that was open because this
+// one, now back in the queue, had ended. At most one can be.
+func (t *tx) closeLater(tk *task) error {
+	_, err := t.c.Exec(t.ctx, `UPDATE llm_tasks SET gate = 'ordered', preferred_worker = NULL, preferred_until = 0
+		WHERE context_id = $1 AND seq > $2 AND pending AND gate IN ('open', 'delayed')`, tk.ContextID, tk.seq)
+	return err
+}
+
+// openNext opens the gate of the ordered task whose turn has come, in the
+// transaction in which its predecessor ended. The context is locked.
+func (t *tx) openNext(contextID string) error {
+	next, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
+		WHERE t.context_id = $1 AND t.pending AND t.seq <> ALL($2::bigint[]) ORDER BY t.seq LIMIT 1 FOR UPDATE`, contextID, t.ended())
+	if err != nil || len(next) == 0 {
+		return err
+	}
+	tk := t.addTask(next[0])
+	if tk.gate != bloom.GateOrdered {
+		return nil
+	}
+	if err := t.open(tk, bloom.OrderGate(tk.TaskState, false, t.now)); err != nil {
+		return err
+	}
+	t.tell(tk, "")
+	return nil
+}
+
+// openBatch is how many delayed tasks are opened at once.
+const openBatch = 100
+
+// openDue opens delayed tasks whose time has come.
+func (s *Store) openDue() error {
+	o := &op{need: func(*want) {}, done: make(chan struct{})}
+	o.run = func(t *tx) error {
+		due, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
+			WHERE t.gate = 'delayed' AND t.run_at <= $1 ORDER BY t.run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, t.now, openBatch)
+		for i := 0; err == nil && i < len(due); i++ {
+			tk := t.addTask(due[i])
+			if err = t.open(tk, bloom.GateOpen); err == nil {
+				t.tell(tk, "")
+			}
+		}
+		return err
+	}
+	changes, err := s.persist([]*op{o}, true)
+	if err != nil {
+		return err
+	}
+	s.publish(changes)
+	return o.err
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// CreateTask queues a task.
+func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+	if !isID(n.ID) {
+		return bloom.Task{}, false, bloom.Invalid("The task's id must be a UUID")
+	}
+	type answer struct {
+		task     bloom.Task
+		replayed bool
+	}
+	n.BodyHash = bloom.CleanText(n.BodyHash)
+	key := idemKey{bloom.CleanText(n.IdempotencyScope), bloom.CleanText(n.Spec.IdempotencyKey)}
+	contextID := bloom.CleanText(n.Spec.ContextID)
+	need := func(w *want) {
+		w.whole = append(w.whole, n.ID)
+		w.fresh++
+		if n.Spec.RunAt == 0 {
+			w.contexts = append(w.contexts, contextID)
+		}
+		if key.key != "" {
+			w.keys = append(w.keys, key)
+		}
+		if n.Spec.Policy.Ordered {
+			w.lockContexts = append(w.lockContexts, contextID)
+		}
+	}
+	a, err := together(ctx, s.writes, need, func(t *tx) (a answer, err error) {
+		a.task, a.replayed, err = t.create(n, key)
+		return a, err
+	})
+	return a.task, a.replayed, err
+}
+
+func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
+	if first, ok := t.keyed[key]; ok && key.key != "" {
+		if first.bodyHash != n.BodyHash {
+			return bloom.Task{}, false, bloom.ErrIdempotency
+		}
+		return t.addTask(first.task).Task, true, nil
+	}
+	if first, ok := t.tasks[n.ID]; ok {
+		return first.Task, true, nil
+	}
+	if n.Spec.Policy.Ordered && !t.alone {
+		return bloom.Task{}, false, errAlone
+	}
+	tk := newTask(n, t.now)
+	tk.seq, t.fresh = t.fresh[0], t.fresh[1:]
+	if err := t.enqueue(tk, ""); err != nil {
+		return bloom.Task{}, false, err
+	}
+	if key.key != "" {
+		tk.insert.scope = &key.scope
+		t.keyed[key] = keyed{task: tk, bodyHash: n.BodyHash}
+	}
+	t.tasks[tk.ID] = tk
+	t.newTasks = append(t.newTasks, tk)
+	t.counts.move("", bloom.TaskQueued)
+	t.record(tk, bloom.Transition{
+		Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + tk.AgentSlug,
+	}, n.Actor)
+	return tk.Task, false, nil
+}
+
+// newTask is the task that a client posted, as it is kept: clean text, every
+// default filled.
+func newTask(n bloom.NewTask, now int64) *task {
+	sp := n.Spec
+	tk := &task{whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: labelKey(sp.Labels)}
+	tk.Task = bloom.Task{
+		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
+		ContextHints: parseList(listJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
+		CreatedAt: now, Priority: sp.Priority, Labels: parseList(listJSON(sp.Labels)),
+	}
+	tk.Policy.TimeoutSec = cmp.Or(tk.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
+	if sp.IdempotencyKey != "" {
+		key := bloom.CleanText(sp.IdempotencyKey)
+		tk.IdempotencyKey = &key
+	}
+	tk.TaskState = bloom.TaskState{
+		Status: bloom.TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(sp.MaxAttempts, bloom.DefaultMaxAttempts), RunAt: cmp.Or(sp.RunAt, now),
+	}
+	return tk
+}
+
+// Task reads one task.
+func (s *Store) Task(ctx context.Context, id string) (bloom.Task, error) {
+	if !isID(id) {
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	return read(ctx, s, func(c reader) (bloom.Task, error) {
+		tk, err := found(ctx, c, scanTask, bloom.ErrTaskNotFound, `SELECT `+taskColumns+` FROM llm_tasks t WHERE t.id = $1`, id)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		return tk.Task, nil
+	})
+}
+
+// Cancel calls a task off.
+func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, bloom.Cancel)
+}
+
+// Requeue puts an ended task back by hand.
+func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, bloom.Requeue)
+}
+
+// move applies a rule that concerns no lease.
+func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (bloom.Transition, error)) (bloom.Task, error) {
+	need := func(w *want) {
+		w.whole = append(w.whole, id)
+		w.homesOf = append(w.homesOf, id)
+	}
+	return separately(ctx, s, need, func(t *tx) (bloom.Task, error) {
+		tk, err := t.task(id)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		tr, err := rule(tk.TaskState, t.now)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		err = t.apply(tk, nil, tr, actor)
+		return tk.Task, err
+	})
+}
+
+// Results lists a task's results, newest first.
+func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
+	return ofTask(ctx, s, taskID, func(c reader, _ int64) ([]bloom.Result, error) {
+		return collect(ctx, c, scanResult, `SELECT `+resultColumns+` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id
+			WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT $2`, taskID, bloom.MaxPageSize)
+	})
+}
+
+// ofTask reads what belongs to a task, ErrTaskNotFound when there is no such
+// task.
+func ofTask[T any](ctx context.Context, s *Store, taskID string, list func(c reader, seq int64) ([]T, error)) ([]T, error) {
+	if !isID(taskID) {
+		return nil, bloom.ErrTaskNotFound
+	}
+	return read(ctx, s, func(c reader) ([]T, error) {
+		seqs, err := collect(ctx, c, scanInt, `SELECT seq FROM llm_tasks WHERE id = $1`, taskID)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(seqs) == 0:
+			return nil, bloom.ErrTaskNotFound
+		}
+		return list(c, seqs[0])
+	})
+}

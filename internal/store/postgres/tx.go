@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// tx is what operations see of a transaction: what was read for them, in which
+// they make their changes, and what is to be written. Nothing reaches the server
+// before flush, except by operations that run alone.
+type tx struct {
+	s     *Store
+	ctx   context.Context
+	c     *pgx.Conn
+	now   int64 // Unix milliseconds
+	alone bool  // the only operation of its transaction
+	xid   *int64
+
+	wrote   bool // the running operation has changed something
+	changes []bloom.Change
+
+	tasks   map[string]*task    // by id
+	leases  map[string]*lease   // by id
+	active  map[string]*lease   // by task
+	results map[string]outcome  // of this transaction, by lease
+	keyed   map[idemKey]keyed   // by idempotency key
+	homes   map[string]string   // the worker that last held a context
+	room    map[string]int      // free slots of those workers, less who waits for them
+	repeats map[eventKey]bool   // worker's events that are stored
+	workers map[string]*stored  // by name
+	holders map[string][]string // of active leases, by context
+	claims  map[string][]string // ids of the active leases, by claiming worker
+	queue   []*task             // open tasks that claims may take
+	cut     bool                // the queue goes on behind what was read
+	due     bool                // delayed tasks wait to be opened
+	fresh   []int64             // numbers for new tasks
+
+	newTasks  []*task
+	dirty     []*task
+	newLeases []*lease
+	moved     []*lease
+	artifacts []*bloom.Artifact
+	outcomes  []outcome
+	events    []event
+	audits    []bloom.Audit
+	contacts  []*stored
+	counts    counts
+}
+
+type idemKey struct{ scope, key string }
+
+type keyed struct {
+	task     *task
+	bodyHash string
+}
+
+type eventKey struct {
+	taskID string
+	seq    int64
+}
+
+// outcome is a result with what is kept beside it.
+type outcome struct {
+	result   *bloom.Result
+	artifact *bloom.Artifact
+	bodyHash string
+}
+
+type event struct {
+	task, seq, at, epoch int64
+	workerSeq            *int64
+	kind, data           string
+}
+
+func newTx(ctx context.Context, s *Store, c *pgx.Conn, alone bool) *tx {
+	return &tx{
+		s: s, ctx: ctx, c: c, alone: alone, tasks: map[string]*task{}, leases: map[string]*lease{}, active: map[string]*lease{},
+		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, homes: map[string]string{}, room: map[string]int{}, repeats: map[eventKey]bool{},
+		workers: map[string]*stored{}, holders: map[string][]string{}, claims: map[string][]string{},
+	}
+}
+
+// addTask takes in a task that was read; one that is here already stays.
+func (t *tx) addTask(tk *task) *task {
+	if have, ok := t.tasks[tk.ID]; ok {
+		if !have.whole && tk.whole {
+			have.Prompt, have.ContextHints, have.whole = tk.Prompt, tk.ContextHints, true
+		}
+		return have
+	}
+	t.tasks[tk.ID] = tk
+	return tk
+}
+
+func (t *tx) addLease(l bloom.Lease) *lease {
+	if have, ok := t.leases[l.ID]; ok {
+		return have
+	}
+	is := &lease{Lease: l, was: l.Status}
+	t.leases[l.ID] = is
+	if l.Status == bloom.LeaseActive {
+		t.active[l.TaskID] = is
+	}
+	return is
+}
+
+func (t *tx) task(id string) (*task, error) {
+	if tk, ok := t.tasks[id]; ok {
+		return tk, nil
+	}
+	return nil, bloom.ErrTaskNotFound
+}
+
+// touchTask marks a task to be written.
+func (t *tx) touchTask(tk *task) {
+	t.wrote = true
+	if !tk.dirty {
+		tk.dirty = true
+		if tk.insert == nil {
+			t.dirty = append(t.dirty, tk)
+		}
+	}
+}
+
+// audit adds an entry to the audit log. data nil is null.
+func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) {
+	if data == nil {
+		data = json.RawMessage("null")
+	}
+	t.wrote = true
+	t.audits = append(t.audits, bloom.Audit{
+		ID: newID(t.now), Timestamp: t.now, Action: bloom.CleanText(action), EntityType: bloom.CleanText(entityType), EntityID: bloom.CleanText(entityID),
+		Actor: bloom.CleanText(actor), Detail: bloom.CleanText(detail), Data: bloom.EventData(data),
+	})
+}
+
+// event appends to a task's stream.
+func (t *tx) event(tk *task, e event) {
+	t.touchTask(tk)
+	tk.lastEvent++
+	e.task, e.seq = tk.seq, tk.lastEvent
+	t.events = append(t.events, e)
+}
+
+// counts are what stats shows, in the order of the counters' columns.
+type counts [9]int64
+
+var countColumns = []string{"queued", "leased", "running", "completed", "failed", "dead", "cancelled", "leases", "active"}
+
+const (
+	countLeases = 7
+	countActive = 8
+)
+
+// count keeps the number of tasks by status.
+func (c *counts) move(from, to bloom.TaskStatus) {
+	if from != "" {
+		c[slices.Index(bloom.TaskStatuses, from)]--
+	}
+	c[slices.Index(bloom.TaskStatuses, to)]++
+}
+
+// newID is a UUIDv7 of the store's own time.
+func newID(ms int64) string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:]) // never fails
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// subscribers are called with what was committed.
+type subscribers struct {
+	mu   sync.Mutex
+	next int
+	fns  map[int]func([]bloom.Change)
+}
+
+// Subscribe calls fn with this store's changes at once, and with those of other
+// processes as the server tells of them.
+func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) {
+	s.subs.mu.Lock()
+	defer s.subs.mu.Unlock()
+	if s.subs.fns == nil {
+		s.subs.fns = make(map[int]func([]bloom.Change))
+	}
+	id := s.subs.next
+	s.subs.next++
+	s.subs.fns[id] = fn
+	return func() {
+		s.subs.mu.Lock()
+		defer s.subs.mu.Unlock()
+		delete(s.subs.fns, id)
+	}
+}
+
+func (s *subscribers) publish(changes []bloom.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	s.mu.Lock()
+	fns := make([]func([]bloom.Change), 0, len(s.fns))
+	for _, fn := range s.fns {
+		fns = append(fns, fn)
+	}
+	s.mu.Unlock()
+	for _, fn := range fns {
+		fn(changes)
+	}
+}
