@@ -277,12 +277,26 @@ func rateLimited(t *testing.T, h *house) {
 	}
 }
 
+// missing: a worker without claude takes no tasks, so that they wait or go to
+// others; once claude is there, it does.
 func missing(t *testing.T, h *house) {
-	o := h.await(t, h.submit(t, at("bare", spec("missing"))).ID)
-	o.failed(bloom.ClassInternal)
-	if strings.Contains(*o.results[0].ErrorMessage, h.dir) {
-		t.Errorf("message = %q, want no path of the worker", *o.results[0].ErrorMessage)
+	h.script("missing", standin.Sequence(standin.Reply{Text: "here it is"}))
+	w, err := h.api.Worker(t.Context(), "bare")
+	if err != nil || w.Capabilities.ClaudeCLI {
+		t.Fatalf("the worker says that it runs claude: %t, %v", w.Capabilities.ClaudeCLI, err)
 	}
+	task := h.submit(t, at("bare", spec("missing")))
+	if now, err := h.api.Task(t.Context(), task.ID); err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 {
+		t.Fatalf("task = %s, %v; want it waiting", bloom.MustJSON(now.TaskState), err)
+	}
+	path := filepath.Join(h.dir, "none", "claude")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(claudeBinary(t), path); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, task.ID).succeeded("here it is")
 }
 
 func hostile(t *testing.T, h *house) {

@@ -51,6 +51,8 @@ func OpenWorker(cfg WorkerConfig, b Build) (*Worker, error) {
 	w := &Worker{name: cfg.Run.Name, run: cfg.Run, claude: claude.Config{
 		Path: cfg.Run.Claude, Workdir: cfg.Run.Workdir, StateDir: filepath.Join(state, "sessions"),
 		AgentsDir: cfg.Run.AgentsDir, PermissionMode: cfg.Run.PermissionMode, AllowedTools: cfg.Run.AllowedTool,
+		DisallowedTools: cfg.Run.DisallowedTool, SettingSources: cfg.Run.SettingSource, MCPConfig: cfg.Run.MCPConfig,
+		StrictMCPConfig: cfg.Run.StrictMCP, WorkdirPerContext: cfg.Run.ContextDirs, Silence: cfg.Run.Silence,
 		Model: cfg.Run.Model, PassEnv: cfg.Run.PassEnv, Log: b.Logger,
 	}}
 	runner, err := claude.New(w.claude)
@@ -59,6 +61,10 @@ func OpenWorker(cfg WorkerConfig, b Build) (*Worker, error) {
 	}
 	w.worker, err = worker.New(worker.Config{
 		Client: api, Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner,
+		Ready: func() error {
+			_, err := claude.Locate(cfg.Run.Claude)
+			return err
+		},
 		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: cfg.Run.MaxConcurrency, Labels: cfg.Run.Label},
 		About: bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 			IPAddrs: addresses(), InstallMethod: cfg.InstallMethod},

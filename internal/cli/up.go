@@ -215,7 +215,7 @@ func (inv *invocation) claudeBanner(ctx context.Context, w *app.Worker) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CLAUDE: "+err.Error()+". Tasks will fail until it is there; everything else works.", false)))
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CLAUDE: "+err.Error()+". Tasks wait until it is there; everything else works.", false)))
 	case !status.LoggedIn:
 		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CREDENTIALS for a model: "+status.Login+". Tasks will fail until then; everything else works.", false)))
 	default:

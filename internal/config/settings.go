@@ -81,6 +81,12 @@ type Run struct {
 	AgentsDir      string        `name:"agents-dir" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
 	PermissionMode string        `name:"permission-mode" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
 	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable)."`
+	DisallowedTool []string      `name:"disallowed-tool" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that is taken from claude (repeatable)."`
+	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Whose claude settings count: user, project, local (repeatable; default: all). Use user alone where the workdir is not trusted."`
+	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" placeholder:"FILE" help:"MCP configuration file for claude (repeatable)."`
+	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore every MCP server that --mcp-config does not name."`
+	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context a folder of its own in the workdir."`
+	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is ended."`
 	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model claude runs; default: its own."`
 	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of our environment that claude gets too (repeatable)."`
 	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a sign of life, 1s to 2h."`

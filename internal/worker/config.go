@@ -47,6 +47,11 @@ type Config struct {
 	// StateDir is a folder of this worker alone. It is made when missing.
 	StateDir string
 	Runner   Runner
+	// Ready says why no task can be run at present, nil when one can. While it
+	// does, the worker takes no tasks and tells the runtime that it runs none, so
+	// that they wait or go to others instead of failing here. It is asked before
+	// every claim and must be quick. A nil Ready is always ready.
+	Ready func() error
 
 	// About is shown with the worker: version, system, addresses. Name,
 	// Capabilities, Status and InstanceID of it are set by the worker.

@@ -27,6 +27,9 @@ type polling struct {
 // another process has our name.
 func (w *Worker) poll(ctx context.Context) error {
 	for n := 0; ctx.Err() == nil; {
+		if err := w.able(ctx); err != nil {
+			return ended(ctx, err)
+		}
 		news, err := w.claim(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -44,10 +47,7 @@ func (w *Worker) poll(ctx context.Context) error {
 		case bloom.KindOf(err) == bloom.KindNotFound && !client.Temporary(err):
 			w.log.Warn("the server does not know this worker any more; registering again")
 			if err := w.register(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+				return ended(ctx, err)
 			}
 		default:
 			w.unreached(err)
@@ -56,6 +56,42 @@ func (w *Worker) poll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ended is err unless it only says that ctx has ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// readyPace is how often a worker that cannot run tasks looks whether it can.
+const readyPace = 5 * time.Second
+
+// able looks whether tasks can be run, and registers anew when that has changed.
+func (w *Worker) able(ctx context.Context) error {
+	err := w.notReady()
+	w.mu.Lock()
+	changed := (err == nil) != (w.unable == nil)
+	w.unable = err
+	w.mu.Unlock()
+	switch {
+	case !changed:
+		return nil
+	case err != nil:
+		w.log.Error("no tasks are taken: they could not be run", "error", err)
+	default:
+		w.log.Info("tasks can be run again")
+	}
+	return w.register(ctx)
+}
+
+func (w *Worker) notReady() error {
+	if w.cfg.Ready == nil {
+		return nil
+	}
+	return w.cfg.Ready()
 }
 
 // claim makes one poll. news tells whether the answer changed anything, or took
@@ -100,6 +136,9 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	switch {
 	case w.stop || w.orders:
 		c.Max = 0
+	case w.unable != nil:
+		c.Max = 0
+		c.Wait = min(c.Wait, readyPace)
 	case now.Before(w.parked):
 		c.Max = 0
 		c.Wait = min(c.Wait, max(time.Second, w.parked.Sub(now)))

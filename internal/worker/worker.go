@@ -37,6 +37,7 @@ type Worker struct {
 	mu     sync.Mutex
 	jobs   map[string]*job // by lease
 	parked time.Time       // takes nothing before
+	unable error           // why no task can be run at present
 	orders bool            // the server ordered to drain
 	stop   bool            // we are to stop: nothing more is taken
 	inPoll *polling        // the poll in flight
@@ -105,11 +106,11 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	stopping, stop := w.stopSignal(ctx)
 	defer stop()
+	if w.unable = w.notReady(); w.unable != nil {
+		w.log.Error("no tasks are taken: they could not be run", "error", w.unable)
+	}
 	if err := w.register(stopping); err != nil {
-		if stopping.Err() != nil {
-			return nil
-		}
-		return err
+		return ended(stopping, err)
 	}
 	return w.loop(stopping)
 }
@@ -250,6 +251,9 @@ func (w *Worker) register(ctx context.Context) error {
 	spec := w.cfg.About
 	spec.Name, spec.Capabilities, spec.InstanceID = w.cfg.Name, w.cfg.Capabilities, w.state.instance
 	spec.Status = bloom.WorkerOnline
+	w.mu.Lock()
+	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.unable == nil
+	w.mu.Unlock()
 	for n := 0; ; n++ {
 		_, created, err := w.cfg.Client.RegisterWorker(ctx, spec)
 		if err == nil {
