@@ -33,8 +33,13 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	if err != nil {
 		return interrupted(inv, err)
 	}
-	v := newView(inv, inv.Err, inv.errPainter(), !c.Quiet && inv.ErrTerminal)
+	v := newView(inv, &lockedWriter{w: inv.Err}, inv.errPainter(), !c.Quiet && inv.ErrTerminal)
 	v.note(styleDim, "task "+task.ID)
+	hush := func() {}
+	if !c.Quiet {
+		hush = tellWaiting(inv.ctx, api, task, v)
+	}
+	defer hush()
 	for event, err := range api.FollowEvents(inv.ctx, task.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
 		if err != nil {
 			if inv.ctx.Err() != nil {
@@ -42,8 +47,12 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 			}
 			return err
 		}
+		if event.Type == bloom.EventLeased {
+			hush()
+		}
 		v.event(event)
 	}
+	hush()
 	if inv.ctx.Err() != nil {
 		return c.leave(inv, api, task.ID)
 	}
