@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -39,6 +40,7 @@ type house struct {
 
 	mu      sync.Mutex
 	scripts map[string]standin.Responder
+	other   standin.Responder // of prompts without a scenario; may be nil
 	servers []*proc
 	workers []*proc
 }
@@ -77,7 +79,17 @@ func (h *house) respond(r standin.Request) standin.Reply {
 			return respond(r)
 		}
 	}
+	if h.other != nil {
+		return h.other(r)
+	}
 	return standin.Error(http.StatusBadRequest, "invalid_request_error", "no scenario has this prompt")
+}
+
+// anything tells the model how to answer prompts that name no scenario.
+func (h *house) anything(respond standin.Responder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.other = respond
 }
 
 // asked returns the requests that hold the text, oldest first.
@@ -104,21 +116,27 @@ func (h *house) env(extra ...string) []string {
 // serve starts the server, or starts it again on the same folder and port.
 func (h *house) serve(args ...string) *proc {
 	h.t.Helper()
+	p := spawn(h.t, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), append([]string{
+		"server", "--data-dir", filepath.Join(h.dir, "server"), "--listen", h.reserve(), "--reap-interval", "250ms",
+	}, args...)...)
+	h.servers = append(h.servers, p)
+	p.says("listens at")
+	return p
+}
+
+// reserve is the address of the server, found when it is first asked for.
+func (h *house) reserve() string {
+	h.t.Helper()
 	if h.url == "" {
 		h.url = "http://" + freeAddress(h.t)
-		api, err := client.New(h.url, client.Options{APIKey: adminKey, Retry: client.Retry{Tries: 60, Max: 500e6}})
+		api, err := client.New(h.url, client.Options{APIKey: adminKey, Retry: client.Retry{Tries: 60, Max: 500 * time.Millisecond}})
 		if err != nil {
 			h.t.Fatal(err)
 		}
 		h.api = api
 		h.t.Cleanup(api.Close)
 	}
-	p := spawn(h.t, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), append([]string{
-		"server", "--data-dir", filepath.Join(h.dir, "server"), "--listen", strings.TrimPrefix(h.url, "http://"), "--reap-interval", "250ms",
-	}, args...)...)
-	h.servers = append(h.servers, p)
-	p.says("listens at")
-	return p
+	return strings.TrimPrefix(h.url, "http://")
 }
 
 // freeAddress finds a port. Nothing holds it until the server takes it; the
@@ -230,8 +248,12 @@ func (h *house) stop(p *proc) {
 			h.t.Errorf("%s ended with code %d", p.name, code)
 		}
 	}
-	if strings.Contains(p.out.String(), "WARNING: DATA RACE") {
+	said := p.out.String()
+	if strings.Contains(said, "WARNING: DATA RACE") {
 		h.t.Errorf("%s: a data race:\n%s", p.name, p.out.tail())
+	}
+	if strings.Contains(said, adminKey) || strings.Contains(said, workerKey) {
+		h.t.Errorf("%s printed a key", p.name)
 	}
 }
 

@@ -141,10 +141,17 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// tail is the end of what was printed, enough to see what went wrong.
+// tail is the end of what was printed, enough to see what went wrong. Requests
+// that only read are left out.
 func (o *output) tail() string {
 	const most = 12 << 10
-	s := o.String()
+	var b strings.Builder
+	for line := range strings.Lines(o.String()) {
+		if !strings.Contains(line, `msg="GET /`) {
+			b.WriteString(line)
+		}
+	}
+	s := b.String()
 	if len(s) > most {
 		s = "…" + s[len(s)-most:]
 	}
