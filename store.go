@@ -269,7 +269,7 @@ type WorkerReport struct {
 	URL           string
 	Status        WorkerStatus
 	Capabilities  *Capabilities // nil: unknown, keep what is stored
-	LastSeen      int64         // Unix milliseconds; 0: never
+	LastSeen      int64         // Unix milliseconds; 0: not known, then being named is a sign of life unless offline
 	IPAddrs       []string
 	ObsCount      int64
 	DBSHA         string

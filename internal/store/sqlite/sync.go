@@ -72,9 +72,10 @@ func (t *tx) syncKnown(was, is stored) (bool, error) {
 }
 
 // reported is a worker with what the control plane says of it. A worker that
-// speaks with the runtime itself is not offline because others lost sight of
-// it, and one that is said to be online but was heard of by nobody for too long
-// is offline.
+// speaks with the runtime itself is believed before those who speak of it: what
+// it can do it says itself, and it is not offline because others lost sight of
+// it. One that is said to be there but was heard of by nobody for too long is
+// offline, as MarkSilent has it.
 func (t *tx) reported(w stored, r bloom.WorkerReport) stored {
 	w.URL = cmp.Or(bloom.CleanText(r.URL), w.URL)
 	w.AgentVersion = cmp.Or(bloom.CleanText(r.AgentVersion), w.AgentVersion)
@@ -85,22 +86,23 @@ func (t *tx) reported(w stored, r bloom.WorkerReport) stored {
 	if len(r.IPAddrs) > 0 {
 		w.IPAddrs = parseList(listJSON(r.IPAddrs))
 	}
-	if r.Capabilities != nil {
+	fresh := func(at int64) bool { return t.now-at <= bloom.OfflineAfter.Milliseconds() }
+	own := w.instanceID != "" && fresh(w.instanceSeen)
+	if r.Capabilities != nil && !own {
 		w.Capabilities = sane(*r.Capabilities)
 	}
 	seen := min(r.LastSeen, t.now) // another machine's clock may run ahead
-	if seen == 0 && r.Status == bloom.WorkerOnline {
+	if seen == 0 && r.Status != bloom.WorkerOffline {
 		seen = t.now // posted once and kept as it was posted
 	}
 	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
 		w.LastHeartbeat = &seen
 	}
-	fresh := func(at int64) bool { return t.now-at <= bloom.OfflineAfter.Milliseconds() }
 	status := cmp.Or(r.Status, w.Status)
 	switch {
-	case status == bloom.WorkerOffline && w.instanceID != "" && fresh(w.instanceSeen):
+	case own && (status == bloom.WorkerOffline || status == bloom.WorkerUnknown):
 		status = w.Status
-	case status == bloom.WorkerOnline && !fresh(lastContact(w.Worker)):
+	case status != bloom.WorkerOffline && !fresh(lastContact(w.Worker)):
 		status = bloom.WorkerOffline
 	}
 	w.Status = status

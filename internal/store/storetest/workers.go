@@ -113,6 +113,38 @@ var workerTests = map[string]func(*harness){
 		w, _, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		same(h, "status", w.Status, bloom.WorkerOnline)
+		_, err = h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerUnknown, Capabilities: &bloom.Capabilities{MaxConcurrency: 9}}})
+		h.ok(err)
+		w, _, err = h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		if w.Status != bloom.WorkerOnline || !w.Capabilities.ClaudeCLI || w.Capabilities.MaxConcurrency != 2 {
+			h.Errorf("by hearsay: %+v", w)
+		}
+	},
+	"a worker that is only reported keeps its status while it is named, and no longer": func(h *harness) {
+		for _, status := range []bloom.WorkerStatus{bloom.WorkerOnline, bloom.WorkerSyncing, bloom.WorkerError, bloom.WorkerUnknown} {
+			report := []bloom.WorkerReport{{Name: string(status), Status: status}}
+			for range 9 {
+				_, err := h.s.SyncWorkers(h.ctx, report)
+				h.ok(err)
+				_, err = h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+				h.ok(err)
+				h.advance(10 * time.Second)
+			}
+			w, _, err := h.s.Worker(h.ctx, report[0].Name)
+			h.ok(err)
+			same(h, "status", w.Status, status)
+			same(h, "audited", len(h.actions(w.ID)), 1)
+			h.advance(time.Minute)
+			_, err = h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+			h.ok(err)
+			report[0].LastSeen = 1 // named, but nothing new was heard of it
+			for range 2 {
+				n, err := h.s.SyncWorkers(h.ctx, report)
+				h.ok(err)
+				same(h, "changed", n, 0)
+			}
+		}
 	},
 	"silence on all sides makes a worker offline, once": func(h *harness) {
 		h.worker("w", 1)
