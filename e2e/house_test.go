@@ -228,9 +228,7 @@ func (h *house) close() {
 	for _, p := range h.servers {
 		h.stop(p)
 	}
-	left := living(h.mark + ".")
-	left = append(left, living(h.mark+"\x00")...)
-	if len(left) > 0 {
+	if left := append(sweep(h.mark+"."), sweep(h.mark+"\x00")...); len(left) > 0 {
 		h.t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
 	}
 	if h.t.Failed() {

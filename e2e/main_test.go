@@ -41,7 +41,7 @@ func run(m *testing.M) int {
 		return giveUp(err)
 	}
 	code := m.Run()
-	if left := living(markPrefix()); len(left) > 0 {
+	if left := sweep(markPrefix()); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes of the tests are still alive:\n%s\n", strings.Join(left, "\n"))
 		code = 1
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,12 +97,12 @@ func (p *proc) wait() int {
 	}
 }
 
-// says waits until a line holds the text and returns the line.
-func (p *proc) says(text string) string {
+// says waits until a line holds one of the texts and returns the line.
+func (p *proc) says(texts ...string) string {
 	p.t.Helper()
-	line, ok := p.out.find(text, patience)
+	line, ok := p.out.find(texts, patience)
 	if !ok {
-		p.t.Fatalf("%s never said %q:\n%s", p.name, text, p.out.tail())
+		p.t.Fatalf("%s never said %q:\n%s", p.name, texts, p.out.tail())
 	}
 	return line
 }
@@ -158,14 +160,17 @@ func (o *output) tail() string {
 	return s
 }
 
-func (o *output) find(text string, within time.Duration) (string, bool) {
+func (o *output) find(texts []string, within time.Duration) (string, bool) {
 	deadline := time.After(within)
+	held := func(line string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) })
+	}
 	for {
 		o.mu.Lock()
 		s, grown, closed := o.buf.String(), o.grown, o.closed
 		o.mu.Unlock()
 		for line := range strings.Lines(s) {
-			if strings.HasSuffix(line, "\n") && strings.Contains(line, text) {
+			if strings.HasSuffix(line, "\n") && held(line) {
 				return strings.TrimSpace(line), true
 			}
 		}
@@ -187,27 +192,38 @@ const markName = "E2E_MARK"
 
 func markPrefix() string { return fmt.Sprintf("%d-", os.Getpid()) }
 
-// living describes the processes whose mark begins with the prefix. Zombies
+// marked lists the living processes whose mark begins with the prefix. Zombies
 // have no environment and are not among them.
-func living(prefix string) []string {
+func marked(prefix string) (pids []int) {
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		return []string{err.Error()}
+	if err != nil || len(environs) == 0 {
+		panic("these tests look for processes in /proc")
 	}
-	var found []string
 	for _, path := range environs {
 		raw, err := os.ReadFile(path)
-		if err != nil {
+		if err != nil || len(raw) == 0 {
 			continue // it has ended meanwhile, or is none of ours
 		}
 		if !bytes.Contains(append([]byte{0}, raw...), []byte("\x00"+markName+"="+prefix)) {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		if err != nil || len(line) == 0 {
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// sweep ends the processes whose mark begins with the prefix and describes
+// them. There should be none.
+func sweep(prefix string) (found []string) {
+	for _, pid := range marked(prefix) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
 			continue
 		}
-		found = append(found, filepath.Base(filepath.Dir(path))+": "+strings.ReplaceAll(string(line), "\x00", " "))
+		found = append(found, fmt.Sprintf("%d: %s", pid, strings.ReplaceAll(string(line), "\x00", " ")))
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	return found
 }
