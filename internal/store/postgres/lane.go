@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -100,29 +101,57 @@ func (l *lane) stop() {
 }
 
 func (l *lane) loop() {
-	group := make([]*op, 0, l.s.cfg.MaxGroup)
+	group, callers := make([]*op, 0, l.s.cfg.MaxGroup), 0
+	gather := time.NewTimer(gatherFor)
+	defer gather.Stop()
 	for first := range l.ops {
-		group = append(group[:0], first)
-		for len(group) < cap(group) {
-			select {
-			case o, open := <-l.ops:
-				if open {
-					group = append(group, o)
-					continue
-				}
-			default:
-			}
-			break
-		}
-		l.commit(group)
+		group = l.collect(append(group[:0], first), callers, gather)
+		callers = l.commit(group)
 		clear(group)
 	}
 }
 
+// gatherFor is how long a group waits for callers who have just been answered and
+// are about to ask again. Two halves of the callers taking turns would cost twice
+// the transactions.
+const gatherFor = 200 * time.Microsecond
+
+// collect takes what waits, and waits a moment for as many callers as were there
+// when the last group ended. A single caller never waits.
+func (l *lane) collect(group []*op, callers int, gather *time.Timer) []*op {
+	for len(group) < cap(group) {
+		select {
+		case o, open := <-l.ops:
+			if !open {
+				return group
+			}
+			group = append(group, o)
+			continue
+		default:
+		}
+		break
+	}
+	gather.Reset(gatherFor)
+	for len(group) < min(callers, cap(group)) {
+		select {
+		case o, open := <-l.ops:
+			if !open {
+				return group
+			}
+			group = append(group, o)
+		case <-gather.C:
+			return group
+		}
+	}
+	return group
+}
+
 // commit runs a group in one transaction. When one of them fails, none of the
 // group is kept and each is run again alone, so that no neighbour suffers.
-func (l *lane) commit(group []*op) {
+// The answer is how many callers the lane has.
+func (l *lane) commit(group []*op) (callers int) {
 	changes, err := l.s.persist(group, false)
+	callers = len(group) + len(l.ops)
 	if err != nil {
 		changes = nil
 	}
@@ -137,6 +166,7 @@ func (l *lane) commit(group []*op) {
 		close(o.done)
 	}
 	l.s.publish(changes)
+	return callers
 }
 
 // spawn runs an operation of a group in a transaction of its own.

@@ -45,8 +45,9 @@ type Config struct {
 	Clock bloom.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
-	// Lanes is how many groups of creates, heartbeats and completions may be
-	// under way at once; leasing has one more lane of its own. 0: DefaultLanes.
+	// Lanes is how many groups of operations may be under way at once. One lane
+	// takes everything and makes the largest groups; with more, one of them is for
+	// leasing alone. 0: DefaultLanes.
 	Lanes int
 	// Readers is the most connections that read at once. 0: DefaultReaders.
 	Readers int
@@ -68,7 +69,7 @@ type Store struct {
 	reads *pgxpool.Pool
 
 	writes *lane // creates, heartbeats, completions, releases, events
-	grants *lane // leases and claims
+	grants *lane // leases and claims; the same as writes when there is one lane
 
 	contact contactCache // when workers were last noted as heard of
 
@@ -110,8 +111,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		s.end()
 		return nil, err
 	}
-	s.writes = startLane(s, cfg.Lanes)
-	s.grants = startLane(s, 1)
+	s.writes = startLane(s, max(1, cfg.Lanes-1))
+	s.grants = s.writes
+	if cfg.Lanes > 1 {
+		s.grants = startLane(s, 1)
+	}
 	s.notify = startNotifier(s, conn)
 	return s, nil
 }

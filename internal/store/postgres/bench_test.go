@@ -1,0 +1,121 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+)
+
+// benchURL is the server to measure. The throwaway one of the tests does not sync
+// to disk: figures that mean something come from a real one, named by
+// BLOOM_BENCH_DATABASE_URL, whose database is empty.
+func benchURL(b *testing.B) string {
+	if url := os.Getenv("BLOOM_BENCH_DATABASE_URL"); url != "" {
+		return url
+	}
+	return pgtest.Start(b)
+}
+
+func benchStore(b *testing.B) *postgres.Store {
+	b.Helper()
+	lanes, _ := strconv.Atoi(os.Getenv("BLOOM_BENCH_LANES"))
+	s, err := postgres.Open(b.Context(), postgres.Config{URL: benchURL(b), Lanes: lanes, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func addWorkers(b *testing.B, s bloom.Store, n int) {
+	b.Helper()
+	for i := range n {
+		if _, _, err := s.RegisterWorker(context.Background(), bloom.WorkerSpec{
+			Name: fmt.Sprintf("worker-%02d", i), Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32},
+		}, "bench"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func spec(contextID string) bloom.NewTask {
+	return bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
+		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.", MaxAttempts: 3,
+	}}
+}
+
+func completion(taskID, leaseID string) bloom.CompleteRequest {
+	out := "The wind turned at noon and the gulls came in with it."
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h", Actor: "bench",
+		Content: &out, Size: int64(len(out)), SHA256: "s", MediaType: "text/plain",
+		Completion: bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &out},
+	}
+}
+
+// BenchmarkLifecycle is create, lease, heartbeat, complete, each its own call.
+func BenchmarkLifecycle(b *testing.B) {
+	for _, clients := range []int{1, 16, 32} {
+		b.Run(fmt.Sprintf("c=%d", clients), func(b *testing.B) {
+			s := benchStore(b)
+			addWorkers(b, s, 4)
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			errs := make(chan error, clients)
+			took := make([][]time.Duration, clients)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for c := range clients {
+				go func() {
+					var err error
+					for i := 0; err == nil && left.Add(-1) >= 0; i++ {
+						began := time.Now()
+						err = lifecycle(s, uuid.NewString())
+						took[c] = append(took[c], time.Since(began))
+					}
+					errs <- err
+				}()
+			}
+			for range clients {
+				if err := <-errs; err != nil {
+					b.Error(err)
+				}
+			}
+			all := slices.Concat(took...)
+			slices.Sort(all)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lifecycles/s")
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
+}
+
+func lifecycle(s bloom.Store, contextID string) error {
+	ctx := context.Background()
+	n := spec(contextID)
+	if _, _, err := s.CreateTask(ctx, n); err != nil {
+		return err
+	}
+	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "bench"})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+		return err
+	}
+	_, err = s.Complete(ctx, completion(n.ID, l.ID))
+	return err
+}

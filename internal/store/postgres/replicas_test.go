@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// pair is two replicas that take turns: every call goes to the other one than
+// the call before.
+type pair struct {
+	stores [2]*postgres.Store
+	turn   atomic.Uint64
+}
+
+var _ bloom.Store = (*pair)(nil)
+
+func openPair(t testing.TB, clock bloom.Clock) *pair {
+	url := pgtest.Start(t)
+	return &pair{stores: [2]*postgres.Store{open(t, url, clock), open(t, url, clock)}}
+}
+
+func TestTwoReplicasAreOneStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store { return openPair(t, clock) })
+}
+
+func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }
+
+func (p *pair) Name() string                   { return p.stores[0].Name() }
+func (p *pair) Ping(ctx context.Context) error { return p.next().Ping(ctx) }
+
+// Subscribe hears of both: each tells of its own at once and of the other's.
+func (p *pair) Subscribe(fn func([]bloom.Change)) func() { return p.stores[0].Subscribe(fn) }
+
+func (p *pair) Close() error {
+	_ = p.stores[1].Close()
+	return p.stores[0].Close()
+}
+
+func (p *pair) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+	return p.next().CreateTask(ctx, n)
+}
+func (p *pair) Task(ctx context.Context, id string) (bloom.Task, error) {
+	return p.next().Task(ctx, id)
+}
+func (p *pair) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	return p.next().Tasks(ctx, q)
+}
+func (p *pair) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return p.next().Cancel(ctx, id, actor)
+}
+func (p *pair) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return p.next().Requeue(ctx, id, actor)
+}
+func (p *pair) AppendEvents(ctx context.Context, taskID, leaseID string, e []bloom.WorkerEvent) (int64, error) {
+	return p.next().AppendEvents(ctx, taskID, leaseID, e)
+}
+func (p *pair) Events(ctx context.Context, id string, after int64, limit int) ([]bloom.Event, error) {
+	return p.next().Events(ctx, id, after, limit)
+}
+func (p *pair) Results(ctx context.Context, id string) ([]bloom.Result, error) {
+	return p.next().Results(ctx, id)
+}
+func (p *pair) Stats(ctx context.Context) (bloom.Stats, error) { return p.next().Stats(ctx) }
+func (p *pair) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	return p.next().LeaseTask(ctx, r)
+}
+func (p *pair) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+	return p.next().Claim(ctx, r)
+}
+func (p *pair) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
+	return p.next().Heartbeat(ctx, taskID, leaseID)
+}
+func (p *pair) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+	return p.next().Complete(ctx, r)
+}
+func (p *pair) Release(ctx context.Context, id string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
+	return p.next().Release(ctx, id, r, actor)
+}
+func (p *pair) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	return p.next().Leases(ctx, q)
+}
+func (p *pair) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+	return p.next().Reap(ctx, limit)
+}
+func (p *pair) ExtendLeases(ctx context.Context) (int, error) { return p.next().ExtendLeases(ctx) }
+func (p *pair) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
+	return p.next().ShiftLeases(ctx, by)
+}
+func (p *pair) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (bloom.Worker, bool, error) {
+	return p.next().RegisterWorker(ctx, w, actor)
+}
+func (p *pair) Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error) {
+	return p.next().Worker(ctx, id)
+}
+func (p *pair) Workers(ctx context.Context) ([]bloom.Worker, error) { return p.next().Workers(ctx) }
+func (p *pair) RemoveWorker(ctx context.Context, id, actor string) error {
+	return p.next().RemoveWorker(ctx, id, actor)
+}
+func (p *pair) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
+	return p.next().DrainWorker(ctx, id, drain, actor)
+}
+func (p *pair) SyncWorkers(ctx context.Context, r []bloom.WorkerReport) (int, error) {
+	return p.next().SyncWorkers(ctx, r)
+}
+func (p *pair) MarkSilent(ctx context.Context, d time.Duration) (int, error) {
+	return p.next().MarkSilent(ctx, d)
+}
+func (p *pair) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+	return p.next().Artifact(ctx, id)
+}
+func (p *pair) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+	return p.next().Artifacts(ctx, q)
+}
+func (p *pair) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	return p.next().Audit(ctx, q)
+}
+func (p *pair) AppendAudit(ctx context.Context, a bloom.Audit) error {
+	return p.next().AppendAudit(ctx, a)
+}
+func (p *pair) Settings(ctx context.Context) (map[string]string, error) {
+	return p.next().Settings(ctx)
+}
+func (p *pair) PutSettings(ctx context.Context, set map[string]string, a bloom.Audit) error {
+	return p.next().PutSettings(ctx, set, a)
+}
