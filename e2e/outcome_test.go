@@ -52,10 +52,10 @@ func (h *house) await(t *testing.T, id string) outcome {
 		}
 		o.events = append(o.events, event)
 	}
-	return h.read(t, ctx, id, o)
+	return h.read(ctx, t, id, o)
 }
 
-func (h *house) read(t *testing.T, ctx context.Context, id string, o outcome) outcome {
+func (h *house) read(ctx context.Context, t *testing.T, id string, o outcome) outcome {
 	t.Helper()
 	var err error
 	if o.task, err = h.api.Task(ctx, id); err != nil {

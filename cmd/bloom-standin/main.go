@@ -29,7 +29,7 @@ func main() {
 }
 
 func serve(ctx context.Context, address string) error {
-	listener, err := net.Listen("tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
