@@ -48,7 +48,7 @@ func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
 // grows are the tables that nothing may read whole.
 var grows = []string{"llm_tasks", "leases", "runtime_artifacts", "llm_results", "task_events", "audit_logs"}
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { //nolint:tparallel // the plans are looked at after the whole suite
 	t.Parallel()
 	var mu sync.Mutex
 	plans := map[string]string{}
