@@ -144,11 +144,7 @@ func TestUpAloneDoesATask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.anything(standin.Sequence(standin.Reply{Text: "hello from one command"}))
-	up := spawn(t, "up", h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...),
-		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", freeAddress(t),
-		"--name", "only", "--claude", claudeBinary(t), "--pass-env", markName)
-	h.servers = append(h.servers, up)
-	up.says("Ctrl-C stops everything")
+	up := h.up()
 	run, curl := "", ""
 	for line := range strings.Lines(up.out.String()) {
 		line = strings.TrimSpace(line)
@@ -170,6 +166,19 @@ func TestUpAloneDoesATask(t *testing.T) {
 		t.Fatalf("%s\nmade %+v, %v", curl, task, err)
 	}
 	h.await(t, task.ID).succeeded("hello from one command")
+}
+
+// up starts everything in one process, or starts it again on the same folder.
+func (h *house) up(args ...string) *proc {
+	h.t.Helper()
+	env := h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...)
+	p := spawn(h.t, "up", env, append([]string{
+		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", freeAddress(h.t),
+		"--name", "only", "--claude", claudeBinary(h.t), "--pass-env", markName,
+	}, args...)...)
+	h.servers = append(h.servers, p)
+	p.says("Ctrl-C stops everything")
+	return p
 }
 
 // shell runs a line as a person would who copied it.

@@ -59,8 +59,13 @@ func TestTheServerIsKilledAgainAndAgain(t *testing.T) {
 			task, err := h.api.Submit(t.Context(), spec(name))
 			post <- created{task, err}
 		}()
-		moment := time.Duration(random.Int64N(int64(1500 * time.Millisecond)))
-		time.Sleep(moment) // the fault's moment, not a wait for something
+		// A third while the task is made, claimed and begun, a third at any
+		// time, a third about its completion.
+		within := []time.Duration{40 * time.Millisecond, 1500 * time.Millisecond, 150 * time.Millisecond}[i%3]
+		if i%3 == 2 {
+			h.untilAsked("scenario "+name+";", 2)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(within)))) // the fault's moment, not a wait for something
 		server.kill()
 		server = h.serve()
 	}

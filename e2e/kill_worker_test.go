@@ -88,6 +88,57 @@ func TestAWorkerIsKilled(t *testing.T) {
 	}
 }
 
+// TestAWorkerIsKilledAndComesBackAtOnce restarts a killed worker while its lease
+// still holds: the work that was cut short is reported as lost at once, and is
+// never begun a second time under the same lease.
+func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	worker := h.work(workerOptions{name: "phoenix"})
+	h.script("phoenix", standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+	s := spec("phoenix")
+	s.MaxAttempts = 2
+	task := h.submit(t, s)
+	h.untilLeased(t, task.ID)
+	h.untilAsked("scenario phoenix;", 1)
+	worker.kill()
+	h.work(workerOptions{name: "phoenix"})
+	h.untilEvent(t, task.ID, bloom.EventRetried)
+	now, err := h.api.Cancel(t.Context(), task.ID) // before its second attempt is due
+	if err != nil || now.Status != bloom.TaskCancelled || now.Attempts != 1 || now.Epoch != 1 {
+		t.Errorf("task = %s, %v; want it cancelled after one attempt", bloom.MustJSON(now.TaskState), err)
+	}
+	o := h.await(t, task.ID)
+	if len(o.results) != 1 || o.results[0].ErrorClass == nil || *o.results[0].ErrorClass != bloom.ClassWorkerLost {
+		t.Errorf("want one result that says that the worker was lost; %s", o.story())
+	}
+	if n := len(h.asked("scenario phoenix;")); n != 1 {
+		t.Errorf("the model was asked %d times, want 1", n)
+	}
+}
+
+// TestEverythingInOneProcessIsKilled kills `bloom up` in the middle of a task
+// and starts it again: nothing is left running, and nothing was forgotten.
+func TestEverythingInOneProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.script("all", standin.Sequence(standin.Tool("", "Bash", map[string]any{"command": "setsid sleep 600 & sleep 600", "description": "stay"}), standin.Reply{Text: "again"}))
+	up := h.up("--allowed-tool", "Bash")
+	s := spec("all")
+	s.MaxAttempts = 2
+	task := h.submit(t, s)
+	h.untilEvent(t, task.ID, "tool_use")
+	eventually(t, "the tool runs", func() bool { return len(marked(h.mark)) >= 5 })
+	up.kill()
+	eventually(t, "everything is gone", func() bool { return len(marked(h.mark)) == 0 })
+	h.up("--allowed-tool", "Bash")
+	o := h.await(t, task.ID)
+	if o.task.Status != bloom.TaskCompleted || o.output != "again" || o.task.Attempts != 2 || len(o.results) != 2 {
+		t.Errorf("task is %s after %d attempts, want completed by the second; %s", o.task.Status, o.task.Attempts, o.story())
+	}
+}
+
 // untilLeased waits until a worker has the task, and returns the lease.
 func (h *house) untilLeased(t *testing.T, id string) *string {
 	t.Helper()
