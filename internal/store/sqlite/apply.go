@@ -25,6 +25,7 @@ func (t *tx) apply(tk *task, was bloom.Lease, tr bloom.Transition, actor string)
 	if err := t.record(tk, tr, actor); err != nil {
 		return err
 	}
+	t.mem.keep(*tk, tr.Lease)
 	if tk.ordered && tr.Task.Status.Terminal() {
 		return t.openNext(tk.contextID)
 	}
@@ -73,15 +74,17 @@ func (t *tx) applyLease(was, is bloom.Lease) error {
 	case is.ID == "":
 		return nil
 	case was.ID == "":
-		t.count(countLeases, 1)
-		t.count(countActive, 1)
+		t.counts.leases++
+		t.counts.active++
+		t.mem.leased(is, 1)
 		_, err := t.put(`INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
 			VALUES (?,?,?,?,?,?,?,?,?,?)`,
 			is.ID, is.TaskID, is.WorkerID, is.Epoch, is.Status, is.StartedAt, is.ExpiresAt, is.TTLSeconds, is.LastHeartbeat, is.ContextID)
 		return err
 	case was.Status != is.Status:
 		if was.Status == bloom.LeaseActive {
-			t.count(countActive, -1)
+			t.counts.active--
+			t.mem.leased(was, -1)
 		}
 		return t.set(`UPDATE leases SET status = ? WHERE id = ? AND status = ? AND epoch = ?`, is.Status, is.ID, was.Status, was.Epoch)
 	case was.ExpiresAt != is.ExpiresAt || was.LastHeartbeat != is.LastHeartbeat:

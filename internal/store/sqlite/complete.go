@@ -13,7 +13,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 }
 
 func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
-	tk, l, err := t.named(r.TaskID, r.Completion.LeaseID, (*conn).task)
+	tk, l, err := t.named(r.TaskID, r.Completion.LeaseID, (*tx).task)
 	if tk.id != "" && r.Completion.LeaseID == "" && isNotFound(err) {
 		err = bloom.Conflict("Task status is '%s', expected 'leased' or 'running'", tk.state.Status)
 	}

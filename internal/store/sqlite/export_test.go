@@ -10,6 +10,7 @@ import (
 // Write runs fn in the writer's next transaction, with a way to change things.
 func (s *Store) Write(ctx context.Context, fn func(put func(query string, args ...any) error) error) error {
 	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
+		t.mem.forget() // of what is changed behind its back
 		return struct{}{}, fn(func(query string, args ...any) error {
 			_, err := t.put(query, args...)
 			return err

@@ -84,16 +84,11 @@ func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
 		}
 		return w.Worker, err
 	}
-	all, err := t.workers(`WHERE w.removed = 0 AND w.status = 'online' ORDER BY w.id`)
+	online, err := t.online()
 	if err != nil {
 		return bloom.Worker{}, err
 	}
-	holders, err := collect(t.conn, func(r row) string { return r.str(0) },
-		`SELECT DISTINCT worker_id FROM leases INDEXED BY leases_held WHERE context_id = ? AND status = 'active'`, tk.contextID)
-	if err != nil {
-		return bloom.Worker{}, err
-	}
-	w, ok := bloom.PickWorker(all, labels, func(id string) bool { return slices.Contains(holders, id) })
+	w, ok := bloom.PickWorker(online, labels, func(id string) bool { return t.mem.holds(id, tk.contextID) })
 	if !ok {
 		return bloom.Worker{}, bloom.ErrNoWorker
 	}
@@ -103,7 +98,7 @@ func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
 // Heartbeat renews one lease.
 func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
 	return write(ctx, s, func(t *tx) (bloom.HeartbeatResult, error) {
-		tk, l, err := t.named(taskID, leaseID, (*conn).taskState)
+		tk, l, err := t.named(taskID, leaseID, (*tx).taskState)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
@@ -121,8 +116,8 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.He
 
 // named reads a task and the lease a caller names; without a name its active
 // one, ErrLeaseNotFound when there is none.
-func (t *tx) named(taskID, leaseID string, read func(*conn, string) (task, error)) (task, bloom.Lease, error) {
-	tk, err := read(t.conn, taskID)
+func (t *tx) named(taskID, leaseID string, read func(*tx, string) (task, error)) (task, bloom.Lease, error) {
+	tk, err := read(t, taskID)
 	if err != nil {
 		return tk, bloom.Lease{}, err
 	}
@@ -137,7 +132,7 @@ func (t *tx) named(taskID, leaseID string, read func(*conn, string) (task, error
 // Release gives a lease back.
 func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
 	return write(ctx, s, func(t *tx) (bloom.Task, error) {
-		tk, l, err := t.named(taskID, r.LeaseID, (*conn).task)
+		tk, l, err := t.named(taskID, r.LeaseID, (*tx).task)
 		if err != nil {
 			return bloom.Task{}, err
 		}

@@ -104,15 +104,20 @@ func (t *tx) prefer(contextID string, gate bloom.Gate) (worker *string, until in
 	if err != nil || !ok {
 		return nil, 0, err
 	}
-	last := r.str(0)
-	room, err := t.number(`SELECT max_concurrency
-		- (SELECT COUNT(*) FROM leases WHERE worker_id = ?1 AND status = 'active')
-		- (SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ?1 AND preferred_until > ?2 AND status = 'queued')
-		FROM workers WHERE id = ?1 AND status = 'online' AND claude_cli = 1 AND draining = 0 AND removed = 0`, last, t.now)
-	if err != nil || room <= 0 {
+	last, err := t.worker(r.str(0))
+	switch {
+	case isNotFound(err):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, err
+	case !last.CanTake(nil):
+		return nil, 0, nil
+	}
+	waiting, err := t.number(`SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ? AND preferred_until > ? AND status = 'queued'`, last.ID, t.now)
+	if err != nil || waiting >= int64(last.Free()) {
 		return nil, 0, err
 	}
-	return &last, t.now + bloom.StickyGrace.Milliseconds(), nil
+	return &last.ID, t.now + bloom.StickyGrace.Milliseconds(), nil
 }
 
 // next lists at most n open tasks that the worker may take, the best first. It

@@ -41,6 +41,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 // ExtendLeases gives every active lease at least its own TTL from now on.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	return write(ctx, s, func(t *tx) (int, error) {
+		t.mem.forget()
 		n, err := t.put(`UPDATE leases INDEXED BY leases_status SET expires_at = ?1 + ttl_seconds * 1000
 			WHERE status <> 'released' AND status = 'active' AND expires_at < ?1 + ttl_seconds * 1000`, t.now)
 		return int(n), err
@@ -50,6 +51,7 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 // ShiftLeases moves every active lease's deadline.
 func (s *Store) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
 	return write(ctx, s, func(t *tx) (int, error) {
+		t.mem.forget()
 		n, err := t.put(`UPDATE leases INDEXED BY leases_status SET expires_at = expires_at + ?, last_heartbeat = last_heartbeat + ?1 WHERE status <> 'released' AND status = 'active'`, by.Milliseconds())
 		return int(n), err
 	})

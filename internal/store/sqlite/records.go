@@ -6,40 +6,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Names of the counters.
-const (
-	countTask   = "task."
-	countLeases = "leases"
-	countActive = "leases.active"
-)
-
-// Stats reads the counters; only the workers, who are few, are counted.
-func (s *Store) Stats(ctx context.Context) (bloom.Stats, error) {
-	return read(ctx, s, func(c *conn) (bloom.Stats, error) {
-		st := bloom.Stats{Tasks: bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}}}
-		err := c.each(`SELECT name, n FROM counters WHERE n <> 0`, func(r row) error {
-			switch name, n := r.str(0), r.int(1); name {
-			case countLeases:
-				st.Leases.Total = n
-			case countActive:
-				st.Leases.Active = n
-			default:
-				st.Tasks.ByStatus[bloom.TaskStatus(name[len(countTask):])] = n
-				st.Tasks.Total += n
-			}
-			return nil
-		})
-		if err != nil {
-			return st, err
-		}
-		r, _, err := c.one(`SELECT COUNT(*), COALESCE(SUM(status = 'online'), 0) FROM workers WHERE removed = 0`)
-		if err == nil {
-			st.Workers = bloom.WorkerStats{Total: r.int(0), Online: r.int(1)}
-		}
-		return st, err
-	})
-}
-
 // Artifact reads one artifact.
 func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	return read(ctx, s, func(c *conn) (bloom.Artifact, error) { return c.artifact(id) })

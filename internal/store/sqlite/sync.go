@@ -55,6 +55,7 @@ func (t *tx) syncKnown(was, is stored) (bool, error) {
 		if lastContact(is.Worker)-lastContact(was.Worker) < contactEvery {
 			return false, nil
 		}
+		t.mem.keepWorker(is)
 		return false, t.set(`UPDATE workers SET last_heartbeat = ? WHERE id = ?`, is.LastHeartbeat, is.ID)
 	}
 	if err := t.putWorker(is); err != nil {

@@ -65,6 +65,7 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 		return first.whole(), true, nil
 	}
 	t.moved("", bloom.TaskQueued)
+	t.mem.keep(tk, bloom.Lease{})
 	err = t.record(&tk, bloom.Transition{Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + f.AgentSlug}, n.Actor)
 	return tk.whole(), false, err
 }
@@ -142,7 +143,7 @@ func (s *Store) move(ctx context.Context, id, actor string, rule func(*tx, bloom
 // AppendEvents adds a worker's events to a task's stream.
 func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
 	return write(ctx, s, func(t *tx) (int64, error) {
-		tk, l, err := t.named(taskID, leaseID, (*conn).taskState)
+		tk, l, err := t.named(taskID, leaseID, (*tx).taskState)
 		if err != nil {
 			return 0, err
 		}

@@ -14,15 +14,16 @@ import (
 type tx struct {
 	*conn
 	clock bloom.Clock
+	mem   *memory
 	now   int64 // Unix milliseconds, when the running operation began
 
 	wrote   bool // the running operation has changed something
 	changes []bloom.Change
-	counts  map[string]int64
+	counts  counts
 }
 
-func newTx(c *conn, clock bloom.Clock) *tx {
-	return &tx{conn: c, clock: clock, counts: make(map[string]int64, 8)}
+func newTx(c *conn, m *memory, clock bloom.Clock) *tx {
+	return &tx{conn: c, mem: m, clock: clock}
 }
 
 func (t *tx) begin() {
@@ -35,29 +36,15 @@ func (t *tx) put(query string, args ...any) (int64, error) {
 	return t.exec(query, args...)
 }
 
-func (t *tx) count(name string, by int64) { t.counts[name] += by }
-
 // moved keeps the count of tasks by status.
 func (t *tx) moved(from, to bloom.TaskStatus) {
 	if from == to {
 		return
 	}
 	if from != "" {
-		t.count(countTask+string(from), -1)
+		t.counts.tasks(from, -1)
 	}
-	t.count(countTask+string(to), 1)
-}
-
-func (t *tx) flushCounters() error {
-	for name, by := range t.counts {
-		if by == 0 {
-			continue
-		}
-		if _, err := t.exec(`INSERT INTO counters (name, n) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET n = n + ?2`, name, by); err != nil {
-			return err
-		}
-	}
-	return nil
+	t.counts.tasks(to, 1)
 }
 
 // audit writes an entry of the audit log. data nil is null.

@@ -72,10 +72,15 @@ func (t *tx) contact(w *stored, instanceID string) error {
 	if back {
 		w.Status = bloom.WorkerOnline
 	}
-	w.LastHeartbeat = &t.now
+	now := t.now // of this operation: t outlives it
+	w.LastHeartbeat, w.instanceID, w.instanceSeen = &now, instanceID, now
 	if err := t.set(`UPDATE workers SET status = ?, last_heartbeat = ?, instance_id = ?, instance_seen = ? WHERE id = ?`,
-		w.Status, t.now, instanceID, t.now, w.ID); err != nil || !back {
+		w.Status, now, instanceID, now, w.ID); err != nil {
 		return err
+	}
+	t.mem.keepWorker(*w)
+	if !back {
+		return nil
 	}
 	return t.auditWorker(w.Worker, bloom.ActionWorkerOnline, w.ID, "Heard of again")
 }
@@ -89,13 +94,12 @@ func (w *stored) rivals(instanceID string, now int64) bool {
 
 // touch notes a contact that came with a lease, at most every contactEvery.
 func (t *tx) touch(workerID string) error {
-	seen, err := t.number(`SELECT instance_seen FROM workers WHERE id = ?`, workerID)
-	if err != nil || (seen <= t.now && t.now-seen < contactEvery) {
-		return err
-	}
 	w, err := t.worker(workerID)
-	if err != nil {
-		return nil //nolint:nilerr // a removed worker may still report a late lease
+	if isNotFound(err) {
+		return nil // a removed worker may still report a late lease
+	}
+	if err != nil || (w.instanceSeen <= t.now && t.now-w.instanceSeen < contactEvery) {
+		return err
 	}
 	return t.contact(&w, "")
 }
@@ -129,7 +133,8 @@ func (t *tx) register(spec bloom.WorkerSpec, actor string) (bloom.Worker, bool, 
 	w.URL = bloom.CleanText(spec.URL)
 	w.Status = cmp.Or(spec.Status, bloom.WorkerOnline)
 	w.Capabilities = sane(spec.Capabilities)
-	w.LastHeartbeat = &t.now
+	now := t.now
+	w.LastHeartbeat = &now
 	w.IPAddrs = parseList(listJSON(spec.IPAddrs))
 	w.AgentVersion, w.OSInfo, w.InstallMethod = bloom.CleanText(spec.AgentVersion), bloom.CleanText(spec.OSInfo), bloom.CleanText(spec.InstallMethod)
 	w.removed = false
@@ -178,6 +183,7 @@ func (t *tx) putWorker(w stored) error {
 			draining = ?16, instance_id = ?17, instance_seen = ?18, removed = ?19`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, listJSON(w.Capabilities.Labels), w.LastHeartbeat,
 		listJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
+	t.mem.keepWorker(w)
 	return err
 }
 
@@ -223,6 +229,9 @@ func (t *tx) remove(id, actor string) error {
 	if err := t.set(`UPDATE workers SET removed = 1, status = 'offline', instance_id = '', instance_seen = 0 WHERE id = ?`, id); err != nil {
 		return err
 	}
+	gone := w
+	gone.removed, gone.Status, gone.instanceID, gone.instanceSeen = true, bloom.WorkerOffline, "", 0
+	t.mem.keepWorker(gone)
 	for i := range held {
 		h := &held[i]
 		tr, err := bloom.GiveBack(h.task.state, h.lease, "the worker was removed", 0, t.now)
@@ -247,6 +256,7 @@ func (s *Store) DrainWorker(ctx context.Context, id string, drain bool, actor st
 		if err := t.set(`UPDATE workers SET draining = ? WHERE id = ?`, drain, id); err != nil {
 			return w.Worker, err
 		}
+		t.mem.keepWorker(w)
 		detail := "Ordered to take no more work"
 		if !drain {
 			detail = "May take work again"
@@ -263,12 +273,17 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 			return 0, err
 		}
 		silent = slices.DeleteFunc(silent, func(w bloom.Worker) bool { return t.now-lastContact(w) <= longer.Milliseconds() })
-		for _, w := range silent {
+		for _, s := range silent {
+			w, err := t.known(s.ID)
+			if err != nil {
+				return 0, err
+			}
 			w.Status = bloom.WorkerOffline
 			if err := t.set(`UPDATE workers SET status = 'offline' WHERE id = ?`, w.ID); err != nil {
 				return 0, err
 			}
-			if err := t.auditWorker(w, bloom.ActionWorkerOffline, "runtime", "Nobody has heard of it for more than "+longer.String()); err != nil {
+			t.mem.keepWorker(w)
+			if err := t.auditWorker(w.Worker, bloom.ActionWorkerOffline, "runtime", "Nobody has heard of it for more than "+longer.String()); err != nil {
 				return 0, err
 			}
 		}

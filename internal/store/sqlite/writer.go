@@ -14,6 +14,7 @@ import (
 type writer struct {
 	s    *Store
 	c    *conn
+	mem  *memory
 	ops  chan *op
 	done chan struct{} // closed when the goroutine has ended
 
@@ -30,7 +31,7 @@ type op struct {
 }
 
 func startWriter(c *conn, s *Store) *writer {
-	w := &writer{s: s, c: c, ops: make(chan *op, s.cfg.Queue), done: make(chan struct{})}
+	w := &writer{s: s, c: c, mem: newMemory(), ops: make(chan *op, s.cfg.Queue), done: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -144,13 +145,13 @@ func (w *writer) attempt(ops []*op) (changes []bloom.Change, err error) {
 	if _, err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
-	t := newTx(w.c, w.s.cfg.Clock)
+	t := newTx(w.c, w.mem, w.s.cfg.Clock)
 	for _, o := range ops {
 		if o.err = t.do(o); o.err != nil && !harmless(t, o.err) {
 			return nil, w.rollback(o.err)
 		}
 	}
-	if err := t.flushCounters(); err != nil {
+	if err := t.flushCounts(); err != nil {
 		return nil, w.rollback(err)
 	}
 	if _, err := w.c.exec("COMMIT"); err != nil {
@@ -168,6 +169,7 @@ func harmless(t *tx, err error) bool {
 // rollback undoes the transaction. SQLite has often done so already; an error
 // of the rollback then says only that.
 func (w *writer) rollback(cause error) error {
+	w.mem.forget()
 	_, _ = w.c.exec("ROLLBACK")
 	return cause
 }

@@ -170,6 +170,15 @@ CREATE TABLE users (
 
 -- What stats shows, kept by deltas so that nobody ever counts tasks.
 CREATE TABLE counters (
-  name TEXT    NOT NULL PRIMARY KEY,
-  n    INTEGER NOT NULL
-) WITHOUT ROWID;
+  one       INTEGER PRIMARY KEY CHECK (one = 1),
+  queued    INTEGER NOT NULL DEFAULT 0,
+  leased    INTEGER NOT NULL DEFAULT 0,
+  running   INTEGER NOT NULL DEFAULT 0,
+  completed INTEGER NOT NULL DEFAULT 0,
+  failed    INTEGER NOT NULL DEFAULT 0,
+  dead      INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  leases    INTEGER NOT NULL DEFAULT 0,
+  active    INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO counters (one) VALUES (1);
