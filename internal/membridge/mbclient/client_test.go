@@ -236,12 +236,14 @@ func TestMonstersAreBoundedAndLeaveNoGoroutine(t *testing.T) {
 				}
 			}
 		}),
-		"speaks no HTTP":         raw(func(c net.Conn) { io.WriteString(c, "220 mail ready\r\n") }),
-		"hangs up":               raw(func(net.Conn) {}),
-		"promises more than is":  raw(func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[]") }),
-		"is not there":           "http://127.0.0.1:1",
-		"has no such name":       "http://membridge.invalid:8000",
-		"sends elsewhere":        serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/agents/", http.StatusTemporaryRedirect) }),
+		"speaks no HTTP":        raw(func(c net.Conn) { io.WriteString(c, "220 mail ready\r\n") }),
+		"hangs up":              raw(func(net.Conn) {}),
+		"promises more than is": raw(func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[]") }),
+		"is not there":          "http://127.0.0.1:1",
+		"has no such name":      "http://membridge.invalid:8000",
+		"sends elsewhere": serve(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/agents/", http.StatusTemporaryRedirect)
+		}),
 		"is somebody's web page": serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }),
 	}
 	before := runtime.NumGoroutine()
