@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 // MembridgeFile is the control plane's database in the data folder.
@@ -23,8 +26,9 @@ const MembridgeFile = "membridge.db"
 // controlPlane lets the runtime use membridge's client: both know only their
 // own words for it.
 type controlPlane struct {
-	client *mbclient.Client
-	log    *slog.Logger
+	client  *mbclient.Client
+	log     *slog.Logger
+	changed atomic.Pointer[func()]
 }
 
 func newControlPlane(address, key string, log *slog.Logger) (*controlPlane, error) {
@@ -50,7 +54,31 @@ func (c *controlPlane) State() dispatch.MembridgeState {
 func (c *controlPlane) Configure(address, key string) {
 	if err := c.client.Configure(address, key); err != nil {
 		c.log.Error("membridge's saved address cannot be used", "error", err)
+		return
 	}
+	if f := c.changed.Load(); f != nil {
+		(*f)()
+	}
+}
+
+// onChange has f called whenever another membridge, or another key to it, is
+// configured.
+func (c *controlPlane) onChange(f func()) { c.changed.Store(&f) }
+
+// ReadAgents lists the agents for the worker sync.
+func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
+	list, err := c.client.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	agents := make([]upkeep.Agent, len(list))
+	for i, a := range list {
+		agents[i] = upkeep.Agent{Beat: int64(a.HeartbeatAt), WorkerReport: bloom.WorkerReport{
+			Name: a.Name, URL: a.URL, Status: a.Status, Capabilities: &a.Capabilities, IPAddrs: a.IPAddrs, ObsCount: a.ObsCount,
+			DBSHA: a.DBSHA, AgentVersion: a.AgentVersion, OSInfo: a.OSInfo, InstallMethod: a.InstallMethod,
+		}}
+	}
+	return agents, nil
 }
 
 // Do passes a request of the proxy's on.

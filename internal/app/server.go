@@ -130,6 +130,10 @@ func (s *Server) buildHTTP(b Build) error {
 // URL is how this machine reaches the server.
 func (s *Server) URL() string { return localURL(s.listener.Addr()) }
 
+// openURL is URL for others than this machine: a listener on all addresses keeps
+// its unspecified host, which only those who ask can fill in.
+func (s *Server) openURL() string { return "http://" + s.listener.Addr().String() }
+
 // Mode tells how callers are told apart.
 func (s *Server) Mode() auth.Mode { return s.auth.Mode() }
 

@@ -43,11 +43,14 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if u.Server, err = OpenServer(ctx, cfg.Server, b); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
+	if u.Membridge != nil {
+		u.Membridge.server.SetRuntimeURL(u.Server.openURL())
+	}
 	if cfg.NoWorker {
 		return u, nil
 	}
-	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir,
-		URL: u.Server.URL(), Key: string(key), InstallMethod: "bloom up"}, b)
+	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.URL(), Key: string(key),
+		Membridge: u.account(cfg), InstallMethod: "bloom up"}, b)
 	if err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
@@ -63,10 +66,19 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 		key = config.Secret(randomKey())
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
-		DataDir: cfg.Server.DataDir, AdminKey: string(key), RuntimeURL: "http://" + cfg.Server.Listen}, b)
+		DataDir: cfg.Server.DataDir, AdminKey: string(key)}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
 	}
+}
+
+// account is how the worker of the same process shows itself to membridge: to
+// the one beside it.
+func (u *Up) account(cfg UpConfig) MembridgeAccount {
+	if u.Membridge == nil {
+		return MembridgeAccount{}
+	}
+	return MembridgeAccount{URL: u.Membridge.URL(), AgentKey: string(cfg.Membridge.AgentKey), AdminKey: string(cfg.Server.MembridgeAdminKey)}
 }
 
 // Run runs until ctx ends: first the worker drains, while the server still

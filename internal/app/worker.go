@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -22,67 +25,122 @@ import (
 type WorkerConfig struct {
 	Run     config.Run
 	DataDir string
-	// URL and Key say which runtime it works for.
-	URL string
-	Key string
+	// URL and Key say which runtime it works for. Without a URL membridge is asked
+	// for it.
+	URL       string
+	Key       string
+	Membridge MembridgeAccount
 	// InstallMethod is shown with the worker: how it came to be.
 	InstallMethod string
 }
 
 // Worker is a worker, ready to run.
 type Worker struct {
-	worker *worker.Worker
+	cfg    WorkerConfig
+	log    *slog.Logger
 	claude claude.Config
-	name   string
-	run    config.Run
+	inside worker.Config
+	about  bloom.WorkerSpec
+	route  *route
+
+	bridge    *mbclient.Client    // nil without membridge
+	announcer *mbclient.Announcer // likewise
+
+	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
+	resting atomic.Bool                   // by membridge's order
 }
 
 // OpenWorker builds a worker. Nothing is asked of the server before Run.
-func OpenWorker(cfg WorkerConfig, b Build) (*Worker, error) {
-	api, err := client.New(cfg.URL, client.Options{APIKey: cfg.Key, UserAgent: "bloom-worker/" + b.Version})
-	if err != nil {
-		return nil, err
+func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
+	if cfg.URL == "" && cfg.Membridge.URL == "" {
+		return nil, errors.New("a worker needs the runtime's address, or membridge's, which knows it")
 	}
 	// Two workers of one machine may share a data folder, not a state folder.
 	state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Run.Name))
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{name: cfg.Run.Name, run: cfg.Run, claude: claude.Config{
+	w := &Worker{cfg: cfg, log: b.Logger, route: newRoute(), claude: claude.Config{
 		Path: cfg.Run.Claude, Workdir: cfg.Run.Workdir, StateDir: filepath.Join(state, "sessions"),
 		AgentsDir: cfg.Run.AgentsDir, PermissionMode: cfg.Run.PermissionMode, AllowedTools: cfg.Run.AllowedTool,
-		DisallowedTools: cfg.Run.DisallowedTool, SettingSources: cfg.Run.SettingSource, MCPConfig: cfg.Run.MCPConfig,
-		StrictMCPConfig: cfg.Run.StrictMCP, WorkdirPerContext: cfg.Run.ContextDirs, Silence: cfg.Run.Silence,
 		Model: cfg.Run.Model, PassEnv: cfg.Run.PassEnv, Log: b.Logger,
 	}}
 	runner, err := claude.New(w.claude)
 	if err != nil {
 		return nil, err
 	}
-	w.worker, err = worker.New(worker.Config{
-		Client: api, Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner,
-		Ready: func() error {
-			_, err := claude.Locate(cfg.Run.Claude)
-			return err
-		},
-		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: cfg.Run.MaxConcurrency, Labels: cfg.Run.Label},
-		About: bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
-			IPAddrs: addresses(), InstallMethod: cfg.InstallMethod},
+	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
+		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
+	w.inside = worker.Config{
+		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner, Ready: w.ready,
+		Capabilities: w.capabilities(), About: w.about,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger,
-	})
-	if err != nil {
+	}
+	if cfg.Membridge.URL != "" {
+		if w.bridge, err = cfg.Membridge.client(); err != nil {
+			return nil, err
+		}
+		w.announcer = w.newAnnouncer(cfg.Membridge.Interval)
+	}
+	if cfg.URL == "" {
+		return w, nil
+	}
+	if err := w.route.point(cfg.URL); err != nil {
 		return nil, err
 	}
-	return w, nil
+	return w, w.build(cfg.URL)
 }
 
-// Run works until ctx ends, then drains; the end of cut ends the draining.
+// build makes the worker proper, for a runtime whose address is known.
+func (w *Worker) build(address string) error {
+	api, err := client.New(address, client.Options{
+		APIKey: w.cfg.Key, UserAgent: "bloom-worker/" + w.about.AgentVersion, HTTPClient: w.route.httpClient(),
+	})
+	if err != nil {
+		return err
+	}
+	inside := w.inside
+	inside.Client = api
+	inner, err := worker.New(inside)
+	if err != nil {
+		return err
+	}
+	w.inner.Store(inner)
+	inner.Rest(w.resting.Load()) // what was ordered before; a later order finds it
+	return nil
+}
+
+func (w *Worker) capabilities() bloom.Capabilities {
+	return bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: w.cfg.Run.MaxConcurrency, Labels: w.cfg.Run.Label}
+}
+
+// ready says why no task can be run at present.
+func (w *Worker) ready() error {
+	_, err := claude.Locate(w.cfg.Run.Claude)
+	return err
+}
+
+// Run works until ctx ends, then drains; the end of cut ends the draining. To
+// membridge the worker stays known until it has drained.
 func (w *Worker) Run(ctx, cut context.Context) error {
-	stop := context.AfterFunc(cut, w.worker.Cut)
+	leave := w.announce()
+	defer leave()
+	if w.inner.Load() == nil {
+		w.log.Info("asking membridge where the runtime is", "membridge", w.cfg.Membridge.URL)
+		address := w.route.first(ctx)
+		if address == "" {
+			return nil
+		}
+		if err := w.build(address); err != nil {
+			return err
+		}
+	}
+	inner := w.inner.Load()
+	stop := context.AfterFunc(cut, inner.Cut)
 	defer stop()
-	err := w.worker.Run(ctx)
+	err := inner.Run(ctx)
 	if errors.Is(err, bloom.ErrWorkerConflict) {
-		return fmt.Errorf("worker %q: %w", w.name, err)
+		return fmt.Errorf("worker %q: %w", w.cfg.Run.Name, err)
 	}
 	return err
 }

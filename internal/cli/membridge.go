@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom/internal/app"
@@ -31,6 +32,11 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	}
 	if err := config.ReadKey("MEMBRIDGE_ADMIN_KEY", &c.AdminKey, c.AdminKeyFile); err != nil {
 		return usage(err)
+	}
+	if c.RuntimeURL != "" {
+		if err := config.CheckURL(c.RuntimeURL); err != nil {
+			return usage(fmt.Errorf("--runtime-url: %w", err))
+		}
 	}
 	dir, err := filepath.Abs(c.DataDir)
 	if err != nil {

@@ -83,12 +83,16 @@ func (c *serverCmd) Run(inv *invocation) error {
 
 type workerCmd struct {
 	config.Data
-	Client config.Client `embed:""`
-	Worker config.Run    `embed:""`
+	Client    config.Client       `embed:""`
+	Membridge config.Announcement `embed:""`
+	Worker    config.Run          `embed:""`
 }
 
 func (c *workerCmd) Run(inv *invocation) error {
 	if err := c.Client.Finish(); err != nil {
+		return usage(err)
+	}
+	if err := c.Membridge.Finish(); err != nil {
 		return usage(err)
 	}
 	dir, err := filepath.Abs(c.DataDir)
@@ -102,12 +106,19 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: c.Client.URL,
-		Key: string(c.Client.APIKey), InstallMethod: "bloom worker"}, build)
+	// Whoever names membridge and no runtime has membridge say where that is.
+	address, runtime := c.Client.URL, c.Client.URL
+	if c.Membridge.MembridgeURL != "" && inv.sources.Of("runtime_url", "BLOOM_RUNTIME_URL") == config.FromDefault {
+		address, runtime = "", "the runtime that "+c.Membridge.MembridgeURL+" names"
+	}
+	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey),
+		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
+			AdminKey: string(c.Membridge.MembridgeAdminKey), Interval: c.Membridge.MembridgeInterval},
+		InstallMethod: "bloom worker"}, build)
 	if err != nil {
 		return err
 	}
-	inv.say("Worker %s works for %s, up to %d tasks at once, in %s", c.Worker.Name, c.Client.URL, c.Worker.MaxConcurrency, c.Worker.Workdir)
+	inv.say("Worker %s works for %s, up to %d tasks at once, in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Workdir)
 	inv.claudeBanner(inv.ctx, w)
 	return w.Run(inv.ctx, inv.cut)
 }

@@ -80,6 +80,22 @@ func (m *Membridge) Finish(src Sources) (err error) {
 	return ReadKey("MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }
 
+// Finish settles what a worker tells membridge.
+func (a *Announcement) Finish() error {
+	if a.MembridgeURL != "" {
+		if err := CheckURL(a.MembridgeURL); err != nil {
+			return fmt.Errorf("--membridge-url: %w", err)
+		}
+	}
+	if a.MembridgeInterval < time.Second || a.MembridgeInterval > time.Hour {
+		return fmt.Errorf("--membridge-interval: %s is not between 1s and 1h", a.MembridgeInterval)
+	}
+	if err := ReadKey("MEMBRIDGE_AGENT_KEY", &a.AgentKey, a.AgentKeyFile); err != nil {
+		return err
+	}
+	return ReadKey("MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
+}
+
 // Finish settles a client's settings.
 func (c *Client) Finish() error {
 	if err := CheckURL(c.URL); err != nil {

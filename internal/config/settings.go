@@ -118,3 +118,12 @@ type MembridgeAgents struct {
 	AgentKey     Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key that agents show to membridge; better given as a file."`
 	AgentKeyFile string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key that agents show to membridge."`
 }
+
+// Announcement is where a worker makes itself known besides the runtime.
+type Announcement struct {
+	MembridgeAgents
+	MembridgeURL          string        `name:"membridge-url" aliases:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" placeholder:"URL" help:"Address of membridge, which also knows the runtime's; without it the worker is known to the runtime alone."`
+	MembridgeAdminKey     Secret        `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key, for want of an agent key."`
+	MembridgeAdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" hidden:"" placeholder:"FILE" help:"File with membridge's admin key."`
+	MembridgeInterval     time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often a worker tells membridge that it lives, 1s to 1h."`
+}

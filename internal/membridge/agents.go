@@ -110,7 +110,7 @@ func (s *Server) registerAgent(ctx context.Context, in *registration) (*register
 		out.Status = http.StatusCreated
 	}
 	agent.Status = s.uptime.Liveness(agent, s.store.Now())
-	out.Body.Agent, out.Body.RuntimeURL = agent, s.cfg.RuntimeURL
+	out.Body.Agent, out.Body.RuntimeURL = agent, s.runtimeFor(ctx)
 	return out, nil
 }
 

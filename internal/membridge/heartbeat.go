@@ -85,7 +85,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		}
 		orders = fresh(jobs, held)
 	}
-	return s.answer(res.Agent, orders), nil
+	return s.answer(ctx, res.Agent, orders), nil
 }
 
 // rest waits for the bell, and reports whether it rang.
@@ -102,11 +102,11 @@ func (s *Server) rest(ctx context.Context, bell <-chan struct{}, seconds float64
 	return false
 }
 
-func (s *Server) answer(a registry.Agent, orders []command) *beatAnswer {
+func (s *Server) answer(ctx context.Context, a registry.Agent, orders []command) *beatAnswer {
 	out := &beatAnswer{}
 	b := &out.Body
 	b.OK, b.Name, b.Status, b.IntervalSec = true, a.Name, a.Status, a.IntervalSec
-	b.Drain, b.Commands, b.RuntimeURL = a.Drain, orders, s.cfg.RuntimeURL
+	b.Drain, b.Commands, b.RuntimeURL = a.Drain, orders, s.runtimeFor(ctx)
 	b.ServerTime = registry.ToSeconds(s.store.Now())
 	return out
 }

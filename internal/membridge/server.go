@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -49,7 +50,9 @@ type Config struct {
 	Development bool
 
 	// RuntimeURL is where agents find the runtime; they are told with every
-	// registration and heartbeat. Empty: they are not told.
+	// registration and heartbeat. Empty: they are not told. With an unspecified
+	// host (http://0.0.0.0:5000) it is on this machine: each agent is told the
+	// host by which it called us.
 	RuntimeURL string
 	Version    string
 
@@ -105,6 +108,7 @@ type Server struct {
 	metrics *metrics
 	handler http.Handler
 	api     huma.API
+	runtime atomic.Pointer[string] // where agents find the runtime
 
 	calm  context.Context // ends when no request may wait any more
 	quiet context.CancelFunc
@@ -129,6 +133,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		gate: newGate(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(),
 	}
 	s.calm, s.quiet = context.WithCancel(context.Background())
+	s.SetRuntimeURL(cfg.RuntimeURL)
 	s.metrics.watch(s)
 	s.routes()
 	return s, nil

@@ -34,7 +34,7 @@ func (s *Server) shell(mux *http.ServeMux) http.Handler {
 			rec.lost(mux, r)
 			return
 		}
-		mux.ServeHTTP(rec, r)
+		mux.ServeHTTP(rec, withHost(r))
 	})
 }
 

@@ -1,7 +1,8 @@
 // Package upkeep holds the loops that keep a server in order: the Reaper, which
-// ends overdue leases, and SilentWorkers, which marks workers offline that
-// nobody hears of. Each is a Loop around one operation of the store. No loop
-// holds a rule of its own.
+// ends overdue leases, SilentWorkers, which marks workers offline that nobody
+// hears of, and WorkerSync, which takes over what the control plane knows of
+// workers. Each is a Loop around one operation of the store. No loop holds a
+// rule of its own.
 package upkeep
 
 import (
@@ -24,12 +25,16 @@ type Loop struct {
 	every time.Duration
 	duty  func(context.Context) (Result, error)
 	log   *slog.Logger
+	// trouble is how loud a beginning failure is told.
+	trouble slog.Level
 
 	turn chan struct{} // holds one token: runs never overlap
+	soon chan struct{} // holds a token when the next run is due now
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
 	done   chan struct{}
+	cut    context.CancelFunc // ends the regular run under way
 
 	failing bool // by turn
 }
@@ -38,7 +43,10 @@ func newLoop(name string, every time.Duration, log *slog.Logger, duty func(conte
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l := &Loop{name: name, every: every, duty: duty, log: log.With("loop", name), turn: make(chan struct{}, 1)}
+	l := &Loop{
+		name: name, every: every, duty: duty, log: log.With("loop", name), trouble: slog.LevelError,
+		turn: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+	}
 	l.turn <- struct{}{}
 	return l
 }
@@ -79,12 +87,38 @@ func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
 	ticker := time.NewTicker(l.every)
 	defer ticker.Stop()
 	for {
-		_, _ = l.RunOnce(ctx) // it has logged what there is to say
+		l.runOne(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-l.soon:
 		}
+	}
+}
+
+// runOne is a regular run, which Again can end.
+func (l *Loop) runOne(ctx context.Context) {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	l.mu.Lock()
+	l.cut = cut
+	l.mu.Unlock()
+	_, _ = l.RunOnce(ctx) // it has logged what there is to say
+}
+
+// Again ends the regular run under way and begins another one at once: what it
+// stands on has changed. It never blocks; a loop that does not run is left
+// alone, and begins with a run anyway.
+func (l *Loop) Again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut != nil {
+		l.cut()
+	}
+	select {
+	case l.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -107,7 +141,7 @@ func (l *Loop) report(ctx context.Context, res Result, err error) {
 	case err != nil && ctx.Err() != nil: // stopped in the middle: no failure
 	case err != nil && !l.failing:
 		l.failing = true
-		l.log.ErrorContext(ctx, "a loop fails and will be tried again", "every", l.every, "error", err)
+		l.log.Log(ctx, l.trouble, "a loop fails and will be tried again", "every", l.every, "error", err)
 	case err == nil && l.failing:
 		l.failing = false
 		l.log.InfoContext(ctx, "a loop works again")

@@ -69,22 +69,48 @@ func ended(ctx context.Context, err error) error {
 // readyPace is how often a worker that cannot run tasks looks whether it can.
 const readyPace = 5 * time.Second
 
-// able looks whether tasks can be run, and registers anew when that has changed.
+// able looks whether tasks can be run, and registers anew when it now can take
+// them, or cannot.
 func (w *Worker) able(ctx context.Context) error {
 	err := w.notReady()
 	w.mu.Lock()
 	changed := (err == nil) != (w.unable == nil)
 	w.unable = err
+	news := w.fit() != w.saidFit
 	w.mu.Unlock()
 	switch {
 	case !changed:
-		return nil
 	case err != nil:
 		w.log.Error("no tasks are taken: they could not be run", "error", err)
 	default:
 		w.log.Info("tasks can be run again")
 	}
+	if !news {
+		return nil
+	}
 	return w.register(ctx)
+}
+
+// fit reports whether tasks may be given to this worker. w.mu is held.
+func (w *Worker) fit() bool { return w.unable == nil && !w.resting }
+
+// Rest orders the worker to take no more tasks, or lifts the order; unlike after
+// Drain it lives on, and what runs goes on. The runtime is told that it runs no
+// tasks meanwhile, so that it gives it none.
+func (w *Worker) Rest(rest bool) {
+	w.mu.Lock()
+	changed := w.resting != rest
+	w.resting = rest
+	w.mu.Unlock()
+	switch {
+	case !changed:
+		return
+	case rest:
+		w.log.Info("ordered to rest: no new tasks are taken until the order is lifted")
+	default:
+		w.log.Info("the order to rest was lifted")
+	}
+	w.interrupt()
 }
 
 func (w *Worker) notReady() error {
@@ -136,7 +162,10 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	switch {
 	case w.stop || w.orders:
 		c.Max = 0
-	case w.unable != nil:
+	case w.fit() != w.saidFit:
+		// It changed since the registration: claim what is due, then register.
+		c.Max, c.Wait = 0, 0
+	case !w.fit():
 		c.Max = 0
 		c.Wait = min(c.Wait, readyPace)
 	case now.Before(w.parked):

@@ -55,7 +55,7 @@ func (w *Worker) count(change func(*Status)) Status {
 	}
 	s := w.status
 	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
-	s.Draining, s.ParkedUntil = w.stop || w.orders, w.parked
+	s.Draining, s.ParkedUntil = w.stop || w.orders || w.resting, w.parked
 	for _, j := range w.jobs {
 		s.Runs = append(s.Runs, RunStatus{
 			TaskID: j.hold.task.ID, LeaseID: j.hold.lease.ID, ContextID: j.hold.task.ContextID, Since: j.since,

@@ -16,7 +16,7 @@ import (
 var ErrCut = errors.New("the worker was cut off before its running tasks had stopped")
 
 // Worker claims tasks and runs them. Make one with New, call Run once. Drain,
-// Cut and Status may be called by any goroutine at any time.
+// Cut, Rest and Status may be called by any goroutine at any time.
 type Worker struct {
 	cfg Config
 	log *slog.Logger
@@ -43,6 +43,9 @@ type Worker struct {
 	inPoll *polling        // the poll in flight
 	told   map[string]bool // leases whose cancel or loss was acted on
 	status Status
+
+	resting bool // somebody else ordered to take nothing more
+	saidFit bool // whether the server was told that we run tasks
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -252,7 +255,8 @@ func (w *Worker) register(ctx context.Context) error {
 	spec.Name, spec.Capabilities, spec.InstanceID = w.cfg.Name, w.cfg.Capabilities, w.state.instance
 	spec.Status = bloom.WorkerOnline
 	w.mu.Lock()
-	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.unable == nil
+	w.saidFit = w.fit()
+	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
 	w.mu.Unlock()
 	for n := 0; ; n++ {
 		_, created, err := w.cfg.Client.RegisterWorker(ctx, spec)

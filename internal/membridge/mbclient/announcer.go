@@ -35,8 +35,8 @@ type AnnouncerConfig struct {
 	// most; zero means DefaultInterval.
 	Interval time.Duration
 
-	// OnRuntimeURL is told where the runtime is, when membridge knows, and when
-	// that changes.
+	// OnRuntimeURL is told where the runtime is, and when that changes; "" when
+	// membridge answers and does not know.
 	OnRuntimeURL func(url string)
 	// OnDrain is told of an order to drain, and of its end.
 	OnDrain func(drain bool)
@@ -59,7 +59,7 @@ type Announcer struct {
 	mu         sync.Mutex
 	registered bool
 	target     int // generation of the address it is registered at
-	runtimeURL string
+	runtimeURL *string // as last told; nil before the first answer
 	drain      bool
 	held       []string
 	reports    []Report
@@ -236,12 +236,13 @@ func safe(err error) string {
 	return "The order failed; the worker's log has the details"
 }
 
-// learn passes the runtime's address on when it is news.
+// learn passes the runtime's address on when it is news. That it is not known any
+// more is none: it was somewhere a moment ago.
 func (a *Announcer) learn(url string) {
 	a.mu.Lock()
-	news := url != "" && url != a.runtimeURL
+	news := a.runtimeURL == nil || url != "" && url != *a.runtimeURL
 	if news {
-		a.runtimeURL = url
+		a.runtimeURL = &url
 	}
 	a.mu.Unlock()
 	if news && a.cfg.OnRuntimeURL != nil {

@@ -85,6 +85,13 @@ func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
 	return list, nil
 }
 
+// Bounds of a listed agent that makes sense, in bytes: a name of 128 characters,
+// and more of everything else than membridge itself takes.
+const (
+	maxName   = 4 * 128
+	maxRecord = 64 << 10
+)
+
 type agentList []Agent
 
 // UnmarshalJSON takes both shapes. An agent that makes no sense is left out, so
@@ -110,7 +117,7 @@ func (l *agentList) UnmarshalJSON(b []byte) error {
 	*l = make([]Agent, 0, len(raw))
 	for _, one := range raw {
 		a := Agent{Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}
-		if json.Unmarshal(one, &a) != nil || strings.TrimSpace(a.Name) == "" {
+		if len(one) > maxRecord || json.Unmarshal(one, &a) != nil || strings.TrimSpace(a.Name) == "" || len(a.Name) > maxName {
 			continue
 		}
 		a.tidy()

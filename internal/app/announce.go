@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+)
+
+// MembridgeAccount is where a worker makes itself known besides the runtime, and
+// as whom. The agent key is enough; the admin key serves when there is no other.
+type MembridgeAccount struct {
+	URL      string // empty: nowhere
+	AgentKey string
+	AdminKey string
+	Interval time.Duration // between heartbeats; 0: mbclient.DefaultInterval
+}
+
+func (a MembridgeAccount) client() (*mbclient.Client, error) {
+	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey}
+	if o.AgentKey == "" {
+		o.Key = a.AdminKey
+	}
+	c, err := mbclient.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("membridge's address: %w", err)
+	}
+	return c, nil
+}
+
+// route carries a worker's calls to where the runtime is now. Its address may
+// become known, or change, while the worker lives, when membridge tells it.
+type route struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex
+	from  *url.URL      // what the client was made for
+	to    *url.URL      // where calls go
+	known chan struct{} // closed with the first address
+}
+
+func newRoute() *route {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // the library's own
+	transport.MaxIdleConnsPerHost = 128
+	return &route{next: transport, known: make(chan struct{})}
+}
+
+// point sends calls to address from now on. What is no address is refused, and
+// changes nothing.
+func (r *route) point(address string) error {
+	if err := config.CheckURL(address); err != nil {
+		return err
+	}
+	u, err := url.Parse(strings.TrimRight(address, "/"))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = u
+	if r.from == nil {
+		r.from = u
+		close(r.known)
+	}
+	return nil
+}
+
+// first waits for the first address; empty when ctx ended before.
+func (r *route) first(ctx context.Context) string {
+	select {
+	case <-r.known:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.from.String()
+	case <-ctx.Done():
+		return ""
+	}
+}
+
+// RoundTrip makes the call where the runtime is.
+func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	from, to := r.from, r.to
+	r.mu.Unlock()
+	if from != to {
+		req = req.Clone(req.Context())
+		req.Host = ""
+		req.URL.Scheme, req.URL.Host = to.Scheme, to.Host
+		req.URL.Path = to.Path + strings.TrimPrefix(req.URL.Path, from.Path)
+		req.URL.RawPath = ""
+	}
+	return r.next.RoundTrip(req)
+}
+
+func (r *route) httpClient() *http.Client {
+	return &http.Client{Transport: r, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// newAnnouncer makes what keeps the worker known to membridge.
+func (w *Worker) newAnnouncer(interval time.Duration) *mbclient.Announcer {
+	cfg := mbclient.AnnouncerConfig{
+		Client: w.bridge, Interval: interval, Log: w.log.With("worker", w.cfg.Run.Name),
+		Registration: func() mbclient.Registration {
+			status, can := w.standing()
+			return mbclient.Registration{
+				Name: w.cfg.Run.Name, Status: status, Capabilities: can, IPAddrs: w.about.IPAddrs,
+				AgentVersion: w.about.AgentVersion, OSInfo: w.about.OSInfo, InstallMethod: w.about.InstallMethod,
+			}
+		},
+		Beat: func() mbclient.Beat {
+			status, can := w.standing()
+			return mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()}
+		},
+		OnDrain: w.rest,
+	}
+	if w.cfg.URL == "" {
+		cfg.OnRuntimeURL = w.moved
+	}
+	return mbclient.NewAnnouncer(cfg)
+}
+
+// standing is what membridge is told. A worker that cannot reach the runtime is
+// of unknown status, not online: nobody should give it work.
+func (w *Worker) standing() (bloom.WorkerStatus, bloom.Capabilities) {
+	can := w.capabilities()
+	can.ClaudeCLI = w.ready() == nil
+	if inner := w.inner.Load(); inner != nil && inner.Status().Trouble == "" {
+		return bloom.WorkerOnline, can
+	}
+	return bloom.WorkerUnknown, can
+}
+
+func (w *Worker) running() int {
+	if inner := w.inner.Load(); inner != nil {
+		return inner.Status().Running
+	}
+	return 0
+}
+
+// rest follows membridge's order to drain, also when it came before the runtime
+// was found.
+func (w *Worker) rest(rest bool) {
+	w.resting.Store(rest)
+	if inner := w.inner.Load(); inner != nil {
+		inner.Rest(rest)
+	}
+}
+
+// moved follows the runtime to the address that membridge tells.
+func (w *Worker) moved(address string) {
+	if address == "" {
+		w.log.Warn("membridge does not know where the runtime is; start it with --runtime-url, or give that to this worker")
+		return
+	}
+	if err := w.route.point(address); err != nil {
+		w.log.Error("membridge tells an address of the runtime that is none", "error", err)
+		return
+	}
+	w.log.Info("membridge tells where the runtime is", "url", address)
+}
+
+// announce keeps the worker known to membridge until stop, which says goodbye.
+func (w *Worker) announce() (stop func()) {
+	if w.announcer == nil {
+		return func() {}
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() { left <- w.announcer.Run(ctx) }()
+	return func() {
+		leave()
+		if err := <-left; err != nil && !errors.Is(err, context.Canceled) {
+			w.log.Warn("the announcing to membridge ended badly", "error", err)
+		}
+		w.bridge.Close()
+	}
+}

@@ -1,0 +1,120 @@
+package upkeep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// DefaultSyncEvery is how often workers are read from the control plane.
+const DefaultSyncEvery = 10 * time.Second
+
+const (
+	// syncBatch bounds one transaction of the sync, so that a fleet of thousands
+	// does not hold up those who lease and complete.
+	syncBatch = 200
+	// longAgo is a contact that makes nobody seem alive.
+	longAgo = 1
+)
+
+// Agent is a worker as the control plane reports it.
+type Agent struct {
+	// WorkerReport says what is known of it. Its LastSeen is not used: the clock
+	// behind it is not the store's.
+	bloom.WorkerReport
+	// Beat is when it last beat by the control plane's clock, in any unit, 0 when
+	// it never did. It is only compared with what it was before.
+	Beat int64
+}
+
+// ControlPlane lists the agents.
+type ControlPlane interface {
+	ReadAgents(ctx context.Context) ([]Agent, error)
+}
+
+// ReportedWorkers is what WorkerSync needs of a store.
+type ReportedWorkers interface {
+	SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error)
+}
+
+// WorkerSyncConfig is what WorkerSync needs. Store and ControlPlane are required.
+type WorkerSyncConfig struct {
+	Store        ReportedWorkers
+	ControlPlane ControlPlane
+	Logger       *slog.Logger  // discards when nil
+	Every        time.Duration // DefaultSyncEvery when 0
+	// TryLock makes this the only replica that syncs until release is called; ok
+	// is false while another one does. Nil: there are no others.
+	TryLock func(ctx context.Context) (release func(), ok bool, err error)
+}
+
+type workerSync struct {
+	WorkerSyncConfig
+	beats map[string]int64 // by name, as last reported
+}
+
+// NewWorkerSync makes the loop that takes over what the control plane knows of
+// workers (seed 001, "Worker Auto-Sync from Membridge"). One that it names and
+// that never beat is alive for as long as it is named; one that beats is alive
+// when its beats go on. A control plane that fails harms nothing: what is known
+// stays, until a worker was silent on all sides for too long.
+func NewWorkerSync(c WorkerSyncConfig) *Loop {
+	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}}
+	l := newLoop("worker-sync", cmp.Or(c.Every, DefaultSyncEvery), c.Logger, w.once)
+	// The runtime works in full without a control plane: that there is none is
+	// no error of its own.
+	l.trouble = slog.LevelWarn
+	return l
+}
+
+func (w *workerSync) once(ctx context.Context) (res Result, err error) {
+	if w.TryLock != nil {
+		release, ok, err := w.TryLock(ctx)
+		if err != nil || !ok {
+			return res, err
+		}
+		defer release()
+	}
+	agents, err := w.ControlPlane.ReadAgents(ctx)
+	if err != nil {
+		return res, err
+	}
+	for batch := range slices.Chunk(w.reports(agents), syncBatch) {
+		n, err := w.Store.SyncWorkers(ctx, batch)
+		if err != nil {
+			return res, err
+		}
+		res.Changed += n
+		res.Detail = fmt.Sprintf("%d workers changed by what the control plane reports", res.Changed)
+	}
+	w.remember(agents)
+	return res, nil
+}
+
+// reports says of each agent whether anything was heard of it. Its beats are
+// compared with each other and never with our clock, which may be hours off.
+func (w *workerSync) reports(agents []Agent) []bloom.WorkerReport {
+	out := make([]bloom.WorkerReport, 0, len(agents))
+	for _, a := range agents {
+		r := a.WorkerReport
+		r.LastSeen = 0
+		if before, known := w.beats[r.Name]; known && a.Beat != 0 && a.Beat == before {
+			r.LastSeen = longAgo
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// remember keeps the beats only of those who were named: names come and go.
+func (w *workerSync) remember(agents []Agent) {
+	clear(w.beats)
+	for _, a := range agents {
+		w.beats[a.Name] = a.Beat
+	}
+}
