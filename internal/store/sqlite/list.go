@@ -98,13 +98,14 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 	}}
 	l.also("x.context_id", q.ContextID)
 	l.also("x.worker_id", q.WorkerID)
-	// Nearly all tasks are completed: the table itself serves as their index.
-	if q.Status != "" && q.Status != bloom.TaskCompleted {
-		if l.by == "" {
-			l.by, l.byArg = "x.status <> 'completed' AND x.status = ?", string(q.Status)
-		} else {
-			l.also("x.status", string(q.Status))
-		}
+	switch {
+	case q.Status == "" || q.Status == bloom.TaskCompleted: // nearly all are: the table itself serves as their index
+	case l.by != "":
+		l.also("x.status", string(q.Status))
+	case q.Status.Held():
+		l.by, l.byArg = "x.id IN (SELECT task_id FROM leases WHERE status = 'active') AND +x.status = ?", string(q.Status)
+	default:
+		l.by, l.byArg = "x.status IN ('queued','failed','dead','cancelled') AND x.status = ?", string(q.Status)
 	}
 	l.also("x.agent_slug", q.AgentSlug)
 	if q.Status == bloom.TaskCompleted {
@@ -126,8 +127,10 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 	case "":
 	case bloom.LeaseReleased:
 		l.filter = " AND x.status = 'released'"
+	case bloom.LeaseActive:
+		l.by, l.byArg = "x.id IN (SELECT id FROM leases WHERE status = 'active') AND +x.status = ?", string(q.Status)
 	default:
-		l.by, l.byArg = "x.status <> 'released' AND x.status = ?", string(q.Status)
+		l.by, l.byArg = "x.status IN ('expired','failed') AND x.status = ?", string(q.Status)
 	}
 	pg, err := read(ctx, s, func(c *conn) (page[bloom.Lease], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
@@ -153,7 +156,17 @@ func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 		},
 	}
 	l.also("x.entity_id", q.EntityID)
-	l.also("x.action", q.Action)
+	switch q.Action {
+	case bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted:
+		l.filter, l.filterArgs = " AND +x.action = ?", []any{q.Action}
+	case "":
+	default:
+		if l.by == "" {
+			l.by, l.byArg = "x.action NOT IN ('task_created','task_leased','task_started','task_completed') AND x.action = ?", q.Action
+		} else {
+			l.also("x.action", q.Action)
+		}
+	}
 	pg, err := read(ctx, s, func(c *conn) (page[bloom.Audit], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
 }

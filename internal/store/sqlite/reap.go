@@ -16,8 +16,8 @@ const reapActor = "reaper"
 func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	return write(ctx, s, func(t *tx) (did bloom.Reaped, err error) {
 		overdue, err := collect(t.conn, func(r row) holding { return holding{task: scanState(r), lease: scanLease(r[stateWidth:])} },
-			`SELECT `+stateColumns+`, `+leaseColumns+` FROM leases l INDEXED BY leases_status JOIN llm_tasks t ON t.id = l.task_id
-			WHERE l.status <> 'released' AND l.status = 'active' AND l.expires_at <= ? ORDER BY l.seq LIMIT ?`, t.now, limit)
+			`SELECT `+stateColumns+`, `+leaseColumns+` FROM leases l INDEXED BY leases_held JOIN llm_tasks t ON t.id = l.task_id
+			WHERE l.status = 'active' AND l.expires_at <= ? ORDER BY l.seq LIMIT ?`, t.now, limit)
 		for i := 0; err == nil && i < len(overdue); i++ {
 			o := &overdue[i]
 			tr := bloom.Expire(o.task.state, o.lease, t.now)
@@ -42,8 +42,8 @@ func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	return write(ctx, s, func(t *tx) (int, error) {
 		t.mem.forget()
-		n, err := t.put(`UPDATE leases INDEXED BY leases_status SET expires_at = ?1 + ttl_seconds * 1000
-			WHERE status <> 'released' AND status = 'active' AND expires_at < ?1 + ttl_seconds * 1000`, t.now)
+		n, err := t.put(`UPDATE leases INDEXED BY leases_held SET expires_at = ?1 + ttl_seconds * 1000
+			WHERE status = 'active' AND expires_at < ?1 + ttl_seconds * 1000`, t.now)
 		return int(n), err
 	})
 }
@@ -52,7 +52,7 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 func (s *Store) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
 	return write(ctx, s, func(t *tx) (int, error) {
 		t.mem.forget()
-		n, err := t.put(`UPDATE leases INDEXED BY leases_status SET expires_at = expires_at + ?, last_heartbeat = last_heartbeat + ?1 WHERE status <> 'released' AND status = 'active'`, by.Milliseconds())
+		n, err := t.put(`UPDATE leases INDEXED BY leases_held SET expires_at = expires_at + ?, last_heartbeat = last_heartbeat + ?1 WHERE status = 'active'`, by.Milliseconds())
 		return int(n), err
 	})
 }

@@ -43,7 +43,9 @@ CREATE INDEX llm_tasks_queue    ON llm_tasks (label_key, priority DESC, seq) WHE
 CREATE INDEX llm_tasks_delayed  ON llm_tasks (run_at)           WHERE status = 'queued' AND gate = 'delayed';
 CREATE INDEX llm_tasks_ordered  ON llm_tasks (context_id, seq)  WHERE ordered = 1 AND status IN ('queued','leased','running');
 CREATE INDEX llm_tasks_prefers  ON llm_tasks (preferred_worker, preferred_until) WHERE status = 'queued' AND preferred_worker IS NOT NULL;
-CREATE INDEX llm_tasks_status   ON llm_tasks (status, seq)      WHERE status <> 'completed';
+-- Held tasks are found by their leases, and nearly all others are completed: a
+-- task's way to success moves nothing here.
+CREATE INDEX llm_tasks_status   ON llm_tasks (status, seq)      WHERE status IN ('queued','failed','dead','cancelled');
 CREATE INDEX llm_tasks_context  ON llm_tasks (context_id, seq);
 CREATE INDEX llm_tasks_agent    ON llm_tasks (agent_slug, seq);
 CREATE INDEX llm_tasks_worker   ON llm_tasks (worker_id, seq)   WHERE worker_id IS NOT NULL;
@@ -64,7 +66,7 @@ CREATE TABLE leases (
 );
 CREATE UNIQUE INDEX leases_one_active ON leases (task_id) WHERE status = 'active';
 CREATE INDEX leases_held    ON leases (worker_id, context_id) WHERE status = 'active';
-CREATE INDEX leases_status  ON leases (status, seq) WHERE status <> 'released';
+CREATE INDEX leases_status  ON leases (status, seq) WHERE status IN ('expired','failed');
 CREATE INDEX leases_context ON leases (context_id, seq);
 
 -- instance_seen is the last direct contact of the living process instance_id;
@@ -152,7 +154,9 @@ CREATE TABLE audit_logs (
   data        TEXT    NOT NULL DEFAULT 'null'
 );
 CREATE INDEX audit_logs_entity ON audit_logs (entity_id, seq);
-CREATE INDEX audit_logs_action ON audit_logs (action, seq);
+-- What every task goes through is found soon enough without an index.
+CREATE INDEX audit_logs_action ON audit_logs (action, seq)
+  WHERE action NOT IN ('task_created','task_leased','task_started','task_completed');
 
 CREATE TABLE runtime_settings (
   key        TEXT    NOT NULL PRIMARY KEY,
