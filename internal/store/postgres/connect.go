@@ -28,6 +28,8 @@ var readSettings = map[string]string{
 	"application_name": "bloom",
 	"jit":              "off",
 	"enable_seqscan":   "off",
+	// Lists want their index's order, not all that it matches.
+	"enable_bitmapscan": "off",
 }
 
 // hotSettings are those of connections that write: few statements, always the

@@ -89,11 +89,42 @@ func (h *history) note(fn func()) {
 }
 
 // TestCutConnectionsNeitherLoseNorInvent kills the connections of two replicas
-// over and over, most of them while they commit.
+// over and over in the midst of their work.
 func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
+	killer := connect(t, url)
+	killed := 0
+	endure(t, stores, func() {
+		var n int
+		if err := killer.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND datname = current_database() AND backend_type = 'client backend' AND state <> 'idle'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		killed += n
+	}, func() {})
+	if killed < 20 {
+		t.Errorf("only %d connections killed: nothing was tried", killed)
+	}
+}
+
+// TestSwallowedAnswersNeitherLoseNorInvent loses the answers to commits that have
+// happened, and to everything else.
+func TestSwallowedAnswersNeitherLoseNorInvent(t *testing.T) {
+	t.Parallel()
+	cut, url := startCutter(t, pgtest.Start(t))
+	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
+	endure(t, stores, func() { cut.rate.Store(40) }, func() { cut.rate.Store(0) })
+	if cut.cuts.Load() < 20 {
+		t.Errorf("only %d answers swallowed: nothing was tried", cut.cuts.Load())
+	}
+}
+
+// endure lets clients live on two replicas while trouble is made every 20 ms, and
+// compares what they were told with what is there once it is calm.
+func endure(t *testing.T, stores []*postgres.Store, trouble, calm func()) {
+	t.Helper()
 	register(t, stores[0], "w", 32)
 	h := &history{completed: map[string]string{}, created: map[string]bool{}}
 	stop := make(chan struct{})
@@ -101,27 +132,30 @@ func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 	for i := range 12 {
 		clients.Go(func() { h.live(t, stores[i%2], i, stop) })
 	}
-	killer := connect(t, url)
-	killed := 0
-	deadline := time.After(6 * time.Second)
-	for ended := false; !ended; {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(60 * time.Second)
+	for troubles := 0; troubles < 150 || h.ended() < 40; troubles++ {
 		select {
 		case <-deadline:
-			ended = true
-		case <-time.After(20 * time.Millisecond):
-			var n int
-			if err := killer.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-				WHERE pid <> pg_backend_pid() AND datname = current_database() AND backend_type = 'client backend' AND state <> 'idle'`).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			killed += n
+			t.Fatalf("only %d tasks ended in a minute", h.ended())
+		case <-tick.C:
+			trouble()
 		}
 	}
 	close(stop)
 	clients.Wait()
-	if killed < 20 || len(h.completed) < 20 {
-		t.Fatalf("only %d connections killed while %d tasks ended: nothing was tried", killed, len(h.completed))
-	}
+	calm()
+	h.check(t, stores)
+}
+
+func (h *history) ended() (n int) {
+	h.note(func() { n = len(h.completed) })
+	return n
+}
+
+func (h *history) check(t *testing.T, stores []*postgres.Store) {
+	t.Helper()
 	for id := range h.created {
 		if _, err := stores[0].Task(t.Context(), id); err != nil {
 			t.Errorf("an acknowledged task is lost: %v", err)
@@ -140,7 +174,6 @@ func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 	if err := storetest.CheckInvariants(t.Context(), stores[0]); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d connections killed, %d tasks completed", killed, len(h.completed))
 }
 
 func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 // Bounds of the work of one list call.
 const (
 	scanRows  = 20_000   // entries looked at
+	scanFirst = 1_000    // of which these at first
 	scanBytes = 16 << 20 // of prompts read for a text search
 )
 
@@ -55,25 +56,44 @@ func (l *listing[T]) where() string {
 	return l.by + " AND x.seq < $1"
 }
 
-// page reads one page.
+// page reads one page. What the index does not answer is tried on a few entries
+// first, and only when they do not fill the page on as many as one call may look
+// at.
 func (l *listing[T]) page(ctx context.Context, c reader, p bloom.Page) (pg page[T], err error) {
-	limit, before, floor := pageSize(p.Limit), place(p.Cursor), int64(0)
-	if l.filter != "" {
-		// The lowest entry this call may look at; none means all of the rest.
-		floors, err := collect(ctx, c, scanInt, fmt.Sprintf(`SELECT x.seq FROM %s x WHERE %s ORDER BY x.seq DESC LIMIT 1 OFFSET %d`, l.table, l.where(), scanRows-1),
-			l.place(before, l.byArgs)...)
+	if l.filter == "" {
+		return l.pageFrom(ctx, c, p, 0)
+	}
+	for _, window := range []int{scanFirst, scanRows} {
+		floor, err := l.floor(ctx, c, place(p.Cursor), window)
 		if err != nil {
 			return pg, err
 		}
-		if len(floors) > 0 {
-			floor = floors[0]
+		pg, err = l.pageFrom(ctx, c, p, floor)
+		if err != nil || floor <= 1 || len(pg.items) == pageSize(p.Limit) {
+			return pg, err
 		}
 	}
+	return pg, nil
+}
+
+// floor is the lowest entry that a call may look at; 0 means all of the rest.
+func (l *listing[T]) floor(ctx context.Context, c reader, before int64, window int) (int64, error) {
+	floors, err := collect(ctx, c, scanInt, fmt.Sprintf(`SELECT x.seq FROM %s x WHERE %s ORDER BY x.seq DESC LIMIT 1 OFFSET %d`, l.table, l.where(), window-1),
+		l.place(before, l.byArgs)...)
+	if err != nil || len(floors) == 0 {
+		return 0, err
+	}
+	return floors[0], nil
+}
+
+// pageFrom reads a page of entries not below floor.
+func (l *listing[T]) pageFrom(ctx context.Context, c reader, p bloom.Page, floor int64) (pg page[T], err error) {
+	limit := pageSize(p.Limit)
 	type entry struct {
 		seq  int64
 		item T
 	}
-	args := append(l.place(before, len(l.args)), floor, limit+1)
+	args := append(l.place(place(p.Cursor), len(l.args)), floor, limit+1)
 	rows, err := c.Query(ctx, fmt.Sprintf(`SELECT x.seq, %s FROM %s x WHERE %s AND x.seq >= $%d%s ORDER BY x.seq DESC LIMIT $%d`,
 		l.columns, l.table, l.where(), len(args)-1, l.filter, len(args)), append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
@@ -136,7 +156,7 @@ func (l *listing[T]) status(status bloom.TaskStatus) {
 	case l.by != "":
 		l.also("x.status", string(status))
 	case status.Held():
-		l.by = "x.id IN (SELECT h.task_id FROM leases h WHERE h.status = 'active') AND x.status = " + l.arg(status)
+		l.by = "x.id = ANY(ARRAY(SELECT h.task_id FROM leases h WHERE h.status = 'active')) AND x.status = " + l.arg(status)
 		l.byArgs = 1
 	default:
 		l.also("x.phase", string(status))
@@ -176,7 +196,7 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 	case bloom.LeaseReleased:
 		l.filter = " AND x.status = 'released'"
 	case bloom.LeaseActive:
-		l.by = "x.status = 'active'"
+		l.by = "x.seq = ANY(ARRAY(SELECT h.seq FROM leases h WHERE h.status = 'active'))"
 	default:
 		l.by, l.byArgs = "x.status IN ('expired','failed') AND x.status = "+l.arg(q.Status), 1
 	}

@@ -56,7 +56,7 @@ func scanID(r pgx.Rows) (id string, err error) {
 // would have to write.
 func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	return separately(ctx, s, func(*want) {}, func(t *tx) (did bloom.Reaped, err error) {
-		held, err := t.hold(`l.expires_at <= $1 ORDER BY l.seq LIMIT $2`, t.now, limit)
+		held, err := t.hold(`l.expires_at <= $1 ORDER BY l.expires_at LIMIT $2`, t.now, limit)
 		for i := 0; err == nil && i < len(held); i++ {
 			tr := bloom.Expire(held[i].task.TaskState, held[i].lease.Lease, t.now)
 			if tr.Noop {

@@ -1,0 +1,223 @@
+package postgres_test
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+)
+
+// explained makes the server send the plan of every statement, as it was run, on
+// the connection that ran it.
+const explained = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_analyze=on " +
+	"-c auto_explain.log_timing=off -c auto_explain.log_level=notice -c client_min_messages=notice"
+
+// many is how many tasks are stored; no statement may look at more than a small
+// part of them.
+const (
+	many = 30_000
+	few  = 3_000
+)
+
+// fill stores many tasks of every status, with all that belongs to them.
+const fill = `
+INSERT INTO llm_tasks (seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, epoch, ordered, label_key, context_id, agent_slug,
+	created_at, desired_format, timeout_sec, budget, prompt, last_event)
+SELECT 1000 + n, md5(n::text)::uuid, s, CASE WHEN s = 'queued' THEN CASE n % 3 WHEN 0 THEN 'open' WHEN 1 THEN 'delayed' ELSE 'ordered' END END, 1,
+	CASE WHEN s <> 'queued' THEN md5('l' || n)::uuid END, CASE WHEN s <> 'queued' THEN 'w' || n % 7 END, 1, 3,
+	CASE WHEN n % 3 = 1 THEN 9999999999999 ELSE 1 END, 1, n % 3 = 2 AND s = 'queued', CASE WHEN n % 2 = 0 THEN '["other"]' ELSE '' END,
+	'c' || n % 5000, 'a' || n % 100, 1, 'text', 1, 0, 'prompt ' || n, 4
+FROM (SELECT n, CASE WHEN n % 10 < 7 THEN 'completed' WHEN n % 10 = 7 THEN 'failed' WHEN n % 10 = 8 THEN 'dead' ELSE 'queued' END AS s
+	FROM generate_series(1, 30000) n) x;
+SELECT setval('llm_tasks_seq', 31000);
+INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
+SELECT md5('l' || n)::uuid, md5(n::text)::uuid, 'w' || n % 7, 1, CASE WHEN n % 10 = 8 THEN 'expired' ELSE 'released' END, 1, 1, 60, 1, 'c' || n % 5000
+FROM generate_series(1, 30000) n;
+INSERT INTO task_events (task, seq, at, epoch, worker_seq, type, data)
+SELECT 1000 + n, s, 1, 1, s, 'text', '{}' FROM generate_series(1, 30000) n, generate_series(1, 4) s;
+INSERT INTO audit_logs (timestamp, id, action, entity_type, entity_id, actor, detail)
+SELECT 1, md5(n::text)::uuid, 'task_created', 'llm_task', md5(n::text), 'x', 'x' FROM generate_series(1, 30000) n;
+INSERT INTO runtime_artifacts (created_at, size, finalized, id, task_id, type, sha256, media_type, content)
+SELECT 1, 1, true, md5('a' || n)::uuid, md5(n::text)::uuid, 't', 's', 'm', 'x' FROM generate_series(1, 30000) n;
+INSERT INTO llm_results (task_id, epoch, completed_at, id, artifact_id, worker_id, status, metrics, body_hash)
+SELECT md5(n::text)::uuid, 1, 1, md5('r' || n)::uuid, md5('a' || n)::uuid, 'w', 'success', '{}', 'h' FROM generate_series(1, 30000) n`
+
+func TestNoStatementReadsWhatOnlyGrows(t *testing.T) {
+	t.Parallel()
+	plain := pgtest.Start(t)
+	cut, address := startCutter(t, plain)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("options", explained)
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
+	s := open(t, u.String(), nil)
+	filler := connect(t, plain)
+	for _, analyze := range []string{"", "ANALYZE"} {
+		if analyze == "" {
+			// The plans of a database that has grown since they were made.
+			everything(t, s, "before")
+			if _, err := filler.Exec(t.Context(), fill); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := filler.Exec(t.Context(), analyze); err != nil {
+			t.Fatal(err)
+		}
+		plans := cut.record()
+		everything(t, s, "with"+analyze)
+		checkPlans(t, plans())
+	}
+}
+
+var (
+	nodeRows = regexp.MustCompile(`actual rows=(\d+) loops=(\d+)`)
+	removed  = regexp.MustCompile(`Rows Removed by (?:Filter|Index Recheck|Join Filter): (\d+)`)
+)
+
+// checkPlans looks through the plans as they were run: no scan of a table that
+// grows, and no node that touched more than a few rows.
+func checkPlans(t *testing.T, log string) {
+	t.Helper()
+	statements := strings.Split(log, "Query Text: ")[1:]
+	if len(statements) < 60 {
+		t.Fatalf("only %d plans were heard: nothing was checked", len(statements))
+	}
+	for _, s := range statements {
+		s, _, _ = strings.Cut(s, "\x00")
+		most := 0
+		for _, m := range nodeRows.FindAllStringSubmatch(s, -1) {
+			rows, _ := strconv.Atoi(m[1])
+			loops, _ := strconv.Atoi(m[2])
+			most = max(most, rows*loops)
+		}
+		for _, m := range removed.FindAllStringSubmatch(s, -1) {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results"} {
+			if strings.Contains(s, "Seq Scan on "+table) {
+				most = many
+			}
+		}
+		if most > few {
+			t.Errorf("touches %d rows:\n%s", most, s)
+		}
+	}
+}
+
+// everything calls every operation of the store.
+func everything(t *testing.T, s *postgres.Store, name string) {
+	t.Helper()
+	ctx := t.Context()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	register(t, s, name, 32)
+	create := func(change func(*bloom.NewTask)) bloom.Task {
+		n := spec("c1")
+		change(&n)
+		task, _, err := s.CreateTask(ctx, n)
+		ok(err)
+		return task
+	}
+	plain := func(*bloom.NewTask) {}
+	first := create(func(n *bloom.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "s", name })
+	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: first.ID})
+	ok(err)
+	_, err = s.Heartbeat(ctx, first.ID, l.ID)
+	ok(err)
+	_, err = s.Heartbeat(ctx, first.ID, "")
+	ok(err)
+	_, err = s.AppendEvents(ctx, first.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}})
+	ok(err)
+	for range 2 {
+		_, err = s.Complete(ctx, completion(first.ID, l.ID))
+		ok(err)
+	}
+	ordered := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })
+	create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
+	_, err = s.Cancel(ctx, ordered.ID, "me")
+	ok(err)
+	_, err = s.Requeue(ctx, ordered.ID, "me")
+	ok(err)
+	create(func(n *bloom.NewTask) { n.Spec.RunAt = 1 })
+	create(func(n *bloom.NewTask) { n.Spec.RunAt = time.Now().Add(time.Millisecond).UnixMilli() })
+	held := create(plain)
+	l, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: held.ID, WorkerID: name})
+	ok(err)
+	_, err = s.Claim(ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 3, Held: []string{l.ID}, Renew: true})
+	ok(err)
+	_, err = s.Release(ctx, held.ID, bloom.ReleaseSpec{LeaseID: l.ID}, name)
+	ok(err)
+	_, err = s.Reap(ctx, 100)
+	ok(err)
+	_, err = s.ExtendLeases(ctx)
+	ok(err)
+	_, err = s.ShiftLeases(ctx, time.Second)
+	ok(err)
+	_, err = s.MarkSilent(ctx, time.Hour)
+	ok(err)
+	_, err = s.SyncWorkers(ctx, []bloom.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})
+	ok(err)
+	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
+	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
+	reads(t, s, first, name)
+	ok(s.RemoveWorker(ctx, name, "me"))
+}
+
+// reads calls everything that only reads, the lists with every single filter.
+func reads(t *testing.T, s *postgres.Store, task bloom.Task, worker string) {
+	t.Helper()
+	ctx := t.Context()
+	ok := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(s.Task(ctx, task.ID))
+	ok(s.Events(ctx, task.ID, 0, 10))
+	ok(s.Results(ctx, task.ID))
+	ok(s.Stats(ctx))
+	ok(s.Workers(ctx))
+	ok(s.Settings(ctx))
+	_, _, err := s.Worker(ctx, worker)
+	ok(nil, err)
+	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Text: "prompt 2"}}
+	for _, status := range bloom.TaskStatuses {
+		queries = append(queries, bloom.TaskQuery{Status: status})
+	}
+	for _, q := range queries {
+		q.Limit = 20
+		_, next, err := s.Tasks(ctx, q)
+		ok(nil, err)
+		q.Cursor = next
+		_, _, err = s.Tasks(ctx, q)
+		ok(nil, err)
+	}
+	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseFailed} {
+		_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status})
+		ok(nil, err)
+	}
+	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}} {
+		_, _, err := s.Artifacts(ctx, q)
+		ok(nil, err)
+	}
+	for _, q := range []bloom.AuditQuery{{}, {EntityID: task.ID}, {Action: bloom.ActionTaskLeased}, {Action: "rare"}} {
+		_, _, err := s.Audit(ctx, q)
+		ok(nil, err)
+	}
+}

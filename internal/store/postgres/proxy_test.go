@@ -1,0 +1,102 @@
+package postgres_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// cutter stands between a store and its server and swallows answers: the server
+// has done what it was asked, the store sees its connection end.
+type cutter struct {
+	listener net.Listener
+	server   string
+	rate     atomic.Uint64 // one answer in so many is swallowed; 0: none
+	cuts     atomic.Int64
+	mu       sync.Mutex
+	heard    *bytes.Buffer // all answers, when not nil
+	wg       sync.WaitGroup
+}
+
+// startCutter returns it with the address to use in place of serverURL.
+func startCutter(t testing.TB, serverURL string) (*cutter, string) {
+	t.Helper()
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{listener: l, server: u.Host}
+	c.wg.Go(c.accept)
+	t.Cleanup(func() { _ = l.Close(); c.wg.Wait() })
+	u.Host = l.Addr().String()
+	return c, u.String()
+}
+
+func (c *cutter) accept() {
+	for {
+		client, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", c.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		c.wg.Go(func() { c.pass(server, client, false) })
+		c.wg.Go(func() { c.pass(client, server, true) })
+	}
+}
+
+// pass copies what comes until it cuts or either side ends; both are closed then.
+func (c *cutter) pass(to, from net.Conn, answers bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if rate := c.rate.Load(); err == nil && answers && rate > 0 && rand.Uint64N(rate) == 0 {
+			c.cuts.Add(1)
+			return
+		}
+		if n > 0 {
+			if answers {
+				c.hear(buf[:n])
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *cutter) hear(answer []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard != nil {
+		c.heard.Write(answer)
+	}
+}
+
+// record keeps what the server answers from now on, until the returned function
+// is called for it.
+func (c *cutter) record() func() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard = &bytes.Buffer{}
+	return func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.heard.String()
+	}
+}
