@@ -31,8 +31,8 @@ type controlPlane struct {
 	changed atomic.Pointer[func()]
 }
 
-func newControlPlane(address, key string, log *slog.Logger) (*controlPlane, error) {
-	c, err := mbclient.New(mbclient.Options{URL: address, Key: key})
+func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
+	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)
 	}

@@ -76,7 +76,7 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	if err != nil {
 		return nil, err
 	}
-	if s.control, err = newControlPlane(cfg.MembridgeServerURL, string(cfg.MembridgeAdminKey), b.Logger); err != nil {
+	if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
 		return nil, err
 	}
 	if s.service, err = dispatch.New(ctx, dispatch.Config{

@@ -30,7 +30,7 @@ func (s *Server) Finish(src Sources) error {
 		return err
 	}
 	if err := positive(map[string]time.Duration{"--reap-interval": s.ReapInterval,
-		"--membridge-sync-interval": s.SyncInterval, "--shutdown-grace": s.ShutdownGrace}); err != nil {
+		"--membridge-sync-interval": s.SyncInterval, "--membridge-timeout": s.BridgeTimeout, "--shutdown-grace": s.ShutdownGrace}); err != nil {
 		return err
 	}
 	for _, p := range s.TrustedProxy {

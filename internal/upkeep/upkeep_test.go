@@ -180,11 +180,13 @@ func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 	loops := []*upkeep.Loop{
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Every: time.Millisecond}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
+		upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
 	}
 	for _, l := range loops {
 		t.Run(l.Name(), func(t *testing.T) {
 			t.Parallel()
 			l.Stop() // before any start
+			l.Again()
 			l.Start()
 			l.Start()
 			var wg sync.WaitGroup
@@ -199,6 +201,7 @@ func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 				wg.Go(func() {
 					for range 10 {
 						l.Start()
+						l.Again()
 						l.Stop()
 						l.Stop()
 					}

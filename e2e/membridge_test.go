@@ -1,0 +1,207 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// gap4 is the registration by hand as the described system's documents have it.
+const gap4 = `{
+  "name": "worker-01",
+  "status": "online",
+  "capabilities": {
+    "claude_cli": true,
+    "max_concurrency": 1,
+    "labels": ["production"]
+  }
+}`
+
+// project is the canonical id of the project "demo".
+const project = "2a97516c354b6884"
+
+// TestTheDescribedPath starts membridge, runtime and worker apart, and registers
+// an agent by hand. The sync runs at its default of 10 s when BLOOM_TEST_SYNC
+// says so.
+func TestTheDescribedPath(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.bridge()
+	b.start()
+	sync := "500ms"
+	if s := os.Getenv("BLOOM_TEST_SYNC"); s != "" {
+		sync = s
+	}
+	b.serveFor("--membridge-sync-interval", sync)
+
+	task := h.submit(t, spec("by hand"))
+	if status, body := h.raw(t, "POST", "/llm-tasks/"+task.ID+"/lease", `{}`); status != http.StatusServiceUnavailable {
+		t.Fatalf("lease without a worker: %d %s", status, body)
+	}
+	if status, body := b.ask(t, "POST", "/agents", gap4); status != http.StatusCreated {
+		t.Fatalf("the registration by hand: %d %s", status, body)
+	}
+	posted := time.Now()
+	eventually(t, "the runtime knows the agent", func() bool {
+		w, ok := h.worker(t, "worker-01")
+		return ok && w.Status == bloom.WorkerOnline && w.Capabilities.Carries([]string{"production"})
+	})
+	t.Logf("the runtime knew the agent after %s, the sync running every %s", time.Since(posted).Round(time.Millisecond), sync)
+	status, body := h.raw(t, "POST", "/llm-tasks/"+task.ID+"/lease", `{}`)
+	if status != http.StatusCreated || !strings.Contains(body, `"worker-01"`) {
+		t.Fatalf("lease with a worker: %d %s", status, body)
+	}
+	if status, body := h.raw(t, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"by hand","metrics":{"duration_ms":1}}`); status != http.StatusOK {
+		t.Fatalf("complete: %d %s", status, body)
+	}
+
+	file(t, h.gate("open"), "")
+	h.stubWorker("own", h.gate("open"), "--runtime-url", h.url, "--membridge-url", b.url)
+	eventually(t, "the worker is known on both sides, once", func() bool {
+		all, err := h.api.Workers(t.Context())
+		return err == nil && len(all) == 2 && len(b.agents(t)) == 2 && b.knows(t, "own", bloom.WorkerOnline)
+	})
+	h.await(t, h.submit(t, at("own", spec("pulled"))).ID).succeeded("pong")
+
+	h.leads(t, b)
+	h.refusedKey(t, b)
+}
+
+// leads lists projects and nodes through the proxy, and promotes one node after
+// the other: the roles follow with the next heartbeat.
+func (h *house) leads(t *testing.T, b *bridge) {
+	t.Helper()
+	if status, body := b.ask(t, "POST", "/projects", `{"name":"demo"}`); status != http.StatusCreated || !strings.Contains(body, project) {
+		t.Fatalf("a project by hand: %d %s", status, body)
+	}
+	role := func(node string) string {
+		_, body := fetch(t, "POST", b.url+"/agent/heartbeat", `{"node_id":"`+node+`","canonical_id":"`+project+`","project_id":"demo"}`, "X-MEMBRIDGE-AGENT", agentKey)
+		var answer struct {
+			Role string `json:"role"`
+		}
+		if json.Unmarshal([]byte(body), &answer) != nil {
+			t.Fatalf("a node's heartbeat: %s", body)
+		}
+		return answer.Role
+	}
+	for _, node := range []string{"node-a", "node-b"} {
+		if r := role(node); r != "unknown" {
+			t.Errorf("%s is %s before anybody was chosen", node, r)
+		}
+	}
+	for path, want := range map[string][]string{
+		"/health": {"membridge-control-plane"}, "/projects": {`"name":"demo"`, project, `"nodes_count":2`, `"source":"manual"`},
+		"/projects/" + project + "/nodes": {"node-a", "node-b"}, "/projects/" + project + "/leadership": {`"preferred_primary":null`},
+	} {
+		status, body := h.proxy(t, "GET", path, "")
+		for _, part := range want {
+			if status != http.StatusOK || !strings.Contains(body, part) {
+				t.Errorf("GET %s: %d %s, want %s", path, status, body, part)
+			}
+		}
+	}
+	for primary, secondary := range map[string]string{"node-a": "node-b", "node-b": "node-a"} {
+		status, body := h.proxy(t, "POST", "/projects/"+project+"/leadership/select", `{"primary_node_id":"`+primary+`"}`)
+		if status != http.StatusOK || !strings.Contains(body, `"ok":true`) {
+			t.Fatalf("select: %d %s", status, body)
+		}
+		if p, s := role(primary), role(secondary); p != "primary" || s != "secondary" {
+			t.Errorf("after the promotion of %s it is %s and %s is %s", primary, p, secondary, s)
+		}
+	}
+	entries, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{Action: bloom.ActionLeadershipPromote})
+	if err != nil || len(entries) != 2 || entries[0].EntityID != project {
+		t.Errorf("audited: %s, %v", bloom.MustJSON(entries), err)
+	}
+	for path, want := range map[string]int{"/projects/0000000000000000/leadership": http.StatusNotFound, "/projects/" + project + "/leadership/select": http.StatusNotFound} {
+		method, body := "GET", ""
+		if strings.HasSuffix(path, "select") {
+			method, body = "POST", `{"primary_node_id":"nobody"}`
+		}
+		if status, answer := h.proxy(t, method, path, body); status != want {
+			t.Errorf("%s %s: %d %s, want %d passed on", method, path, status, answer, want)
+		}
+	}
+}
+
+// refusedKey saves a wrong key, whose refusal is the runtime's fault and not the
+// caller's, and then the right one: each is used at once, and none is shown.
+func (h *house) refusedKey(t *testing.T, b *bridge) {
+	t.Helper()
+	save := func(key string) {
+		cfg, err := h.api.SaveConfig(t.Context(), b.url, key)
+		if err != nil || strings.Contains(string(bloom.MustJSON(cfg)), key) {
+			t.Fatalf("saved: %s, %v", bloom.MustJSON(cfg), err)
+		}
+	}
+	save("not-the-key-of-this-membridge")
+	if status, body := h.proxy(t, "GET", "/projects", ""); status != http.StatusBadGateway || !strings.Contains(body, `"membridge_unauthorized"`) {
+		t.Errorf("with a wrong key: %d %s", status, body)
+	}
+	eventually(t, "health shows the refusal", func() bool { l := h.link(t); return !l.Connected && l.LastError != nil })
+	save(bridgeKey)
+	if status, body := h.proxy(t, "GET", "/projects", ""); status != http.StatusOK {
+		t.Errorf("with the right key: %d %s", status, body)
+	}
+	if l := h.link(t); !l.Connected || l.ConsecutiveFailures != 0 {
+		t.Errorf("health after the right key: %s", bloom.MustJSON(l))
+	}
+}
+
+// TestAWorkerNeedsOnlyMembridgesAddress starts the worker first, when neither of
+// the others is there.
+func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.bridge()
+	file(t, h.gate("open"), "")
+	w := h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
+	w.says("membridge does not answer")
+
+	h.reach()
+	plane := b.start("--runtime-url", h.url)
+	w.says("membridge tells where the runtime is")
+	if w.ended() {
+		t.Fatal("the worker ended because the runtime is not there")
+	}
+	eventually(t, "it is not called online while nobody can give it work", func() bool { return b.knows(t, "early", bloom.WorkerUnknown) })
+	b.serveFor("--membridge-sync-interval", "500ms")
+	h.await(t, h.submit(t, spec("first")).ID).succeeded("pong")
+	eventually(t, "it is online", func() bool { return b.knows(t, "early", bloom.WorkerOnline) })
+
+	// Forgotten, it comes back by itself; so it does after membridge was away.
+	if status, body := b.ask(t, "DELETE", "/agents/early", ""); status != http.StatusNoContent {
+		t.Fatalf("delete: %d %s", status, body)
+	}
+	eventually(t, "it registered again", func() bool { return b.knows(t, "early", bloom.WorkerOnline) })
+	plane.kill()
+	h.await(t, h.submit(t, spec("without membridge")).ID).succeeded("pong")
+	b.start("--runtime-url", h.url)
+	w.says("membridge answers again")
+
+	// Ordered by membridge to drain, it takes nothing until the order is lifted.
+	if status, body := b.ask(t, "POST", "/agents/early/drain", ""); status != http.StatusOK {
+		t.Fatalf("drain: %d %s", status, body)
+	}
+	eventually(t, "the runtime knows that it takes nothing", func() bool {
+		now, ok := h.worker(t, "early")
+		return ok && !now.Capabilities.ClaudeCLI
+	})
+	waiting := h.submit(t, spec("drained"))
+	if status, body := h.raw(t, "POST", "/llm-tasks/"+waiting.ID+"/lease", `{}`); status != http.StatusServiceUnavailable {
+		t.Errorf("lease to a drained worker: %d %s", status, body)
+	}
+	if status, body := b.ask(t, "POST", "/agents/early/drain", `{"drain":false}`); status != http.StatusOK {
+		t.Fatalf("drain no more: %d %s", status, body)
+	}
+	h.await(t, waiting.ID).succeeded("pong")
+
+	// Stopped in order, it says goodbye.
+	h.stop(w)
+	eventually(t, "membridge knows that it left", func() bool { return b.knows(t, "early", bloom.WorkerOffline) })
+}

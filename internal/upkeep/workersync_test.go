@@ -1,0 +1,191 @@
+package upkeep_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+// plane is a control plane that reports what a test says.
+type plane struct {
+	mu     sync.Mutex
+	agents []upkeep.Agent
+	err    error
+	reads  int
+}
+
+func (p *plane) ReadAgents(context.Context) ([]upkeep.Agent, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads++
+	return p.agents, p.err
+}
+
+func (p *plane) set(err error, agents ...upkeep.Agent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.agents, p.err = agents, err
+}
+
+func agent(name string, status bloom.WorkerStatus, beat int64) upkeep.Agent {
+	return upkeep.Agent{Beat: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
+}
+
+func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {
+	t.Helper()
+	w, _, err := s.Worker(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Status
+}
+
+func TestAReportedWorkerLivesWhileItIsNamedOrBeats(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	p := &plane{}
+	sync, silent := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}), upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s})
+	// The control plane's clock says what it likes: only that beats go on counts.
+	beat, stopped := int64(99), int64(1)<<40
+	for range 8 {
+		beat++
+		p.set(nil, agent("posted", bloom.WorkerOnline, 0), agent("beating", bloom.WorkerOnline, beat), agent("frozen", bloom.WorkerOnline, stopped))
+		runOnce(t, sync)
+		runOnce(t, silent)
+		c.advance(10 * time.Second)
+	}
+	for name, want := range map[string]bloom.WorkerStatus{"posted": bloom.WorkerOnline, "beating": bloom.WorkerOnline, "frozen": bloom.WorkerOffline} {
+		if got := workerStatus(t, s, name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	p.set(nil, agent("frozen", bloom.WorkerOnline, stopped+1))
+	runOnce(t, sync)
+	if got := workerStatus(t, s, "frozen"); got != bloom.WorkerOnline {
+		t.Errorf("one that beats again is %s", got)
+	}
+	c.advance(bloom.OfflineAfter)
+	runOnce(t, silent)
+	if got := workerStatus(t, s, "posted"); got != bloom.WorkerOffline {
+		t.Errorf("one that is named no more is %s", got)
+	}
+}
+
+func TestReportsAndRegistrationsMeetInOneWorkerAndLeasesAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	l := leased(t, s) // by "w", which registered itself
+	p := &plane{}
+	gone := agent("w", bloom.WorkerOffline, 5)
+	gone.AgentVersion = "7"
+	p.set(nil, gone)
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	if res := runOnce(t, sync); res.Changed != 1 {
+		t.Fatalf("the report changed nothing: %+v", res)
+	}
+	all, err := s.Workers(t.Context())
+	if err != nil || len(all) != 1 || all[0].AgentVersion != "7" {
+		t.Fatalf("workers %+v, %v", all, err)
+	}
+	if status(t, s, l.TaskID) != bloom.TaskLeased {
+		t.Error("a report touched a lease")
+	}
+	if err := s.RemoveWorker(t.Context(), "w", "somebody"); err != nil {
+		t.Fatal(err)
+	}
+	if res := runOnce(t, sync); res.Changed != 0 {
+		t.Error("a removed worker came back by hearsay")
+	}
+}
+
+func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	var log bytes.Buffer
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p.set(nil, agent("a", bloom.WorkerOnline, 1))
+	runOnce(t, sync)
+	p.set(bloom.ErrUnavailable)
+	for range 5 {
+		if _, err := sync.RunOnce(t.Context()); err == nil {
+			t.Fatal("a failure went unnoticed")
+		}
+	}
+	if got := workerStatus(t, s, "a"); got != bloom.WorkerOnline {
+		t.Errorf("the failure made a worker %s", got)
+	}
+	p.set(nil, agent("a", bloom.WorkerOnline, 2))
+	runOnce(t, sync)
+	if said := log.String(); strings.Count(said, "level=WARN") != 1 || strings.Count(said, "works again") != 1 || strings.Contains(said, "level=ERROR") {
+		t.Errorf("it was told as\n%s", said)
+	}
+}
+
+func TestAThousandReportsComeInPiecesAndAllArrive(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	agents := make([]upkeep.Agent, 1001)
+	for i := range agents {
+		agents[i] = agent(fmt.Sprint("a", i), bloom.WorkerOnline, 0)
+	}
+	p.set(nil, agents...)
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	if res := runOnce(t, sync); res.Changed != len(agents) {
+		t.Errorf("%d of %d arrived", res.Changed, len(agents))
+	}
+	if res := runOnce(t, sync); res.Changed != 0 {
+		t.Errorf("the same again changed %d", res.Changed)
+	}
+}
+
+func TestOneReplicaSyncsAtATime(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	p.set(nil, agent("a", bloom.WorkerOnline, 0))
+	free, released := false, 0
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p, TryLock: func(context.Context) (func(), bool, error) {
+		return func() { released++ }, free, nil
+	}})
+	if res := runOnce(t, sync); res.Changed != 0 || p.reads != 0 || released != 0 {
+		t.Errorf("it synced while another one does: %+v", res)
+	}
+	free = true
+	if res := runOnce(t, sync); res.Changed != 1 || released != 1 {
+		t.Errorf("it did not sync alone: %+v, released %d times", res, released)
+	}
+}
+
+// hanging is a control plane that answers to nobody until it is replaced.
+type hanging struct{ entered chan struct{} }
+
+func (h *hanging) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
+	h.entered <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAnotherControlPlaneIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	h := &hanging{make(chan struct{})}
+	l := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: open(t, newClock()), ControlPlane: h, Every: time.Hour})
+	l.Start()
+	defer l.Stop()
+	for range 3 {
+		<-h.entered // only being begun again can bring the next one within the hour
+		l.Again()
+	}
+	<-h.entered
+}
