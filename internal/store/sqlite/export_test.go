@@ -55,3 +55,6 @@ func (s *Store) Plans() map[string]string {
 	}
 	return plans
 }
+
+// Queued is how many operations wait for the writer.
+func (s *Store) Queued() int { return len(s.w.ops) }

@@ -3,29 +3,9 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
-
-// candidate is an open task's place in the queue.
-type candidate struct{ seq, priority int64 }
-
-// candidates merges the best n of one set of labels into best.
-func (t *tx) candidates(best []candidate, workerID, key string, n int) ([]candidate, error) {
-	err := t.each(`SELECT seq, priority FROM llm_tasks INDEXED BY llm_tasks_queue
-		WHERE status = 'queued' AND gate = 'open' AND label_key = ?1
-		  AND (preferred_worker IS NULL OR preferred_worker = ?2 OR preferred_until <= ?3)
-		ORDER BY priority DESC, seq LIMIT ?4`,
-		func(r row) error {
-			best = append(best, candidate{seq: r.int(0), priority: r.int(1)})
-			return nil
-		}, key, workerID, t.now, n)
-	slices.SortFunc(best, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.seq, b.seq))
-	})
-	return best[:min(n, len(best))], err
-}
 
 // LeaseTask gives one task to a worker.
 func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {

@@ -18,6 +18,7 @@ type memory struct {
 	workers map[string]*stored  // nil: not read yet; with those removed
 	held    map[string][]string // the contexts of the leases that a worker holds
 	choice  []bloom.Worker      // room for picking among them
+	walked  map[string]string   // how far a worker has looked through the queue's sets of labels
 }
 
 // moving is a task that has not ended, and the lease that was given last.
@@ -32,7 +33,9 @@ const (
 	rememberPrompt = 2 << 10 // bytes; of a task with a longer one only the state
 )
 
-func newMemory() *memory { return &memory{tasks: make(map[string]moving)} }
+func newMemory() *memory {
+	return &memory{tasks: make(map[string]moving), walked: make(map[string]string)}
+}
 
 // forget drops everything.
 func (m *memory) forget() {

@@ -119,33 +119,3 @@ func (t *tx) prefer(contextID string, gate bloom.Gate) (worker *string, until in
 	}
 	return &last.ID, t.now + bloom.StickyGrace.Milliseconds(), nil
 }
-
-// next lists at most n open tasks that the worker may take, the best first. It
-// reads the queue's index only: the distinct sets of labels one by one, and the
-// first of each set that the worker carries.
-func (t *tx) next(w bloom.Worker, n int) ([]task, error) {
-	var best []candidate
-	key, ok, err := t.one(`SELECT label_key FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT 1`)
-	for err == nil && ok {
-		k := key.str(0)
-		if w.Capabilities.Carries(parseList(k)) {
-			if best, err = t.candidates(best, w.ID, k, n); err != nil {
-				return nil, err
-			}
-		}
-		key, ok, err = t.one(`SELECT label_key FROM llm_tasks INDEXED BY llm_tasks_queue
-			WHERE status = 'queued' AND gate = 'open' AND label_key > ? ORDER BY label_key LIMIT 1`, k)
-	}
-	if err != nil {
-		return nil, err
-	}
-	tasks := make([]task, 0, len(best))
-	for _, c := range best {
-		tk, err := found(t.conn, scanTask, errMissed, `SELECT `+taskColumns+` FROM llm_tasks t WHERE t.seq = ?`, c.seq)
-		if err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, tk)
-	}
-	return tasks, nil
-}

@@ -92,14 +92,17 @@ func newTask(n bloom.NewTask, now int64) task {
 
 // keyed finds the task that first used an idempotency key.
 func (t *tx) keyed(scope, key, bodyHash string) (first bloom.Task, ok bool, err error) {
-	r, ok, err := t.one(`SELECT t.body_hash, `+taskColumns+` FROM llm_tasks t WHERE t.idempotency_scope = ? AND t.idempotency_key = ?`, scope, key)
+	r, ok, err := t.one(`SELECT id, body_hash FROM llm_tasks WHERE idempotency_scope = ? AND idempotency_key = ?`, scope, key)
 	if err != nil || !ok {
 		return first, false, err
 	}
-	if r.str(0) != bodyHash {
+	if r.str(1) != bodyHash {
 		return first, true, bloom.ErrIdempotency
 	}
-	tk := scanTask(r[1:])
+	tk, err := t.task(r.str(0))
+	if err != nil {
+		return first, false, err
+	}
 	return tk.whole(), true, nil
 }
 
