@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"errors"
+	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -26,6 +28,10 @@ func (h *house) stale(t *testing.T, taskID, leaseID string) {
 		if !errors.Is(err, bloom.ErrLeaseLost) {
 			t.Errorf("%s under a lost lease: %v, want lease_lost", name, err)
 		}
+	}
+	late := string(bloom.MustJSON(bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactTags: []string{}}))
+	if status, answer := h.raw(t, http.MethodPost, "/llm-tasks/"+taskID+"/complete", late); status != http.StatusConflict || !strings.Contains(answer, `"lease_lost"`) {
+		t.Errorf("a late completion got %d %s", status, answer)
 	}
 	after, err := h.api.Task(t.Context(), taskID)
 	if err != nil || string(bloom.MustJSON(after)) != string(bloom.MustJSON(before)) {
