@@ -17,7 +17,7 @@ func (t *tx) enqueue(tk *task, before bloom.TaskState) error {
 	if err != nil {
 		return err
 	}
-	worker, until, err := t.prefer(tk.contextID, gate)
+	worker, until, err := t.prefer(tk, gate)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (t *tx) openNext(contextID string) error {
 
 // open moves a queued task behind another gate.
 func (t *tx) open(tk *task, gate bloom.Gate) error {
-	worker, until, err := t.prefer(tk.contextID, gate)
+	worker, until, err := t.prefer(tk, gate)
 	if err != nil {
 		return err
 	}
@@ -93,14 +93,14 @@ func (t *tx) openDue() error {
 	return err
 }
 
-// prefer names the worker that last held the context while it has room, and
-// until when the others pass the task by. Room counts the tasks that already
-// wait for it, so that what others must pass over stays bounded.
-func (t *tx) prefer(contextID string, gate bloom.Gate) (worker *string, until int64, err error) {
+// prefer names the worker that last held the context if it could take the task,
+// and until when the others pass the task by. Tasks that already wait for it
+// take its room, so that what others must pass over stays bounded.
+func (t *tx) prefer(tk *task, gate bloom.Gate) (worker *string, until int64, err error) {
 	if gate != bloom.GateOpen {
 		return nil, 0, nil
 	}
-	r, ok, err := t.one(`SELECT worker_id FROM leases INDEXED BY leases_context WHERE context_id = ? ORDER BY seq DESC LIMIT 1`, contextID)
+	r, ok, err := t.one(`SELECT worker_id FROM leases INDEXED BY leases_context WHERE context_id = ? ORDER BY seq DESC LIMIT 1`, tk.contextID)
 	if err != nil || !ok {
 		return nil, 0, err
 	}
@@ -110,7 +110,7 @@ func (t *tx) prefer(contextID string, gate bloom.Gate) (worker *string, until in
 		return nil, 0, nil
 	case err != nil:
 		return nil, 0, err
-	case !last.CanTake(nil):
+	case !last.CanTake(parseList(tk.labelKey)):
 		return nil, 0, nil
 	}
 	waiting, err := t.number(`SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ? AND preferred_until > ? AND status = 'queued'`, last.ID, t.now)

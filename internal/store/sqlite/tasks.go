@@ -38,7 +38,7 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 	if err != nil {
 		return bloom.Task{}, false, err
 	}
-	worker, until, err := t.prefer(tk.contextID, gate)
+	worker, until, err := t.prefer(&tk, gate)
 	if err != nil {
 		return bloom.Task{}, false, err
 	}

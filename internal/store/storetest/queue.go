@@ -128,6 +128,13 @@ var queueTests = map[string]func(*harness){
 		task := h.create()
 		same(h, "home", h.take("home"), task.ID)
 	},
+	"a worker that lacks the labels keeps nobody waiting": func(h *harness) {
+		h.worker("home", 9)
+		h.worker("other", 9, "gpu")
+		h.finish(h.create().ID, "home")
+		task := h.create(func(n *bloom.NewTask) { n.Spec.Labels = []string{"gpu"} })
+		same(h, "the other, at once", h.take("other"), task.ID)
+	},
 	"a worker that is full, silent, draining or gone keeps nobody waiting": func(h *harness) {
 		h.worker("other", 9)
 		homes := map[string]func(name string){
