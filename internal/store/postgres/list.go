@@ -224,10 +224,20 @@ func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 		},
 	}
 	l.also("x.entity_id", bloom.CleanText(q.EntityID))
-	l.also("x.action", bloom.CleanText(q.Action))
+	switch action := bloom.CleanText(q.Action); {
+	case slices.Contains(common, action):
+		l.filter += " AND x.action || '' = " + l.arg(action)
+	case action != "" && l.by == "":
+		l.by, l.byArgs = "x.action NOT IN ('task_created','task_leased','task_started','task_completed') AND x.action = "+l.arg(action), 1
+	default:
+		l.also("x.action", action)
+	}
 	pg, err := read(ctx, s, func(c reader) (page[bloom.Audit], error) { return l.page(ctx, c, q.Page) })
 	return pg.items, pg.next, err
 }
+
+// common are the actions that every task goes through; they have no index.
+var common = []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted}
 
 // verbatim is JSON as it is stored.
 type verbatim []byte

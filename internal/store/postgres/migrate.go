@@ -32,31 +32,14 @@ type Migration struct {
 	AppliedAt time.Time // zero while it is pending
 }
 
-// Migrator looks at a database's schema and brings it up to date, for those who
-// want that by hand: Open does it by itself.
-type Migrator struct {
-	config *pgx.ConnConfig
-}
-
-// Migrations reaches the schema of the database at url. Nothing is changed
-// before Up; it may be called while servers run.
-func Migrations(ctx context.Context, url string) (*Migrator, error) {
+// Migrations lists all steps of the schema of the database at url, the oldest
+// first. It may be called while servers run.
+func Migrations(ctx context.Context, url string) (steps []Migration, err error) {
 	cfg, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkVersion(ctx, cfg); err != nil {
-		return nil, err
-	}
-	return &Migrator{config: cfg}, nil
-}
-
-// Close lets go of the database; a Migrator holds nothing between its calls.
-func (m *Migrator) Close() error { return nil }
-
-// Status lists all steps, the oldest first.
-func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
-	err = withProvider(m.config, func(p *goose.Provider) error {
+	err = withProvider(cfg, func(p *goose.Provider) error {
 		all, err := p.Status(ctx)
 		for _, s := range all {
 			steps = append(steps, Migration{
@@ -69,8 +52,18 @@ func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
 	return steps, err
 }
 
-// Up applies what is pending and tells how many steps that were.
-func (m *Migrator) Up(ctx context.Context) (int, error) { return migrateUp(ctx, m.config) }
+// MigrateUp applies what is pending and tells how many steps that were, for those
+// who want that by hand: Open does it by itself.
+func MigrateUp(ctx context.Context, url string) (applied int, err error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkVersion(ctx, cfg); err != nil {
+		return 0, err
+	}
+	return migrateUp(ctx, cfg)
+}
 
 func migrateUp(ctx context.Context, cfg *pgx.ConnConfig) (applied int, err error) {
 	err = withProvider(cfg, func(p *goose.Provider) error {

@@ -44,7 +44,7 @@ FROM generate_series(1, 30000) n;
 INSERT INTO task_events (task, seq, at, epoch, worker_seq, type, data)
 SELECT 1000 + n, s, 1, 1, s, 'text', '{}' FROM generate_series(1, 30000) n, generate_series(1, 4) s;
 INSERT INTO audit_logs (timestamp, id, action, entity_type, entity_id, actor, detail)
-SELECT 1, md5(n::text)::uuid, 'task_created', 'llm_task', md5(n::text), 'x', 'x' FROM generate_series(1, 30000) n;
+SELECT 1, md5(n::text)::uuid, (ARRAY['task_created','task_leased','task_started','task_completed'])[1 + n % 4], 'llm_task', md5(n::text), 'x', 'x' FROM generate_series(1, 30000) n;
 INSERT INTO runtime_artifacts (created_at, size, finalized, id, task_id, type, sha256, media_type, content)
 SELECT 1, 1, true, md5('a' || n)::uuid, md5(n::text)::uuid, 't', 's', 'm', 'x' FROM generate_series(1, 30000) n;
 INSERT INTO llm_results (task_id, epoch, completed_at, id, artifact_id, worker_id, status, metrics, body_hash)

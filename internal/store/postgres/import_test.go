@@ -1,0 +1,181 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// aFile is a SQLite file in which everything has happened.
+func aFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, s, "w", 32)
+	for i := range 700 {
+		n := spec("context")
+		n.Spec.Prompt, n.Spec.Labels, n.Spec.ContextHints = "naïve \x00 \"prompt\" \\ 日本", []string{"b", "a"}, []string{"x/*.go"}
+		n.Spec.Policy.Ordered = i%50 == 0
+		if i%3 == 0 {
+			n.Spec.Labels, n.IdempotencyScope, n.Spec.IdempotencyKey = nil, "scope", n.ID
+		}
+		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 != 0 {
+			continue
+		}
+		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID})
+		if err != nil {
+			continue // an ordered task that waits
+		}
+		if _, err := s.AppendEvents(t.Context(), n.ID, l.ID, []bloom.WorkerEvent{{Seq: 7, Type: "text", Data: []byte(`{"b":1,  "a":[1e3]}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		if i%40 == 0 {
+			continue // stays held
+		}
+		if _, err := s.Complete(t.Context(), completion(n.ID, l.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.PutSettings(t.Context(), map[string]string{"a": "1"}, bloom.Audit{Action: "x", Data: []byte(`{"z": 1, "a": 2}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// look reads through a store what an import must keep.
+func look(t *testing.T, s bloom.Store) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	q := bloom.TaskQuery{Page: bloom.Page{Limit: bloom.MaxPageSize}}
+	tasks, _, err := s.Tasks(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["tasks"] = tasks
+	for _, task := range tasks {
+		events, err := s.Events(t.Context(), task.ID, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := s.Results(t.Context(), task.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all["events "+task.ID], all["results "+task.ID] = events, results
+	}
+	leases, _, err := s.Leases(t.Context(), bloom.LeaseQuery{Page: q.Page})
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifacts, _, err := s.Artifacts(t.Context(), bloom.ArtifactQuery{Page: q.Page})
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit, _, err := s.Audit(t.Context(), bloom.AuditQuery{Page: q.Page})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers, err := s.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := s.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["leases"], all["artifacts"], all["audit"], all["workers"], all["stats"], all["settings"] = leases, artifacts, audit, workers, stats, settings
+	return all
+}
+
+func TestAnImportMovesEverything(t *testing.T) {
+	t.Parallel()
+	path, url := aFile(t), pgtest.Start(t)
+	// Broken off in the middle, then again from where it stopped.
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := postgres.Import(ctx, path, postgres.Config{URL: url}, func(table string, _ int64) {
+		if table == "leases" {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the broken import says %v", err)
+	}
+	again := map[string]int64{}
+	done, err := postgres.Import(t.Context(), path, postgres.Config{URL: url}, func(table string, rows int64) { again[table] += rows })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again["llm_tasks"] != 0 || again["task_events"] == 0 || len(done) != 9 || done[0].Rows != 700 {
+		t.Errorf("copied %v: %+v", again, done)
+	}
+	if _, err := postgres.Import(t.Context(), path, postgres.Config{URL: url}, nil); !errors.Is(err, postgres.ErrNotEmpty) {
+		t.Errorf("a second import says %v", err)
+	}
+	old, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close() }()
+	s := open(t, url, nil)
+	if d := cmp.Diff(look(t, old), look(t, s)); d != "" {
+		t.Errorf("(-file +database):\n%.3000s", d)
+	}
+	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	// Life goes on: new rows are numbered after the old.
+	task, _, err := s.CreateTask(t.Context(), spec("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Complete(t.Context(), completion(task.ID, l.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{Page: bloom.Page{Limit: 1}}); err != nil || tasks[0].ID != task.ID {
+		t.Errorf("the newest is %+v, %v", tasks, err)
+	}
+}
+
+func TestAnImportNoticesWhatDiffers(t *testing.T) {
+	t.Parallel()
+	path, url := aFile(t), pgtest.Start(t)
+	c := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := postgres.Import(ctx, path, postgres.Config{URL: url}, func(table string, _ int64) {
+		if table == "runtime_settings" {
+			if _, err := c.Exec(ctx, `UPDATE llm_results SET body_hash = 'another' WHERE completed_at = (SELECT max(completed_at) FROM llm_results)`); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !errors.Is(err, postgres.ErrDiffers) {
+		t.Errorf("says %v", err)
+	}
+}
