@@ -34,8 +34,12 @@ func build() app.Build {
 
 func serverConfig(t *testing.T) config.Server {
 	t.Helper()
+	return serverConfigAt(t.TempDir())
+}
+
+func serverConfigAt(dir string) config.Server {
 	return config.Server{
-		Data: config.Data{DataDir: t.TempDir()}, Listen: "127.0.0.1:0",
+		Data: config.Data{DataDir: dir}, Listen: "127.0.0.1:0",
 		MembridgeAccess: config.MembridgeAccess{MembridgeServerURL: "http://127.0.0.1:1"},
 		ReapInterval:    30 * time.Second, ShutdownGrace: 10 * time.Second,
 	}

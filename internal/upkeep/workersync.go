@@ -47,7 +47,7 @@ type WorkerSyncConfig struct {
 	Store        ReportedWorkers
 	ControlPlane ControlPlane
 	Logger       *slog.Logger  // discards when nil
-	Every        time.Duration // DefaultSyncEvery when 0
+	Every        time.Duration // a change is known within this; DefaultSyncEvery when 0
 	// TryLock makes this the only replica that syncs until release is called; ok
 	// is false while another one does. Nil: there are no others.
 	TryLock func(ctx context.Context) (release func(), ok bool, err error)
@@ -65,7 +65,9 @@ type workerSync struct {
 // stays, until a worker was silent on all sides for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
 	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}}
-	l := newLoop("worker-sync", cmp.Or(c.Every, DefaultSyncEvery), c.Logger, w.once)
+	every := cmp.Or(c.Every, DefaultSyncEvery)
+	// A little sooner, so that what is posted is known before that time is over.
+	l := newLoop("worker-sync", every-every/20, c.Logger, w.once)
 	// The runtime works in full without a control plane: that there is none is
 	// no error of its own.
 	l.trouble = slog.LevelWarn

@@ -21,6 +21,9 @@ type request struct {
 	body         []byte
 	repeatable   bool          // may be tried again: doing it twice is doing it once
 	extra        time.Duration // the other side may take so much longer, for long polls
+	// read takes in the body of a success; its error means that it is not
+	// membridge that answers there. Nil: there is nothing to read.
+	read func(answer []byte) error
 }
 
 // Do passes a request on with the key added, and returns membridge's status and
@@ -30,7 +33,12 @@ type request struct {
 // (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on. Only
 // methods that may be repeated are.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method)})
+	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method), read: func(answer []byte) error {
+		if len(answer) > 0 && !json.Valid(answer) {
+			return errors.New("the answer is not JSON")
+		}
+		return nil
+	}})
 }
 
 func idempotent(method string) bool {
@@ -77,7 +85,11 @@ func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, err
 		// The caller gave up: that says nothing about membridge.
 		return 0, nil, down("The request was given up", ctx.Err())
 	}
-	err = c.judge(status, err)
+	if err = c.judge(status, err); err == nil && status < 300 && r.read != nil {
+		if bad := r.read(answer); bad != nil {
+			err = down("Membridge's answer makes no sense; is it membridge that answers there?", bad)
+		}
+	}
 	var e *bloom.Error
 	if errors.As(err, &e) {
 		c.failed(t, e.Message)
@@ -160,21 +172,15 @@ func down(message string, cause error) error {
 // fetch makes a call whose answer is JSON of a known shape. A 4xx comes back as
 // a *StatusError.
 func (c *Client) fetch(ctx context.Context, r request, into any) error {
-	t := c.now()
+	if into != nil {
+		r.read = func(answer []byte) error { return json.Unmarshal(answer, into) }
+	}
 	status, answer, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	if status >= 400 {
 		return &StatusError{Status: status, Detail: detailOf(answer)}
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		e := down("Membridge's answer makes no sense; is it membridge that answers there?", err)
-		c.failed(t, e.(*bloom.Error).Message) //nolint:errorlint // down makes nothing else
-		return e
 	}
 	return nil
 }

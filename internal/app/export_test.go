@@ -1,0 +1,13 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+// NewControlPlane is what a server reads its workers from.
+func NewControlPlane(cfg config.Server) (upkeep.ControlPlane, error) {
+	return newControlPlane(cfg, slog.New(slog.DiscardHandler))
+}

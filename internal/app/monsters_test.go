@@ -1,0 +1,173 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/app"
+)
+
+// monster is a membridge that no server should meet.
+func monster(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	gone := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-gone:
+		default:
+			answer(w, r)
+		}
+	}))
+	t.Cleanup(func() { close(gone); s.CloseClientConnections(); s.Close() })
+	return s.URL
+}
+
+// TestAMonsterInMembridgesPlaceHarmsNothing leads a server that reads its
+// workers every few milliseconds past one monster after the other, each by POST
+// /config, and asks the proxy and health meanwhile.
+func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
+	const patience = 250 * time.Millisecond
+	monsters := []struct{ name, url, want string }{
+		{"hangs", monster(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "did not answer within"},
+		{"answers 500", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "answered 500"},
+		{"answers garbage", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\x00") }), "makes no sense"},
+		{"begins and drips", monster(t, func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, " "); err != nil {
+					return
+				}
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-time.After(10 * time.Millisecond):
+				case <-r.Context().Done():
+				}
+			}
+		}), "did not answer within"},
+		{"refuses the key", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "refused our key"},
+		{"is gone", "http://" + unused(t), "refused"},
+	}
+	cfg := serverConfig(t)
+	cfg.SyncInterval, cfg.BridgeTimeout = 5*time.Millisecond, patience
+	s, err := app.OpenServer(t.Context(), cfg, build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, context.Background()) }()
+	api, err := client.New(s.URL(), client.Options{Retry: client.NoRetry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		api.Close()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("it closed with %v", err)
+		}
+	}()
+	most := 0
+	for round := range 2 {
+		for _, m := range monsters {
+			if _, err := api.SaveConfig(t.Context(), m.url, fmt.Sprint("a-key-of-round-", round)); err != nil {
+				t.Fatal(err)
+			}
+			state := health(t, api, func(h *client.MembridgeHealth) bool {
+				return !h.Connected && h.ConsecutiveFailures >= 2 && h.LastError != nil && strings.Contains(*h.LastError, m.want)
+			})
+			if strings.Contains(*state.LastError, "127.0.0.1") {
+				t.Errorf("%s: an address in %q", m.name, *state.LastError)
+			}
+			if _, err := api.TestConnection(t.Context()); err != nil {
+				t.Errorf("%s: test-connection: %v", m.name, err)
+			}
+			works(t, api)
+		}
+		// What one round left behind is there to stay, or idle connections; what
+		// each round adds is a leak.
+		n := settled()
+		if round > 0 && n > most+5 {
+			t.Fatalf("%d goroutines after round %d, %d before", n, round, most)
+		}
+		most = max(most, n)
+	}
+	// And a slow one that answers in time is no monster at all.
+	slow := monster(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(patience / 8):
+			io.WriteString(w, `{"agents":[{"name":"slow-but-sure","status":"online"}]}`)
+		case <-r.Context().Done():
+		}
+	})
+	if _, err := api.SaveConfig(t.Context(), slow, "a-key"); err != nil {
+		t.Fatal(err)
+	}
+	health(t, api, func(h *client.MembridgeHealth) bool { return h.Connected && h.ConsecutiveFailures == 0 })
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if w, err := api.Worker(t.Context(), "slow-but-sure"); err == nil && w.Status == bloom.WorkerOnline {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("its agent never became a worker")
+		}
+	}
+}
+
+// works makes a task, which no monster may delay.
+func works(t *testing.T, api *client.Client) {
+	t.Helper()
+	if _, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// health waits until the connection to membridge is as wanted.
+func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth) bool) *client.MembridgeHealth {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		h, err := api.Health(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Membridge != nil && want(h.Membridge) {
+			return h.Membridge
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("health never said so: %s", bloom.MustJSON(h))
+		}
+	}
+}
+
+// settled is how many goroutines there are once that number stops falling.
+func settled() int {
+	n := runtime.NumGoroutine()
+	for range 50 {
+		runtime.Gosched()
+		time.Sleep(10 * time.Millisecond)
+		n = min(n, runtime.NumGoroutine())
+	}
+	return n
+}
+
+func unused(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
