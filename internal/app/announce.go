@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -21,7 +20,6 @@ type MembridgeAccount struct {
 	URL      string // empty: nowhere
 	AgentKey string
 	AdminKey string
-	Interval time.Duration // between heartbeats; 0: mbclient.DefaultInterval
 }
 
 func (a MembridgeAccount) client() (*mbclient.Client, error) {
@@ -105,9 +103,9 @@ func (r *route) httpClient() *http.Client {
 }
 
 // newAnnouncer makes what keeps the worker known to membridge.
-func (w *Worker) newAnnouncer(interval time.Duration) *mbclient.Announcer {
+func (w *Worker) newAnnouncer() *mbclient.Announcer {
 	cfg := mbclient.AnnouncerConfig{
-		Client: w.bridge, Interval: interval, Log: w.log.With("worker", w.cfg.Run.Name),
+		Client: w.bridge, Interval: w.cfg.Run.AnnounceEvery, Log: w.log.With("worker", w.cfg.Run.Name),
 		Registration: func() mbclient.Registration {
 			status, can := w.standing()
 			return mbclient.Registration{

@@ -80,7 +80,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		if w.bridge, err = cfg.Membridge.client(); err != nil {
 			return nil, err
 		}
-		w.announcer = w.newAnnouncer(cfg.Membridge.Interval)
+		w.announcer = w.newAnnouncer()
 	}
 	if cfg.URL == "" {
 		return w, nil

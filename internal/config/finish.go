@@ -87,9 +87,6 @@ func (a *Announcement) Finish() error {
 			return fmt.Errorf("--membridge-url: %w", err)
 		}
 	}
-	if a.MembridgeInterval < time.Second || a.MembridgeInterval > time.Hour {
-		return fmt.Errorf("--membridge-interval: %s is not between 1s and 1h", a.MembridgeInterval)
-	}
 	if err := ReadKey("MEMBRIDGE_AGENT_KEY", &a.AgentKey, a.AgentKeyFile); err != nil {
 		return err
 	}
@@ -113,6 +110,9 @@ func (r *Run) Finish(dataDir string) error {
 	}
 	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
 		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)
+	}
+	if r.AnnounceEvery < time.Second || r.AnnounceEvery > time.Hour {
+		return fmt.Errorf("--membridge-interval: %s is not between 1s and 1h", r.AnnounceEvery)
 	}
 	if r.DrainGrace < 0 {
 		return errors.New("--drain-grace: must not be negative")

@@ -92,6 +92,9 @@ type Run struct {
 	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of our environment that claude gets too (repeatable)."`
 	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a sign of life, 1s to 2h."`
 	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are given back."`
+	// AnnounceEvery is here and not with Announcement because it is the one part of
+	// it that also goes for the worker beside a server.
+	AnnounceEvery time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker tells membridge that it lives, 1s to 1h."`
 }
 
 // Client says which runtime to talk to, and as whom.
@@ -126,5 +129,4 @@ type Announcement struct {
 	MembridgeURL          string        `name:"membridge-url" aliases:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" placeholder:"URL" help:"Address of membridge, which also knows the runtime's; without it the worker is known to the runtime alone."`
 	MembridgeAdminKey     Secret        `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key, for want of an agent key."`
 	MembridgeAdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" hidden:"" placeholder:"FILE" help:"File with membridge's admin key."`
-	MembridgeInterval     time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often a worker tells membridge that it lives, 1s to 1h."`
 }
