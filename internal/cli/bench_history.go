@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/app"
+)
+
+// benchHistory writes what a store looks like after long use: tasks that went
+// their whole way with artifact, result, events and audit, some of which failed,
+// and some that wait. It works on the store itself, of a server that is stopped.
+type benchHistory struct {
+	store   bloom.Store
+	workers []string
+	queued  int // percent
+}
+
+const (
+	historyPrompt = "Read the notes of the last meeting in notes/, list what was decided and by whom, and say what is still open. "
+	historyOutput = "Three things were decided: the release moves to Thursday, Ana writes the migration notes, and the old endpoint stays until spring. Open: who tells the partners. "
+)
+
+func openHistory(ctx context.Context, dataDir string, clients, queued int) (*benchHistory, error) {
+	store, err := app.OpenStore(ctx, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	h := &benchHistory{store: store, queued: queued}
+	for i := range 1 + (clients-1)/bloom.MaxConcurrency {
+		name := fmt.Sprintf("bench-history-%d", i)
+		_, _, err := store.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
+			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: bloom.MaxConcurrency, Labels: []string{fillLabel}}}, "bench")
+		if err != nil {
+			return nil, errors.Join(err, h.close())
+		}
+		h.workers = append(h.workers, name)
+	}
+	return h, nil
+}
+
+// task writes the nth task, as one of several clients. Its label is nobody's
+// once the workers are gone.
+func (h *benchHistory) task(ctx context.Context, client, n int) error {
+	id := uuid.Must(uuid.NewV7()).String()
+	_, _, err := h.store.CreateTask(ctx, bloom.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: bloom.TaskSpec{
+		ContextID: fmt.Sprintf("meeting-%d", n/20), AgentSlug: fmt.Sprintf("agent-%d", n%7), Prompt: historyPrompt, Priority: -1000, Labels: []string{fillLabel}}})
+	if err != nil || n%100 < h.queued {
+		return err
+	}
+	lease, _, err := h.store.LeaseTask(ctx, bloom.LeaseRequest{TaskID: id, WorkerID: h.workers[client/bloom.MaxConcurrency], Actor: "bench"})
+	if err != nil {
+		return err
+	}
+	if _, err := h.store.Heartbeat(ctx, id, lease.ID); err != nil {
+		return err
+	}
+	if n%10 == 0 {
+		said := bloom.MustJSON(map[string]string{"text": historyOutput})
+		if _, err := h.store.AppendEvents(ctx, id, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", Data: said}, {Seq: 2, Type: "text", Data: said}}); err != nil {
+			return err
+		}
+	}
+	return h.complete(ctx, n, lease)
+}
+
+func (h *benchHistory) complete(ctx context.Context, n int, lease bloom.Lease) error {
+	output := historyOutput
+	done := bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output, Metrics: bloom.Metrics{DurationMS: int64(n % 60_000)}}
+	if n%25 == 13 {
+		why := "The agent gave up"
+		done.Status, done.ErrorMessage, done.ErrorClass = bloom.OutcomeError, &why, bloom.ClassProviderError
+	}
+	_, err := h.store.Complete(ctx, bloom.CompleteRequest{
+		TaskID: lease.TaskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), Completion: done,
+		BodyHash: sum(lease.ID), Content: &output, Size: int64(len(output)), SHA256: sum(output), MediaType: "text/plain; charset=utf-8", Actor: lease.WorkerID,
+	})
+	return err
+}
+
+// close forgets the workers. The tidying up is due after an interrupt as well.
+func (h *benchHistory) close() error {
+	ctx, done := context.WithTimeout(context.Background(), leaveWait)
+	defer done()
+	var errs []error
+	for _, name := range h.workers {
+		errs = append(errs, h.store.RemoveWorker(ctx, name, "bench"))
+	}
+	return errors.Join(append(errs, h.store.Close())...)
+}
+
+func sum(s string) string {
+	digest := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(digest[:])
+}
