@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// much fits in a pipe, so that whoever prints it need not wait for a reader.
+const much = 48 << 10
+
 func child(role string, args []string) int {
 	switch role {
 	case "echo":
@@ -32,6 +35,8 @@ func child(role string, args []string) int {
 		fmt.Fprintln(os.Stderr, "to stderr")
 	case "env":
 		fmt.Println(strings.Join(os.Environ(), "\n"))
+	case "much":
+		fmt.Print(strings.Repeat("x", much))
 	case "exit":
 		return 7
 	case "sleep":

@@ -53,8 +53,9 @@ type Command struct {
 	// Grace is how long the command has between TERM and KILL. Zero means
 	// DefaultGrace.
 	Grace time.Duration
-	// WaitDelay bounds the wait for output once every process has ended.
-	// Zero means DefaultWaitDelay.
+	// WaitDelay bounds the silence of the output once every process has ended:
+	// what was printed is read to its end, a pipe that somebody else holds open is
+	// not waited for. Zero means DefaultWaitDelay.
 	WaitDelay time.Duration
 }
 
@@ -79,6 +80,11 @@ type Process struct {
 	exit  Exit
 	err   error
 
+	reports *os.File // from the supervisor
+	reader  *bufio.Reader
+
+	stdout, stderr *output // nil when nobody wants it
+
 	mu       sync.Mutex
 	lifeline *os.File
 	stopped  bool
@@ -101,11 +107,36 @@ func Start(c Command) (*Process, error) {
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit everything
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	cmd.Stdin = c.Stdin
 	cmd.WaitDelay = cmp.Or(c.WaitDelay, DefaultWaitDelay)
 	// A group of its own, so that the terminal's ^C reaches the caller only.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return start(cmd, grace)
+	stdout, err := pipeTo(&cmd.Stdout, c.Stdout, cmd.WaitDelay)
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := pipeTo(&cmd.Stderr, c.Stderr, cmd.WaitDelay)
+	if err != nil {
+		stdout.discard()
+		return nil, err
+	}
+	p, err := start(cmd, grace)
+	if err != nil {
+		stdout.discard()
+		stderr.discard()
+		return nil, err
+	}
+	return p.begin(stdout, stderr), nil
+}
+
+// begin copies the output and waits for the end.
+func (p *Process) begin(stdout, stderr *output) *Process {
+	p.stdout, p.stderr = stdout, stderr
+	for _, o := range []*output{stdout, stderr} {
+		o.begin()
+	}
+	go p.wait()
+	return p
 }
 
 func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
@@ -124,16 +155,14 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	if err != nil {
 		return nil, errors.Join(err, lifeline.Close(), reports.Close())
 	}
-	p := &Process{cmd: cmd, grace: grace, done: make(chan struct{}), lifeline: lifeline}
-	reader := bufio.NewReader(reports)
-	first, err := readReport(reader)
+	p := &Process{cmd: cmd, grace: grace, done: make(chan struct{}), lifeline: lifeline, reports: reports, reader: bufio.NewReader(reports)}
+	first, err := readReport(p.reader)
 	if err != nil || first.Error != "" {
 		startErr := first.startError(err)
 		_ = cmd.Wait() // startErr says more than its exit code would
 		return nil, errors.Join(startErr, lifeline.Close(), reports.Close())
 	}
 	p.pid = first.PID
-	go p.wait(reader, reports)
 	return p, nil
 }
 
@@ -172,23 +201,25 @@ func (p *Process) order(order byte) {
 	_, _ = p.lifeline.Write([]byte{order}) // fails only when the supervisor has ended
 }
 
-func (p *Process) wait(reader *bufio.Reader, reports *os.File) {
-	last, reportErr := readReport(reader)
+func (p *Process) wait() {
+	last, reportErr := readReport(p.reader)
 	waitErr := p.cmd.Wait()
+	drainErr := drain(p.stdout, p.stderr)
 	p.mu.Lock()
 	_ = p.lifeline.Close()
 	p.lifeline = nil
 	p.exit = Exit{Code: last.Code, Signal: syscall.Signal(last.Signal), Stopped: p.stopped, LeftBehind: last.LeftBehind}
 	p.mu.Unlock()
-	_ = reports.Close()
+	_ = p.reports.Close()
 	if reportErr != nil {
 		// The supervisor was killed; by its death the command was, too.
 		p.exit.Code, p.exit.Signal = -1, syscall.SIGKILL
 		p.err = fmt.Errorf("supervisor ended without a report: %w", errors.Join(reportErr, waitErr))
 	}
-	if errors.Is(waitErr, exec.ErrWaitDelay) {
-		p.err = waitErr
+	if errors.Is(waitErr, exec.ErrWaitDelay) { // the rest of waitErr is in the report
+		drainErr = errors.Join(drainErr, waitErr)
 	}
+	p.err = errors.Join(p.err, drainErr)
 	close(p.done)
 }
 

@@ -228,3 +228,34 @@ func TestStopAndKillAfterTheEndAreHarmless(t *testing.T) {
 		t.Error("an exit before Stop counts as stopped")
 	}
 }
+
+// slowWriter takes nothing before it is released.
+type slowWriter struct {
+	release chan struct{}
+	got     bytes.Buffer
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	<-w.release
+	return w.got.Write(p)
+}
+
+func TestWhatWasPrintedIsReadHoweverSlowTheReader(t *testing.T) {
+	t.Parallel()
+	w := &slowWriter{release: make(chan struct{})}
+	c := command(t, "much")
+	c.Stdout, c.WaitDelay = w, time.Millisecond
+	p := start(t, c)
+	for alive(p.PID()) { // it ends: the pipe holds all that it prints
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case <-p.Done():
+		t.Error("the output was given up while its reader was busy")
+	case <-time.After(50 * c.WaitDelay): // long past what silence may last
+	}
+	close(w.release)
+	if wait(t, p); w.got.Len() != much {
+		t.Errorf("%d of %d bytes arrived", w.got.Len(), much)
+	}
+}
