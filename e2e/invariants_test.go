@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// invariants holds everything that the server shows against what must never
+// happen. The system should be at rest.
+func (h *house) invariants() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return storetest.CheckInvariants(ctx, wire{api: h.api, url: h.url})
+}
+
+// wire shows a server's lists as a store, for the store's own checks.
+type wire struct {
+	bloom.Store
+	api *client.Client
+	url string
+}
+
+func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	return w.api.Tasks(ctx, q)
+}
+
+func (w wire) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	return w.api.Leases(ctx, q)
+}
+
+func (w wire) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	return w.api.Audit(ctx, q)
+}
+
+func (w wire) Results(ctx context.Context, id string) ([]bloom.Result, error) {
+	return w.api.Results(ctx, id)
+}
+
+func (w wire) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+	return w.api.Artifact(ctx, id)
+}
+
+func (w wire) Workers(ctx context.Context) ([]bloom.Worker, error) { return w.api.Workers(ctx) }
+
+func (w wire) Stats(ctx context.Context) (bloom.Stats, error) { return w.api.Stats(ctx) }
+
+// Events reads what there is at once; a task that goes on has no end to wait for.
+func (w wire) Events(ctx context.Context, id string, after int64, _ int) ([]bloom.Event, error) {
+	task, err := w.api.Task(ctx, id)
+	if err != nil || !task.Status.Terminal() || after > 0 {
+		return nil, err
+	}
+	var events []bloom.Event
+	for event, err := range w.api.FollowEvents(ctx, id, client.FollowOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
