@@ -243,7 +243,7 @@ func waitingHeartbeats(t *testing.T, p *plane) string {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); {
+	for end := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to pass within 20 s")
 		}
