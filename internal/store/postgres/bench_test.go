@@ -5,39 +5,128 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// benchURL is the server to measure. The throwaway one of the tests does not sync
-// to disk: figures that mean something come from a real one, named by
-// BLOOM_BENCH_DATABASE_URL, whose database is empty.
+// benchURL is an empty database on the server to measure. The throwaway one of the
+// tests does not sync to disk: figures that mean something come from a real one,
+// named by BLOOM_BENCH_DATABASE_URL, whose user may create databases.
 func benchURL(b *testing.B) string {
-	if url := os.Getenv("BLOOM_BENCH_DATABASE_URL"); url != "" {
-		return url
+	server := os.Getenv("BLOOM_BENCH_DATABASE_URL")
+	if server == "" {
+		return pgtest.Start(b)
 	}
-	return pgtest.Start(b)
+	name := "bloom_bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	admin := connect(b, server)
+	if _, err := admin.Exec(b.Context(), "CREATE DATABASE "+name); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		c, err := pgx.Connect(context.Background(), server)
+		if err == nil {
+			_, err = c.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
+			_ = c.Close(context.Background())
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		b.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
 }
 
-func benchStore(b *testing.B) *postgres.Store {
+func benchStore(b *testing.B, at string) *postgres.Store {
 	b.Helper()
 	lanes, _ := strconv.Atoi(os.Getenv("BLOOM_BENCH_LANES"))
-	s, err := postgres.Open(b.Context(), postgres.Config{URL: benchURL(b), Lanes: lanes, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := postgres.Open(b.Context(), postgres.Config{URL: at, Lanes: lanes, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// BenchmarkBySize calls the hot operations one after the other while more and
+// more is stored: a tenth of it waits, a third of that open to claims.
+// BLOOM_BENCH_SIZES names other sizes.
+func BenchmarkBySize(b *testing.B) {
+	sizes := "10000"
+	if env := os.Getenv("BLOOM_BENCH_SIZES"); env != "" {
+		sizes = env
+	}
+	for size := range strings.SplitSeq(sizes, ",") {
+		b.Run("tasks="+size, func(b *testing.B) {
+			at := benchURL(b)
+			s := benchStore(b, at)
+			c := connect(b, at)
+			if _, err := c.Exec(b.Context(), strings.ReplaceAll(fill, "30000", size)); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := c.Exec(b.Context(), "SELECT setval('llm_tasks_seq', 1000 + "+size+")"); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := c.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
+				b.Fatal(err)
+			}
+			addWorkers(b, s, 4)
+			bySize(b, s)
+		})
+	}
+}
+
+func bySize(b *testing.B, s *postgres.Store) {
+	ctx := context.Background()
+	run := func(name string, fn func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := fn(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run("lifecycle", func() error { return lifecycle(s, uuid.NewString()) })
+	run("claim+complete", func() error {
+		r, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00", Max: 1})
+		if err == nil && len(r.Leases) == 1 {
+			_, err = s.Complete(ctx, completion(r.Leases[0].Task.ID, r.Leases[0].Lease.ID))
+		}
+		return err
+	})
+	run("idle look", func() error {
+		_, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00"})
+		return err
+	})
+	run("stats", func() error { _, err := s.Stats(ctx); return err })
+	run("list", func() error { _, _, err := s.Tasks(ctx, bloom.TaskQuery{}); return err })
+	run("list failed", func() error {
+		_, _, err := s.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskFailed})
+		return err
+	})
+	run("list completed", func() error {
+		_, _, err := s.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted})
+		return err
+	})
+	run("audit", func() error { _, _, err := s.Audit(ctx, bloom.AuditQuery{}); return err })
 }
 
 func addWorkers(b *testing.B, s bloom.Store, n int) {
@@ -70,7 +159,7 @@ func completion(taskID, leaseID string) bloom.CompleteRequest {
 func BenchmarkLifecycle(b *testing.B) {
 	for _, clients := range []int{1, 16, 32} {
 		b.Run(fmt.Sprintf("c=%d", clients), func(b *testing.B) {
-			s := benchStore(b)
+			s := benchStore(b, benchURL(b))
 			addWorkers(b, s, 4)
 			var left atomic.Int64
 			left.Store(int64(b.N))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
@@ -82,7 +83,7 @@ func openPool(ctx context.Context, url string, most int32, settings map[string]s
 func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("postgresql: cannot connect: %w", err)
+		return cannotConnect(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
 	var number int
@@ -92,6 +93,20 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 		return fmt.Errorf("postgresql: %w", err)
 	}
 	return supported(number, version)
+}
+
+// ErrPooler says that a pooler answers in place of the server.
+var ErrPooler = errors.New("postgresql: the address is that of a pooler such as PgBouncer, which does not keep a connection's settings and locks; " +
+	"name the server itself, bloom pools its connections")
+
+// cannotConnect tells a pooler by its refusal of the settings that a connection of
+// this store begins with.
+func cannotConnect(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && strings.Contains(pg.Message, "unsupported startup parameter") {
+		return fmt.Errorf("%w (%s)", ErrPooler, pg.Message)
+	}
+	return fmt.Errorf("postgresql: cannot connect: %w", err)
 }
 
 func supported(number int, version string) error {
