@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -96,4 +97,48 @@ func lifecycle(s bloom.Store, contextID string) error {
 	}
 	_, err = s.Complete(ctx, completion(n.ID, l.ID))
 	return err
+}
+
+// BenchmarkCrowd leases among thousands of workers.
+func BenchmarkCrowd(b *testing.B) {
+	for _, workers := range []int{10, 3000} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			s := benchStore(b)
+			addWorkers(b, s, workers)
+			for i := 0; b.Loop(); i++ {
+				if err := lifecycle(s, fmt.Sprint("context-", i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPrompt shows what the length of a prompt costs beyond its writing.
+func BenchmarkPrompt(b *testing.B) {
+	for _, size := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			s := benchStore(b)
+			addWorkers(b, s, 4)
+			prompt := strings.Repeat("x", size)
+			ctx := context.Background()
+			for b.Loop() {
+				n := spec("c")
+				n.Spec.Prompt = prompt
+				if _, _, err := s.CreateTask(ctx, n); err != nil {
+					b.Fatal(err)
+				}
+				l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "bench"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.Complete(ctx, completion(n.ID, l.ID)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
