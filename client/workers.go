@@ -25,15 +25,31 @@ func (c *Client) Worker(ctx context.Context, id string) (WorkerDetail, error) {
 	return get[WorkerDetail](ctx, c, "/workers/"+seg(id))
 }
 
-// RegisterWorker makes a worker known or updates it; created tells which.
-// bloom.ErrWorkerConflict when another living process has the name.
+// Registered is the answer to a registration.
+type Registered struct {
+	bloom.Worker
+	// MembridgeURL is where the control plane is, as the runtime finds it; empty
+	// when it knows of none.
+	MembridgeURL string `json:"membridge_url"`
+	Created      bool   `json:"-"` // the worker was not known before
+}
+
+// RegisterWorker is Register for those who need not know where membridge is.
 func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (worker bloom.Worker, created bool, err error) {
+	r, err := c.Register(ctx, w)
+	return r.Worker, r.Created, err
+}
+
+// Register makes a worker known or updates it. bloom.ErrWorkerConflict when
+// another living process has the name.
+func (c *Client) Register(ctx context.Context, w bloom.WorkerSpec) (Registered, error) {
 	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
 	w.Capabilities.MaxConcurrency = cmp.Or(w.Capabilities.MaxConcurrency, 1)
 	w.Capabilities.Labels = orEmpty(w.Capabilities.Labels)
 	w.IPAddrs = orEmpty(w.IPAddrs)
-	worker, meta, err := post[bloom.Worker](ctx, c, "/workers", w, safe)
-	return worker, meta.status == http.StatusCreated, err
+	r, meta, err := post[Registered](ctx, c, "/workers", w, safe)
+	r.Created = meta.status == http.StatusCreated
+	return r, err
 }
 
 // RemoveWorker forgets a worker; its leases go back to the queue.

@@ -205,3 +205,18 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	h.stop(w)
 	eventually(t, "membridge knows that it left", func() bool { return b.knows(t, "early", bloom.WorkerOffline) })
 }
+
+// TestAWorkerNeedsOnlyTheRuntimesAddress finds membridge through the runtime.
+func TestAWorkerNeedsOnlyTheRuntimesAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.bridge()
+	b.serveFor("--membridge-sync-interval", "500ms")
+	file(t, h.gate("open"), "")
+	w := h.stubWorker("plain", h.gate("open"), "--runtime-url", h.url)
+	h.await(t, h.submit(t, spec("before membridge")).ID).succeeded("pong")
+	b.start()
+	eventually(t, "membridge knows the worker", func() bool { return b.knows(t, "plain", bloom.WorkerOnline) })
+	w.says("the runtime tells where membridge is")
+	h.await(t, h.submit(t, spec("after")).ID).succeeded("pong")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 // MembridgeAccount is where a worker makes itself known besides the runtime, and
 // as whom. The agent key is enough; the admin key serves when there is no other.
 type MembridgeAccount struct {
-	URL      string // empty: nowhere
+	URL      string // empty: not known
 	AgentKey string
 	AdminKey string
 }
@@ -165,14 +166,47 @@ func (w *Worker) moved(address string) {
 	w.log.Info("membridge tells where the runtime is", "url", address)
 }
 
+// invitedTo joins the membridge that the runtime tells of, when that can work:
+// an address of the runtime's own machine leads nowhere from another one, and a
+// membridge that others can reach wants a key. The admin key goes to nobody whom
+// the operator has not named.
+func (w *Worker) invitedTo(address string) {
+	local := loopbackURL(address)
+	if local && !loopbackURL(w.cfg.URL) || !local && w.cfg.Membridge.AgentKey == "" {
+		w.log.Debug("the runtime tells of a membridge that this worker cannot join", "url", address)
+		return
+	}
+	if err := w.bridge.Configure(address, ""); err != nil {
+		w.log.Error("the runtime tells an address of membridge that is none", "error", err)
+		return
+	}
+	w.invite.Do(func() {
+		w.log.Info("the runtime tells where membridge is", "url", address)
+		close(w.invited)
+	})
+}
+
+func loopbackURL(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
 // announce keeps the worker known to membridge until stop, which says goodbye.
 func (w *Worker) announce() (stop func()) {
-	if w.announcer == nil {
-		return func() {}
-	}
 	ctx, leave := context.WithCancel(context.Background())
 	left := make(chan error, 1)
-	go func() { left <- w.announcer.Run(ctx) }()
+	go func() {
+		select {
+		case <-w.invited:
+			left <- w.announcer.Run(ctx)
+		case <-ctx.Done():
+			left <- nil
+		}
+	}()
 	return func() {
 		leave()
 		if err := <-left; err != nil && !errors.Is(err, context.Canceled) {

@@ -50,7 +50,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		return u, nil
 	}
 	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.URL(), Key: string(key),
-		Membridge: u.account(cfg), InstallMethod: "bloom up"}, b)
+		Membridge: u.account(cfg), NoMembridge: u.Membridge == nil, InstallMethod: "bloom up"}, b)
 	if err != nil {
 		return nil, errors.Join(err, u.Close())
 	}

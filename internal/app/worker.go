@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,12 @@ type WorkerConfig struct {
 	DataDir string
 	// URL and Key say which runtime it works for. Without a URL membridge is asked
 	// for it.
-	URL       string
-	Key       string
-	Membridge MembridgeAccount
+	URL string
+	Key string
+	// Membridge is where it makes itself known besides. Without its address the
+	// runtime is asked for it, unless NoMembridge.
+	Membridge   MembridgeAccount
+	NoMembridge bool
 	// InstallMethod is shown with the worker: how it came to be.
 	InstallMethod string
 }
@@ -43,8 +47,10 @@ type Worker struct {
 	about  bloom.WorkerSpec
 	route  *route
 
-	bridge    *mbclient.Client    // nil without membridge
-	announcer *mbclient.Announcer // likewise
+	bridge    *mbclient.Client // without an address until membridge is known
+	announcer *mbclient.Announcer
+	invited   chan struct{} // closed when membridge is known
+	invite    sync.Once
 
 	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
 	resting atomic.Bool                   // by membridge's order
@@ -60,7 +66,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{cfg: cfg, log: b.Logger, route: newRoute(), claude: claude.Config{
+	w := &Worker{cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}), claude: claude.Config{
 		Path: cfg.Run.Claude, Workdir: cfg.Run.Workdir, StateDir: filepath.Join(state, "sessions"),
 		AgentsDir: cfg.Run.AgentsDir, PermissionMode: cfg.Run.PermissionMode, AllowedTools: cfg.Run.AllowedTool,
 		Model: cfg.Run.Model, PassEnv: cfg.Run.PassEnv, Log: b.Logger,
@@ -76,11 +82,14 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		Capabilities: w.capabilities(), About: w.about,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger,
 	}
+	if w.bridge, err = cfg.Membridge.client(); err != nil {
+		return nil, err
+	}
+	w.announcer = w.newAnnouncer()
 	if cfg.Membridge.URL != "" {
-		if w.bridge, err = cfg.Membridge.client(); err != nil {
-			return nil, err
-		}
-		w.announcer = w.newAnnouncer()
+		w.invite.Do(func() { close(w.invited) })
+	} else if !cfg.NoMembridge {
+		w.inside.OnMembridge = w.invitedTo
 	}
 	if cfg.URL == "" {
 		return w, nil

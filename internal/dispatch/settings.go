@@ -19,6 +19,9 @@ const (
 	settingLastTest     = "membridge_last_test"
 )
 
+// defaultMembridge is where the described system looks when nothing is said.
+const defaultMembridge = "http://127.0.0.1:8000"
+
 type membridgeSettings struct {
 	url      string
 	adminKey string
@@ -209,6 +212,17 @@ func (s *Service) MembridgeState() MembridgeState {
 		return MembridgeState{}
 	}
 	return s.membridge.State()
+}
+
+// MembridgeForWorkers is where a worker finds the control plane, empty when there
+// is none that anybody chose or that answers: nobody should look for a membridge
+// that is only the default's.
+func (s *Service) MembridgeForWorkers() string {
+	now := s.currentSettings().url
+	if now == defaultMembridge && !s.MembridgeState().Connected {
+		return ""
+	}
+	return now
 }
 
 // Ready reports whether the store answers.

@@ -18,6 +18,12 @@ type workerDetail struct {
 	Leases []bloom.Lease `json:"leases" nullable:"false"`
 }
 
+// registeredWorker is the answer to a registration.
+type registeredWorker struct {
+	bloom.Worker
+	MembridgeURL string `json:"membridge_url,omitempty" doc:"Where the control plane is, as the runtime finds it"`
+}
+
 // removed is the answer to a removal.
 type removed struct {
 	Removed bool   `json:"removed"`
@@ -48,7 +54,7 @@ func (s *Server) workerRoutes() {
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}}, s.claim)
 }
 
-func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[bloom.Worker], error) {
+func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
 	spec := defaultWorker()
 	if err := decode(c, limitBody, &spec); err != nil {
 		return nil, err
@@ -61,7 +67,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[b
 	if created {
 		status = http.StatusCreated
 	}
-	return &reply[bloom.Worker]{status, w}, err
+	return &reply[registeredWorker]{status, registeredWorker{w, s.svc.MembridgeForWorkers()}}, err
 }
 
 func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[bloom.Worker], error) {

@@ -53,6 +53,10 @@ type Config struct {
 	// every claim and must be quick. A nil Ready is always ready.
 	Ready func() error
 
+	// OnMembridge is told with each registration where the control plane is, when
+	// the runtime knows. It must not block. Nil: nobody wants to know.
+	OnMembridge func(url string)
+
 	// About is shown with the worker: version, system, addresses. Name,
 	// Capabilities, Status and InstanceID of it are set by the worker.
 	About bloom.WorkerSpec

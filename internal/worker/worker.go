@@ -259,10 +259,13 @@ func (w *Worker) register(ctx context.Context) error {
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
 	w.mu.Unlock()
 	for n := 0; ; n++ {
-		_, created, err := w.cfg.Client.RegisterWorker(ctx, spec)
+		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
 			w.reached()
-			w.log.Info("registered", "new", created, "max_concurrency", spec.Capabilities.MaxConcurrency, "labels", spec.Capabilities.Labels)
+			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {
+				w.cfg.OnMembridge(answer.MembridgeURL)
+			}
+			w.log.Info("registered", "new", answer.Created, "max_concurrency", spec.Capabilities.MaxConcurrency, "labels", spec.Capabilities.Labels)
 			return nil
 		}
 		if ctx.Err() != nil {
