@@ -55,7 +55,7 @@ lint: $(BIN)/golangci-lint ## Check the code against .golangci.yaml
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: tools
-tools: $(BIN)/golangci-lint ## Build the pinned tools into .tools
+tools: $(BIN)/golangci-lint test-deps ## Fetch what tests and checks need: the linter, claude, PostgreSQL
 
 # A module of its own keeps the linter's dependencies out of ours.
 $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
