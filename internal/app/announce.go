@@ -47,7 +47,7 @@ type route struct {
 }
 
 func newRoute() *route {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // the library's own
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 128
 	return &route{next: transport, known: make(chan struct{})}
 }

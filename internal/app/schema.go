@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
-
-var errPostgres = errors.New("DATABASE_URL is set, but this version keeps its data in SQLite only; unset it")
 
 // SchemaStep is one numbered step of the database's schema.
 type SchemaStep struct {
@@ -22,31 +22,37 @@ type SchemaStep struct {
 
 // SchemaStatus lists the schema's steps; also while a server is running.
 func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaStep, error) {
-	path, err := database(dataDir, databaseURL)
+	if databaseURL != "" {
+		found, err := postgres.Migrations(ctx, databaseURL)
+		return steps(found, func(m postgres.Migration) (int64, string, time.Time) { return m.Version, m.Name, m.AppliedAt }), err
+	}
+	path, err := database(dataDir)
 	if err != nil {
 		return nil, err
 	}
 	found, err := sqlite.Migrations(ctx, path)
-	if err != nil {
-		return nil, err
-	}
+	return steps(found, func(m sqlite.Migration) (int64, string, time.Time) { return m.Version, m.Name, m.AppliedAt }), err
+}
+
+func steps[M any](found []M, read func(M) (version int64, name string, applied time.Time)) []SchemaStep {
 	steps := make([]SchemaStep, 0, len(found))
 	for _, f := range found {
-		step := SchemaStep{Version: f.Version, Name: f.Name}
-		if f.Applied {
-			at := f.AppliedAt.UnixMilli()
+		version, name, applied := read(f)
+		step := SchemaStep{Version: version, Name: name}
+		if !applied.IsZero() {
+			at := applied.UnixMilli()
 			step.AppliedAt = &at
 		}
 		steps = append(steps, step)
 	}
-	return steps, nil
+	return steps
 }
 
-// SchemaUp applies what is pending, making the database when there is none, and
-// tells how many steps that were. No server may be running.
+// SchemaUp applies what is pending, making the database when it is a file that is
+// not there, and tells how many steps that were. A file may have no server running.
 func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	if databaseURL != "" {
-		return 0, errPostgres
+		return postgres.MigrateUp(ctx, databaseURL)
 	}
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return 0, fmt.Errorf("data folder: %w", err)
@@ -58,13 +64,22 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	return n, err
 }
 
+// ImportSQLite copies everything of a SQLite file, whose server is stopped, into
+// an empty PostgreSQL database; see postgres.Import.
+func ImportSQLite(ctx context.Context, file, databaseURL string, told func(table string, rows int64)) ([]postgres.Imported, error) {
+	if databaseURL == "" {
+		return nil, errors.New("name the PostgreSQL database with DATABASE_URL or --database-url")
+	}
+	return postgres.Import(ctx, file, postgres.Config{URL: databaseURL}, told)
+}
+
 // Backup copies the database to file, which must not exist; also while a server
 // is running.
 func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
-	path, err := database(dataDir, databaseURL)
-	if errors.Is(err, errPostgres) {
-		return fmt.Errorf("%w (PostgreSQL has a tool of its own: pg_dump)", err)
+	if databaseURL != "" {
+		return errors.New("DATABASE_URL is set, and PostgreSQL has a tool of its own for backups: pg_dump; see docs/operations/postgresql.md")
 	}
+	path, err := database(dataDir)
 	if err != nil {
 		return err
 	}
@@ -72,10 +87,7 @@ func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
 }
 
 // database is the path of a database that is there.
-func database(dataDir, databaseURL string) (string, error) {
-	if databaseURL != "" {
-		return "", errPostgres
-	}
+func database(dataDir string) (string, error) {
 	path := filepath.Join(dataDir, DatabaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("there is no database in %s; name its folder with --data-dir", dataDir)

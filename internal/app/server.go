@@ -17,6 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
@@ -89,14 +90,19 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 }
 
 func (s *Server) openStore(ctx context.Context) (err error) {
-	if s.cfg.DatabaseURL != "" {
-		return errPostgres
-	}
 	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if s.blobs, err = local.Open(ArtifactsDir(s.cfg.DataDir)); err != nil {
 		return err
+	}
+	if s.cfg.DatabaseURL != "" {
+		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log})
+		if err != nil {
+			return fmt.Errorf("DATABASE_URL: %w", err)
+		}
+		s.store = store
+		return nil
 	}
 	path := filepath.Join(s.cfg.DataDir, DatabaseFile)
 	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log})

@@ -58,7 +58,7 @@ type Announcer struct {
 
 	mu         sync.Mutex
 	registered bool
-	target     int // generation of the address it is registered at
+	target     int     // generation of the address it is registered at
 	runtimeURL *string // as last told; nil before the first answer
 	drain      bool
 	held       []string
