@@ -217,7 +217,7 @@ func (t *tx) loadRest(b *pgx.Batch, w *want) {
 		})
 	}
 	b.Queue(`SELECT `+nowSQL+`, (CASE WHEN $2::bool THEN pg_current_xact_id() ELSE pg_current_xact_id_if_assigned() END)::text::bigint`,
-		t.s.testNow(), w.fresh > 0 || t.alone).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.xid) })
+		t.s.testNow(), w.fresh > 0 || w.numbered || t.alone).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.xid) })
 }
 
 func (t *tx) takeKeyed(rows pgx.Rows) error {

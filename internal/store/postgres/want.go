@@ -18,6 +18,8 @@ type want struct {
 	holders  []string   // tasks, for whose context the holding workers are asked
 	claims   []claimWant
 
+	numbered bool // writes without having locked anything: needs a number all the same
+
 	lockContexts []string // of ordered tasks, besides those of the tasks named
 	lockWorkers  []string // whose slots are given out
 	lockAll      bool     // slots of any worker are given out
