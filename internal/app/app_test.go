@@ -154,7 +154,7 @@ func TestServerRefusesToStart(t *testing.T) {
 		"open to others without a key":       {func(c *config.Server) { c.Listen = "0.0.0.0:0" }, "openssl rand -hex 32"},
 		"with a short key":                   {func(c *config.Server) { c.RuntimeAPIKey = "short" }, "shorter than 16"},
 		"with an address of nobody's":        {func(c *config.Server) { c.Listen = "192.0.2.1:0" }, "not an address of this machine"},
-		"with a database it cannot use":      {func(c *config.Server) { c.DatabaseURL = "postgres://h/d" }, "SQLite only"},
+		"with a database it cannot use":      {func(c *config.Server) { c.DatabaseURL = "postgres://127.0.0.1:1/d" }, "DATABASE_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

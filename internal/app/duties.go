@@ -2,29 +2,75 @@ package app
 
 import (
 	"context"
+	"sync"
 
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
-// syncLock names the lock of the worker sync among a store's replicas.
-const syncLock = "worker-sync"
-
-// locker is a store that several servers share.
-type locker interface {
-	TryLock(ctx context.Context, name string) (release func(), ok bool, err error)
-}
-
-// duties are the background loops of a server.
+// duties are the background loops of a server. Among servers that share a
+// database one does them all; when it dies another takes over.
 func (s *Server) duties() []*upkeep.Loop {
-	sync := upkeep.WorkerSyncConfig{Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval}
-	if shared, ok := s.store.(locker); ok {
-		sync.TryLock = func(ctx context.Context) (func(), bool, error) { return shared.TryLock(ctx, syncLock) }
-	}
-	synced := upkeep.NewWorkerSync(sync)
+	synced := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{
+		Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
+	})
 	s.control.onChange(synced.Again)
-	return []*upkeep.Loop{
-		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval}),
+	shared, isShared := s.store.(*postgres.Store)
+	loops := []*upkeep.Loop{
+		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval, ForeignClock: isShared}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		synced,
 	}
+	if isShared {
+		s.sole = &sole{store: shared}
+		for _, l := range loops {
+			l.Alone(s.sole.mine)
+		}
+	}
+	return loops
+}
+
+// soleLock names the right to run the loops of all servers of a database.
+const soleLock = "upkeep"
+
+// sole is this server's hold on that right, kept from one run to the next.
+type sole struct {
+	store *postgres.Store
+	mu    sync.Mutex
+	lock  *postgres.Lock
+}
+
+// mine reports whether this server has the right, taking it when nobody has.
+func (s *sole) mine(ctx context.Context) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		if s.lock.Held(ctx) == nil {
+			return true, nil
+		}
+		s.release()
+	}
+	lock, ok, err := s.store.TryLock(ctx, soleLock)
+	if ok {
+		s.lock = lock
+	}
+	return ok, err
+}
+
+// release gives the right up, for another server to take at its next run.
+func (s *sole) release() {
+	if s.lock != nil {
+		s.lock.Release()
+		s.lock = nil
+	}
+}
+
+// close is release for when the loops have ended. A nil sole is fine.
+func (s *sole) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release()
 }

@@ -48,6 +48,7 @@ type Server struct {
 	control  *controlPlane
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
+	sole     *sole // nil when no other server can share the store
 }
 
 // OpenServer builds the server and takes its port. Nothing is answered before
@@ -196,6 +197,7 @@ func (s *Server) Close() error {
 			errs = append(errs, err)
 		}
 	}
+	s.sole.close()
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
