@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/app"
@@ -13,6 +14,7 @@ import (
 type migrateCmd struct {
 	Status migrateStatusCmd `cmd:"" help:"List the schema's steps and whether they are applied."`
 	Up     migrateUpCmd     `cmd:"" help:"Apply the steps that are pending. A server does it by itself at its start."`
+	Import migrateImportCmd `cmd:"" help:"Copy a SQLite file into an empty PostgreSQL database, and verify it."`
 }
 
 // database says which database a command is about.
@@ -60,6 +62,43 @@ func (c *migrateUpCmd) Run(inv *invocation) error {
 	}
 	_, err = fmt.Fprintf(inv.Out, "%s applied.\n", plural(int64(n), "step"))
 	return err
+}
+
+type migrateImportCmd struct {
+	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database to copy into."`
+	Source      string        `arg:"" name:"source" placeholder:"sqlite:FILE" help:"The file, as sqlite:FILE; its server must be stopped."`
+	JSON        bool          `name:"json" help:"Print JSON for programs."`
+}
+
+func (c *migrateImportCmd) Run(inv *invocation) error {
+	file, ok := strings.CutPrefix(c.Source, "sqlite:")
+	if !ok || file == "" {
+		return usagef("name the source as sqlite:FILE, not %q", c.Source)
+	}
+	told := func(table string, rows int64) {
+		if inv.ErrTerminal {
+			fmt.Fprintf(inv.Err, "\r%-20s %12d rows", table, rows)
+		}
+	}
+	done, err := app.ImportSQLite(inv.ctx, file, string(c.DatabaseURL), told)
+	if inv.ErrTerminal {
+		fmt.Fprintln(inv.Err)
+	}
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, done)
+	}
+	t := newTable("TABLE", "ROWS", "SHA-256")
+	for _, d := range done {
+		t.row(d.Table, d.Rows, d.SHA256)
+	}
+	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+		return err
+	}
+	inv.say("Everything was copied and compared. Copy the folder of artifacts and secret.key too, then start with DATABASE_URL.")
+	return nil
 }
 
 type backupCmd struct {

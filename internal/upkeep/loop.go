@@ -51,6 +51,19 @@ func newLoop(name string, every time.Duration, log *slog.Logger, duty func(conte
 	return l
 }
 
+// Alone makes the loop do its duty only while mine says that this process is the
+// one among all replicas that does. Call it before Start.
+func (l *Loop) Alone(mine func(context.Context) (bool, error)) *Loop {
+	duty := l.duty
+	l.duty = func(ctx context.Context) (Result, error) {
+		if ok, err := mine(ctx); err != nil || !ok {
+			return Result{}, err
+		}
+		return duty(ctx)
+	}
+	return l
+}
+
 // Name is the loop's name in logs.
 func (l *Loop) Name() string { return l.name }
 

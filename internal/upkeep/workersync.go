@@ -48,9 +48,6 @@ type WorkerSyncConfig struct {
 	ControlPlane ControlPlane
 	Logger       *slog.Logger  // discards when nil
 	Every        time.Duration // a change is known within this; DefaultSyncEvery when 0
-	// TryLock makes this the only replica that syncs until release is called; ok
-	// is false while another one does. Nil: there are no others.
-	TryLock func(ctx context.Context) (release func(), ok bool, err error)
 }
 
 type workerSync struct {
@@ -75,13 +72,6 @@ func NewWorkerSync(c WorkerSyncConfig) *Loop {
 }
 
 func (w *workerSync) once(ctx context.Context) (res Result, err error) {
-	if w.TryLock != nil {
-		release, ok, err := w.TryLock(ctx)
-		if err != nil || !ok {
-			return res, err
-		}
-		defer release()
-	}
 	agents, err := w.ControlPlane.ReadAgents(ctx)
 	if err != nil {
 		return res, err

@@ -21,9 +21,9 @@ import (
 
 // Imported is one table that was moved.
 type Imported struct {
-	Table  string
-	Rows   int64
-	SHA256 string // of all rows, the same in both databases
+	Table  string `json:"table"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"` // of all rows, the same in both databases
 }
 
 // ErrNotEmpty says that the database to import into holds something else.
