@@ -136,7 +136,7 @@ func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 // homes name the worker that last held a context and its room: free slots
 // less the tasks that wait for it already, so that what others must pass over
 // stays bounded.
-const homes = `SELECT c.context_id, l.worker_id, w.max_concurrency
+const homes = `SELECT c.context_id, l.worker_id, w.labels, w.max_concurrency
 		- (SELECT count(*) FROM leases a WHERE a.worker_id = w.id AND a.status = 'active')
 		- (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > ` + nowSQL + `)
 	FROM (SELECT unnest($2::text[]) UNION SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($3::text[]::uuid[])) c (context_id)
@@ -153,11 +153,12 @@ func (t *tx) loadHomes(b *pgx.Batch, w *want) {
 func (t *tx) takeHomes(rows pgx.Rows) error {
 	for rows.Next() {
 		var context, worker string
+		var labels list
 		var room int
-		if err := rows.Scan(&context, &worker, &room); err != nil {
+		if err := rows.Scan(&context, &worker, &labels, &room); err != nil {
 			return err
 		}
-		t.homes[context] = worker
+		t.homes[context], t.carries[worker] = worker, bloom.Capabilities{Labels: labels}
 		if _, ok := t.room[worker]; !ok {
 			t.room[worker] = room
 		}

@@ -24,7 +24,7 @@ func (t *tx) enqueue(tk *task, before bloom.TaskStatus) error {
 }
 
 // open puts a queued task behind a gate. One that is open prefers the worker that
-// last held its context, while that has room.
+// last held its context, while that has room and carries its labels.
 func (t *tx) open(tk *task, gate bloom.Gate) error {
 	t.touchTask(tk)
 	tk.gate, tk.preferred, tk.until = gate, nil, 0
@@ -32,7 +32,7 @@ func (t *tx) open(tk *task, gate bloom.Gate) error {
 		return nil
 	}
 	home, err := t.home(tk.ContextID)
-	if err != nil || home == "" || t.room[home] <= 0 {
+	if err != nil || home == "" || t.room[home] <= 0 || !t.carries[home].Carries(parseList(tk.labelKey)) {
 		return err
 	}
 	t.room[home]--

@@ -27,21 +27,22 @@ type tx struct {
 	wrote   bool // the running operation has changed something
 	changes []bloom.Change
 
-	tasks   map[string]*task    // by id
-	leases  map[string]*lease   // by id
-	active  map[string]*lease   // by task
-	results map[string]outcome  // of this transaction, by lease
-	keyed   map[idemKey]keyed   // by idempotency key
-	homes   map[string]string   // the worker that last held a context
-	room    map[string]int      // free slots of those workers, less who waits for them
-	repeats map[eventKey]bool   // worker's events that are stored
-	workers map[string]*stored  // by name
-	holders map[string][]string // of active leases, by context
-	claims  map[string][]string // ids of the active leases, by claiming worker
-	queue   []*task             // open tasks that claims may take
-	cut     bool                // the queue goes on behind what was read
-	due     bool                // delayed tasks wait to be opened
-	fresh   []int64             // numbers for new tasks
+	tasks   map[string]*task              // by id
+	leases  map[string]*lease             // by id
+	active  map[string]*lease             // by task
+	results map[string]outcome            // of this transaction, by lease
+	keyed   map[idemKey]keyed             // by idempotency key
+	homes   map[string]string             // the worker that last held a context
+	room    map[string]int                // free slots of those workers, less who waits for them
+	carries map[string]bloom.Capabilities // labels of those workers
+	repeats map[eventKey]bool             // worker's events that are stored
+	workers map[string]*stored            // by name
+	holders map[string][]string           // of active leases, by context
+	claims  map[string][]string           // ids of the active leases, by claiming worker
+	queue   []*task                       // open tasks that claims may take
+	cut     bool                          // the queue goes on behind what was read
+	due     bool                          // delayed tasks wait to be opened
+	fresh   []int64                       // numbers for new tasks
 
 	newTasks  []*task
 	dirty     []*task
@@ -83,7 +84,7 @@ type event struct {
 func newTx(ctx context.Context, s *Store, c *pgx.Conn, alone bool) *tx {
 	return &tx{
 		s: s, ctx: ctx, c: c, alone: alone, tasks: map[string]*task{}, leases: map[string]*lease{}, active: map[string]*lease{},
-		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, homes: map[string]string{}, room: map[string]int{}, repeats: map[eventKey]bool{},
+		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, homes: map[string]string{}, room: map[string]int{}, carries: map[string]bloom.Capabilities{}, repeats: map[eventKey]bool{},
 		workers: map[string]*stored{}, holders: map[string][]string{}, claims: map[string][]string{},
 	}
 }
