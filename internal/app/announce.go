@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
@@ -24,7 +25,7 @@ type MembridgeAccount struct {
 }
 
 func (a MembridgeAccount) client() (*mbclient.Client, error) {
-	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey}
+	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey, AddressPolicy: membridge.DefaultDialPolicy}
 	if o.AgentKey == "" {
 		o.Key = a.AdminKey
 	}

@@ -179,7 +179,7 @@ func TestSecondServerOnTheSameFolderIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if _, err := app.OpenServer(t.Context(), cfg, build()); err == nil || !strings.Contains(err.Error(), "another bloom uses the data folder") {
+	if _, err := app.OpenServer(t.Context(), cfg, build()); err == nil || !strings.Contains(err.Error(), "choose another --data-dir") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,8 @@ type controlPlane struct {
 }
 
 func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
-	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout})
+	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout,
+		AddressPolicy: membridge.DefaultDialPolicy})
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)
 	}

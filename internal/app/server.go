@@ -108,7 +108,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	path := filepath.Join(s.cfg.DataDir, DatabaseFile)
 	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log})
 	if errors.Is(err, sqlite.ErrLocked) {
-		return fmt.Errorf("%w: another bloom uses the data folder %s; stop it, or name another --data-dir", err, s.cfg.DataDir)
+		return err // it says who, and what to do
 	}
 	if err != nil {
 		return fmt.Errorf("open the database %s: %w", path, err)

@@ -47,7 +47,7 @@ func (t *tx) syncKnown(was, is *stored) (bool, error) {
 	action, detail := bloom.ActionWorkerUpdated, "Updated by the control plane"
 	if was.Status != is.Status {
 		detail = "Reported " + string(is.Status)
-		switch is.Status {
+		switch is.Status { //nolint:exhaustive // the others have no action of their own
 		case bloom.WorkerOnline:
 			action = bloom.ActionWorkerOnline
 		case bloom.WorkerOffline:

@@ -101,16 +101,15 @@ func (t *tx) addTask(tk *task) *task {
 	return tk
 }
 
-func (t *tx) addLease(l bloom.Lease) *lease {
-	if have, ok := t.leases[l.ID]; ok {
-		return have
+func (t *tx) addLease(l bloom.Lease) {
+	if _, have := t.leases[l.ID]; have {
+		return
 	}
 	is := &lease{Lease: l, was: l.Status}
 	t.leases[l.ID] = is
 	if l.Status == bloom.LeaseActive {
 		t.active[l.TaskID] = is
 	}
-	return is
 }
 
 func (t *tx) task(id string) (*task, error) {

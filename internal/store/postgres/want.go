@@ -50,9 +50,3 @@ func (w *want) claimers() (names []string) {
 
 // allTasks are the ids of all tasks that are named.
 func (w *want) allTasks() []string { return slices.Concat(w.tasks, w.whole) }
-
-func unique(s []string) []string {
-	s = slices.Clone(s)
-	slices.Sort(s)
-	return slices.Compact(s)
-}
