@@ -16,9 +16,8 @@ const (
 const (
 	Open   = allowAdmin | allowClient | allowWorker | allowViewer | allowNobody
 	Admin  = allowAdmin
-	Client = allowAdmin | allowClient               // acts on tasks
-	Worker = allowAdmin | allowWorker               // acts for a worker
-	Report = allowAdmin | allowClient | allowWorker // reports on a lease; the described clients do so too
+	Client = allowAdmin | allowClient // acts on tasks
+	Worker = allowAdmin | allowWorker // acts for a worker, on its leases
 	Read   = allowAdmin | allowClient | allowViewer
 )
 
