@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -25,13 +27,19 @@ func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, e
 	}
 	call := &call{method: http.MethodPost, path: "/llm-tasks", body: raw, safety: safe}
 	if spec.IdempotencyKey == "" && c.retry.Tries > 1 {
-		call.header = map[string]string{"Idempotency-Key": rand.Text()}
+		call.header = map[string]string{"Idempotency-Key": freshKey()}
 	} else if spec.IdempotencyKey == "" {
 		call.safety = unsafe
 	}
 	var task bloom.Task
 	_, err = c.do(ctx, call, &task)
 	return task, err
+}
+
+// freshKey is a key that nobody else has. It begins with the time, so that a
+// store's index of keys grows at its end.
+func freshKey() string {
+	return strconv.FormatInt(time.Now().UnixMilli(), 36) + "-" + rand.Text()
 }
 
 // withDefaults says what Go's zero values cannot leave unsaid in JSON.
