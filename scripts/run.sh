@@ -10,7 +10,7 @@ if ! command -v claude >/dev/null 2>&1 && [[ -z ${BLOOM_CLAUDE:-} ]]; then
 	if claude=$(scripts/install-claude.sh); then
 		args=(--claude "$claude" "${args[@]}")
 	else
-		echo "run: going on without claude; tasks will fail until it is there" >&2
+		echo "run: going on without claude; tasks wait until it is there" >&2
 	fi
 fi
 exec bin/bloom up "${args[@]}"
