@@ -107,9 +107,7 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
 	if tr.Action == "" {
 		return nil
 	}
-	if err := t.audit(tr.Action, bloom.EntityTask, tk.id, actor, tr.Detail, bloom.MustJSON(tk.state.Audit())); err != nil {
-		return err
-	}
+	t.audit(tr.Action, bloom.EntityTask, tk.id, actor, tr.Detail, bloom.MustJSON(tk.state.Audit()))
 	data := eventData{WorkerID: tr.Lease.WorkerID, Detail: tr.Detail, ErrorClass: tk.state.ErrorClass}
 	if err := t.event(tk.seq, tr.Event, tk.state.Epoch, bloom.MustJSON(data)); err != nil {
 		return err

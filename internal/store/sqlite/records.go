@@ -14,7 +14,8 @@ func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 // AppendAudit writes an entry that goes with no other change.
 func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
 	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
-		return struct{}{}, t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		return struct{}{}, nil
 	})
 	return err
 }
@@ -41,7 +42,8 @@ func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a b
 			}
 		}
 		t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeSettings})
-		return struct{}{}, t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		return struct{}{}, nil
 	})
 	return err
 }

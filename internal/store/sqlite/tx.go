@@ -3,6 +3,7 @@ package sqlite
 import (
 	"crypto/rand"
 	"encoding/json"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ type tx struct {
 	wrote   bool // the running operation has changed something
 	changes []bloom.Change
 	counts  counts
+	audits  []any // columns of the group's audit entries, row after row
 }
 
 func newTx(c *conn, m *memory, clock bloom.Clock) *tx {
@@ -47,14 +49,42 @@ func (t *tx) moved(from, to bloom.TaskStatus) {
 	t.counts.tasks(to, 1)
 }
 
-// audit writes an entry of the audit log. data nil is null.
-func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) error {
+// audit adds an entry to the audit log; the group's are written together, at its
+// end. data nil is null.
+func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) {
 	if data == nil {
 		data = json.RawMessage("null")
 	}
-	_, err := t.put(`INSERT INTO audit_logs (id, timestamp, action, entity_type, entity_id, actor, detail, data) VALUES (?,?,?,?,?,?,?,?)`,
-		newID(t.now), t.now, action, entityType, bloom.CleanText(entityID), bloom.CleanText(actor), bloom.CleanText(detail), bloom.CleanText(string(data)))
-	return err
+	t.wrote = true
+	t.audits = append(t.audits, newID(t.now), t.now, action, entityType,
+		bloom.CleanText(entityID), bloom.CleanText(actor), bloom.CleanText(detail), bloom.CleanText(string(data)))
+}
+
+// auditWidth is the number of columns of an audit entry.
+const auditWidth = 8
+
+// insertAudits are statements for 8, 4, 2 and 1 entries: one for many costs far
+// less than many for one, and few sizes need few prepared statements.
+var insertAudits = func() (texts [4]string) {
+	const row = "(?,?,?,?,?,?,?,?)"
+	for i := range texts {
+		rows := 8 >> i
+		texts[i] = `INSERT INTO audit_logs (id, timestamp, action, entity_type, entity_id, actor, detail, data) VALUES ` +
+			strings.Repeat(row+",", rows-1) + row
+	}
+	return texts
+}()
+
+// flushAudits writes the group's audit entries in the order of their operations.
+func (t *tx) flushAudits() error {
+	for i, text := range insertAudits {
+		for n := auditWidth * (8 >> i); len(t.audits) >= n; t.audits = t.audits[n:] {
+			if _, err := t.exec(text, t.audits[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // event appends to a task's stream.

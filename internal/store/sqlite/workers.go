@@ -106,7 +106,8 @@ func (t *tx) touch(workerID string) error {
 
 func (t *tx) auditWorker(w bloom.Worker, action, actor, detail string) error {
 	t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: w.ID})
-	return t.audit(action, bloom.EntityWorker, w.ID, actor, detail, bloom.MustJSON(map[string]any{"status": w.Status, "draining": w.Draining}))
+	t.audit(action, bloom.EntityWorker, w.ID, actor, detail, bloom.MustJSON(map[string]any{"status": w.Status, "draining": w.Draining}))
+	return nil
 }
 
 // RegisterWorker makes a worker known or updates it.

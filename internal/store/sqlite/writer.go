@@ -151,7 +151,7 @@ func (w *writer) attempt(ops []*op) (changes []bloom.Change, err error) {
 			return nil, w.rollback(o.err)
 		}
 	}
-	if err := t.flushCounts(); err != nil {
+	if err := errors.Join(t.flushAudits(), t.flushCounts()); err != nil {
 		return nil, w.rollback(err)
 	}
 	if _, err := w.c.exec("COMMIT"); err != nil {
