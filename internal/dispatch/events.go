@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"math/rand/v2"
 	"time"
 
@@ -17,9 +18,12 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 	if !isID(leaseID) {
 		return 0, bloom.ErrLeaseLost
 	}
-	for i := range events {
-		events[i].Type = bloom.CleanText(events[i].Type)
-		events[i].Data = cleanData(events[i].Data)
+	for i, e := range events {
+		// The store cleans and cuts (bloom.EventData); that nothing reads as the
+		// empty object is said here.
+		if len(e.Data) == 0 || string(e.Data) == "null" {
+			events[i].Data = json.RawMessage("{}")
+		}
 	}
 	return s.store.AppendEvents(ctx, taskID, leaseID, events)
 }
