@@ -34,7 +34,7 @@ func (t *tx) register(spec bloom.WorkerSpec, actor string) (none bloom.Worker, c
 	now := t.now
 	w.URL = bloom.CleanText(spec.URL)
 	w.Status = cmp.Or(spec.Status, bloom.WorkerOnline)
-	w.Capabilities = sane(spec.Capabilities)
+	w.Capabilities = spec.Capabilities.Sane()
 	w.LastHeartbeat = &now
 	w.IPAddrs = parseList(listJSON(spec.IPAddrs))
 	w.AgentVersion, w.OSInfo, w.InstallMethod = bloom.CleanText(spec.AgentVersion), bloom.CleanText(spec.OSInfo), bloom.CleanText(spec.InstallMethod)
@@ -64,14 +64,8 @@ func (t *tx) orNew(name string) (w *stored, created bool, err error) {
 	}
 	return &stored{Worker: bloom.Worker{
 		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: t.now, IPAddrs: []string{},
-		Capabilities: sane(bloom.Capabilities{ClaudeCLI: true}),
+		Capabilities: bloom.Capabilities{ClaudeCLI: true}.Sane(),
 	}}, true, nil
-}
-
-func sane(c bloom.Capabilities) bloom.Capabilities {
-	c.MaxConcurrency = min(max(1, c.MaxConcurrency), bloom.MaxConcurrency)
-	c.Labels = parseList(listJSON(c.Labels))
-	return c
 }
 
 func (t *tx) putWorker(w *stored) error {

@@ -177,12 +177,4 @@ func (s *Store) Workers(ctx context.Context) ([]bloom.Worker, error) {
 	})
 }
 
-// lastContact of a worker that nobody has heard of is its registration.
-func lastContact(w bloom.Worker) int64 {
-	if w.LastHeartbeat == nil {
-		return w.RegisteredAt
-	}
-	return *w.LastHeartbeat
-}
-
 func isNotFound(err error) bool { return err != nil && bloom.KindOf(err) == bloom.KindNotFound }

@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -51,8 +49,8 @@ func (t *tx) sync(r bloom.WorkerReport) (bool, error) {
 }
 
 func (t *tx) syncKnown(was, is stored) (bool, error) {
-	if alike(was.Worker, is.Worker) {
-		if lastContact(is.Worker)-lastContact(was.Worker) < contactEvery {
+	if was.Alike(is.Worker) {
+		if is.LastContact()-was.LastContact() < contactEvery {
 			return false, nil
 		}
 		t.mem.keepWorker(is)
@@ -72,47 +70,9 @@ func (t *tx) syncKnown(was, is stored) (bool, error) {
 	return true, t.auditWorker(is.Worker, bloom.ActionWorkerUpdated, "membridge", "Reported "+string(is.Status))
 }
 
-// reported is a worker with what the control plane says of it. A worker that
-// speaks with the runtime itself is believed before those who speak of it: what
-// it can do it says itself, and it is not offline because others lost sight of
-// it. One that is said to be there but was heard of by nobody for too long is
-// offline, as MarkSilent has it.
+// reported is a worker with what the control plane says of it.
 func (t *tx) reported(w stored, r bloom.WorkerReport) stored {
-	w.URL = cmp.Or(bloom.CleanText(r.URL), w.URL)
-	w.AgentVersion = cmp.Or(bloom.CleanText(r.AgentVersion), w.AgentVersion)
-	w.OSInfo = cmp.Or(bloom.CleanText(r.OSInfo), w.OSInfo)
-	w.InstallMethod = cmp.Or(bloom.CleanText(r.InstallMethod), w.InstallMethod)
-	w.DBSHA = cmp.Or(bloom.CleanText(r.DBSHA), w.DBSHA)
-	w.ObsCount = cmp.Or(r.ObsCount, w.ObsCount)
-	if len(r.IPAddrs) > 0 {
-		w.IPAddrs = parseList(listJSON(r.IPAddrs))
-	}
-	fresh := func(at int64) bool { return t.now-at <= bloom.OfflineAfter.Milliseconds() }
-	own := w.instanceID != "" && fresh(w.instanceSeen)
-	if r.Capabilities != nil && !own {
-		w.Capabilities = sane(*r.Capabilities)
-	}
-	seen := min(r.LastSeen, t.now) // another machine's clock may run ahead
-	if seen == 0 && r.Status != bloom.WorkerOffline {
-		seen = t.now // posted once and kept as it was posted
-	}
-	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
-		w.LastHeartbeat = &seen
-	}
-	status := cmp.Or(r.Status, w.Status)
-	switch {
-	case own && (status == bloom.WorkerOffline || status == bloom.WorkerUnknown):
-		status = w.Status
-	case status != bloom.WorkerOffline && !fresh(lastContact(w.Worker)):
-		status = bloom.WorkerOffline
-	}
-	w.Status = status
+	own := w.instanceID != "" && bloom.Recent(w.instanceSeen, t.now)
+	w.Worker = w.Reported(r, own, t.now)
 	return w
-}
-
-func alike(a, b bloom.Worker) bool {
-	return a.URL == b.URL && a.Status == b.Status && a.AgentVersion == b.AgentVersion && a.OSInfo == b.OSInfo &&
-		a.InstallMethod == b.InstallMethod && a.DBSHA == b.DBSHA && a.ObsCount == b.ObsCount && slices.Equal(a.IPAddrs, b.IPAddrs) &&
-		a.Capabilities.ClaudeCLI == b.Capabilities.ClaudeCLI && a.Capabilities.MaxConcurrency == b.Capabilities.MaxConcurrency &&
-		slices.Equal(a.Capabilities.Labels, b.Capabilities.Labels)
 }

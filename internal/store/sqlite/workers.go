@@ -133,7 +133,7 @@ func (t *tx) register(spec bloom.WorkerSpec, actor string) (bloom.Worker, bool, 
 	}
 	w.URL = bloom.CleanText(spec.URL)
 	w.Status = cmp.Or(spec.Status, bloom.WorkerOnline)
-	w.Capabilities = sane(spec.Capabilities)
+	w.Capabilities = spec.Capabilities.Sane()
 	now := t.now
 	w.LastHeartbeat = &now
 	w.IPAddrs = parseList(listJSON(spec.IPAddrs))
@@ -163,17 +163,11 @@ func (t *tx) orNew(name string) (w stored, created bool, err error) {
 	}
 	return stored{Worker: bloom.Worker{
 		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: t.now, IPAddrs: []string{},
-		Capabilities: sane(bloom.Capabilities{ClaudeCLI: true}),
+		Capabilities: bloom.Capabilities{ClaudeCLI: true}.Sane(),
 	}}, true, nil
 }
 
 func isNotFound(err error) bool { return bloom.KindOf(err) == bloom.KindNotFound }
-
-func sane(c bloom.Capabilities) bloom.Capabilities {
-	c.MaxConcurrency = min(max(1, c.MaxConcurrency), bloom.MaxConcurrency)
-	c.Labels = parseList(listJSON(c.Labels))
-	return c
-}
 
 func (t *tx) putWorker(w stored) error {
 	_, err := t.put(`INSERT INTO workers (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count, db_sha,
@@ -273,7 +267,7 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 		if err != nil {
 			return 0, err
 		}
-		silent = slices.DeleteFunc(silent, func(w bloom.Worker) bool { return t.now-lastContact(w) <= longer.Milliseconds() })
+		silent = slices.DeleteFunc(silent, func(w bloom.Worker) bool { return t.now-w.LastContact() <= longer.Milliseconds() })
 		for _, s := range silent {
 			w, err := t.known(s.ID)
 			if err != nil {
@@ -290,12 +284,4 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 		}
 		return len(silent), nil
 	})
-}
-
-// lastContact of a worker that nobody has heard of is its registration.
-func lastContact(w bloom.Worker) int64 {
-	if w.LastHeartbeat == nil {
-		return w.RegisteredAt
-	}
-	return *w.LastHeartbeat
 }

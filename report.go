@@ -1,0 +1,82 @@
+package bloom
+
+import (
+	"cmp"
+	"slices"
+)
+
+// This file is the rule by which what the control plane says of a worker is
+// merged with what is known of it; stores only read and write.
+
+// Reported is the worker with what the control plane says of it. A worker that
+// speaks with the runtime itself (own) is believed before those who speak of it:
+// what it can do it says itself, and it is not offline because others lost sight
+// of it. One that is said to be there but was heard of by nobody for longer than
+// OfflineAfter is offline, as MarkSilent has it. now is in Unix milliseconds.
+func (w Worker) Reported(r WorkerReport, own bool, now int64) Worker {
+	w.URL = cmp.Or(CleanText(r.URL), w.URL)
+	w.AgentVersion = cmp.Or(CleanText(r.AgentVersion), w.AgentVersion)
+	w.OSInfo = cmp.Or(CleanText(r.OSInfo), w.OSInfo)
+	w.InstallMethod = cmp.Or(CleanText(r.InstallMethod), w.InstallMethod)
+	w.DBSHA = cmp.Or(CleanText(r.DBSHA), w.DBSHA)
+	w.ObsCount = cmp.Or(r.ObsCount, w.ObsCount)
+	if len(r.IPAddrs) > 0 {
+		w.IPAddrs = cleanList(r.IPAddrs)
+	}
+	if r.Capabilities != nil && !own {
+		w.Capabilities = r.Capabilities.Sane()
+	}
+	seen := min(r.LastSeen, now) // another machine's clock may run ahead
+	if seen == 0 && r.Status != WorkerOffline {
+		seen = now // posted once and kept as it was posted
+	}
+	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
+		w.LastHeartbeat = &seen
+	}
+	status := cmp.Or(r.Status, w.Status)
+	switch {
+	case own && (status == WorkerOffline || status == WorkerUnknown):
+		status = w.Status
+	case status != WorkerOffline && !Recent(w.LastContact(), now):
+		status = WorkerOffline
+	}
+	w.Status = status
+	return w
+}
+
+// Recent reports whether a contact at a time is no longer ago than OfflineAfter;
+// both are in Unix milliseconds.
+func Recent(at, now int64) bool { return now-at <= OfflineAfter.Milliseconds() }
+
+// LastContact is when the worker was last heard of from any side, or registered.
+func (w Worker) LastContact() int64 {
+	if w.LastHeartbeat == nil {
+		return w.RegisteredAt
+	}
+	return *w.LastHeartbeat
+}
+
+// Alike reports whether two states of a worker differ in nothing that a report
+// can change but the last contact.
+func (w Worker) Alike(b Worker) bool {
+	return w.URL == b.URL && w.Status == b.Status && w.AgentVersion == b.AgentVersion && w.OSInfo == b.OSInfo &&
+		w.InstallMethod == b.InstallMethod && w.DBSHA == b.DBSHA && w.ObsCount == b.ObsCount && slices.Equal(w.IPAddrs, b.IPAddrs) &&
+		w.Capabilities.ClaudeCLI == b.Capabilities.ClaudeCLI && w.Capabilities.MaxConcurrency == b.Capabilities.MaxConcurrency &&
+		slices.Equal(w.Capabilities.Labels, b.Capabilities.Labels)
+}
+
+// Sane is the capabilities within their limits, with labels that a store can keep.
+func (c Capabilities) Sane() Capabilities {
+	c.MaxConcurrency = min(max(1, c.MaxConcurrency), MaxConcurrency)
+	c.Labels = cleanList(c.Labels)
+	return c
+}
+
+// cleanList is a copy with clean text, never nil.
+func cleanList(list []string) []string {
+	clean := make([]string, len(list))
+	for i, s := range list {
+		clean[i] = CleanText(s)
+	}
+	return clean
+}
