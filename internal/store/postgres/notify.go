@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 )
 
 const channel = "bloom_changes"
+
+// newsName is the application_name of the connections that listen, by which
+// replicas find out how many others there are.
+const newsName = "bloom-news"
 
 // Times of the notifier.
 const (
@@ -25,6 +30,9 @@ const (
 	peerGone   = 3 * helloEvery
 	// relisten is how long a lost connection is left alone before the next try.
 	relisten = 500 * time.Millisecond
+	// meetFor is how long a store that opens waits for the others to answer its
+	// hello. One whose machine is gone may be counted for a minute and never does.
+	meetFor = 5 * time.Second
 )
 
 // notifyMost bounds what waits to be told; more is dropped, for changes are only
@@ -44,6 +52,8 @@ type notifier struct {
 	mu      sync.Mutex
 	waiting []bloom.Change
 	peers   map[string]time.Time // when they last said hello
+	others  int                  // how many listened when this one began to; -1: not known yet
+	met     chan struct{}        // closed when as many have said hello
 	wake    chan struct{}
 
 	cancel context.CancelFunc
@@ -65,13 +75,47 @@ type told struct {
 	RunAt  int64    `json:"r,omitempty"`
 }
 
-func startNotifier(s *Store, conn *pgx.ConnConfig) *notifier {
-	n := &notifier{s: s, conn: conn.Copy(), self: uuid.NewString(), peers: make(map[string]time.Time), wake: make(chan struct{}, 1)}
-	var ctx context.Context
-	ctx, n.cancel = context.WithCancel(context.Background())
-	n.wg.Go(func() { n.listen(ctx) })
-	n.wg.Go(func() { n.speak(ctx) })
+// startNotifier comes back when this replica and those that were there before it
+// know of each other, so that no change after it goes untold.
+func startNotifier(ctx context.Context, s *Store, conn *pgx.ConnConfig) *notifier {
+	n := &notifier{
+		s: s, conn: conn.Copy(), self: uuid.NewString(), peers: make(map[string]time.Time), others: -1,
+		met: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	maps.Copy(n.conn.RuntimeParams, lockSettings)
+	n.conn.RuntimeParams["application_name"] = newsName
+	var life context.Context
+	life, n.cancel = context.WithCancel(context.Background())
+	n.wg.Go(func() { n.listen(life) })
+	n.wg.Go(func() { n.speak(life) })
+	patience := time.NewTimer(meetFor)
+	defer patience.Stop()
+	select {
+	case <-n.met:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 	return n
+}
+
+// meet notes who is there; the caller holds no lock. others is -1 when they were
+// not counted again, from is empty when nobody said anything.
+func (n *notifier) meet(from string, others int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if from != "" {
+		n.peers[from] = time.Now()
+	}
+	if others >= 0 {
+		n.others = others
+	}
+	select {
+	case <-n.met:
+	default:
+		if n.others >= 0 && len(n.peers) >= n.others {
+			close(n.met)
+		}
+	}
 }
 
 func (n *notifier) stop() {
@@ -184,13 +228,22 @@ func (n *notifier) send(ctx context.Context, messages ...message) {
 		m.From = n.self
 		payloads = append(payloads, string(bloom.MustJSON(m)))
 	}
-	b := &pgx.Batch{}
-	b.Queue("begin")
-	b.Queue("SET LOCAL synchronous_commit = off")
-	b.Queue(`SELECT pg_notify($1, p) FROM unnest($2::text[]) p`, channel, payloads)
-	b.Queue("commit")
-	if err := n.s.reads.SendBatch(ctx, b).Close(); err != nil && ctx.Err() == nil {
+	for tries := 0; ; tries++ {
+		b := &pgx.Batch{}
+		b.Queue("begin")
+		b.Queue("SET LOCAL synchronous_commit = off")
+		b.Queue(`SELECT pg_notify($1, p) FROM unnest($2::text[]) p`, channel, payloads)
+		b.Queue("commit")
+		err := n.s.reads.SendBatch(ctx, b).Close()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		// After a restart of the server every connection of the pool is dead.
+		if tries < readTries && isGone(err) {
+			continue
+		}
 		n.s.log.Debug("changes could not be told to other replicas", "error", err)
+		return
 	}
 }
 
@@ -220,6 +273,13 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
+	// Whoever is not counted here begins to listen later, and asks then.
+	var others int
+	if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()`, newsName).Scan(&others); err != nil {
+		return err
+	}
+	n.meet("", others)
 	n.send(ctx, message{Hello: true, Ask: true})
 	for {
 		got, err := c.WaitForNotification(ctx)
@@ -235,9 +295,7 @@ func (n *notifier) hear(ctx context.Context, payload string) {
 	if json.Unmarshal([]byte(payload), &m) != nil || m.From == n.self || m.From == "" {
 		return
 	}
-	n.mu.Lock()
-	n.peers[m.From] = time.Now()
-	n.mu.Unlock()
+	n.meet(m.From, -1)
 	if m.Ask {
 		n.send(ctx, message{Hello: true})
 	}

@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Lanes > 1 {
 		s.grants = startLane(s, 1)
 	}
-	s.notify = startNotifier(s, conn)
+	s.notify = startNotifier(ctx, s, conn)
 	return s, nil
 }
 
