@@ -21,6 +21,9 @@ const dbUser = "bloom"
 type server struct {
 	port string
 	life io.WriteCloser
+	says *bufio.Reader
+	hear *os.File // what says reads
+	wait func() error
 }
 
 // url is the connection string of one database of the server.
@@ -28,8 +31,9 @@ func (s *server) url(database string) string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%s/%s?sslmode=disable", dbUser, s.port, database)
 }
 
-// startServer launches the supervisor and waits until it reports a port.
-func startServer() (*server, error) {
+// startServer launches the supervisor and waits until it reports a port. Settings
+// are added to the supervisor's environment.
+func startServer(settings ...string) (*server, error) {
 	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -42,35 +46,48 @@ func startServer() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer reports.Close()
-
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), superviseEnv+"="+bin)
+	cmd.Env = append(append(os.Environ(), superviseEnv+"="+bin), settings...)
 	// Not the test's own output: go test waits until every holder of it is gone.
 	cmd.Stdout = reportsEnd
 	life, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = cmd.Start()
 	}
-	err = cmd.Start()
 	reportsEnd.Close()
 	if err != nil {
+		reports.Close()
 		return nil, err
 	}
-	port, err := readPort(reports)
-	if err != nil {
-		life.Close()
-		return nil, errors.Join(err, cmd.Wait())
+	s := &server{life: life, says: bufio.NewReader(reports), hear: reports, wait: cmd.Wait}
+	if s.port, err = s.answer(); err != nil {
+		return nil, errors.Join(err, s.end())
 	}
-	return &server{port: port, life: life}, nil
+	return s, nil
 }
 
-// readPort waits for the supervisor's one line: "port N" or "error …".
-func readPort(reports *os.File) (string, error) {
-	if err := reports.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
+// end makes the supervisor stop everything, and waits for it.
+func (s *server) end() error {
+	s.life.Close()
+	err := s.wait()
+	s.hear.Close()
+	return err
+}
+
+// order has the supervisor do something and returns the port it answers with.
+func (s *server) order(text string) (string, error) {
+	if _, err := io.WriteString(s.life, text+"\n"); err != nil {
 		return "", err
 	}
-	line, err := bufio.NewReader(reports).ReadString('\n')
+	return s.answer()
+}
+
+// answer waits for the supervisor's next line: "port N" or "error …".
+func (s *server) answer() (string, error) {
+	if err := s.hear.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
+		return "", err
+	}
+	line, err := s.says.ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("the supervisor said nothing: %w", err)
 	}

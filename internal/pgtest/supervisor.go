@@ -1,10 +1,10 @@
 package pgtest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,8 +40,8 @@ func init() {
 	os.Exit(0)
 }
 
-// supervise runs one server until standard input closes, then stops it and
-// removes its folder.
+// supervise runs one server, and what it is told to on standard input, until that
+// closes; then it stops everything and removes the folder.
 func supervise(bin string) error {
 	// An interrupt from the terminal reaches the whole group; the pipe decides.
 	// Caught and dropped, not ignored: an ignored signal is inherited by children.
@@ -58,21 +59,22 @@ func supervise(bin string) error {
 	if err := os.WriteFile(filepath.Join(dir, "supervisor.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		return err
 	}
-	if err := initdb(bin, dir, cred); err != nil {
+	first := &node{bin: bin, dir: dir, name: primary, cred: cred}
+	if err := first.initdb(); err != nil {
 		return err
 	}
-	// The free port is known only after it was given back; another process can
-	// take it in between, hence the tries.
-	for range 5 {
-		var cmd *exec.Cmd
-		var port string
-		if cmd, port, err = launch(bin, dir, cred); err != nil {
-			continue
+	if err := first.begin(); err != nil {
+		return err
+	}
+	fmt.Printf("port %s\n", first.port)
+	nodes := map[string]*node{primary: first}
+	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+		if err := obey(nodes, strings.Fields(orders.Text())); err != nil {
+			fmt.Printf("error %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 		}
-		fmt.Printf("port %s\n", port)
-		os.Stdout.Close()
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return stop(cmd)
+	}
+	for _, n := range nodes {
+		err = errors.Join(err, n.stop(syscall.SIGQUIT))
 	}
 	return err
 }
@@ -95,51 +97,6 @@ func unprivileged(dir string) (*syscall.Credential, error) {
 	return nil, errors.New("running as root, and there is neither a postgres nor a nobody user to run PostgreSQL as")
 }
 
-func initdb(bin, dir string, cred *syscall.Credential) error {
-	cmd := command(cred, dir, filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"),
-		"-U", dbUser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %.300q", err, out)
-	}
-	return nil
-}
-
-// launch starts the server and waits until it answers or has ended.
-func launch(bin, dir string, cred *syscall.Credential) (*exec.Cmd, string, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, "", err
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, "", err
-	}
-	defer log.Close()
-	// -F: no fsync. Data must survive the death of processes, not of the machine.
-	cmd := command(cred, dir, filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-F",
-		"-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "shared_buffers=32MB", "-c", "max_connections=200",
-		"-c", "full_page_writes=off")
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	ended := make(chan struct{})
-	go func() { _, _ = cmd.Process.Wait(); close(ended) }()
-	url := (&server{port: port}).url("postgres")
-	for range 600 {
-		select {
-		case <-ended:
-			text, _ := os.ReadFile(log.Name())
-			return nil, "", fmt.Errorf("postgres ended at once: %.500q", text)
-		case <-time.After(50 * time.Millisecond):
-		}
-		if answers(url) {
-			return cmd, port, nil
-		}
-	}
-	return nil, "", errors.Join(errors.New("postgres did not answer within 30 s"), cmd.Process.Kill())
-}
-
 // command prepares a child that dies with the supervisor, even when that one is
 // killed: SIGQUIT is PostgreSQL's immediate shutdown.
 func command(cred *syscall.Credential, dir, name string, args ...string) *exec.Cmd {
@@ -160,17 +117,6 @@ func answers(url string) bool {
 		return false
 	}
 	return conn.Close(ctx) == nil
-}
-
-func stop(cmd *exec.Cmd) error {
-	_ = cmd.Process.Signal(syscall.SIGQUIT)
-	for range 100 {
-		if cmd.Process.Signal(syscall.Signal(0)) != nil {
-			return nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
 // sweep removes folders whose supervisor no longer lives: those of a machine
