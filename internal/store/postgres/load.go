@@ -200,8 +200,8 @@ func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 }
 
 // loadRest reads idempotency keys, numbers for new tasks, and at last, when all
-// locks are held, the time and the transaction's own number, by which its
-// outcome can be looked up.
+// locks are held, the time and the transaction's own number, by which one sees
+// whether the server still works on it.
 func (t *tx) loadRest(b *pgx.Batch, w *want) {
 	if len(w.keys) > 0 {
 		scopes, keys := make([]string, len(w.keys)), make([]string, len(w.keys))

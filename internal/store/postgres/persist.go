@@ -19,8 +19,8 @@ var errUnknown = errors.New("the commit's outcome is unknown")
 // persist runs operations in one transaction. A nil error means that it was
 // committed and that every op's own err says how it went; an error that all of
 // it was undone. While the server is away it is tried again, as long as the
-// configured patience lasts. A transaction whose commit was cut off is looked up
-// by its number: either it stands, or it is run again.
+// configured patience lasts. A transaction whose commit was cut off is looked up:
+// either it stands, or it is run again.
 func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 	ctx, cancel := context.WithTimeout(s.life, 2*s.cfg.Patience)
 	defer cancel()
@@ -28,7 +28,7 @@ func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 	for {
 		t, err := s.attempt(ctx, ops, alone)
 		if errors.Is(err, errUnknown) {
-			stands, asked := s.committed(ctx, t.xid, deadline)
+			stands, asked := s.stands(ctx, t, deadline)
 			switch {
 			case asked != nil:
 				return nil, errors.Join(err, asked)
@@ -119,25 +119,50 @@ func (t *tx) send(b *pgx.Batch) error {
 	return fmt.Errorf("%w: %w", errUnknown, err)
 }
 
-// committed asks the server what became of a transaction. Without a number there
-// was nothing that could have been committed but what may be repeated.
-func (s *Store) committed(ctx context.Context, xid *int64, deadline time.Time) (bool, error) {
-	if xid == nil {
+// stands finds out whether a transaction that was cut off at its commit was
+// committed: by an audit entry that it left. Its number does not tell. A crash or
+// a promotion forgets numbers of which nothing was written down, and gives them to
+// others. A transaction that left no entry has done only what may be done again.
+func (s *Store) stands(ctx context.Context, t *tx, deadline time.Time) (bool, error) {
+	if len(t.audits) == 0 {
 		return false, nil
 	}
 	for {
-		var status *string
-		err := s.hot.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, fmt.Sprint(*xid)).Scan(&status)
-		var pg *pgconn.PgError
+		stands, err := s.left(ctx, t)
 		switch {
-		case errors.As(err, &pg) && pg.Code == "22023":
-			return false, nil // in the future: this server, promoted since, never saw it
-		case err == nil && status != nil && *status != "in progress":
-			return *status == "committed", nil
-		case err != nil && !isGone(err):
+		case err == nil:
+			return stands, nil
+		case !errors.Is(err, errInProgress) && !isGone(err):
 			return false, err
 		case !wait(ctx, deadline):
 			return false, errors.Join(err, context.DeadlineExceeded)
 		}
 	}
+}
+
+// errInProgress says that the server may still commit what it was sent before the
+// connection was cut.
+var errInProgress = errors.New("the commit goes on")
+
+// left looks for the last entry of a transaction. The server is first asked
+// whether it still works on it: the second question must see how that ended. Its
+// own commit, of a lock that changes nothing, comes back no sooner than what it
+// saw is safe, also on a synchronous standby.
+func (s *Store) left(ctx context.Context, t *tx) (there bool, err error) {
+	if t.xid != nil {
+		var status *string
+		err := s.hot.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, fmt.Sprint(*t.xid)).Scan(&status)
+		var pg *pgconn.PgError
+		switch {
+		case errors.As(err, &pg) && pg.Code == "22023": // not given out: this server has never seen it
+		case err != nil:
+			return false, err
+		case status != nil && *status == "in progress":
+			return false, errInProgress
+		}
+	}
+	last := t.audits[len(t.audits)-1]
+	err = s.hot.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
+		FROM counters WHERE slot = 0 FOR UPDATE`, last.EntityID, last.ID).Scan(&there)
+	return there, err
 }

@@ -7,8 +7,8 @@
 // writes all changes and the commit in a second round trip. Operations that are
 // rare, or that touch more than they name, run in a transaction of their own.
 //
-// When the connection is cut at the commit the server is asked, by the
-// transaction's number, whether it was committed: no answer is guessed.
+// When the connection is cut at the commit, what the transaction would have left
+// is looked for: no answer is guessed.
 //
 // The rules of the lifecycle are the root package's; this one compares and sets.
 package postgres

@@ -14,9 +14,13 @@ import (
 // has done what it was asked, the store sees its connection end.
 type cutter struct {
 	listener net.Listener
-	server   string
+	server   string        // guarded by mu
 	rate     atomic.Uint64 // one answer in so many is swallowed; 0: none
 	cuts     atomic.Int64
+	away     atomic.Bool            // connections are refused
+	deaf     atomic.Pointer[string] // what holds this never reaches the server: both sides see an end, and it is away
+	deafened chan struct{}          // gets a value then
+	deliver  atomic.Bool            // it does reach the server, whose answer is lost
 	mu       sync.Mutex
 	heard    *bytes.Buffer // all answers, when not nil
 	wg       sync.WaitGroup
@@ -33,7 +37,7 @@ func startCutter(t testing.TB, serverURL string) (*cutter, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{listener: l, server: u.Host}
+	c := &cutter{listener: l, server: u.Host, deafened: make(chan struct{}, 1)}
 	c.wg.Go(c.accept)
 	t.Cleanup(func() { _ = l.Close(); c.wg.Wait() })
 	u.Host = l.Addr().String()
@@ -46,7 +50,11 @@ func (c *cutter) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", c.server)
+		server, err := net.Dial("tcp", c.target())
+		if err == nil && c.away.Load() {
+			_ = server.Close()
+			err = net.ErrClosed
+		}
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -69,6 +77,14 @@ func (c *cutter) pass(to, from net.Conn, answers bool) {
 		if n > 0 {
 			if answers {
 				c.hear(buf[:n])
+			} else if word := c.deaf.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) {
+				c.deaf.Store(nil)
+				c.away.Store(true)
+				if c.deliver.Load() {
+					_, _ = to.Write(buf[:n])
+				}
+				c.deafened <- struct{}{}
+				return
 			}
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
@@ -78,6 +94,25 @@ func (c *cutter) pass(to, from net.Conn, answers bool) {
 			return
 		}
 	}
+}
+
+// redirect lets connections through again, to the given server.
+func (c *cutter) redirect(t testing.TB, serverURL string) {
+	t.Helper()
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.server = u.Host
+	c.mu.Unlock()
+	c.away.Store(false)
+}
+
+func (c *cutter) target() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server
 }
 
 func (c *cutter) hear(answer []byte) {

@@ -88,9 +88,15 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	})
 }
 
-// ShiftLeases moves every active lease's deadline.
+// ShiftLeases moves every active lease's deadline. Done again because its commit
+// was cut off, it leaves alone what is not where it was at first.
 func (s *Store) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
+	first := map[string]int64{}
 	return s.moveDeadlines(ctx, func(_ int64, l *bloom.Lease) bool {
+		if was, again := first[l.ID]; again && was != l.ExpiresAt {
+			return false
+		}
+		first[l.ID] = l.ExpiresAt
 		l.ExpiresAt += by.Milliseconds()
 		l.LastHeartbeat += by.Milliseconds()
 		return by != 0

@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestACrashGivesATransactionsNumberToAnother: a transaction whose commit never
+// reached the server has a number that a crash forgets. The server gives it out
+// again, and says of it that it was committed.
+func TestACrashGivesATransactionsNumberToAnother(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	lostAtCommit(t, cluster.URL(), func() string {
+		cluster.Crash()
+		cluster.Begin()
+		return cluster.URL()
+	})
+}
+
+// lostAtCommit cuts a creation at its commit, lets disaster happen, gives the
+// transaction's number to another at the server that is there afterwards, and
+// holds what the caller is told against what is stored.
+func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
+	t.Helper()
+	cut, through := startCutter(t, url)
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: through, Patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	// The first number of a sequence is logged, and with it that of its transaction.
+	if _, _, err := s.CreateTask(t.Context(), spec("context")); err != nil {
+		t.Fatal(err)
+	}
+	n := spec("context")
+	n.Spec.Prompt = "the one that is cut off"
+	cut.deaf.Store(&n.Spec.Prompt)
+	told := make(chan error, 1)
+	go func() {
+		_, _, err := s.CreateTask(t.Context(), n)
+		told <- err
+	}()
+	<-cut.deafened
+	var next int64
+	const asked = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`
+	if err := connect(t, url).QueryRow(t.Context(), asked).Scan(&next); err != nil {
+		t.Fatal(err)
+	}
+	after := disaster()
+	useNumbers(t, after, next)
+	cut.redirect(t, after)
+	if err := <-told; err != nil {
+		t.Errorf("the creation was not repeated: %v", err)
+	}
+	if _, err := s.Task(t.Context(), n.ID); err != nil {
+		t.Errorf("an acknowledged task is lost: %v", err)
+	}
+	if tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{}); err != nil || len(tasks) != 2 {
+		t.Errorf("there are %d tasks, want 2: %v", len(tasks), err)
+	}
+	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+// useNumbers commits transactions until those before next are all given out.
+func useNumbers(t *testing.T, url string, next int64) {
+	t.Helper()
+	c := connect(t, url)
+	for n := int64(0); n < next; {
+		err := pgx.BeginFunc(t.Context(), c, func(tx pgx.Tx) error {
+			return tx.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text::bigint`).Scan(&n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAShiftWhoseAnswerIsLostIsMadeOnce: it leaves no audit entry, and is not the
+// same when it is done twice.
+func TestAShiftWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	for name, arrives := range map[string]bool{"the commit does not arrive": false, "its answer does not": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Start(t)
+			cut, through := startCutter(t, url)
+			s := open(t, through, nil)
+			register(t, s, "w", 1)
+			n := spec("context")
+			if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, Actor: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut.deliver.Store(arrives)
+			cut.deaf.Store(&l.ID)
+			shifted := make(chan error, 1)
+			go func() {
+				_, err := s.ShiftLeases(t.Context(), time.Hour)
+				shifted <- err
+			}()
+			<-cut.deafened
+			cut.redirect(t, url)
+			if err := <-shifted; err != nil {
+				t.Fatal(err)
+			}
+			_, held, err := s.Worker(t.Context(), "w")
+			if err != nil || len(held) != 1 || held[0].ExpiresAt != l.ExpiresAt+time.Hour.Milliseconds() {
+				t.Errorf("the lease expires at %s, %v; want an hour after %d", bloom.MustJSON(held), err, l.ExpiresAt)
+			}
+		})
+	}
+}
