@@ -32,6 +32,7 @@ type Store interface {
 	LeaseStore
 	WorkerStore
 	RecordStore
+	RetentionStore
 
 	// Name is what health shows: "sqlite" or "postgresql".
 	Name() string

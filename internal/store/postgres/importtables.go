@@ -70,7 +70,7 @@ var moved = []table{
 		ordered boolean, priority integer, label_key text, preferred_worker text, preferred_until bigint, context_id text, agent_slug text, created_at bigint,
 		desired_format text, timeout_sec integer, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text,
 		context_hints jsonb, prompt text`),
-		tableColumn{name: "last_event", kind: "bigint", from: "(SELECT coalesce(max(e.seq), 0) FROM task_events e WHERE e.task = llm_tasks.seq)"})},
+		tableColumn{name: "last_event", kind: "bigint", from: "max(last_event, (SELECT coalesce(max(e.seq), 0) FROM task_events e WHERE e.task = llm_tasks.seq))"})},
 	{name: "leases", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, task_id uuid, worker_id text, epoch bigint, status text,
 		started_at bigint, expires_at bigint, ttl_seconds integer, last_heartbeat bigint, context_id text`)},
 	{name: "workers", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, node_id text, url text, status text, claude_cli boolean,
@@ -84,6 +84,7 @@ var moved = []table{
 		worker_seq bigint, data text`)},
 	{name: "audit_logs", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, timestamp bigint, action text, entity_type text,
 		entity_id text, actor text, detail text, data json`)},
+	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
 	{name: "runtime_settings", key: "1", order: "key", byText: true, step: 1, columns: columnsOf(`key text, value text, updated_at bigint`)},
 	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
 }
@@ -103,4 +104,5 @@ SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks)));
 SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
 SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));
 SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
+SELECT setval(pg_get_serial_sequence('removed_contents', 'seq'), greatest(1, (SELECT max(seq) FROM removed_contents)));
 ANALYZE`

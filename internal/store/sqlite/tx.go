@@ -94,7 +94,7 @@ func (t *tx) event(task int64, kind string, epoch int64, data json.RawMessage) e
 }
 
 const insertEvent = `INSERT INTO task_events (task, seq, type, at, epoch, worker_seq, data)
-	VALUES (?1, (SELECT COALESCE(MAX(seq), 0) + 1 FROM task_events WHERE task = ?1), ?2, ?3, ?4, ?5, ?6)
+	VALUES (?1, COALESCE((SELECT MAX(seq) FROM task_events WHERE task = ?1), (SELECT last_event FROM llm_tasks WHERE seq = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6)
 	ON CONFLICT DO NOTHING`
 
 // newID is a UUIDv7 of the store's own time.

@@ -48,6 +48,9 @@ func runModel(t *testing.T, open Open) {
 			"remove":   m.remove,
 			"drain":    m.drain,
 			"extend":   m.extend,
+			"old":      m.old,
+			"events":   m.oldEvents,
+			"audit":    m.oldAudit,
 		})
 		if err := CheckInvariants(m.h.ctx, m.h.s); err != nil {
 			rt.Fatal(err)
@@ -62,6 +65,7 @@ type model struct {
 	tasks   []*modelTask
 	leases  []*modelLease
 	workers map[string]*modelWorker
+	gone    []string // tasks that were removed
 }
 
 type modelTask struct {

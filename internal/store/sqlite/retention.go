@@ -1,0 +1,259 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// What is old is looked for on a reading connection and looked at once more by
+// the writer, which removes it: nobody who writes waits for a search.
+
+// aged is an entry that may be old enough.
+type aged struct {
+	seq     int64
+	id      string
+	context string
+	state   bloom.TaskState
+	created int64
+}
+
+const agedColumns = `t.seq, t.id, t.context_id, t.status, t.updated_at, t.created_at`
+
+func scanAged(r row) aged {
+	return aged{
+		seq: r.int(0), id: r.str(1), context: r.str(2),
+		state: bloom.TaskState{Status: bloom.TaskStatus(r.str(3)), UpdatedAt: r.int(4)}, created: r.int(5),
+	}
+}
+
+// found are the old ones of what was looked at.
+type foundOld struct {
+	old  []aged
+	next int64
+	more bool
+}
+
+// pickOld takes from entries, in their order, those that may go. The walk ends
+// where everything looked at is younger than what may.
+func pickOld(entries []aged, r bloom.RemoveRequest, before int64) (f foundOld) {
+	f.next = r.After
+	for _, e := range entries {
+		if len(f.old) == r.Batch() {
+			f.more = true
+			return f
+		}
+		f.next = e.seq
+		f.more = f.more || e.created < before
+		if bloom.Removable(e.state, before) {
+			f.old = append(f.old, e)
+		}
+	}
+	f.more = f.more && len(entries) == bloom.RemoveWindow
+	return f
+}
+
+// RemoveTasks removes ended tasks with all that belongs to them.
+func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	before := r.Before(bloom.Millis(s.cfg.Clock.Now()))
+	f, err := read(ctx, s, func(c *conn) (foundOld, error) {
+		all, err := collect(c, scanAged, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > ? ORDER BY t.seq LIMIT ?`, r.After, bloom.RemoveWindow)
+		return pickOld(all, r, before), err
+	})
+	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, before, (*tx).removeTask)
+}
+
+// RemoveEvents removes the streams of ended tasks. What the walk goes along are
+// the streams that are still there.
+func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	before := r.Before(bloom.Millis(s.cfg.Clock.Now()))
+	f, err := read(ctx, s, func(c *conn) (foundOld, error) {
+		all, after := make([]aged, 0, bloom.RemoveWindow), r.After
+		for len(all) < bloom.RemoveWindow {
+			row, ok, err := c.one(`SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq = (SELECT e.task FROM task_events e WHERE e.task > ? ORDER BY e.task LIMIT 1)`, after)
+			if err != nil {
+				return foundOld{}, err
+			}
+			if !ok {
+				break
+			}
+			all = append(all, scanAged(row))
+			after = all[len(all)-1].seq
+		}
+		return pickOld(all, r, before), nil
+	})
+	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, before, func(t *tx, e aged, room int64) (bloom.Removed, error) {
+		return t.removeStream(e, room, true)
+	})
+}
+
+// removeOld removes what was found, until the batch has no room for more events.
+func (s *Store) removeOld(ctx context.Context, f foundOld, err error, action string, before int64, remove func(*tx, aged, int64) (bloom.Removed, error)) (bloom.Removed, error) {
+	if err != nil || len(f.old) == 0 {
+		return bloom.Removed{Next: f.next, More: f.more}, err
+	}
+	return write(ctx, s, func(t *tx) (all bloom.Removed, err error) {
+		all.Next, all.More = f.next, f.more
+		for _, e := range f.old {
+			room := bloom.MaxRemoveEvents - all.Events
+			if room <= 0 {
+				all.Next, all.More = e.seq-1, true
+				break
+			}
+			// It may have been requeued since it was found, or be another one.
+			is, ok, err := t.one(`SELECT `+agedColumns+` FROM llm_tasks t WHERE t.id = ?`, e.id)
+			if err != nil {
+				return all, err
+			}
+			if !ok || !bloom.Removable(scanAged(is).state, before) {
+				continue
+			}
+			one, err := remove(t, scanAged(is), room)
+			if err != nil {
+				return all, err
+			}
+			next, more := all.Next, all.More
+			all.Add(one)
+			all.Next, all.More = next, more
+			if one.More { // it has more events than there was room for
+				all.Next, all.More = e.seq-1, true
+				break
+			}
+		}
+		t.auditRemoval(action, all, before)
+		return all, nil
+	})
+}
+
+func (t *tx) auditRemoval(action string, r bloom.Removed, before int64) {
+	if r.Total() > 0 {
+		a := bloom.RemovalAudit(action, r, before)
+		t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+	}
+}
+
+// removeStream removes the oldest events of a task, as many as there is room
+// for; More tells that some are left. The number of the last one is kept with
+// the task if that stays.
+func (t *tx) removeStream(e aged, room int64, stays bool) (did bloom.Removed, err error) {
+	ends, _, err := t.one(`SELECT (SELECT MIN(seq) FROM task_events WHERE task = ?1), (SELECT MAX(seq) FROM task_events WHERE task = ?1)`, e.seq)
+	if err != nil {
+		return did, err
+	}
+	first, last := ends.int(0), ends.int(1)
+	upto := min(last, first+room-1)
+	if did.Events, err = t.put(`DELETE FROM task_events WHERE task = ? AND seq <= ?`, e.seq, upto); err != nil {
+		return did, err
+	}
+	if did.More = upto < last; stays && !did.More {
+		err = t.set(`UPDATE llm_tasks SET last_event = ? WHERE seq = ?`, last, e.seq)
+	}
+	return did, err
+}
+
+// removeTask removes a task and all that is its own.
+func (t *tx) removeTask(e aged, room int64) (did bloom.Removed, err error) {
+	if home, err := t.isHome(e); err != nil || home {
+		return did, err
+	}
+	if did, err = t.removeStream(e, room, false); err != nil || did.More {
+		return did, err
+	}
+	for _, s := range []struct {
+		n     *int64
+		query string
+		args  []any
+	}{
+		{&did.Leases, `DELETE FROM leases WHERE task_id = ? AND status <> 'active'`, []any{e.id}},
+		{&did.Results, `DELETE FROM llm_results WHERE task_id = ?`, []any{e.id}},
+		{&did.Contents, `INSERT INTO removed_contents (url, removed_at) SELECT url, ?2 FROM runtime_artifacts WHERE task_id = ?1 AND url IS NOT NULL`, []any{e.id, t.now}},
+		{&did.Artifacts, `DELETE FROM runtime_artifacts WHERE task_id = ?`, []any{e.id}},
+	} {
+		if *s.n, err = t.put(s.query, s.args...); err != nil {
+			return did, err
+		}
+	}
+	did.Tasks = 1
+	t.counts.tasks(e.state.Status, -1)
+	t.counts.leases -= did.Leases
+	return did, t.set(`DELETE FROM llm_tasks WHERE seq = ? AND status = ?`, e.seq, e.state.Status)
+}
+
+// isHome reports that the task's lease is the last one of its context, by which
+// the context's next task finds the worker that knows it, and that such a task
+// waits or is under way.
+func (t *tx) isHome(e aged) (bool, error) {
+	r, ok, err := t.one(`SELECT task_id FROM leases INDEXED BY leases_context WHERE context_id = ? ORDER BY seq DESC LIMIT 1`, e.context)
+	if err != nil || !ok || r.str(0) != e.id {
+		return false, err
+	}
+	looked, lives := 0, false
+	err = t.each(`SELECT status FROM llm_tasks INDEXED BY llm_tasks_context WHERE context_id = ? ORDER BY seq DESC LIMIT ?`, func(r row) error {
+		looked++
+		if lives = !bloom.TaskStatus(r.str(0)).Terminal(); lives {
+			return errStop
+		}
+		return nil
+	}, e.context, bloom.HomeWindow)
+	return lives || looked == bloom.HomeWindow, err
+}
+
+// RemoveAudit removes audit entries that are older, except those of live tasks.
+func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	before := r.Before(bloom.Millis(s.cfg.Clock.Now()))
+	type entry struct{ seq, at int64 }
+	all, err := read(ctx, s, func(c *conn) ([]entry, error) {
+		return collect(c, func(r row) entry { return entry{r.int(0), r.int(1)} },
+			`SELECT seq, timestamp FROM audit_logs WHERE seq > ? ORDER BY seq LIMIT ?`, r.After, r.Batch())
+	})
+	did := bloom.Removed{Next: r.After}
+	var old []int64
+	for _, e := range all {
+		did.Next = e.seq
+		if e.at < before {
+			old = append(old, e.seq)
+		}
+	}
+	did.More = len(all) == r.Batch() && len(old) > 0
+	if err != nil || len(old) == 0 {
+		return did, err
+	}
+	return write(ctx, s, func(t *tx) (bloom.Removed, error) {
+		did := did
+		for _, seq := range old {
+			// The newest stays, so that its number is not given again.
+			n, err := t.put(`DELETE FROM audit_logs WHERE seq = ?1 AND timestamp < ?2 AND seq < (SELECT MAX(seq) FROM audit_logs)
+				AND NOT EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = entity_id AND t.status IN ('queued','leased','running'))`, seq, before)
+			if err != nil {
+				return did, err
+			}
+			did.Audit += n
+		}
+		t.auditRemoval(bloom.ActionAuditRemoved, did, before)
+		return did, nil
+	})
+}
+
+// RemovedContent lists contents to be deleted from the blob store.
+func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
+	return read(ctx, s, func(c *conn) ([]bloom.RemovedContent, error) {
+		return collect(c, func(r row) bloom.RemovedContent { return bloom.RemovedContent{Seq: r.int(0), URL: r.str(1)} },
+			`SELECT seq, url FROM removed_contents WHERE seq > ? ORDER BY seq LIMIT ?`, after, pageSize(limit))
+	})
+}
+
+// ForgetContent drops contents that were deleted.
+func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
+		for _, seq := range seqs {
+			if _, err := t.put(`DELETE FROM removed_contents WHERE seq = ?`, seq); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
