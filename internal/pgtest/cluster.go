@@ -89,6 +89,9 @@ func (c *Cluster) AddStandby() {
 // CrashStandby ends the standby as a power cut would.
 func (c *Cluster) CrashStandby() { c.t.Helper(); c.order("stop " + standby + " immediate") }
 
+// BeginStandby starts the standby again and waits until it answers.
+func (c *Cluster) BeginStandby() { c.t.Helper(); c.order("start " + standby) }
+
 // Promote makes the standby a server of its own that can be written to.
 func (c *Cluster) Promote() {
 	c.t.Helper()

@@ -1,0 +1,163 @@
+package postgres_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// patient opens a store that waits out a promotion.
+func patient(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// TestTheStandbyIsPromotedUnderLoad kills the primary in the midst of the work of
+// two replicas and promotes its synchronous standby. No caller is told of a
+// failure, and nothing that one was told is lost or there twice.
+func TestTheStandbyIsPromotedUnderLoad(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	stores := []*postgres.Store{patient(t, cluster.EitherURL()), patient(t, cluster.EitherURL())}
+	register(t, stores[0], "w", 32)
+	h := &history{completed: map[string]string{}, created: map[string]bool{}}
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for i := range 12 {
+		clients.Go(func() { h.live(t, stores[i%2], i, stop) })
+	}
+	h.until(t, 100)
+	cluster.Crash()
+	down := time.Now()
+	cluster.Promote()
+	promoted, before := time.Now(), h.ended()
+	h.until(t, before+1)
+	t.Logf("crashed with %d tasks done; promoted after %s; the next task was done %s after that", before, promoted.Sub(down).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	h.until(t, before+100)
+	close(stop)
+	clients.Wait()
+	h.check(t, stores)
+}
+
+// until waits for so many tasks to have ended.
+func (h *history) until(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); h.ended() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("only %d of %d tasks ended in a minute", h.ended(), n)
+		}
+	}
+}
+
+// TestAPromotionGivesATransactionsNumberToAnother: what the primary had not
+// written down, its standby never heard of.
+func TestAPromotionGivesATransactionsNumberToAnother(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	lostAtCommit(t, cluster.URL(), func() string {
+		cluster.Crash()
+		cluster.Promote()
+		return cluster.StandbyURL()
+	})
+}
+
+// TestACommitThatOnlyThePrimaryHas: its standby is away, so that the commit stands
+// on the primary and is not acknowledged. The primary's end takes it away.
+func TestACommitThatOnlyThePrimaryHas(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	s := patient(t, cluster.EitherURL())
+	told, n := createUnsafely(t, cluster, s)
+	cluster.Crash()
+	cluster.BeginStandby()
+	cluster.Promote()
+	if err := <-told; err != nil {
+		t.Errorf("the creation was not repeated: %v", err)
+	}
+	created(t, s, n.ID)
+}
+
+// TestACutCommitWaitsForTheStandby: the connection is cut while the commit waits
+// for the standby. That it stands on the primary must not be taken for an answer.
+func TestACutCommitWaitsForTheStandby(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	s := patient(t, cluster.EitherURL())
+	told, n := createUnsafely(t, cluster, s)
+	primary := connect(t, cluster.URL())
+	var cut int32
+	if err := primary.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE `+waitsForStandby).Scan(&cut); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := primary.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, cut); err != nil {
+		t.Fatal(err)
+	}
+	untilOne(t, primary, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+waitsForStandby+` AND pid <> $1)`, cut)
+	select {
+	case err := <-told:
+		t.Fatalf("the creation was answered with %v while only the primary has it", err)
+	default:
+	}
+	cluster.BeginStandby()
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	created(t, s, n.ID)
+}
+
+const waitsForStandby = `wait_event = 'SyncRep' AND application_name = 'bloom'`
+
+// createUnsafely creates a task while the standby is away, and comes back when the
+// commit waits for it.
+func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, bloom.NewTask) {
+	t.Helper()
+	cluster.CrashStandby()
+	n, told := spec("context"), make(chan error, 1)
+	go func() {
+		_, _, err := s.CreateTask(context.WithoutCancel(t.Context()), n)
+		told <- err
+	}()
+	untilOne(t, connect(t, cluster.URL()), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+waitsForStandby+`)`)
+	return told, n
+}
+
+func untilOne(t *testing.T, c *pgx.Conn, question string, args ...any) {
+	t.Helper()
+	for yes, deadline := false, time.Now().Add(time.Minute); !yes; time.Sleep(5 * time.Millisecond) {
+		if err := c.QueryRow(t.Context(), question, args...).Scan(&yes); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never true: %s", question)
+		}
+	}
+}
+
+// created checks that there is one task, and which.
+func created(t *testing.T, s *postgres.Store, id string) {
+	t.Helper()
+	tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{})
+	if err != nil || len(tasks) != 1 || tasks[0].ID != id {
+		t.Errorf("the tasks are %s, %v; want only %s", bloom.MustJSON(tasks), err, id)
+	}
+	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
