@@ -31,8 +31,9 @@ type house struct {
 	mark  string
 	dir   string // everything of it lies here
 	model *standin.Server
-	apiOf string // the model's address
-	url   string // the server's, the same through restarts
+	apiOf string    // the model's address
+	url   string    // the server's, the same through restarts
+	front *balancer // before several replicas; mostly nil
 	api   *client.Client
 
 	mu      sync.Mutex
@@ -153,6 +154,8 @@ type workerOptions struct {
 	name string
 	env  []string // instead of the model's address and key
 	args []string
+	// claude is the command line; "" is the real one.
+	claude string
 }
 
 // modelEnv lets claude find the stand-in.
@@ -174,10 +177,13 @@ func (h *house) work(o workerOptions) *proc {
 	if env == nil {
 		env = h.modelEnv("ANTHROPIC_API_KEY=dummy")
 	}
+	if o.claude == "" {
+		o.claude = claudeBinary(h.t)
+	}
 	env = append(h.env("BLOOM_API_KEY="+workerKey, "CLAUDE_CONFIG_DIR="+h.configDir(o.name)), env...)
 	p := spawn(h.t, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
 		"worker", "--runtime-url", h.url, "--name", o.name, "--data-dir", filepath.Join(h.dir, "data-"+o.name),
-		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", claudeBinary(h.t), "--pass-env", markName,
+		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
 	}, o.args...)...)
 	h.workers = append(h.workers, p)
 	return p
