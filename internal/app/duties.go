@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
@@ -20,6 +21,10 @@ func (s *Server) duties() []*upkeep.Loop {
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval, ForeignClock: isShared}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		synced,
+		upkeep.NewRetention(upkeep.RetentionConfig{
+			Store: s.store, Contents: s.blobs, Logger: s.log, Tasks: time.Duration(s.cfg.RetentionTasks),
+			Events: time.Duration(s.cfg.RetentionEvents), Audit: time.Duration(s.cfg.RetentionAudit),
+		}),
 	}
 	if isShared {
 		s.sole = &sole{store: shared}

@@ -33,6 +33,9 @@ func (s *Server) Finish(src Sources) error {
 		"--membridge-sync-interval": s.SyncInterval, "--membridge-timeout": s.BridgeTimeout, "--shutdown-grace": s.ShutdownGrace}); err != nil {
 		return err
 	}
+	if err := s.Retention.Finish(); err != nil {
+		return err
+	}
 	for _, p := range s.TrustedProxy {
 		if _, err := netip.ParsePrefix(p); err != nil {
 			if _, err := netip.ParseAddr(p); err != nil {

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Retention says how long what has ended is kept. The zero value keeps all of it
+// for ever.
+type Retention struct {
+	RetentionTasks  Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them for ever."`
+	RetentionEvents Age `name:"retention-events" var:"BLOOM_RETENTION_EVENTS" key:"retention_events" default:"off" placeholder:"AGE" help:"Remove the events of tasks that ended longer ago, and keep the tasks; off keeps them as long as their task."`
+	RetentionAudit  Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them for ever."`
+}
+
+// Finish refuses ages by which what somebody still looks at would be gone.
+func (r Retention) Finish() error {
+	for _, s := range []struct {
+		flag string
+		age  Age
+	}{{"--retention-tasks", r.RetentionTasks}, {"--retention-events", r.RetentionEvents}, {"--retention-audit", r.RetentionAudit}} {
+		if s.age != 0 && time.Duration(s.age) < bloom.MinRetention {
+			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, for ever)", s.flag, time.Duration(s.age), Age(bloom.MinRetention))
+		}
+	}
+	return nil
+}
+
+// Age is how old a thing may become: "30d", "36h", or "off" for ever old, which is
+// the zero value.
+type Age time.Duration
+
+const (
+	day    = 24 * time.Hour
+	maxAge = 36500 * day
+)
+
+// UnmarshalText reads days ("30d") or a duration as Go writes it; "off" and "0"
+// are for ever.
+func (a *Age) UnmarshalText(text []byte) error {
+	s := strings.TrimSpace(string(text))
+	if s == "off" || s == "0" {
+		*a = 0
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if days, isDays := strings.CutSuffix(s, "d"); isDays {
+		var n uint64
+		if n, err = strconv.ParseUint(days, 10, 16); err == nil {
+			d = time.Duration(n) * day
+		}
+	}
+	if err != nil || d < 0 || d > maxAge {
+		return fmt.Errorf("must be an age like 30d or 36h, or off, not %q", s)
+	}
+	*a = Age(d)
+	return nil
+}
+
+// String is what UnmarshalText reads, in days where they are whole.
+func (a Age) String() string {
+	switch d := time.Duration(a); {
+	case d == 0:
+		return "off"
+	case d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return d.String()
+	}
+}

@@ -1,0 +1,306 @@
+package upkeep_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+const month = 30 * 24 * time.Hour
+
+func openBlobs(t *testing.T) (*local.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	b, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b, dir
+}
+
+// ended makes a task that has ended, with its content in the blob store.
+func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
+	t.Helper()
+	l := leased(t, s)
+	const content = "a long text"
+	sum := sha256.Sum256([]byte(content))
+	id := uuid.Must(uuid.NewV7()).String()
+	url, err := b.Put(t.Context(), "artifacts/"+l.TaskID+"/"+id, strings.NewReader(content), int64(len(content)), hex.EncodeToString(sum[:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Complete(t.Context(), bloom.CompleteRequest{
+		TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, URL: &url, Size: int64(len(content)),
+		SHA256: hex.EncodeToString(sum[:]), MediaType: "text/plain", Actor: "w",
+		Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.TaskID
+}
+
+// files counts what lies in a folder.
+func files(t *testing.T, dir string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func wantTask(t *testing.T, s bloom.Store, id string, there bool) {
+	t.Helper()
+	if _, err := s.Task(t.Context(), id); errors.Is(err, bloom.ErrTaskNotFound) == there {
+		t.Errorf("task %s: %v, want it there: %v", id, err, there)
+	}
+}
+
+func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	b, dir := openBlobs(t)
+	var log bytes.Buffer
+	var heard bloom.Removed
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{
+		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Tasks: month, Removed: func(r bloom.Removed) { heard.Add(r) },
+	})
+	old := ended(t, s, b)
+	waiting := leased(t, s).TaskID
+	c.advance(month - time.Minute)
+	young := ended(t, s, b)
+	if res := runOnce(t, loop); res.Changed != 0 || log.Len() > 0 {
+		t.Fatalf("too young, and yet %+v:\n%s", res, log.String())
+	}
+	c.advance(2 * time.Minute)
+	if res := runOnce(t, loop); res.Changed == 0 || heard.Tasks != 1 || heard.Contents != 1 || int(heard.Total()) != res.Changed {
+		t.Fatalf("%+v, heard of %+v", res, heard)
+	}
+	wantTask(t, s, old, false)
+	wantTask(t, s, waiting, true)
+	wantTask(t, s, young, true)
+	if n := files(t, dir); n != 1 {
+		t.Errorf("%d contents are left, want 1", n)
+	}
+	runOnce(t, loop)
+	if said := log.String(); strings.Count(said, "level=INFO") != 1 || !strings.Contains(said, "1 tasks, 1 leases, 1 results, 1 artifacts, 3 events") {
+		t.Errorf("it is told as\n%s", said)
+	}
+	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeptForEverUnlessSaidOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*upkeep.RetentionConfig){
+		"nothing": func(*upkeep.RetentionConfig) {},
+		"tasks":   func(c *upkeep.RetentionConfig) { c.Tasks = month },
+		"events":  func(c *upkeep.RetentionConfig) { c.Events = month },
+		"audit":   func(c *upkeep.RetentionConfig) { c.Audit = month },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClock()
+			s := open(t, c)
+			b, _ := openBlobs(t)
+			id := ended(t, s, b)
+			leased(t, s) // the newest entry of the audit always stays
+			c.advance(100 * month)
+			cfg := upkeep.RetentionConfig{Store: s, Contents: b, Clock: c}
+			change(&cfg)
+			runOnce(t, upkeep.NewRetention(cfg))
+			wantTask(t, s, id, name != "tasks")
+			entries, _, err := s.Audit(t.Context(), bloom.AuditQuery{EntityID: id})
+			if err != nil || (len(entries) == 0) != (name == "audit") {
+				t.Errorf("%d entries of its audit, %v", len(entries), err)
+			}
+			if name == "tasks" {
+				return
+			}
+			events, err := s.Events(t.Context(), id, 0, 10)
+			if err != nil || (len(events) == 0) != (name == "events") {
+				t.Errorf("%d events, %v", len(events), err)
+			}
+		})
+	}
+}
+
+func TestContentThatAKilledRunLeftIsDeletedByTheNext(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	b, dir := openBlobs(t)
+	ended(t, s, b)
+	c.advance(2 * month)
+	// As far as a run comes that is killed after its commit.
+	if did, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: month}); err != nil || did.Tasks != 1 {
+		t.Fatalf("%+v, %v", did, err)
+	}
+	if n := files(t, dir); n != 1 {
+		t.Fatalf("%d contents", n)
+	}
+	// Also when retention has been switched off since.
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: b, Clock: c})
+	runOnce(t, loop)
+	if n := files(t, dir); n != 0 {
+		t.Errorf("%d contents are left", n)
+	}
+	if list, err := s.RemovedContent(t.Context(), 0, 10); err != nil || len(list) != 0 {
+		t.Errorf("%v is still to be deleted: %v", list, err)
+	}
+}
+
+// shaky is a blob store that refuses to delete while it is down.
+type shaky struct {
+	bloom.Blobs
+	down  func(url string) bool
+	asked int
+}
+
+func (s *shaky) Delete(ctx context.Context, url string) error {
+	if s.asked++; s.down(url) {
+		return errors.New("not today")
+	}
+	return s.Blobs.Delete(ctx, url)
+}
+
+func TestContentThatCannotBeDeletedWaitsAndHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	b, dir := openBlobs(t)
+	for range 8 {
+		ended(t, s, b)
+	}
+	first := ""
+	sh := &shaky{Blobs: b, down: func(url string) bool {
+		if first == "" {
+			first = url
+		}
+		return url == first
+	}}
+	c.advance(2 * month)
+	var log bytes.Buffer
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Tasks: month, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if res := runOnce(t, loop); res.Changed == 0 || files(t, dir) != 1 || strings.Count(log.String(), "level=WARN") != 1 {
+		t.Fatalf("%+v, %d contents left:\n%s", res, files(t, dir), log.String())
+	}
+	sh.down = func(string) bool { return false }
+	runOnce(t, loop)
+	if n := files(t, dir); n != 0 {
+		t.Errorf("%d contents are left", n)
+	}
+}
+
+func TestABlobStoreThatIsAwayIsNotAskedForEverything(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := open(t, c)
+	b, dir := openBlobs(t)
+	for range 12 {
+		ended(t, s, b)
+	}
+	sh := &shaky{Blobs: b, down: func(string) bool { return true }}
+	c.advance(2 * month)
+	runOnce(t, upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Tasks: month}))
+	if list, err := s.RemovedContent(t.Context(), 0, 100); err != nil || len(list) != 12 || sh.asked != 5 || files(t, dir) != 12 {
+		t.Errorf("asked %d times, %d listed, %d contents: %v", sh.asked, len(list), files(t, dir), err)
+	}
+}
+
+// endless is a store in which every batch leaves more.
+type endless struct {
+	bloom.RetentionStore
+	batches chan int64
+	each    func()
+	fail    error
+}
+
+func (e *endless) RemoveTasks(_ context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	select {
+	case e.batches <- r.After:
+	default:
+	}
+	if e.each != nil {
+		e.each()
+	}
+	return bloom.Removed{Tasks: 1, Next: r.After + 1, More: true}, e.fail
+}
+
+func (e *endless) RemovedContent(context.Context, int64, int) ([]bloom.RemovedContent, error) {
+	return nil, nil
+}
+
+func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	n := int64(0)
+	e := &endless{batches: make(chan int64, 100), each: func() {
+		if n++; n%3 == 0 {
+			c.advance(6 * time.Minute)
+		}
+	}}
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Clock: c, Tasks: month, Busy: 5 * time.Minute})
+	for _, begin := range []int64{0, 3} {
+		if res := runOnce(t, loop); res.Changed != 3 {
+			t.Fatalf("a run of %+v", res)
+		}
+		if got := <-e.batches; got != begin {
+			t.Errorf("a run began at %d, want %d", got, begin)
+		}
+		<-e.batches
+		<-e.batches
+	}
+}
+
+func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
+	t.Parallel()
+	e := &endless{batches: make(chan int64)}
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month})
+	loop.Start()
+	for range 3 {
+		<-e.batches
+	}
+	loop.Stop() // hangs if a run goes on for its minutes
+}
+
+func TestAStoreThatFailsIsTold(t *testing.T) {
+	t.Parallel()
+	e := &endless{fail: bloom.ErrUnavailable}
+	if _, err := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOneReplicaRemovesAtATime(t *testing.T) {
+	t.Parallel()
+	e := &endless{batches: make(chan int64, 1)}
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month}).Alone(func(context.Context) (bool, error) { return false, nil })
+	if res := runOnce(t, loop); res.Changed != 0 || len(e.batches) != 0 {
+		t.Errorf("it removed while another one does: %+v", res)
+	}
+}
