@@ -41,6 +41,9 @@ const (
 	CodeUnavailable        = "unavailable"
 	CodeMembridgeDown      = "membridge_unreachable"
 	CodeMembridgeForbidden = "membridge_unauthorized"
+	CodeMembridgeFailed    = "membridge_failed"         // it answered 5xx
+	CodeMembridgeElsewhere = "membridge_redirect"       // it points elsewhere
+	CodeMembridgeStrange   = "membridge_invalid_answer" // not an answer of membridge's
 )
 
 // Error is a failure that may be shown: a stable code and one sentence a person

@@ -24,6 +24,8 @@ type MembridgeHealth struct {
 	LastSuccess         *int64  `json:"lastSuccess"` // Unix milliseconds
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
+	SkippedAgents       int     `json:"skippedAgents"` // entries of the last list of agents that were none
+	SkippedWhy          string  `json:"skippedWhy"`    // what is wrong with the first of them
 }
 
 // Config is how the runtime reaches the control plane; the key is masked.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,8 +69,42 @@ func TestTheDescribedPath(t *testing.T) {
 	})
 	h.await(t, h.submit(t, at("own", spec("pulled"))).ID).succeeded("pong")
 
+	// Whoever else has the agent key cannot speak for the worker.
+	for _, path := range []string{"/agents", "/agents/own/heartbeat"} {
+		if status, body := fetch(t, "POST", b.url+path, `{"name":"own","status":"error","url":"http://127.0.0.1:1"}`, "X-MEMBRIDGE-AGENT", agentKey); status != http.StatusConflict {
+			t.Errorf("POST %s in the worker's name: %d %s", path, status, body)
+		}
+	}
+	if !b.knows(t, "own", bloom.WorkerOnline) {
+		t.Error("the worker is not what it was")
+	}
+
 	h.leads(t, b)
 	h.refusedKey(t, b)
+}
+
+// TestMembridgeWithoutAnAdminKey says aloud whom it answers.
+func TestMembridgeWithoutAnAdminKey(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, c := range []struct {
+		says   string
+		env    []string
+		status int
+		want   string
+	}{
+		{"DEVELOPMENT MODE", nil, http.StatusOK, "[]"},
+		{"NO ADMIN KEY", []string{"MEMBRIDGE_AGENT_KEY=" + agentKey}, http.StatusInternalServerError, `{"detail":"MEMBRIDGE_ADMIN_KEY not configured on server"}`},
+	} {
+		b := h.bridge()
+		p := spawn(t, "membridge", h.env(c.env...), "membridge", "--data-dir", filepath.Join(h.dir, c.says), "--listen", strings.TrimPrefix(b.url, "http://"))
+		h.workers = append(h.workers, p)
+		p.says(c.says)
+		p.says("listens at")
+		if status, body := fetch(t, "GET", b.url+"/agents", "", "X-None", ""); status != c.status || strings.TrimSpace(body) != c.want {
+			t.Errorf("%s: %d %s", c.says, status, body)
+		}
+	}
 }
 
 // leads lists projects and nodes through the proxy, and promotes one node after
@@ -161,6 +196,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	b := h.bridge()
 	file(t, h.gate("open"), "")
 	w := h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
+	w.says("waiting for membridge to tell where the runtime is")
 	w.says("membridge does not answer")
 
 	h.reach()

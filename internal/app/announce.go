@@ -24,8 +24,9 @@ type MembridgeAccount struct {
 	AdminKey string
 }
 
-func (a MembridgeAccount) client() (*mbclient.Client, error) {
-	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey, AddressPolicy: membridge.DefaultDialPolicy}
+// client speaks to membridge as the agent that the token is of.
+func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
+	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey, Token: token, AddressPolicy: membridge.DefaultDialPolicy}
 	if o.AgentKey == "" {
 		o.Key = a.AdminKey
 	}

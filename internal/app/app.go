@@ -18,6 +18,12 @@ type Build struct {
 	Logger  *slog.Logger
 }
 
+// Misuse is a mistake in the settings that only opening a role can find.
+type Misuse struct{ error }
+
+// Unwrap is the mistake.
+func (m Misuse) Unwrap() error { return m.error }
+
 // isLoopback reports whether nobody but this machine can reach the address.
 func isLoopback(addr net.Addr) bool {
 	if addr.Network() == "unix" {

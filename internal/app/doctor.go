@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -73,7 +74,9 @@ func examineClaude(ctx context.Context, run config.Run) []Finding {
 	status, err := claude.Check(ctx, claude.Config{Path: run.Claude, PassEnv: run.PassEnv})
 	switch {
 	case errors.Is(err, claude.ErrNotFound):
-		return []Finding{{"claude", Wrong, err.Error(), "npm install -g @anthropic-ai/claude-code"}}
+		// The advice that comes with it for others is the fix here, and said once.
+		where, _, _ := strings.Cut(err.Error(), "; ")
+		return []Finding{{"claude", Wrong, where, "npm install -g @anthropic-ai/claude-code, or name it with --claude"}}
 	case err != nil:
 		return []Finding{{"claude", Wrong, err.Error(), "run " + status.Path + " --version and see what it says; reinstall it"}}
 	}

@@ -29,6 +29,7 @@ type controlPlane struct {
 	client  *mbclient.Client
 	log     *slog.Logger
 	changed atomic.Pointer[func()]
+	skipped atomic.Int64 // entries of the last list that were no agents
 }
 
 func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
@@ -66,11 +67,19 @@ func (c *controlPlane) Configure(address, key string) {
 // configured.
 func (c *controlPlane) onChange(f func()) { c.changed.Store(&f) }
 
-// ReadAgents lists the agents for the worker sync.
+// ReadAgents lists the agents for the worker sync. That entries are none is said
+// when it begins and when it ends.
 func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
 	list, err := c.client.Agents(ctx)
 	if err != nil {
 		return nil, err
+	}
+	state := c.client.State()
+	switch before := c.skipped.Swap(int64(state.SkippedAgents)); {
+	case state.SkippedAgents > 0 && before == 0:
+		c.log.Warn("membridge lists agents that are none; they are passed over", "agents", state.SkippedAgents, "first", state.SkippedWhy)
+	case state.SkippedAgents == 0 && before > 0:
+		c.log.Info("every agent that membridge lists is one again")
 	}
 	agents := make([]upkeep.Agent, len(list))
 	for i, a := range list {
@@ -109,18 +118,17 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 	if err != nil {
 		return nil, err
 	}
-	if cfg.AdminKey == "" && !isLoopback(l.Addr()) {
-		return nil, errors.Join(errors.New("no MEMBRIDGE_ADMIN_KEY is set, and membridge can be reached from other machines; "+
-			"set a key (openssl rand -hex 32) or listen on 127.0.0.1"), l.Close())
-	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("data folder: %w", err), l.Close())
 	}
 	server, err := membridge.Open(ctx, membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
-		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), Development: cfg.AdminKey == "",
+		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), Development: isLoopback(l.Addr()),
 		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
+	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {
+		return nil, errors.Join(Misuse{misuse}, l.Close())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("membridge: %w", err), l.Close())
 	}
@@ -135,6 +143,9 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 
 // URL is how this machine reaches it.
 func (m *Membridge) URL() string { return localURL(m.listener.Addr()) }
+
+// Mode tells whom it answers.
+func (m *Membridge) Mode() membridge.Mode { return m.server.Mode() }
 
 // Run serves until ctx ends; the end of cut ends what is under way.
 func (m *Membridge) Run(ctx, cut context.Context) error {

@@ -25,7 +25,7 @@ func TestMembridgeIsNeverAtALinkLocalAddress(t *testing.T) {
 		if _, err := c.Health(t.Context()); !errors.Is(err, mbclient.ErrAddressRefused) {
 			t.Errorf("%s: %v, want a refusal", url, err)
 		}
-		account, err := MembridgeAccount{URL: url}.client()
+		account, err := MembridgeAccount{URL: url}.client("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey),
 		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth,
 	}); err != nil {
-		return nil, err
+		return nil, Misuse{err}
 	}
 	if err = s.openStore(ctx); err != nil {
 		return nil, err

@@ -40,6 +40,9 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if !cfg.NoMembridge {
 		u.openMembridge(ctx, &cfg, b)
 	}
+	if errors.As(u.MembridgeTrouble, new(Misuse)) {
+		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
+	}
 	if u.Server, err = OpenServer(ctx, cfg.Server, b); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
@@ -58,11 +61,11 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 }
 
 // openMembridge starts the control plane beside the server and points the server
-// at it. Its admin key, when none is set but the runtime has one, lives in this
-// process only.
+// at it. Its admin key, when none is set but it has to have one (other keys are
+// set, or others can reach it), lives in this process only.
 func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	key := cfg.Server.MembridgeAdminKey
-	if key == "" && cfg.Server.RuntimeAPIKey != "" {
+	if key == "" && (cfg.Server.RuntimeAPIKey != "" || cfg.Membridge.AgentKey != "" || !loopbackURL("http://"+cfg.Membridge.MembridgeListen)) {
 		key = config.Secret(randomKey())
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,

@@ -82,7 +82,11 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		Capabilities: w.capabilities(), About: w.about,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger,
 	}
-	if w.bridge, err = cfg.Membridge.client(); err != nil {
+	token, err := agentToken(state)
+	if err != nil {
+		return nil, err
+	}
+	if w.bridge, err = cfg.Membridge.client(token); err != nil {
 		return nil, err
 	}
 	w.announcer = w.newAnnouncer()
@@ -135,7 +139,8 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 	leave := w.announce()
 	defer leave()
 	if w.inner.Load() == nil {
-		w.log.Info("asking membridge where the runtime is", "membridge", w.cfg.Membridge.URL)
+		w.log.Warn("waiting for membridge to tell where the runtime is; no tasks are taken before that (--runtime-url would tell it too)",
+			"membridge", w.cfg.Membridge.URL)
 		address := w.route.first(ctx)
 		if address == "" {
 			return nil

@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
@@ -132,7 +134,7 @@ func Main(args []string, sys System) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return fail(sys, usage(fmt.Errorf("%w\nSee: bloom %s--help", err, commandOf(err))))
+		return fail(sys, usagef("%s\nSee: bloom %s--help", plainParse(err), commandOf(err)))
 	}
 	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver)}
 	_, noColour := sys.Env("NO_COLOR")
@@ -208,6 +210,25 @@ func commandOf(err error) string {
 	return ""
 }
 
+// The parser's words for values it cannot read, and ours.
+var parserWords = []struct {
+	theirs *regexp.Regexp
+	ours   string
+}{
+	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1 is not a whole number, or too large a one"},
+	{regexp.MustCompile(`expected (?:a valid )?\d*(?: bit )?float but got ("[^"]*").*`), "$1 is not a number"},
+	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is not a time like 30s or 5m"},
+}
+
+// plainParse is what is wrong with the command line in our words.
+func plainParse(err error) string {
+	text := err.Error()
+	for _, w := range parserWords {
+		text = w.theirs.ReplaceAllString(text, w.ours)
+	}
+	return text
+}
+
 // listen turns signals into the ends of the two contexts.
 func (inv *invocation) listen() (stop func()) {
 	ctx, first := context.WithCancelCause(context.Background())
@@ -241,7 +262,7 @@ func fail(sys System, err error) int {
 		return ExitInterrupted
 	case errors.Is(err, errSilent):
 		return ExitFailure
-	case errors.As(err, &asUsage):
+	case errors.As(err, &asUsage), errors.As(err, new(app.Misuse)):
 		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error(), true))
 		return ExitUsage
 	}

@@ -32,6 +32,11 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		"variable of the command empty": {map[string]string{"BLOOM_RUNTIME_URL": ""}, []string{"stats"}, "is set but empty"},
 		"too many at once":              {nil, []string{"worker", "--max-concurrency=99"}, "between 1 and 32"},
 		"limit of nothing":              {nil, []string{"leases", "--limit=0"}, "at least 1"},
+		"a short key":                   {map[string]string{"RUNTIME_API_KEY": "short"}, []string{"server", "--listen=127.0.0.1:0"}, "shorter than 16"},
+		"a short key of membridge":      {map[string]string{"MEMBRIDGE_ADMIN_KEY": "short"}, []string{"membridge", "--listen=127.0.0.1:0"}, "shorter than 16"},
+		"a short key for agents":        {map[string]string{"MEMBRIDGE_AGENT_KEY": "short"}, []string{"up", "--listen=127.0.0.1:0", "--membridge-listen=127.0.0.1:0"}, "shorter than 16"},
+		"a port that is none":           {map[string]string{"PORT": "http"}, []string{"server"}, `--port: from PORT: "http" is not a whole number`},
+		"a time that is none":           {nil, []string{"server", "--reap-interval=soon"}, `"soon" is not a time like 30s or 5m`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +179,13 @@ func TestDoctorNamesWhatIsWrongAndTheFix(t *testing.T) {
 	rt.Down()
 	if got := p.run("doctor", "--claude=/nowhere/claude", "--listen", "127.0.0.1:0"); !strings.Contains(got.out, "WRONG  server") {
 		t.Errorf("an absent server is not found:\n%s", got.out)
+	}
+}
+
+func TestDoctorGivesItsAdviceOnce(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if got := newPerson(t, nil).run("doctor", "--data-dir", t.TempDir(), "--listen=127.0.0.1:0"); strings.Count(got.out, "npm install") != 1 {
+		t.Errorf("got:\n%s", got.out)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/membridge"
 )
 
 type membridgeCmd struct {
@@ -51,6 +52,20 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	inv.bridgeBanner(m)
 	inv.say("Membridge listens at %s, data in %s", m.URL(), dir)
 	return closing(m.Run(inv.ctx, inv.cut), m)
+}
+
+// bridgeBanner says aloud when nobody is asked for a key, or nobody is answered.
+func (inv *invocation) bridgeBanner(m *app.Membridge) {
+	p := inv.outPainter()
+	const set = "\n  To set one:  export MEMBRIDGE_ADMIN_KEY=$(openssl rand -hex 32)"
+	switch m.Mode() {
+	case membridge.ModeDevelopment:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; whoever can log in to this machine may do everything."+set))
+	case membridge.ModeUnset:
+		fmt.Fprintln(inv.Out, p.paint(styleRed, "NO ADMIN KEY: requests are refused with 500, but for health and what agents do with MEMBRIDGE_AGENT_KEY."+set))
+	case membridge.ModeKeys:
+	}
 }

@@ -34,6 +34,8 @@ type MembridgeState struct {
 	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
+	SkippedAgents       int     `json:"skippedAgents,omitempty" doc:"Entries of the last list of agents that were none; absent when there were none"`
+	SkippedWhy          string  `json:"skippedWhy,omitempty" doc:"What is wrong with the first of them"`
 }
 
 // Sealer encrypts a secret that rests in the settings.

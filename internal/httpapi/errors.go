@@ -20,6 +20,8 @@ type Failure struct {
 	Code      string             `json:"code" doc:"Stable; programs may branch on it"`
 	Details   []bloom.FieldError `json:"details,omitempty" nullable:"false"`
 	RequestID string             `json:"request_id"`
+	// Detail is membridge's, in a refusal of its that the proxy passes on.
+	Detail json.RawMessage `json:"detail,omitempty" doc:"Membridge's own words, in what the proxy passes on"`
 
 	status     int
 	retryAfter time.Duration

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -265,6 +266,7 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	if a.status != 200 || strings.TrimSpace(string(a.body)) != p.answer || p.path != "/projects/a%2Fb/nodes" {
 		t.Fatalf("%d %s from %s", a.status, a.body, p.path)
 	}
+	p.answer = `{"ok":true,"canonical_id":"abc","primary_node_id":"n1","lease_seconds":3600}`
 	a = r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
 	if a.status != 200 || p.body != `{"primary_node_id":"n1","lease_seconds":3600}` {
 		t.Fatalf("%d %s after %s", a.status, a.body, p.body)
@@ -274,11 +276,66 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	if len(audit) != 1 || audit[0].EntityID != "abc" {
 		t.Fatalf("audit %+v", audit)
 	}
-	for status, want := range map[int]string{401: "membridge_unauthorized", 403: "membridge_unauthorized", 500: "membridge_unreachable", 404: ""} {
+	for status, want := range map[int]string{401: "membridge_unauthorized", 403: "membridge_unauthorized", 500: "membridge_failed", 503: "membridge_failed"} {
 		p.status = status
 		a := r.do("GET", "/api/membridge/projects", "")
-		if want == "" && a.status != status || want != "" && (a.status != http.StatusBadGateway || !strings.Contains(string(a.body), want)) {
+		if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), want) {
 			t.Errorf("membridge's %d becomes %d %s", status, a.status, a.body)
+		}
+	}
+}
+
+func TestASelectionThatIsNoneIsNotAudited(t *testing.T) {
+	t.Parallel()
+	p := &proxy{status: 200}
+	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	for _, p.answer = range []string{
+		`{}`, `[]`, `true`, `{"ok":false,"canonical_id":"abc","primary_node_id":"n1"}`, `{"ok":true}`, `<html>`,
+		`{"ok":true,"canonical_id":"other","primary_node_id":"n1"}`, `{"ok":true,"canonical_id":"abc","primary_node_id":"n2"}`,
+	} {
+		a := r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
+		if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), `"code":"membridge_invalid_answer"`) {
+			t.Errorf("%s: %d %s", p.answer, a.status, a.body)
+		}
+	}
+	var audit []bloom.Audit
+	r.call(200, &audit, "GET", "/audit?action=leadership_promote", "")
+	if len(audit) != 0 {
+		t.Errorf("audit %+v", audit)
+	}
+}
+
+func TestMembridgesRefusalIsPassedOnInOurShape(t *testing.T) {
+	t.Parallel()
+	p := &proxy{}
+	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	for _, c := range []struct {
+		status        int
+		answer        string
+		message, code string
+		details       []bloom.FieldError
+	}{
+		{404, `{"detail":"Project not found"}`, "Project not found", "not_found", nil},
+		{409, `{"detail":"Another primary was selected"}`, "Another primary was selected", "conflict", nil},
+		{429, `{"detail":"Slower"}`, "Slower", "rate_limited", nil},
+		{400, `{"detail":"lease_seconds: must be at least 1"}`, "lease_seconds: must be at least 1", "invalid_request", nil},
+		{422, `{"detail":[{"loc":["body","lease_seconds"],"msg":"value is not a valid integer","type":"type_error.integer"}]}`,
+			"Membridge refused the request: lease_seconds value is not a valid integer", "invalid_request",
+			[]bloom.FieldError{{Field: "lease_seconds", Message: "value is not a valid integer"}}},
+		{418, `{"detail":{"odd":true}}`, "Membridge refused the request", "invalid_request", nil},
+	} {
+		p.status, p.answer = c.status, c.answer
+		a := r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
+		var got struct {
+			Error, Code string
+			RequestID   string `json:"request_id"`
+			Details     []bloom.FieldError
+			Detail      json.RawMessage
+		}
+		must(t, json.Unmarshal(a.body, &got))
+		if a.status != c.status || got.Error != c.message || got.Code != c.code || got.RequestID == "" || !slices.Equal(got.Details, c.details) ||
+			`{"detail":`+string(got.Detail)+`}` != c.answer {
+			t.Errorf("%d %s becomes %d %s", c.status, c.answer, a.status, a.body)
 		}
 	}
 }

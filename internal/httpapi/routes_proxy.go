@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -14,8 +16,8 @@ import (
 // MembridgeProxy asks membridge, with the server's own key.
 type MembridgeProxy interface {
 	// Do sends body (nil: none) to path, which is escaped already, and answers
-	// with membridge's status below 500 and its JSON. A *bloom.Error says why
-	// there is no answer.
+	// with membridge's status below 500 and its JSON, which has the shape of an
+	// answer to that. A *bloom.Error says why there is no answer.
 	Do(ctx context.Context, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error)
 }
 
@@ -55,10 +57,25 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 		return nil, err
 	}
 	res, err := s.ask(ctx, http.MethodPost, "/projects/"+url.PathEscape(in.CID)+"/leadership/select", bloom.MustJSON(b))
-	if err == nil && res.Status < 300 {
-		err = s.svc.Promoted(ctx, in.CID, b.PrimaryNodeID, c.caller.Name)
+	if err != nil {
+		return nil, err
 	}
-	return res, err
+	if !promoted(res.Body, in.CID, b.PrimaryNodeID) {
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange,
+			Message: "Membridge did not say that it selected this node for this project; look at the leadership"}
+	}
+	return res, s.svc.Promoted(ctx, in.CID, b.PrimaryNodeID, c.caller.Name)
+}
+
+// promoted reports whether membridge's answer says that what was asked for is so.
+func promoted(answer json.RawMessage, cid, node string) bool {
+	var said struct {
+		OK            bool   `json:"ok"`
+		CanonicalID   string `json:"canonical_id"`
+		PrimaryNodeID string `json:"primary_node_id"`
+	}
+	err := json.Unmarshal(answer, &said)
+	return err == nil && said.OK && said.CanonicalID == cid && said.PrimaryNodeID == node
 }
 
 // ask passes a request on. Membridge's 401 and 403 are about our own key, never
@@ -77,10 +94,68 @@ func (s *Server) ask(ctx context.Context, method, path string, body json.RawMess
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden,
 			Message: "Membridge does not take the server's admin key; save the right one in the settings"}
-	case status >= 500 || !json.Valid(answer):
-		return nil, membridgeDown(errors.New("membridge answered with a failure of its own"))
+	case status >= 500:
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeFailed, Message: "Membridge failed; its own log says why"}
+	case status < 200 || status > 299:
+		return nil, passedOn(status, answer)
+	case !json.Valid(answer):
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange, Message: "Membridge's answer makes no sense"}
 	}
 	return &reply[json.RawMessage]{status, answer}, nil
+}
+
+// passedOn is membridge's 4xx in our shape: its status, its sentence, and its own
+// detail beside that for those who know it. Another membridge may refuse a body
+// as FastAPI does, with 422 and a list of what is wrong.
+func passedOn(status int, answer json.RawMessage) *Failure {
+	f := &Failure{status: status, Code: passedCode(status), Message: "Membridge refused the request"}
+	var body struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(answer, &body) != nil {
+		return f
+	}
+	f.Detail = body.Detail
+	var sentence string
+	var wrong []struct {
+		Loc []any  `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal(body.Detail, &sentence) == nil && sentence != "" {
+		f.Message = sentence
+	} else if json.Unmarshal(body.Detail, &wrong) == nil && len(wrong) > 0 {
+		for _, w := range wrong {
+			f.Details = append(f.Details, bloom.FieldError{Field: place(w.Loc), Message: w.Msg})
+		}
+		f.Message = "Membridge refused the request: " + strings.TrimSpace(f.Details[0].Field+" "+f.Details[0].Message)
+	}
+	return f
+}
+
+// place is the path of a field as FastAPI tells it: ["body", "policy", 0].
+func place(loc []any) string {
+	if len(loc) > 1 && (loc[0] == "body" || loc[0] == "path" || loc[0] == "query") {
+		loc = loc[1:]
+	}
+	parts := make([]string, len(loc))
+	for i, p := range loc {
+		parts[i] = fmt.Sprint(p)
+	}
+	return strings.Join(parts, ".")
+}
+
+func passedCode(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return bloom.CodeNotFound
+	case http.StatusConflict:
+		return bloom.CodeConflict
+	case http.StatusRequestEntityTooLarge:
+		return bloom.CodeTooLarge
+	case http.StatusTooManyRequests:
+		return bloom.CodeRateLimited
+	}
+	return bloom.CodeInvalid
 }
 
 func membridgeDown(cause error) error {

@@ -7,12 +7,23 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
 // Headers that carry the keys.
 const (
 	AdminHeader = "X-MEMBRIDGE-ADMIN"
 	AgentHeader = "X-MEMBRIDGE-AGENT"
+	// TokenHeader carries what an agent proves with that a name is its own; see
+	// registry.Proof.
+	TokenHeader = "X-MEMBRIDGE-TOKEN"
+)
+
+// Bounds of a token, in bytes.
+const (
+	minToken = 16
+	maxToken = 256
 )
 
 // access is who may use a route.
@@ -46,7 +57,9 @@ func newGate(c Config) gate {
 	return gate{
 		admin: sha256.Sum256([]byte(c.AdminKey)), hasAdmin: c.AdminKey != "",
 		agent: sha256.Sum256([]byte(c.AgentKey)), hasAgent: c.AgentKey != "",
-		development: c.Development && c.AdminKey == "",
+		// Whoever sets a key wants keys to count: with one of the two, no key at all
+		// must not open more than it.
+		development: c.Development && c.AdminKey == "" && c.AgentKey == "",
 	}
 }
 
@@ -76,6 +89,20 @@ func (g gate) check(need access, c credentials) (callerKind, error) {
 	default:
 		return "", problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
 	}
+}
+
+// proofOf is what the caller shows for speaking in an agent's name. Whoever may
+// do everything may do that too.
+func proofOf(who callerKind, token string) (registry.Proof, error) {
+	p := registry.Proof{Admin: who != callerAgent}
+	if token == "" {
+		return p, nil
+	}
+	if len(token) < minToken || len(token) > maxToken {
+		return p, problem(http.StatusBadRequest, "A token in "+TokenHeader+" has 16 to 256 characters")
+	}
+	p.Token = registry.TokenDigest(token)
+	return p, nil
 }
 
 func matches(digest [sha256.Size]byte, key string) bool {

@@ -92,7 +92,7 @@ func TestWithoutAnAdminKeyTheServerRefuses(t *testing.T) {
 
 func TestDevelopmentModeAnswersOnlyThisMachine(t *testing.T) {
 	t.Parallel()
-	p := start(t, func(c *membridge.Config) { c.AdminKey, c.Development = "", true })
+	p := start(t, func(c *membridge.Config) { c.AdminKey, c.AgentKey, c.Development = "", "", true })
 	for name, c := range map[string]struct {
 		header http.Header
 		status int
@@ -111,6 +111,30 @@ func TestDevelopmentModeAnswersOnlyThisMachine(t *testing.T) {
 		}
 		if a := p.as(t, c.header, method, "/projects", body); a.status != c.status {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}
+
+func TestWithAnAgentKeyAloneNoKeyIsStrongerThanIt(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(c *membridge.Config) { c.AdminKey, c.Development = "", true })
+	agent := http.Header{membridge.AgentHeader: {agentKey}}
+	for _, c := range []struct {
+		what, method, path string
+		header             http.Header
+		status             int
+	}{
+		{"the agents without a key", "GET", "/agents", nil, 500},
+		{"a registration without a key", "POST", "/agents", nil, 500},
+		{"the agents with the agent key", "GET", "/agents", agent, 403},
+		{"a registration with the agent key", "POST", "/agents", agent, 201},
+	} {
+		body := ""
+		if c.method == "POST" {
+			body = `{"name":"x"}`
+		}
+		if a := p.as(t, c.header, c.method, c.path, body); a.status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.what, a.status, a.body, c.status)
 		}
 	}
 }
@@ -151,10 +175,19 @@ func TestEveryFailureHasTheSameShape(t *testing.T) {
 		{"a long name", "POST", "/agents", `{"name":"` + strings.Repeat("x", 129) + `"}`, 400, "name"},
 		{"a wrong type", "POST", "/agents", `{"name":"secret-value","capabilities":{"max_concurrency":"many"}}`, 400, "max_concurrency"},
 		{"too many at once", "POST", "/agents", `{"name":"a","capabilities":{"max_concurrency":33}}`, 400, "max_concurrency"},
+		{"too few at once, in our words", "POST", "/agents", `{"name":"a","capabilities":{"max_concurrency":0}}`, 400, "capabilities.max_concurrency: must be at least 1"},
+		{"a name of one dot", "POST", "/agents", `{"name":"."}`, 400, "name: must not be a dot"},
+		{"a name of two dots", "POST", "/projects", `{"name":" .. "}`, 400, "name: must not be a dot"},
+		{"a name with a NUL", "POST", "/projects", `{"name":"a\u0000"}`, 400, "name: must not have control characters"},
+		{"a name with a slash", "POST", "/agents", `{"name":"a/b"}`, 400, "name: must not have a slash"},
+		{"a lease longer than a year", "POST", "/projects/c/leadership/select", `{"primary_node_id":"n","lease_seconds":31536001}`, 400, "lease_seconds: must be at most 31536000"},
+		{"no node", "POST", "/agent/heartbeat", `{"canonical_id":"c"}`, 400, "node_id must be given"},
+		{"an empty node", "POST", "/agent/heartbeat", `{"node_id":"","canonical_id":"c"}`, 400, "node_id: must not be empty"},
+		{"an odd limit", "GET", "/jobs?limit=many", "", 400, "query.limit: must be a whole number"},
 		{"an odd status", "POST", "/agents", `{"name":"a","status":"fine"}`, 400, "status"},
 		{"an odd URL", "POST", "/agents", `{"name":"a","url":"file:///etc/passwd"}`, 400, "url"},
 		{"a body too large", "POST", "/agents", `{"name":"a","os_info":"` + strings.Repeat("x", 2<<20) + `"}`, 413, ""},
-		{"a wait too long", "POST", "/agents/a/heartbeat", `{"wait_sec":61}`, 400, "wait_sec"},
+		{"a wait too long", "POST", "/agents/a/heartbeat", `{"wait_sec":61}`, 400, "wait_sec: must be at most 60"},
 	} {
 		a := p.do(t, c.method, c.path, c.body)
 		isProblem(t, c.name, a)
@@ -181,8 +214,8 @@ func TestTheAPIIsDescribedAndItsPageNeedsNobodyElse(t *testing.T) {
 func TestUnknownFieldsAndStrangeTextAreTaken(t *testing.T) {
 	t.Parallel()
 	p := start(t)
-	p.want(t, 201, "POST", "/agents", `{"name":"a\u0000\ud800","whatever":{"x":1},"os_info":"\u0000"}`)
-	if got := p.want(t, 200, "GET", "/agents", "").list(t)[0]["name"]; got != "a��" {
+	p.want(t, 201, "POST", "/agents", `{"name":"a\ud800","whatever":{"x":1},"os_info":"\u0000"}`)
+	if got := p.want(t, 200, "GET", "/agents", "").list(t)[0]["name"]; got != "a�" {
 		t.Errorf("name: %q", got)
 	}
 }

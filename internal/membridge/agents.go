@@ -94,6 +94,9 @@ type registered struct {
 
 func (s *Server) registerAgent(ctx context.Context, in *registration) (*registered, error) {
 	name, err := cleanName(in.Body.Name)
+	if err == nil {
+		err = checkSegment(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func (s *Server) registerAgent(ctx context.Context, in *registration) (*register
 	if err != nil {
 		return nil, err
 	}
-	agent, created, err := s.store.PutAgent(ctx, name, patch)
+	agent, created, err := s.store.PutAgent(ctx, name, patch, proof(ctx))
 	if err != nil {
 		return nil, err
 	}

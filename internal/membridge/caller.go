@@ -2,7 +2,10 @@ package membridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,10 +55,26 @@ func newCaller(c Config) *http.Client {
 	}
 }
 
-// callAgent posts an order to the agent's URL and returns its word on it. The
-// error is a safe sentence.
+// SignatureHeader proves to an agent that an order comes from its control plane:
+// t=<Unix seconds>,v1=<hex>, where v1 is the HMAC-SHA256 of "<t>.<body>" under the
+// hex of the SHA-256 of the agent's token. No key ever goes to an agent's URL:
+// whoever may register could have it sent wherever they like.
+const SignatureHeader = "X-MEMBRIDGE-SIGNATURE"
+
+// Sign is the value of SignatureHeader for a body, sent at a time to the agent
+// whose token has the digest.
+func Sign(digest string, at time.Time, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(digest))
+	fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
+	return fmt.Sprintf("t=%d,v1=%x", at.Unix(), mac.Sum(nil))
+}
+
+// callAgent posts an order to the agent's URL and returns its word on it. Only
+// {"ok": true} says that it was carried out: anything may answer at an address.
+// The error is a safe sentence.
 func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job registry.Job) (string, error) {
-	body, err := json.Marshal(map[string]string{"project": job.Project, "canonical_id": job.CanonicalID, "job_id": job.ID})
+	body, err := json.Marshal(map[string]string{"type": "sync_" + string(job.Kind), "agent": agent.Name,
+		"project": job.Project, "canonical_id": job.CanonicalID, "job_id": job.ID})
 	if err != nil {
 		return "", err
 	}
@@ -65,8 +84,8 @@ func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job regist
 		return "", errors.New("its URL cannot be called")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if s.cfg.AgentKey != "" {
-		req.Header.Set(AgentHeader, s.cfg.AgentKey)
+	if agent.Token != "" {
+		req.Header.Set(SignatureHeader, Sign(agent.Token, s.store.Now(), body))
 	}
 	res, err := s.caller.Do(req)
 	if err != nil {
@@ -80,14 +99,31 @@ func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job regist
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return "", fmt.Errorf("it answered %d", res.StatusCode)
 	}
+	return judge(answer)
+}
+
+// maxSaid bounds what is kept of an agent's own words, in bytes.
+const maxSaid = 4096
+
+// agentsNo is an agent's own word that it did not carry an order out.
+type agentsNo string
+
+func (n agentsNo) Error() string { return string(n) }
+
+// judge is an agent's word on an order, or why it is none.
+func judge(answer []byte) (string, error) {
 	var said struct {
+		OK     *bool  `json:"ok"`
 		Detail string `json:"detail"`
 	}
-	_ = json.Unmarshal(answer, &said) // an agent need not say anything
-	if said.Detail == "" {
-		return "Done by the agent", nil
+	if err := json.Unmarshal(answer, &said); err != nil || said.OK == nil {
+		return "", errors.New("its answer is not one of an agent's")
 	}
-	return clean(said.Detail), nil
+	detail := clean(said.Detail[:min(len(said.Detail), maxSaid)])
+	if !*said.OK {
+		return "", agentsNo(cmp.Or(detail, "it does not say why"))
+	}
+	return cmp.Or(detail, "Done by the agent"), nil
 }
 
 // describe says why a call failed without its address or inner text.

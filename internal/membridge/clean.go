@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
@@ -42,11 +43,26 @@ func cleanReports(reports []registry.JobReport) []registry.JobReport {
 
 // cleanName returns the name that a thing is registered under.
 func cleanName(name string) (string, error) {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return "", problem(http.StatusBadRequest, "name: must not have control characters")
+	}
 	name = strings.TrimSpace(clean(name))
-	if name == "" {
+	switch name {
+	case "":
 		return "", problem(http.StatusBadRequest, "name: must not be empty")
+	case ".", "..":
+		return "", problem(http.StatusBadRequest, "name: must not be a dot or two, which no address can end in")
 	}
 	return name, nil
+}
+
+// checkSegment refuses an agent's name that would not be one segment of an
+// address, here or as a worker of the runtime.
+func checkSegment(name string) error {
+	if strings.Contains(name, "/") {
+		return problem(http.StatusBadRequest, "name: must not have a slash")
+	}
+	return nil
 }
 
 // checkURL accepts an empty or absolute http(s) address without a password.

@@ -70,7 +70,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		}
 	}
 	s.metrics.heartbeats.WithLabelValues("agent").Inc()
-	res, err := s.store.Beat(ctx, in.Name, patch, reports)
+	res, err := s.store.Beat(ctx, in.Name, patch, reports, proof(ctx))
 	if err != nil {
 		return nil, err
 	}

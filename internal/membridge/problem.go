@@ -17,6 +17,7 @@ import (
 // system is a FastAPI program; this is its shape.
 type Problem struct {
 	Detail string `json:"detail" doc:"One sentence a person understands"`
+	JobID  string `json:"job_id,omitempty" doc:"The sync job that failed, where one was made"`
 	status int
 }
 
@@ -84,7 +85,7 @@ func reshape(ctx huma.Context, _ string, v any) (any, error) {
 func sentence(m *huma.ErrorModel) string {
 	var wrong []string
 	for _, e := range m.Errors {
-		text := e.Message
+		text := plain(e.Message)
 		if e.Location == "body" || e.Location == "" {
 			wrong = append(wrong, text)
 			continue

@@ -15,7 +15,7 @@ func (s *Server) projectRoutes() {
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
 	operation(s, http.MethodGet, "/projects", accessAdmin, "All projects, by hand and by heartbeat", s.listProjects)
 	operation(s, http.MethodPost, "/projects", accessAdmin, "Make a project by hand", s.createProject, created)
-	operation(s, http.MethodDelete, "/projects/{name}", accessAdmin, "Forget a project and its nodes", s.deleteProject)
+	operation(s, http.MethodDelete, "/projects/{name}", accessAdmin, "Forget a project and its nodes, and end its leadership", s.deleteProject)
 	operation(s, http.MethodPost, "/agent/heartbeat", accessAgent, "A node's heartbeat for one project; answers its role", s.nodeBeat)
 	operation(s, http.MethodGet, "/projects/{cid}/nodes", accessAdmin, "Nodes of a project", s.listNodes)
 	operation(s, http.MethodGet, "/projects/{cid}/leadership", accessAdmin, "Who leads a project", s.leadership)
@@ -48,7 +48,7 @@ func (s *Server) createProject(ctx context.Context, in *newProject) (*oneProject
 }
 
 type projectName struct {
-	Name string `path:"name" minLength:"1" maxLength:"256"`
+	Name string `path:"name" minLength:"1" maxLength:"256" doc:"Its name or canonical_id"`
 }
 
 func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{}, error) {
@@ -58,7 +58,7 @@ func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{},
 type nodeBeat struct {
 	Body struct {
 		NodeID       string    `json:"node_id" minLength:"1" maxLength:"128"`
-		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128"`
+		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"When project_id is given, derived from it"`
 		ObsCount     *int64    `json:"obs_count,omitempty" required:"false" nullable:"true" minimum:"0"`
 		DBSHA        *string   `json:"db_sha,omitempty" required:"false" nullable:"true" maxLength:"128"`
 		LastSeen     any       `json:"last_seen,omitempty" required:"false" nullable:"true" doc:"Taken, and not used: the control plane's clock counts"`
@@ -81,7 +81,17 @@ type nodeAnswer struct {
 func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error) {
 	b := in.Body
 	beat := registry.NodeBeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
-		IPAddrs: cleanedList(b.IPAddrs), ProjectID: cleaned(b.ProjectID), AgentVersion: cleaned(b.AgentVersion)}
+		IPAddrs: cleanedList(b.IPAddrs), AgentVersion: cleaned(b.AgentVersion), Proof: proof(ctx)}
+	if b.ProjectID != nil && *b.ProjectID != "" { // some send "" for what they do not know
+		name, err := cleanName(*b.ProjectID)
+		if err != nil {
+			return nil, err
+		}
+		beat.ProjectID = &name
+	}
+	if err := beat.Check(); err != nil {
+		return nil, err
+	}
 	s.metrics.heartbeats.WithLabelValues("node").Inc()
 	term, err := s.store.NodeBeat(ctx, beat)
 	if err != nil {
@@ -127,7 +137,8 @@ func (s *Server) listNodes(ctx context.Context, in *ProjectPath) (*nodeList, err
 type leadershipAnswer struct {
 	Body struct {
 		CanonicalID      string          `json:"canonical_id"`
-		PreferredPrimary *string         `json:"preferred_primary" doc:"The node selected last, null when none ever was"`
+		PreferredPrimary *string         `json:"preferred_primary" doc:"The node that leads; null when nobody was selected, or the lease has expired"`
+		LastPrimary      *string         `json:"last_primary" doc:"The node selected last, null when none ever was"`
 		NodeCount        int             `json:"node_count"`
 		Nodes            []registry.Node `json:"nodes" nullable:"false"`
 		NeedsSelection   bool            `json:"needs_selection" doc:"Nobody leads: nobody was selected, or the lease has expired"`
@@ -145,8 +156,11 @@ func (s *Server) leadership(ctx context.Context, in *ProjectPath) (*leadershipAn
 	b := &out.Body
 	b.CanonicalID, b.NodeCount, b.Nodes, b.Lease, b.NeedsSelection = in.CID, len(st.Nodes), st.Nodes, st.Current, st.Current == nil
 	if t := st.Current; t != nil {
-		b.PreferredPrimary, b.Expired = &t.PrimaryNodeID, t.Expired(s.store.Now())
+		b.LastPrimary, b.Expired = &t.PrimaryNodeID, t.Expired(s.store.Now())
 		b.NeedsSelection = b.Expired
+		if !b.Expired {
+			b.PreferredPrimary = b.LastPrimary
+		}
 	}
 	return out, nil
 }

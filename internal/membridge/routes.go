@@ -10,6 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
 //go:embed docs.html
@@ -69,6 +71,7 @@ func apiConfig(version string) huma.Config {
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"admin": {Type: "apiKey", In: "header", Name: AdminHeader},
 		"agent": {Type: "apiKey", In: "header", Name: AgentHeader},
+		"token": {Type: "apiKey", In: "header", Name: TokenHeader},
 	}
 	return c
 }
@@ -83,7 +86,7 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 	case accessAdmin:
 		op.Security = []map[string][]string{{"admin": {}}}
 	case accessAgent:
-		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}}}
+		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}}, {"agent": {}, "token": {}}}
 	}
 	if need != accessOpen {
 		op.Middlewares = huma.Middlewares{s.guard(need)}
@@ -109,11 +112,24 @@ func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
 			err.(*Problem).write(w) //nolint:errorlint // check returns nothing else
 			return
 		}
-		next(huma.WithValue(ctx, callerKey{}, who))
+		proof, err := proofOf(who, r.Header.Get(TokenHeader))
+		if err != nil {
+			err.(*Problem).write(w) //nolint:errorlint // proofOf returns nothing else
+			return
+		}
+		next(huma.WithValue(huma.WithValue(ctx, callerKey{}, who), proofKey{}, proof))
 	}
 }
 
 type callerKey struct{}
+
+type proofKey struct{}
+
+// proof is what the caller showed for speaking in an agent's name.
+func proof(ctx context.Context) registry.Proof {
+	p, _ := ctx.Value(proofKey{}).(registry.Proof)
+	return p
+}
 
 // callerOf is who made the request.
 func callerOf(ctx context.Context) callerKind {
@@ -125,7 +141,8 @@ func callerOf(ctx context.Context) callerKind {
 func describeErrors(api *huma.OpenAPI) {
 	api.Components.Schemas.Map()["Problem"] = &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"detail"},
-		Properties: map[string]*huma.Schema{"detail": {Type: huma.TypeString, Description: "One sentence a person understands"}},
+		Properties: map[string]*huma.Schema{"detail": {Type: huma.TypeString, Description: "One sentence a person understands"},
+			"job_id": {Type: huma.TypeString, Description: "The sync job that failed, where one was made"}},
 	}
 	failure := &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}}

@@ -44,7 +44,7 @@ type Config struct {
 	// Each is empty (no such key) or at least 16 characters long.
 	AdminKey string
 	AgentKey string
-	// Development lets requests in without a key while AdminKey is empty. The
+	// Development lets requests in without a key while both keys are empty. The
 	// caller sets it only when every listener is loopback or a unix socket; each
 	// request is checked besides (see access.go).
 	Development bool
@@ -72,6 +72,9 @@ type Config struct {
 	Clock bloom.Clock
 	Log   *slog.Logger // nil means slog.Default()
 }
+
+// ConfigError is a mistake in a Config, for the person who wrote it.
+type ConfigError struct{ error }
 
 func (c *Config) finish() error {
 	c.Version = cmp.Or(c.Version, "dev")
@@ -118,7 +121,7 @@ type Server struct {
 // caller serves Handler, runs Run, and ends with Close.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.finish(); err != nil {
-		return nil, err
+		return nil, ConfigError{err}
 	}
 	st, err := store.Open(ctx, cfg.DatabaseURL, cfg.DatabasePath, cfg.Clock)
 	if err != nil {
@@ -137,6 +140,27 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.watch(s)
 	s.routes()
 	return s, nil
+}
+
+// Mode is whom the control plane answers.
+type Mode string
+
+// The modes.
+const (
+	ModeKeys        Mode = "keys"        // those with a key
+	ModeDevelopment Mode = "development" // everybody on this machine, without a key
+	ModeUnset       Mode = "unset"       // nobody but agents with the agent key: no admin key is set
+)
+
+// Mode tells whom the control plane answers.
+func (s *Server) Mode() Mode {
+	switch {
+	case s.gate.hasAdmin:
+		return ModeKeys
+	case s.gate.development:
+		return ModeDevelopment
+	}
+	return ModeUnset
 }
 
 // Handler serves every route. An http.Server in front of it should set

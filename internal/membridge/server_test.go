@@ -145,7 +145,7 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	}
 	p.clock.move(time.Minute)
 	l := p.want(t, 200, "GET", path+"/leadership", "").json(t)
-	if l["needs_selection"] != true || l["expired"] != true || l["preferred_primary"] != "n2" || beat("n2") != "unknown" {
+	if l["needs_selection"] != true || l["expired"] != true || l["preferred_primary"] != nil || l["last_primary"] != "n2" || beat("n2") != "unknown" {
 		t.Errorf("an expired lease: %v", l)
 	}
 	if h := p.want(t, 200, "GET", path+"/leadership/history", "").list(t); len(h) != 2 || h[0]["epoch"] != 2.0 {
@@ -160,6 +160,53 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	p.want(t, 404, "GET", "/projects/nope/nodes", "")
 	p.want(t, 204, "DELETE", "/projects/alpha", "")
 	p.want(t, 404, "DELETE", "/projects/alpha", "")
+}
+
+func TestAProjectMadeAnewHasNoLeader(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	cid := registry.CanonicalID("alpha")
+	beat := func() map[string]any {
+		return p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+cid+`","project_id":"alpha"}`).json(t)
+	}
+	beat()
+	path := "/projects/" + cid + "/leadership"
+	p.want(t, 200, "POST", path+"/select", `{"primary_node_id":"n"}`)
+	p.want(t, 204, "DELETE", "/projects/alpha", "")
+	if b := beat(); b["role"] != "unknown" || b["epoch"] != 1.0 {
+		t.Errorf("the node hears %v", b)
+	}
+	if l := p.want(t, 200, "GET", path, "").json(t); l["needs_selection"] != true || l["preferred_primary"] != nil {
+		t.Errorf("leadership: %v", l)
+	}
+	if s := p.want(t, 200, "POST", path+"/select", `{"primary_node_id":"n","expected_epoch":1}`).json(t); s["epoch"] != 2.0 {
+		t.Errorf("selection: %v", s)
+	}
+}
+
+func TestAHeartbeatCannotGiveAProjectASecondName(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	cid := registry.CanonicalID("alpha")
+	for _, body := range []string{`{"node_id":"n","canonical_id":"c","project_id":"alpha"}`, `{"node_id":"n","canonical_id":"` + cid + `","project_id":"beta"}`} {
+		if d := p.want(t, 400, "POST", "/agent/heartbeat", body).json(t)["detail"].(string); !strings.HasPrefix(d, "canonical_id: must be") {
+			t.Errorf("%s: %s", body, d)
+		}
+	}
+	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+cid+`","project_id":" alpha "}`)
+	if l := p.want(t, 200, "GET", "/projects", "").list(t); len(l) != 1 || l[0]["name"] != "alpha" || l[0]["canonical_id"] != cid {
+		t.Errorf("projects: %v", l)
+	}
+	// Who names no project may report before it is made, and is counted from then on.
+	later := registry.CanonicalID("later")
+	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+later+`","project_id":""}`)
+	if made := p.want(t, 201, "POST", "/projects", `{"name":"later"}`).json(t); made["nodes_count"] != 1.0 {
+		t.Errorf("made: %v", made)
+	}
+	p.want(t, 204, "DELETE", "/projects/"+later, "")
+	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"unnamed"}`)
+	p.want(t, 204, "DELETE", "/projects/unnamed", "")
+	p.want(t, 404, "GET", "/projects/unnamed/nodes", "")
 }
 
 func ready(t *testing.T, change ...func(*membridge.Config)) *plane {
@@ -180,6 +227,9 @@ func TestAnOrderTravelsOnAWaitingHeartbeat(t *testing.T) {
 	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
 	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
 	job := p.want(t, 200, "POST", "/sync/push", order).json(t)
+	if job["status"] != "queued" || job["ok"] != true {
+		t.Errorf("answer: %v", job)
+	}
 	beat := (<-got).json(t)
 	cmds := beat["commands"].([]any)
 	if len(cmds) != 1 || cmds[0].(map[string]any)["id"] != job["job_id"] || cmds[0].(map[string]any)["type"] != "sync_push" {
@@ -252,30 +302,72 @@ func waitFor(t *testing.T, ok func() bool) {
 
 func TestAnAgentThatGaveAURLIsCalled(t *testing.T) {
 	t.Parallel()
-	var said string
-	var key string
+	var path, body string
+	var heard http.Header
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		said, key = r.URL.Path+" "+string(b), r.Header.Get(membridge.AgentHeader)
-		io.WriteString(w, `{"detail":"pulled 4 rows"}`)
+		path, body, heard = r.URL.Path, string(b), r.Header
+		io.WriteString(w, `{"ok":true,"detail":"pulled 4 rows"}`)
 	}))
 	defer agent.Close()
 	p := ready(t)
 	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`/"}`)
 	a := p.want(t, 200, "POST", "/sync/pull", order).json(t)
-	if a["ok"] != true || a["detail"] != "pulled 4 rows" || a["canonical_id"] != registry.CanonicalID("alpha") {
+	if a["ok"] != true || a["status"] != "completed" || a["detail"] != "pulled 4 rows" || a["canonical_id"] != registry.CanonicalID("alpha") {
 		t.Errorf("answer: %v", a)
 	}
-	if !strings.HasPrefix(said, "/sync/pull {") || !strings.Contains(said, a["job_id"].(string)) || key != agentKey {
-		t.Errorf("the agent heard %q with key %q", said, key)
+	if path != "/sync/pull" || !strings.Contains(body, a["job_id"].(string)) || heard.Get(membridge.SignatureHeader) != "" {
+		t.Errorf("the agent heard %s %s %v", path, body, heard)
 	}
+
+	// With a token of its own it can tell that the order is its control plane's.
+	own := http.Header{membridge.AgentHeader: {agentKey}, membridge.TokenHeader: {"the-agents-own-token"}}
+	if a := p.as(t, own, "POST", "/agents", `{"name":"a"}`); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	p.want(t, 200, "POST", "/sync/pull", order)
+	if got := heard.Get(membridge.SignatureHeader); got != membridge.Sign(registry.TokenDigest("the-agents-own-token"), p.clock.Now(), []byte(body)) {
+		t.Errorf("signature: %q", got)
+	}
+	if all := fmt.Sprint(heard); strings.Contains(all, agentKey) || strings.Contains(all, adminKey) {
+		t.Errorf("a key went to the agent's URL: %s", all)
+	}
+
 	agent.Close()
 	bad := p.want(t, 502, "POST", "/sync/pull", order).json(t)
 	if d := bad["detail"].(string); !strings.Contains(d, "unreachable") || strings.Contains(d, "127.0.0.1") {
 		t.Errorf("detail: %s", d)
 	}
-	if l := p.want(t, 200, "GET", "/jobs", "").list(t); len(l) != 2 || l[0]["status"] != "failed" || l[1]["status"] != "completed" {
-		t.Errorf("jobs: %v", l)
+	l := p.want(t, 200, "GET", "/jobs", "").list(t)
+	if len(l) != 3 || l[0]["status"] != "failed" || l[1]["status"] != "completed" || l[0]["id"] != bad["job_id"] {
+		t.Errorf("jobs: %v, the failed one answered %v", l, bad)
+	}
+}
+
+func TestOnlyAnAgentsOwnYesIsOne(t *testing.T) {
+	t.Parallel()
+	var answer string
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
+	defer agent.Close()
+	p := ready(t)
+	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
+	for said, want := range map[string]string{
+		"":                                  "Agent unreachable: its answer is not one of an agent's",
+		"<html>Welcome</html>":              "Agent unreachable: its answer is not one of an agent's",
+		`{"detail":"done"}`:                 "Agent unreachable: its answer is not one of an agent's",
+		`{"ok":"yes"}`:                      "Agent unreachable: its answer is not one of an agent's",
+		`[]`:                                "Agent unreachable: its answer is not one of an agent's",
+		`{"ok":false,"detail":"disk full"}`: "The agent did not do it: disk full",
+		`{"ok":false}`:                      "The agent did not do it: it does not say why",
+	} {
+		answer = said
+		a := p.want(t, 502, "POST", "/sync/push", order).json(t)
+		if a["detail"] != want {
+			t.Errorf("%s: %v", said, a)
+		}
+		if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(a["job_id"]), "").json(t); j["status"] != "failed" {
+			t.Errorf("%s: %v", said, j)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ type syncOrder struct {
 
 type syncAnswer struct {
 	Body struct {
-		OK          bool   `json:"ok"`
+		OK          bool   `json:"ok" doc:"The order was taken; status tells whether it is done"`
+		Status      string `json:"status" enum:"queued,completed" doc:"queued: the agent gets it with its heartbeat, look at the job for how it went"`
 		Project     string `json:"project"`
 		Agent       string `json:"agent"`
 		CanonicalID string `json:"canonical_id"`
@@ -74,12 +75,16 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 			return nil, err
 		}
 	default:
-		job.Status, job.Detail = registry.JobFailed, "The agent is offline and gave no URL to call"
-		return nil, errors.Join(s.store.AddJob(ctx, job), unreachable(job.Detail))
+		job.Status, job.Detail = registry.JobFailed, "it is offline and gave no URL to call"
+		if err := s.store.AddJob(ctx, job); err != nil {
+			return nil, err
+		}
+		return nil, undone(unreachable, job)
 	}
 	out := &syncAnswer{}
 	b := &out.Body
-	b.OK, b.Project, b.Agent, b.CanonicalID, b.Detail, b.JobID = true, job.Project, job.Agent, job.CanonicalID, job.Detail, job.ID
+	b.OK, b.Status = true, string(job.Status)
+	b.Project, b.Agent, b.CanonicalID, b.Detail, b.JobID = job.Project, job.Agent, job.CanonicalID, job.Detail, job.ID
 	return out, nil
 }
 
@@ -98,14 +103,24 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	job, err := s.store.FinishJob(keep, job.ID, state, detail)
-	if failed != nil {
-		return job, unreachable(failed.Error())
+	switch {
+	case err != nil:
+		return job, err
+	case job.Status == registry.JobCompleted:
+		return job, nil
+	case errors.As(failed, new(agentsNo)):
+		return job, undone("The agent did not do it: ", job)
 	}
-	return job, err
+	return job, undone(unreachable, job)
 }
 
-func unreachable(detail string) error {
-	return problem(http.StatusBadGateway, "Agent unreachable: "+detail)
+const unreachable = "Agent unreachable: "
+
+// undone tells of a job that failed.
+func undone(why string, job registry.Job) error {
+	p := problem(http.StatusBadGateway, why+job.Detail)
+	p.JobID = job.ID
+	return p
 }
 
 // findProject finds a project by name or canonical id.

@@ -283,10 +283,20 @@ func (a *Announcer) tell(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && !before:
-		a.cfg.Log.Warn("membridge does not answer; going on without it", slog.Any("error", err))
+		a.cfg.Log.Warn(trouble(err), slog.Any("error", err))
 	case err == nil && before:
 		a.cfg.Log.Info("membridge answers again")
 	}
+}
+
+// trouble tells a membridge that says no from one that says nothing.
+func trouble(err error) string {
+	var refused *StatusError
+	var e *bloom.Error
+	if errors.As(err, &refused) || errors.As(err, &e) && e.Code == bloom.CodeMembridgeForbidden {
+		return "membridge refuses this worker; it is asked again and again"
+	}
+	return "membridge does not answer; it is asked again and again"
 }
 
 // farewell makes the worker offline at once instead of after three intervals.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,13 @@ import (
 // plane is a real control plane, with the agent key's worker beside it.
 func plane(t *testing.T) (admin, agent *mbclient.Client) {
 	t.Helper()
+	admin, agent, _ = planeWithRival(t)
+	return admin, agent
+}
+
+// planeWithRival is plane with another worker that has the same agent key.
+func planeWithRival(t *testing.T) (admin, agent, rival *mbclient.Client) {
+	t.Helper()
 	s, err := membridge.Open(t.Context(), membridge.Config{DatabasePath: filepath.Join(t.TempDir(), "m.db"), AdminKey: "the-admin-key-of-a-test",
 		AgentKey: "the-agent-key-of-a-test", RuntimeURL: "http://10.0.0.1:5000", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -28,8 +36,34 @@ func plane(t *testing.T) (admin, agent *mbclient.Client) {
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(func() { s.Quiesce(); web.Close(); s.Close() })
 	admin, _ = dial(t, web.URL)
-	agent, _ = dial(t, web.URL, func(o *mbclient.Options) { o.Key, o.AgentKey = "", "the-agent-key-of-a-test" })
-	return admin, agent
+	as := func(token string) *mbclient.Client {
+		c, _ := dial(t, web.URL, func(o *mbclient.Options) { o.Key, o.AgentKey, o.Token = "", "the-agent-key-of-a-test", token })
+		return c
+	}
+	return admin, as("the-token-of-the-worker"), as("the-token-of-the-rival")
+}
+
+func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
+	t.Parallel()
+	admin, agent, rival := planeWithRival(t)
+	if err := mbclient.NewAnnouncer(quiet(agent)).RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var log bytes.Buffer
+	cfg := quiet(rival)
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Sleep = func(ctx context.Context, _ time.Duration) error { stop(); return ctx.Err() }
+	if err := mbclient.NewAnnouncer(cfg).Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "membridge refuses this worker") || !strings.Contains(text, "DELETE /agents/{name}") {
+		t.Errorf("the log says %s", text)
+	}
+	if l, err := admin.Agents(t.Context()); err != nil || len(l) != 1 || l[0].Status == bloom.WorkerOffline {
+		t.Errorf("agents: %+v %v", l, err)
+	}
 }
 
 func quiet(c *mbclient.Client) mbclient.AnnouncerConfig {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -71,18 +72,23 @@ func (s Stamp) Millis() *int64 {
 // Health asks for membridge's health and returns it as it is, one try only: it
 // is a person, or a probe, that waits.
 func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
-	var raw json.RawMessage
-	err := c.fetch(ctx, request{method: http.MethodGet, path: "/health"}, &raw)
-	return raw, err
-}
-
-// Agents lists the agents, from an array or from {"agents": […]}.
-func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
-	var list agentList
-	if err := c.fetch(ctx, request{method: http.MethodGet, path: "/agents", repeatable: true}, &list); err != nil {
+	_, answer, err := c.do(ctx, request{method: http.MethodGet, path: "/health", read: healthy, certain: true})
+	if err != nil {
 		return nil, err
 	}
-	return list, nil
+	return answer, nil
+}
+
+// Agents lists the agents, from an array or from {"agents": […]}. Entries that
+// are none are left out; State tells of them.
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
+	t := c.now()
+	var list agentList
+	if err := c.fetch(ctx, request{method: http.MethodGet, path: "/agents", repeatable: true, certain: true}, &list); err != nil {
+		return nil, err
+	}
+	c.skipped(t, list.skipped, list.why)
+	return list.agents, nil
 }
 
 // Bounds of a listed agent that makes sense, in bytes: a name of 128 characters,
@@ -92,10 +98,15 @@ const (
 	maxRecord = 64 << 10
 )
 
-type agentList []Agent
+type agentList struct {
+	agents  []Agent
+	skipped int
+	why     string // of the first that was skipped
+}
 
 // UnmarshalJSON takes both shapes. An agent that makes no sense is left out, so
-// that one bad record does not hide the others.
+// that one bad record does not hide the others; when all are bad, it is no list
+// of agents.
 func (l *agentList) UnmarshalJSON(b []byte) error {
 	var raw []json.RawMessage
 	if trimmed := bytes.TrimSpace(b); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -114,16 +125,38 @@ func (l *agentList) UnmarshalJSON(b []byte) error {
 	} else if raw == nil {
 		return errors.New("null is no list of agents")
 	}
-	*l = make([]Agent, 0, len(raw))
-	for _, one := range raw {
-		a := Agent{Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}
-		if len(one) > maxRecord || json.Unmarshal(one, &a) != nil || strings.TrimSpace(a.Name) == "" || len(a.Name) > maxName {
+	*l = agentList{agents: make([]Agent, 0, len(raw))}
+	for i, one := range raw {
+		a, wrong := readAgent(one)
+		if wrong == "" {
+			l.agents = append(l.agents, a)
 			continue
 		}
-		a.tidy()
-		*l = append(*l, a)
+		if l.skipped++; l.skipped == 1 {
+			l.why = fmt.Sprintf("entry %d %s", i+1, wrong)
+		}
+	}
+	if l.skipped > 0 && len(l.agents) == 0 {
+		return errors.New(l.why)
 	}
 	return nil
+}
+
+// readAgent reads one entry, or says what is wrong with it.
+func readAgent(entry json.RawMessage) (a Agent, wrong string) {
+	a = Agent{Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}
+	switch {
+	case len(entry) > maxRecord:
+		return a, "is too long"
+	case json.Unmarshal(entry, &a) != nil:
+		return a, "has not the shape of an agent"
+	case strings.TrimSpace(a.Name) == "":
+		return a, "has no name"
+	case len(a.Name) > maxName:
+		return a, "has too long a name"
+	}
+	a.tidy()
+	return a, ""
 }
 
 // tidy brings the values into the runtime's bounds.

@@ -42,10 +42,12 @@ var ErrAddressRefused = errors.New("membridge's address is not allowed here")
 // default.
 type Options struct {
 	// URL is membridge's address, Key its admin key, AgentKey the key that agents
-	// show instead. Each may be empty; Configure changes the first two later.
+	// show instead. Each may be empty; Configure changes the first two later. Token
+	// is what an agent proves with that a name is its own.
 	URL      string
 	Key      string
 	AgentKey string
+	Token    string
 
 	Timeout time.Duration // of one try
 	Retries int           // after the first try; NoRetries for none
@@ -95,6 +97,10 @@ type State struct {
 	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
+	// SkippedAgents counts the entries of the last list of agents that were none,
+	// and SkippedWhy says what is wrong with the first of them.
+	SkippedAgents int    `json:"skippedAgents,omitempty"`
+	SkippedWhy    string `json:"skippedWhy,omitempty"`
 }
 
 // Client speaks to one membridge at a time. All methods are safe for concurrent
@@ -200,7 +206,16 @@ func (c *Client) succeeded(t target) {
 		return
 	}
 	at := bloom.Millis(c.opt.Clock.Now())
-	c.state = State{LastSuccess: &at, Connected: true}
+	c.state = State{LastSuccess: &at, Connected: true, SkippedAgents: c.state.SkippedAgents, SkippedWhy: c.state.SkippedWhy}
+}
+
+// skipped notes how many entries of a list of agents were none.
+func (c *Client) skipped(t target, n int, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.generation == c.target.generation {
+		c.state.SkippedAgents, c.state.SkippedWhy = n, why
+	}
 }
 
 func (c *Client) failed(t target, why string) {

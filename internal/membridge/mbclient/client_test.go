@@ -95,7 +95,7 @@ func TestOnlyWhatMayBeRepeatedIsRepeatedWithGrowingWaits(t *testing.T) {
 	} {
 		tries.Store(0)
 		client, n := dial(t, url)
-		if err := c.call(client); code(err) != bloom.CodeMembridgeDown {
+		if err := c.call(client); code(err) != bloom.CodeMembridgeFailed {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if diff := cmp.Diff(c.waits, n.took); diff != "" || int(tries.Load()) != 1+len(c.waits) {
@@ -170,28 +170,76 @@ func TestBothShapesOfAgentsAndStrangeOnes(t *testing.T) {
 		{Name: "b", NodeID: "b", Status: "unknown", IPAddrs: []string{}, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1, Labels: []string{}}},
 	}
 	for _, c := range []struct {
-		body string
-		want []mbclient.Agent
-		code string
+		body    string
+		want    []mbclient.Agent
+		code    string
+		skipped int
+		why     string
 	}{
-		{"[" + full + "," + bare + "]", want, ""},
-		{` {"agents":[` + full + "," + bare + "]}", want, ""},
-		{`[` + full + `,{"name":7},{"name":" "},3,` + bare + `]`, want, ""},
-		{`[]`, []mbclient.Agent{}, ""},
-		{`{"agents":[]}`, []mbclient.Agent{}, ""},
-		{`{}`, nil, bloom.CodeMembridgeDown},
-		{`null`, nil, bloom.CodeMembridgeDown},
-		{`<html>hello</html>`, nil, bloom.CodeMembridgeDown},
-		{``, nil, bloom.CodeMembridgeDown},
+		{"[" + full + "," + bare + "]", want, "", 0, ""},
+		{` {"agents":[` + full + "," + bare + "]}", want, "", 0, ""},
+		{`[` + full + `,{"name":7},{"name":" "},3,` + bare + `]`, want, "", 3, "entry 2 has not the shape of an agent"},
+		{`[` + full + `,{"name":" "},` + bare + `]`, want, "", 1, "entry 2 has no name"},
+		{`[]`, []mbclient.Agent{}, "", 0, ""},
+		{`{"agents":[]}`, []mbclient.Agent{}, "", 0, ""},
+		{body: `[1,2,3]`, code: bloom.CodeMembridgeStrange},
+		{body: `{}`, code: bloom.CodeMembridgeStrange},
+		{body: `null`, code: bloom.CodeMembridgeStrange},
+		{body: `<html>hello</html>`, code: bloom.CodeMembridgeStrange},
+		{body: ``, code: bloom.CodeMembridgeStrange},
 	} {
 		client, _ := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, c.body) }))
 		got, err := client.Agents(t.Context())
 		if diff := cmp.Diff(c.want, got); diff != "" || code(err) != c.code {
 			t.Errorf("%s: %v %s", c.body, err, diff)
 		}
-		if client.State().Connected != (c.code == "") {
-			t.Errorf("%s: state %+v", c.body, client.State())
+		if s := client.State(); s.Connected != (c.code == "") || s.SkippedAgents != c.skipped || s.SkippedWhy != c.why {
+			t.Errorf("%s: state %+v", c.body, s)
 		}
+	}
+}
+
+func TestValidJSONIsNotYetAnAnswer(t *testing.T) {
+	t.Parallel()
+	const leadership, selected = "/projects/c/leadership", `{"ok":true,"canonical_id":"c","primary_node_id":"n"}`
+	for _, c := range []struct {
+		method, path string
+		status       int
+		body, code   string
+	}{
+		{"GET", "/health", 200, `{"status":"ok"}`, ""},
+		{"GET", "/health", 200, `{"status":"ok","service":"membridge-control-plane"}`, ""},
+		{"GET", "/health", 200, `{"status":"ok","service":"bloom-runtime"}`, bloom.CodeMembridgeStrange},
+		{"GET", "/health", 200, `{}`, bloom.CodeMembridgeStrange},
+		{"GET", "/health", 200, `[]`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 200, `[]`, ""},
+		{"GET", "/projects", 200, `{"hello":"world"}`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 200, `null`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects/c/nodes", 200, `[1]`, bloom.CodeMembridgeStrange},
+		{"GET", leadership, 200, `{"canonical_id":"c","preferred_primary":null}`, ""},
+		{"GET", leadership, 200, `{"ok":true}`, bloom.CodeMembridgeStrange},
+		{"POST", leadership + "/select", 200, selected, ""},
+		{"POST", leadership + "/select", 200, `{"ok":true}`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 404, `{"detail":"no"}`, ""},
+		{"GET", "/projects", 422, `{"detail":[{"loc":["body"],"msg":"m"}]}`, ""},
+		{"GET", "/projects", 404, `<html>nginx</html>`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 404, `{"message":"no"}`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 302, ``, bloom.CodeMembridgeElsewhere},
+		{"GET", "/projects", 500, `{"detail":"no"}`, bloom.CodeMembridgeFailed},
+	} {
+		client, _ := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); io.WriteString(w, c.body) }))
+		_, _, err := client.Do(t.Context(), c.method, c.path, nil)
+		if code(err) != c.code || client.State().Connected != (c.code == "") {
+			t.Errorf("%s %s, %d %s: %v, state %+v", c.method, c.path, c.status, c.body, err, client.State())
+		}
+	}
+	// Health and the agents are never refused but for the key.
+	client, _ := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422); io.WriteString(w, `{"detail":"no"}`) }))
+	if _, err := client.Health(t.Context()); code(err) != bloom.CodeMembridgeStrange || !strings.Contains(err.Error(), "422") {
+		t.Errorf("health: %v", err)
+	}
+	if _, err := client.Agents(t.Context()); code(err) != bloom.CodeMembridgeStrange || client.State().Connected {
+		t.Errorf("agents: %v, state %+v", err, client.State())
 	}
 }
 

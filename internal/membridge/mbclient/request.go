@@ -24,21 +24,20 @@ type request struct {
 	// read takes in the body of a success; its error means that it is not
 	// membridge that answers there. Nil: there is nothing to read.
 	read func(answer []byte) error
+	// certain is a call that membridge never refuses but for its key: a 4xx, too,
+	// means that it is not membridge that answers there.
+	certain bool
 }
 
 // Do passes a request on with the key added, and returns membridge's status and
 // body. The error is a *bloom.Error of kind Upstream, with the status and body
-// when there are any: when membridge is unreachable or answers 5xx
-// (CodeMembridgeDown), or refuses our key with 401 or 403
-// (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on. Only
-// methods that may be repeated are.
+// when there are any: membridge is unreachable (CodeMembridgeDown), answers 5xx
+// (CodeMembridgeFailed), points elsewhere (CodeMembridgeElsewhere), answers what
+// is none of its answers (CodeMembridgeStrange), or refuses our key with 401 or
+// 403 (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on; it is
+// JSON with a detail. Only methods that may be repeated are.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method), read: func(answer []byte) error {
-		if len(answer) > 0 && !json.Valid(answer) {
-			return errors.New("the answer is not JSON")
-		}
-		return nil
-	}})
+	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method), read: shapeOf(method, path)})
 }
 
 func idempotent(method string) bool {
@@ -85,10 +84,8 @@ func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, err
 		// The caller gave up: that says nothing about membridge.
 		return 0, nil, down("The request was given up", ctx.Err())
 	}
-	if err = c.judge(status, err); err == nil && status < 300 && r.read != nil {
-		if bad := r.read(answer); bad != nil {
-			err = down("Membridge's answer makes no sense; is it membridge that answers there?", bad)
-		}
+	if err = c.judge(status, err); err == nil {
+		err = r.understand(status, answer)
 	}
 	var e *bloom.Error
 	if errors.As(err, &e) {
@@ -97,6 +94,23 @@ func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, err
 		c.succeeded(t)
 	}
 	return status, answer, err
+}
+
+// understand says whether what came is an answer to the request.
+func (r request) understand(status int, answer []byte) error {
+	var bad error
+	switch {
+	case status >= 400 && r.certain:
+		return upstream(bloom.CodeMembridgeStrange, fmt.Sprintf("Membridge answered %d where it never refuses; is it membridge that answers there?", status), nil)
+	case status >= 400:
+		bad = refusal(answer)
+	case r.read != nil:
+		bad = r.read(answer)
+	}
+	if bad != nil {
+		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer makes no sense; is it membridge that answers there?", bad)
+	}
+	return nil
 }
 
 func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, error) {
@@ -113,6 +127,9 @@ func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, er
 	}
 	if c.opt.AgentKey != "" {
 		req.Header.Set("X-MEMBRIDGE-AGENT", c.opt.AgentKey)
+	}
+	if c.opt.Token != "" {
+		req.Header.Set("X-MEMBRIDGE-TOKEN", c.opt.Token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -134,14 +151,16 @@ var errTooLong = errors.New("membridge's answer is too long")
 // judge says what an outcome means. nil: membridge answered as it should.
 func (c *Client) judge(status int, err error) error {
 	switch {
+	case errors.Is(err, errTooLong):
+		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer is too long", err)
 	case err != nil:
 		return down(reason(err, c.opt.Timeout), err)
 	case status >= 500:
-		return down(fmt.Sprintf("Membridge answered %d", status), nil)
+		return upstream(bloom.CodeMembridgeFailed, fmt.Sprintf("Membridge answered %d", status), nil)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key; check MEMBRIDGE_ADMIN_KEY"}
+		return upstream(bloom.CodeMembridgeForbidden, "Membridge refused our key; check "+c.keyName(), nil)
 	case status >= 300 && status < 400:
-		return down("Membridge answered with a redirect, which is not followed; configure its final address", nil)
+		return upstream(bloom.CodeMembridgeElsewhere, "Membridge answered with a redirect, which is not followed; configure its final address", nil)
 	}
 	return nil
 }
@@ -151,8 +170,6 @@ func reason(err error, limit time.Duration) string {
 	var timeout interface{ Timeout() bool }
 	var dns interface{ Temporary() bool }
 	switch {
-	case errors.Is(err, errTooLong):
-		return "Membridge's answer is too long"
 	case errors.Is(err, ErrAddressRefused):
 		return "Membridge's address is not allowed by the address policy"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -166,13 +183,25 @@ func reason(err error, limit time.Duration) string {
 }
 
 func down(message string, cause error) error {
-	return &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: message, Cause: cause}
+	return upstream(bloom.CodeMembridgeDown, message, cause)
+}
+
+func upstream(code, message string, cause error) error {
+	return &bloom.Error{Kind: bloom.KindUpstream, Code: code, Message: message, Cause: cause}
+}
+
+// keyName is the setting of the key that is shown.
+func (c *Client) keyName() string {
+	if c.opt.AgentKey != "" {
+		return "MEMBRIDGE_AGENT_KEY"
+	}
+	return "MEMBRIDGE_ADMIN_KEY"
 }
 
 // fetch makes a call whose answer is JSON of a known shape. A 4xx comes back as
 // a *StatusError.
 func (c *Client) fetch(ctx context.Context, r request, into any) error {
-	if into != nil {
+	if into != nil && r.read == nil {
 		r.read = func(answer []byte) error { return json.Unmarshal(answer, into) }
 	}
 	status, answer, err := c.do(ctx, r)

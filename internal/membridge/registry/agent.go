@@ -32,6 +32,9 @@ type Agent struct {
 	OSInfo        string             `json:"os_info"`
 	InstallMethod string             `json:"install_method"`
 	Drain         bool               `json:"drain" doc:"Ordered to take no more work"`
+	Bound         bool               `json:"bound" doc:"Only the agent's own token, or an admin, may write it"`
+	// Token is the digest of the token it is bound to; never shown.
+	Token string `json:"-"`
 }
 
 // Load is what an agent says it is doing.

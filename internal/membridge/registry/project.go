@@ -64,6 +64,16 @@ type NodeBeat struct {
 	IPAddrs      *[]string
 	ProjectID    *string
 	AgentVersion *string
+	Proof        Proof
+}
+
+// Check refuses a beat that names a project by a name and an id that do not
+// belong together: the name would stand for two projects.
+func (b NodeBeat) Check() error {
+	if b.ProjectID != nil && CanonicalID(*b.ProjectID) != b.CanonicalID {
+		return ErrForeignID
+	}
+	return nil
 }
 
 // Term is one leadership: a node that is preferred as primary, until a moment.

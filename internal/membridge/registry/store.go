@@ -15,6 +15,7 @@ var (
 	ErrNoJob     = bloom.NotFound("Job")
 	ErrNoNode    = &bloom.Error{Kind: bloom.KindNotFound, Code: "node_not_found", Message: "No such node has reported for this project"}
 	ErrExists    = bloom.Conflict("Project already exists")
+	ErrForeignID = bloom.Invalid("canonical_id: must be the first 16 hex digits of the SHA-256 of the name in project_id")
 	ErrEpoch     = &bloom.Error{Kind: bloom.KindConflict, Code: "epoch_changed", Message: "Another primary was selected in the meantime; look at the leadership again"}
 )
 
@@ -56,12 +57,14 @@ type Store interface {
 	// Now is the store's time, by which everything expires.
 	Now() time.Time
 
-	// PutAgent registers an agent or updates a known one; created tells which.
-	PutAgent(ctx context.Context, name string, patch AgentPatch) (agent Agent, created bool, err error)
+	// PutAgent registers an agent or updates a known one; created tells which. Who
+	// may, Proof.Bind decides: ErrNeedsToken, ErrOtherToken.
+	PutAgent(ctx context.Context, name string, patch AgentPatch, by Proof) (agent Agent, created bool, err error)
 	// Beat records a heartbeat and the reports that came with it, and hands out
 	// the agent's open jobs, which count as delivered from then on. A report on a
-	// job that is final, unknown or another agent's changes nothing. ErrNoAgent.
-	Beat(ctx context.Context, name string, patch AgentPatch, reports []JobReport) (BeatResult, error)
+	// job that is final, unknown or another agent's changes nothing. ErrNoAgent, and
+	// the errors of Proof.Bind.
+	Beat(ctx context.Context, name string, patch AgentPatch, reports []JobReport, by Proof) (BeatResult, error)
 	// OpenJobs hands out the agent's open jobs as Beat does, without a heartbeat.
 	OpenJobs(ctx context.Context, agent string) ([]Job, error)
 	// SetDrain orders an agent to take no more work, or to take it again. ErrNoAgent.
@@ -78,12 +81,14 @@ type Store interface {
 	CreateProject(ctx context.Context, name string) (Project, error)
 	// Projects returns all projects by name, their nodes counted.
 	Projects(ctx context.Context) ([]Project, error)
-	// DeleteProject forgets the projects of that name and their nodes. Terms stay,
-	// since epochs must go on growing should it come back. ErrNoProject.
-	DeleteProject(ctx context.Context, name string) error
+	// DeleteProject forgets the project of that name or canonical id, and its
+	// nodes, and ends its term: should it come back, nobody leads it. Terms stay in
+	// the history, since epochs must go on growing. ErrNoProject.
+	DeleteProject(ctx context.Context, key string) error
 
 	// NodeBeat records a node's heartbeat, registers its project when it names
-	// one, and returns the current term, nil when there is none.
+	// one, and returns the current term, nil when there is none. The name must be
+	// the one the canonical id was derived from. The errors of Proof.Bind.
 	NodeBeat(ctx context.Context, beat NodeBeat) (*Term, error)
 	// Standing returns a project's term and its nodes by id, without roles.
 	Standing(ctx context.Context, canonicalID string) (Standing, error)

@@ -12,7 +12,7 @@ import (
 )
 
 const agentColumns = `name, url, status, interval_ms, capabilities, load, node_id, ip_addrs, obs_count, db_sha,
-	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at`
+	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at, bound`
 
 func scanAgent(row scanner) (registry.Agent, error) {
 	var (
@@ -23,14 +23,14 @@ func scanAgent(row scanner) (registry.Agent, error) {
 		seen, beat       sql.NullInt64
 	)
 	err := row.Scan(&a.Name, &a.URL, &a.Status, &interval, &caps, &load, &a.NodeID, &ips, &a.ObsCount, &a.DBSHA,
-		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat)
+		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat, &a.Token)
 	if err != nil {
 		return a, err
 	}
 	err = errors.Join(json.Unmarshal(caps, &a.Capabilities), json.Unmarshal(load, &a.Load), json.Unmarshal(ips, &a.IPAddrs))
 	a.IntervalSec = registry.MillisToSeconds(interval)
 	a.RegisteredAt = registry.MillisToSeconds(regist)
-	a.Drain = drain != 0
+	a.Drain, a.Bound = drain != 0, a.Token != ""
 	a.LastSeen, a.HeartbeatAt = secondsPtr(seen), secondsPtr(beat)
 	return a, err
 }
@@ -45,16 +45,16 @@ func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15, $16)
 		ON CONFLICT (name) DO UPDATE SET
 			url = excluded.url, status = excluded.status, interval_ms = excluded.interval_ms,
 			capabilities = excluded.capabilities, load = excluded.load, node_id = excluded.node_id,
 			ip_addrs = excluded.ip_addrs, obs_count = excluded.obs_count, db_sha = excluded.db_sha,
 			agent_version = excluded.agent_version, os_info = excluded.os_info,
 			install_method = excluded.install_method, last_seen = excluded.last_seen,
-			heartbeat_at = excluded.heartbeat_at`,
+			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound`,
 		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, a.ObsCount, a.DBSHA,
-		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat)
+		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token)
 	return err
 }
 
@@ -74,7 +74,7 @@ func (s *Store) agentForUpdate(ctx context.Context, q querier, name string) (reg
 }
 
 // PutAgent registers an agent or updates a known one.
-func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentPatch) (agent registry.Agent, created bool, err error) {
+func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentPatch, by registry.Proof) (agent registry.Agent, created bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.Now()
 		var err error
@@ -85,6 +85,9 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 		}
 		if created {
 			agent = registry.NewAgent(name, now)
+		}
+		if agent.Token, err = by.Bind(agent.Token); err != nil {
+			return err
 		}
 		patch.Apply(&agent)
 		if err := saveAgent(ctx, q, agent, now.UnixMilli(), false); err != nil {
@@ -97,13 +100,17 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 }
 
 // Beat records a heartbeat and hands out the agent's open jobs.
-func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, reports []registry.JobReport) (res registry.BeatResult, err error) {
+func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, reports []registry.JobReport, by registry.Proof) (res registry.BeatResult, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.Now()
 		agent, err := s.agentForUpdate(ctx, q, name)
 		if err != nil {
 			return err
 		}
+		if agent.Token, err = by.Bind(agent.Token); err != nil {
+			return err
+		}
+		agent.Bound = agent.Token != ""
 		// Silence made it offline; speaking makes it online, unless it says otherwise.
 		if patch.Status == nil && (agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
 			agent.Status = bloom.WorkerOnline

@@ -27,7 +27,7 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func put(t *testing.T, s *store.Store, name string, patch registry.AgentPatch) registry.Agent {
 	t.Helper()
-	a, _, err := s.PutAgent(t.Context(), name, patch)
+	a, _, err := s.PutAgent(t.Context(), name, patch, registry.Proof{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 		first, created, err := s.PutAgent(t.Context(), "worker-01", registry.AgentPatch{
 			Status: ptr(bloom.WorkerOnline), URL: ptr("http://10.0.0.7:9"), IPAddrs: ptr([]string{"10.0.0.7"}),
 			Capabilities: &registry.CapabilitiesPatch{MaxConcurrency: ptr(4), Labels: ptr([]string{"production"})},
-		})
+		}, registry.Proof{})
 		if err != nil || !created {
 			t.Fatalf("created %v, err %v", created, err)
 		}
@@ -52,7 +52,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 		}
 		clock.move(time.Minute)
 		second, created, err := s.PutAgent(t.Context(), "worker-01", registry.AgentPatch{
-			Capabilities: &registry.CapabilitiesPatch{ClaudeCLI: ptr(false)}})
+			Capabilities: &registry.CapabilitiesPatch{ClaudeCLI: ptr(false)}}, registry.Proof{})
 		if err != nil || created {
 			t.Fatalf("created %v, err %v", created, err)
 		}
@@ -71,14 +71,14 @@ func TestAHeartbeatBringsAnAgentBackAndKeepsItsLoad(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOffline)})
 		clock.move(5 * time.Second)
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, nil))
+		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, nil, registry.Proof{}))
 		if res.Agent.Status != bloom.WorkerOnline || res.Agent.Load.Running != 3 || *res.Agent.HeartbeatAt != registry.ToSeconds(clock.Now()) {
 			t.Errorf("after a heartbeat: %+v", res.Agent)
 		}
 		if diff := cmp.Diff(res.Agent, must[registry.Agent](t)(s.Agent(t.Context(), "a"))); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil); !errors.Is(err, registry.ErrNoAgent) {
+		if _, err := s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil, registry.Proof{}); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("heartbeat of a stranger: %v", err)
 		}
 	})
@@ -89,7 +89,7 @@ func TestDrainSurvivesRegistrationsAndHeartbeats(t *testing.T) {
 		put(t, s, "a", registry.AgentPatch{})
 		must[registry.Agent](t)(s.SetDrain(t.Context(), "a", true))
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOnline)})
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, nil))
+		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, nil, registry.Proof{}))
 		if !res.Agent.Drain {
 			t.Error("the order to drain was lost")
 		}
@@ -226,9 +226,68 @@ func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 		if err := s.DeleteProject(t.Context(), "p"); err != nil {
 			t.Fatal(err)
 		}
-		node(t, s, p.CanonicalID, "n")
+		if term := node(t, s, p.CanonicalID, "n"); term == nil || term.Epoch != 1 || registry.RoleOf(term, "n", s.Now()) != registry.RoleUnknown {
+			t.Errorf("the project that came back is led under %+v", term)
+		}
 		if term := must[registry.Term](t)(s.Select(t.Context(), sel)); term.Epoch != 2 {
 			t.Errorf("epoch after the project came back: %d", term.Epoch)
+		}
+	})
+}
+
+func TestASelectionDuringADeletionLeadsNothingAfterwards(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
+		for range 20 {
+			p := must[registry.Project](t)(s.CreateProject(t.Context(), "p"))
+			node(t, s, p.CanonicalID, "n")
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				_, _ = s.Select(t.Context(), registry.Selection{CanonicalID: p.CanonicalID, PrimaryNodeID: "n", LeaseSeconds: 60, IssuedBy: "admin"})
+			})
+			wg.Go(func() {
+				if err := s.DeleteProject(t.Context(), p.CanonicalID); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Wait()
+			if term := node(t, s, p.CanonicalID, "n"); registry.RoleOf(term, "n", s.Now()) != registry.RoleUnknown {
+				t.Fatalf("still led under %+v", term)
+			}
+			if err := s.DeleteProject(t.Context(), p.CanonicalID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
+		mine, theirs := registry.Proof{Token: registry.TokenDigest("mine")}, registry.Proof{Token: registry.TokenDigest("theirs")}
+		write := func(by registry.Proof) (err, beat, node error) {
+			_, _, err = s.PutAgent(t.Context(), "a", registry.AgentPatch{URL: ptr("http://" + by.Token)}, by)
+			_, beat = s.Beat(t.Context(), "a", registry.AgentPatch{}, nil, by)
+			_, node = s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: "n", CanonicalID: "c", AgentVersion: ptr(by.Token), Proof: by})
+			return err, beat, node
+		}
+		for _, step := range []struct {
+			what string
+			by   registry.Proof
+			want error
+		}{
+			{"a first write without a token", registry.Proof{}, nil}, {"the first token", mine, nil}, {"the same", mine, nil},
+			{"another", theirs, registry.ErrOtherToken}, {"none", registry.Proof{}, registry.ErrNeedsToken}, {"the same again", mine, nil},
+			{"an admin", registry.Proof{Admin: true}, nil}, {"another after the admin", theirs, nil}, {"the first one now", mine, registry.ErrOtherToken},
+			{"an admin with a token", registry.Proof{Admin: true, Token: mine.Token}, nil}, {"that token", mine, nil},
+		} {
+			put, beat, node := write(step.by)
+			for _, err := range []error{put, beat, node} {
+				if !errors.Is(err, step.want) {
+					t.Fatalf("%s: %v, %v, %v", step.what, put, beat, node)
+				}
+			}
+		}
+		if a := must[registry.Agent](t)(s.Agent(t.Context(), "a")); a.URL != "http://"+mine.Token || !a.Bound {
+			t.Errorf("the agent is %+v", a)
 		}
 	})
 }
@@ -307,7 +366,7 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 			t.Errorf("agents with orders: %v", got)
 		}
 		beat := func(name string, reports ...registry.JobReport) []string {
-			res := must[registry.BeatResult](t)(s.Beat(t.Context(), name, registry.AgentPatch{}, reports))
+			res := must[registry.BeatResult](t)(s.Beat(t.Context(), name, registry.AgentPatch{}, reports, registry.Proof{}))
 			ids := []string{}
 			for _, j := range res.Jobs {
 				ids = append(ids, j.ID+" "+string(j.Status))
@@ -399,8 +458,8 @@ func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 			for range beats {
 				wg.Go(func() {
 					// A neighbour's failure in the same commit must not touch the others.
-					_, _ = s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil)
-					if _, err := s.Beat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, nil); err != nil {
+					_, _ = s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil, registry.Proof{})
+					if _, err := s.Beat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, nil, registry.Proof{}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
@@ -48,20 +49,46 @@ func (s *Store) Projects(ctx context.Context) ([]registry.Project, error) {
 	return collect(ctx, s.read, scanProject, projectsWhere(""))
 }
 
-// DeleteProject forgets the projects of that name and their nodes.
-func (s *Store) DeleteProject(ctx context.Context, name string) error {
+// DeleteProject forgets the project of that name or canonical id and its nodes,
+// and ends its term.
+func (s *Store) DeleteProject(ctx context.Context, key string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
-		_, err := q.ExecContext(ctx, `DELETE FROM nodes WHERE canonical_id IN
-			(SELECT canonical_id FROM projects WHERE name = $1)`, name)
+		cid, err := s.projectForUpdate(ctx, q, key)
 		if err != nil {
 			return err
 		}
-		res, err := q.ExecContext(ctx, `DELETE FROM projects WHERE name = $1`, name)
-		return affected(res, err, registry.ErrNoProject)
+		known, err := changed(q.ExecContext(ctx, `DELETE FROM projects WHERE canonical_id = $1`, cid))
+		if err != nil {
+			return err
+		}
+		nodes, err := changed(q.ExecContext(ctx, `DELETE FROM nodes WHERE canonical_id = $1`, cid))
+		if err != nil {
+			return err
+		}
+		if known+nodes == 0 {
+			return registry.ErrNoProject
+		}
+		_, err = q.ExecContext(ctx, `UPDATE terms SET expires_at = $2 WHERE canonical_id = $1 AND expires_at > $2`, cid, s.nowMillis())
+		return err
 	})
 }
 
-const nodeColumns = `canonical_id, node_id, obs_count, db_sha, ip_addrs, project_id, agent_version, registered_at, last_seen`
+// projectForUpdate finds the canonical id of the project of that name, or takes
+// key for one. The row is held, so that a selection comes before or after.
+func (s *Store) projectForUpdate(ctx context.Context, q querier, key string) (cid string, err error) {
+	for _, condition := range []string{`name = $1`, `canonical_id = $1`} {
+		err = q.QueryRowContext(ctx, `SELECT canonical_id FROM projects WHERE `+condition+s.lockRow, key).Scan(&cid)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return cid, err
+		}
+	}
+	return key, nil // nodes may have reported for a project that nobody has named yet
+}
+
+const (
+	nodeColumns = `canonical_id, node_id, obs_count, db_sha, ip_addrs, project_id, agent_version, registered_at, last_seen`
+	nodeOf      = `FROM nodes WHERE canonical_id = $1 AND node_id = $2`
+)
 
 func scanNode(row scanner) (registry.Node, error) {
 	var (
@@ -91,31 +118,45 @@ func (s *Store) NodeBeat(ctx context.Context, b registry.NodeBeat) (term *regist
 				return err
 			}
 		}
-		if err := saveNode(ctx, q, b, now); err != nil {
+		bound, err := s.bindNode(ctx, q, b)
+		if err != nil {
 			return err
 		}
-		var err error
+		if err := saveNode(ctx, q, b, bound, now); err != nil {
+			return err
+		}
 		term, err = currentTerm(ctx, q, b.CanonicalID)
 		return err
 	})
 	return term, err
 }
 
+// bindNode is what the node is bound to after the beat, if it may be written.
+func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeBeat) (string, error) {
+	var bound string
+	err := q.QueryRowContext(ctx, `SELECT bound `+nodeOf+s.lockRow, b.CanonicalID, b.NodeID).Scan(&bound)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", err
+	}
+	return b.Proof.Bind(bound)
+}
+
 // saveNode writes what the beat gives and keeps the rest.
-func saveNode(ctx context.Context, q querier, b registry.NodeBeat, now int64) error {
+func saveNode(ctx context.Context, q querier, b registry.NodeBeat, bound string, now int64) error {
 	var ips *string
 	if b.IPAddrs != nil {
 		t := text(*b.IPAddrs)
 		ips = &t
 	}
 	_, err := q.ExecContext(ctx, `
-		INSERT INTO nodes (`+nodeColumns+`)
-		VALUES ($1, $2, coalesce($3, 0), coalesce($4, ''), coalesce($5, '[]'), $6, coalesce($7, ''), $8, $8)
+		INSERT INTO nodes (`+nodeColumns+`, bound)
+		VALUES ($1, $2, coalesce($3, 0), coalesce($4, ''), coalesce($5, '[]'), $6, coalesce($7, ''), $8, $8, $9)
 		ON CONFLICT (canonical_id, node_id) DO UPDATE SET
 			obs_count = coalesce($3, nodes.obs_count), db_sha = coalesce($4, nodes.db_sha),
 			ip_addrs = coalesce($5, nodes.ip_addrs), project_id = coalesce($6, nodes.project_id),
-			agent_version = coalesce($7, nodes.agent_version), last_seen = excluded.last_seen`,
-		b.CanonicalID, b.NodeID, b.ObsCount, b.DBSHA, ips, b.ProjectID, b.AgentVersion, now)
+			agent_version = coalesce($7, nodes.agent_version), last_seen = excluded.last_seen,
+			bound = excluded.bound`,
+		b.CanonicalID, b.NodeID, b.ObsCount, b.DBSHA, ips, b.ProjectID, b.AgentVersion, now, bound)
 	return err
 }
 

@@ -37,7 +37,7 @@ func runChild() bool {
 		go func() {
 			for n := 0; ; n++ {
 				name := fmt.Sprintf("w%d-%d", i, n)
-				if _, _, err := s.PutAgent(ctx, name, registry.AgentPatch{}); err == nil {
+				if _, _, err := s.PutAgent(ctx, name, registry.AgentPatch{}, registry.Proof{}); err == nil {
 					fmt.Println("ack", name)
 				}
 			}
@@ -163,7 +163,7 @@ func TestWritesAfterCloseAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", filepath.Join(t.TempDir(), "membridge.db"), nil)
 	s.Close()
-	if _, _, err := s.PutAgent(t.Context(), "a", registry.AgentPatch{}); err == nil {
+	if _, _, err := s.PutAgent(t.Context(), "a", registry.AgentPatch{}, registry.Proof{}); err == nil {
 		t.Error("a write after Close was acknowledged")
 	}
 }
