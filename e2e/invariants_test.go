@@ -43,6 +43,10 @@ func (w wire) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	return w.api.Artifact(ctx, id)
 }
 
+func (w wire) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+	return w.api.Artifacts(ctx, q)
+}
+
 func (w wire) Workers(ctx context.Context) ([]bloom.Worker, error) { return w.api.Workers(ctx) }
 
 func (w wire) Stats(ctx context.Context) (bloom.Stats, error) { return w.api.Stats(ctx) }
