@@ -21,7 +21,7 @@ const (
 
 const (
 	auditBatch   = 500 // entries of the audit in one transaction; they are small
-	contentBatch = 100 // contents listed at once
+	contentBatch = 20  // contents listed at once
 	contentFails = 5   // failures in a row by which the blob store is taken to be away
 	leastPause   = 2 * time.Millisecond
 )

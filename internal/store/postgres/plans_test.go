@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -175,6 +176,16 @@ func everything(t *testing.T, s *postgres.Store, name string) {
 	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
 	reads(t, s, first, name)
+	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit} {
+		did, err := remove(ctx, bloom.RemoveRequest{OlderThan: time.Hour})
+		ok(err)
+		if name != "before" && (did.Total() == 0 || !did.More) {
+			t.Fatalf("nothing was removed: %+v", did)
+		}
+	}
+	_, err = s.RemovedContent(ctx, 0, 10)
+	ok(err)
+	ok(s.ForgetContent(ctx, []int64{1}))
 	ok(s.RemoveWorker(ctx, name, "me"))
 }
 

@@ -25,7 +25,7 @@ func (s *Store) Plans() map[string]string {
 	explain := func(c *conn) {
 		for _, q := range slices.Collect(maps.Keys(c.stmts)) {
 			first, _, _ := strings.Cut(q, " ")
-			if first != "SELECT" && first != "UPDATE" && first != "INSERT" {
+			if first != "SELECT" && first != "UPDATE" && first != "INSERT" && first != "DELETE" {
 				continue
 			}
 			var steps []string

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		writeUntilKilled(path)
 		return
 	}
+	if path := os.Getenv(removerEnv); path != "" {
+		removeUntilKilled(path)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
