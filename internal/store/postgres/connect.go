@@ -62,14 +62,15 @@ func addSettings(cfg *pgx.ConnConfig, settings map[string]string) {
 	}
 }
 
-func openPool(ctx context.Context, url string, most int32, settings map[string]string) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+func (s *Store) openPool(ctx context.Context, most int32, settings map[string]string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(s.cfg.URL)
 	if err != nil {
 		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
 	}
 	all := maps.Clone(readSettings)
 	maps.Copy(all, settings)
 	addSettings(cfg.ConnConfig, all)
+	s.fence.guard(cfg.ConnConfig)
 	cfg.MaxConns = most
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -159,5 +160,47 @@ func created(t *testing.T, s *postgres.Store, id string) {
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTheOldPrimaryComesBack as if nothing had happened, first in the list of hosts
+// and open to writes. Neither a store that has seen the promotion nor one that is
+// opened afterwards, by a user without privileges, may take it for the database.
+func TestTheOldPrimaryComesBack(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	either := cluster.EitherURL()
+	if _, err := connect(t, either).Exec(t.Context(), `CREATE ROLE plain LOGIN; GRANT ALL ON SCHEMA public TO plain`); err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.Replace(either, "//bloom@", "//plain@", 1)
+	plain = strings.Replace(plain, "&target_session_attrs=read-write", "", 1) // implied
+	s := patient(t, plain)
+	cluster.Crash()
+	cluster.Promote()
+	before := spec("context")
+	if _, _, err := s.CreateTask(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Begin()
+	if _, err := connect(t, cluster.StandbyURL()).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*postgres.Store{"that lived through it": s, "opened since": patient(t, plain)} {
+		after := spec("context")
+		if _, _, err := s.CreateTask(t.Context(), after); err != nil {
+			t.Errorf("the store %s: %v", name, err)
+		}
+		for _, id := range []string{before.ID, after.ID} {
+			if _, err := s.Task(t.Context(), id); err != nil {
+				t.Errorf("the store %s lacks a task: %v", name, err)
+			}
+		}
+	}
+	var stale int
+	if err := connect(t, cluster.URL()).QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bloom%' AND usename = 'plain'`).Scan(&stale); err != nil || stale != 0 {
+		t.Errorf("%d connections to the old primary, %v", stale, err)
 	}
 }

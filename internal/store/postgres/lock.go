@@ -44,6 +44,7 @@ func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err
 	all := maps.Clone(lockSettings)
 	all["application_name"] = "bloom-" + name
 	maps.Copy(cfg.RuntimeParams, all)
+	s.fence.guard(cfg)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, false, s.fail(fmt.Errorf("lock %s: %w", name, err))

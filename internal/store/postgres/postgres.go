@@ -65,6 +65,7 @@ type Config struct {
 type Store struct {
 	cfg   Config
 	log   *slog.Logger
+	fence *fence
 	hot   *pgxpool.Pool // for writes: plans are fixed and never scan
 	reads *pgxpool.Pool
 
@@ -99,13 +100,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Store{cfg: cfg, log: cfg.Logger, fence: newFence(ctx, conn)}
+	s.fence.guard(conn)
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
 	}
 	if _, err := migrateUp(ctx, conn); err != nil {
 		return nil, fmt.Errorf("postgresql: schema: %w", err)
 	}
-	s := &Store{cfg: cfg, log: cfg.Logger}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {
 		s.end()
@@ -123,10 +125,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 func (s *Store) connect(ctx context.Context) (err error) {
 	// Room for the lanes, for operations in transactions of their own, and for
 	// the locks of the loops that run once.
-	if s.hot, err = openPool(ctx, s.cfg.URL, int32(s.cfg.Lanes)+1+aloneConns, hotSettings); err != nil {
+	if s.hot, err = s.openPool(ctx, int32(s.cfg.Lanes)+1+aloneConns, hotSettings); err != nil {
 		return err
 	}
-	if s.reads, err = openPool(ctx, s.cfg.URL, int32(s.cfg.Readers), readSettings); err != nil {
+	if s.reads, err = s.openPool(ctx, int32(s.cfg.Readers), readSettings); err != nil {
 		s.disconnect()
 		return err
 	}
