@@ -54,6 +54,7 @@ type WorkerSpec struct {
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
+	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"The worker was ordered elsewhere to take no more work, or to take it again; absent leaves the order as it is"`
 }
 
 // Free is how many more tasks the worker can take.

@@ -224,9 +224,9 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	if status, body := b.ask(t, "POST", "/agents/early/drain", ""); status != http.StatusOK {
 		t.Fatalf("drain: %d %s", status, body)
 	}
-	eventually(t, "the runtime knows that it takes nothing", func() bool {
+	eventually(t, "the runtime shows that it takes nothing", func() bool {
 		now, ok := h.worker(t, "early")
-		return ok && !now.Capabilities.ClaudeCLI
+		return ok && now.Draining && now.Capabilities.ClaudeCLI
 	})
 	waiting := h.submit(t, spec("drained"))
 	if status, body := h.raw(t, "POST", "/llm-tasks/"+waiting.ID+"/lease", `{}`); status != http.StatusServiceUnavailable {
@@ -237,9 +237,11 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	}
 	h.await(t, waiting.ID).succeeded("pong")
 
-	// Stopped in order, it says goodbye.
+	// Stopped in order, it says goodbye to both.
 	h.stop(w)
-	eventually(t, "membridge knows that it left", func() bool { return b.knows(t, "early", bloom.WorkerOffline) })
+	if now, ok := h.worker(t, "early"); !b.knows(t, "early", bloom.WorkerOffline) || !ok || now.Status != bloom.WorkerOffline {
+		t.Errorf("after its end the runtime shows %s", bloom.MustJSON(now))
+	}
 }
 
 // TestAWorkerNeedsOnlyTheRuntimesAddress finds membridge through the runtime.

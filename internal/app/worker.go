@@ -54,6 +54,7 @@ type Worker struct {
 
 	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
 	resting atomic.Bool                   // by membridge's order
+	leave   func()                        // says goodbye to membridge; set by Run
 }
 
 // OpenWorker builds a worker. Nothing is asked of the server before Run.
@@ -80,7 +81,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner, Ready: w.ready,
 		Capabilities: w.capabilities(), About: w.about,
-		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger,
+		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
 	}
 	token, err := agentToken(state)
 	if err != nil {
@@ -134,10 +135,12 @@ func (w *Worker) ready() error {
 }
 
 // Run works until ctx ends, then drains; the end of cut ends the draining. To
-// membridge the worker stays known until it has drained.
+// membridge the worker stays known until it has drained. Membridge hears of its
+// going before the runtime does, which would otherwise be told by it once more
+// that the worker is there.
 func (w *Worker) Run(ctx, cut context.Context) error {
-	leave := w.announce()
-	defer leave()
+	w.leave = sync.OnceFunc(w.announce())
+	defer w.leave()
 	if w.inner.Load() == nil {
 		w.log.Warn("waiting for membridge to tell where the runtime is; no tasks are taken before that (--runtime-url would tell it too)",
 			"membridge", w.cfg.Membridge.URL)

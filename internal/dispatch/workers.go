@@ -6,7 +6,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// RegisterWorker makes a worker known or updates it; created tells which.
+// RegisterWorker makes a worker known or updates it; created tells which. What it
+// says of an order to drain that it was given elsewhere becomes the order here:
+// there is one, whoever gave it, and the last word counts.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	w.Name = bloom.CleanText(w.Name)
 	w.URL = bloom.CleanText(w.URL)
@@ -16,7 +18,11 @@ func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor 
 	w.OSInfo = bloom.CleanText(w.OSInfo)
 	w.InstallMethod = bloom.CleanText(w.InstallMethod)
 	w.InstanceID = bloom.CleanText(w.InstanceID)
-	return s.store.RegisterWorker(ctx, w, actor)
+	worker, created, err = s.store.RegisterWorker(ctx, w, actor)
+	if err == nil && w.Draining != nil && *w.Draining != worker.Draining {
+		worker, err = s.store.DrainWorker(ctx, worker.ID, *w.Draining, actor)
+	}
+	return worker, created, err
 }
 
 // Worker is one worker and its active leases.

@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -55,11 +59,12 @@ func (s *Server) workerRoutes() {
 }
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
-	spec := defaultWorker()
-	if err := decode(c, limitBody, &spec); err != nil {
+	var body json.RawMessage
+	if err := decode(c, limitBody, &body); err != nil {
 		return nil, err
 	}
-	if err := checkWorker(&spec); err != nil {
+	spec, err := s.workerSpec(ctx, body)
+	if err != nil {
 		return nil, err
 	}
 	w, created, err := s.svc.RegisterWorker(ctx, spec, c.caller.Name)
@@ -68,6 +73,48 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 		status = http.StatusCreated
 	}
 	return &reply[registeredWorker]{status, registeredWorker{w, s.svc.MembridgeForWorkers()}}, err
+}
+
+// workerSpec reads a registration. What it does not name keeps what is known of
+// the worker, and is the default for a new one; the status is that of a worker
+// that speaks, online.
+func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.WorkerSpec, error) {
+	read := func(spec bloom.WorkerSpec) (bloom.WorkerSpec, error) {
+		if len(body) > 0 {
+			if err := jsonError(json.Unmarshal(body, &spec)); err != nil {
+				return spec, err
+			}
+		}
+		return spec, checkWorker(&spec)
+	}
+	spec, err := read(defaultWorker())
+	if err != nil {
+		return spec, err
+	}
+	known, _, err := s.svc.Worker(ctx, spec.Name)
+	if errors.Is(err, bloom.ErrWorkerNotFound) {
+		return spec, nil
+	}
+	if err != nil {
+		return spec, err
+	}
+	can := known.Capabilities
+	if spec, err = read(bloom.WorkerSpec{Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{
+		ClaudeCLI: can.ClaudeCLI, MaxConcurrency: can.MaxConcurrency, Labels: slices.Clone(can.Labels)}}); err != nil {
+		return spec, err
+	}
+	// Programs send "" and null for what they do not set.
+	spec.URL = cmp.Or(spec.URL, known.URL)
+	spec.AgentVersion = cmp.Or(spec.AgentVersion, known.AgentVersion)
+	spec.OSInfo = cmp.Or(spec.OSInfo, known.OSInfo)
+	spec.InstallMethod = cmp.Or(spec.InstallMethod, known.InstallMethod)
+	if spec.IPAddrs == nil {
+		spec.IPAddrs = known.IPAddrs
+	}
+	if spec.Capabilities.Labels == nil {
+		spec.Capabilities.Labels = can.Labels
+	}
+	return spec, nil
 }
 
 func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[bloom.Worker], error) {

@@ -57,6 +57,11 @@ type Config struct {
 	// the runtime knows. It must not block. Nil: nobody wants to know.
 	OnMembridge func(url string)
 
+	// Leaving is called when an orderly stop has ended everything, before the
+	// runtime is told that the worker is gone: whoever else tells the runtime of
+	// this worker should hear of it first. Nil: nobody does.
+	Leaving func()
+
 	// About is shown with the worker: version, system, addresses. Name,
 	// Capabilities, Status and InstanceID of it are set by the worker.
 	About bloom.WorkerSpec

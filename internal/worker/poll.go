@@ -76,7 +76,7 @@ func (w *Worker) able(ctx context.Context) error {
 	w.mu.Lock()
 	changed := (err == nil) != (w.unable == nil)
 	w.unable = err
-	news := w.fit() != w.saidFit
+	news := w.unsaid()
 	w.mu.Unlock()
 	switch {
 	case !changed:
@@ -91,12 +91,16 @@ func (w *Worker) able(ctx context.Context) error {
 	return w.register(ctx)
 }
 
-// fit reports whether tasks may be given to this worker. w.mu is held.
-func (w *Worker) fit() bool { return w.unable == nil && !w.resting }
+// fit reports whether tasks can be run here. w.mu is held.
+func (w *Worker) fit() bool { return w.unable == nil }
+
+// unsaid reports whether the server was told otherwise than things stand. w.mu is
+// held.
+func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting != w.saidRest }
 
 // Rest orders the worker to take no more tasks, or lifts the order; unlike after
-// Drain it lives on, and what runs goes on. The runtime is told that it runs no
-// tasks meanwhile, so that it gives it none.
+// Drain it lives on, and what runs goes on. The runtime is told, and has the order
+// as if it had given it; when it is lifted there, it is lifted here too.
 func (w *Worker) Rest(rest bool) {
 	w.mu.Lock()
 	changed := w.resting != rest
@@ -160,11 +164,13 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	}
 	now := w.now()
 	switch {
-	case w.stop || w.orders:
+	case w.stop:
 		c.Max = 0
-	case w.fit() != w.saidFit:
+	case w.unsaid():
 		// It changed since the registration: claim what is due, then register.
 		c.Max, c.Wait = 0, 0
+	case w.orders || w.resting:
+		c.Max = 0
 	case !w.fit():
 		c.Max = 0
 		c.Wait = min(c.Wait, readyPace)
@@ -258,6 +264,10 @@ func (w *Worker) ordered(drain bool) (changed bool) {
 	w.mu.Lock()
 	changed = w.orders != drain
 	w.orders = drain
+	if changed && !drain && w.resting && w.saidRest {
+		w.resting, w.saidRest = false, false
+		w.state.rest(false)
+	}
 	w.mu.Unlock()
 	switch {
 	case changed && drain:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
 func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
@@ -17,15 +18,7 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 	life.w.Rest(true)
 	life.w.Rest(true)
 	b.logs.await(t, "ordered to rest: no new tasks are taken until the order is lifted")
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		w, _, err := b.rt.Store.Worker(t.Context(), "node")
-		if err == nil && !w.Capabilities.ClaudeCLI {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the runtime never heard of it: %v", err)
-		}
-	}
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
 	second := b.rt.Submit("other", "posted meanwhile")
 	if _, _, err := b.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Fatalf("it was picked for a task: %v", err)
@@ -41,4 +34,74 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
 	}
+	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+}
+
+// shows waits until the runtime shows the worker so.
+func (b *bench) shows(want func(bloom.Worker) bool) {
+	b.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		w, _, err := b.rt.Store.Worker(b.Context(), "node")
+		if err == nil && want(w) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("the runtime shows it as %+v, %v", w, err)
+		}
+	}
+}
+
+// leaves stops the worker in order.
+func (l *life) leaves() {
+	l.b.Helper()
+	l.cancel()
+	if err := l.result(); err != nil {
+		l.b.Fatal(err)
+	}
+}
+
+func TestAnOrderToRestThatIsLiftedAtTheRuntimeIsLifted(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil)
+	life.w.Rest(true)
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
+		t.Fatal(err)
+	}
+	task := b.rt.Submit("ctx", "posted afterwards")
+	b.runner.next(t).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
+}
+
+func TestAnOrderToRestDoesNotOutliveTheProcessButTheRuntimesOwnDoes(t *testing.T) {
+	b := newBench(t)
+	first := b.start(nil)
+	first.w.Rest(true)
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	first.leaves()
+	second := b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return !w.Draining && w.Status == bloom.WorkerOnline })
+	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
+		t.Fatal(err)
+	}
+	second.leaves()
+	b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+}
+
+func TestAWorkerThatStopsInOrderIsOfflineAtOnce(t *testing.T) {
+	b := newBench(t)
+	left := make(chan struct{})
+	life := b.start(func(c *worker.Config) { c.Leaving = func() { close(left) } })
+	task := b.rt.Submit("ctx", "a task")
+	b.runner.next(t).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
+	life.leaves()
+	<-left
+	w, _, err := b.rt.Store.Worker(t.Context(), "node")
+	if err != nil || w.Status != bloom.WorkerOffline || !w.Capabilities.ClaudeCLI || w.Draining {
+		t.Errorf("the runtime shows %+v, %v", w, err)
+	}
+	b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 }

@@ -97,6 +97,24 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
+// rests reports whether the server has an order to drain that it was told of by
+// this worker, and not by anybody else: an earlier life may have told it.
+func (s *state) rests() bool {
+	_, err := os.Stat(filepath.Join(s.dir, "resting"))
+	return err == nil
+}
+
+// rest notes that, for the next life. Should the note be lost, the order stays
+// until somebody lifts it at the server.
+func (s *state) rest(rests bool) {
+	path := filepath.Join(s.dir, "resting")
+	if rests {
+		_ = writeDurably(path, nil)
+		return
+	}
+	_ = os.Remove(path)
+}
+
 // note is the journal's entry of a lease whose work was begun.
 type note struct {
 	TaskID  string `json:"task_id"`

@@ -44,8 +44,9 @@ type Worker struct {
 	told   map[string]bool // leases whose cancel or loss was acted on
 	status Status
 
-	resting bool // somebody else ordered to take nothing more
-	saidFit bool // whether the server was told that we run tasks
+	resting  bool // somebody else ordered to take nothing more
+	saidFit  bool // whether the server was told that we run tasks
+	saidRest bool // whether the order to drain that the server has is that one
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -71,9 +72,9 @@ func (w *Worker) Cut() {
 	w.cutOnce.Do(func() { close(w.cut) })
 }
 
-// Run works until ctx ends or Drain is called, then drains and returns nil. It
-// returns an error when the worker cannot work at all: its state folder is in
-// use (ErrStateInUse), its name is taken by another living process
+// Run works until ctx ends or Drain is called, then drains, tells the server that
+// it goes, and returns nil. It returns an error when the worker cannot work at
+// all: its state folder is in use (ErrStateInUse), its name is taken by another living process
 // (bloom.ErrWorkerConflict), its key is refused; and ErrCut when a runner did
 // not stop when told. After it has returned nothing of it is left running,
 // except what such a runner left.
@@ -94,10 +95,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.state = st
 	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
 	w.mu.Unlock()
+	w.saidRest = st.rests()
 	left, err := w.outbox.load()
 	if err != nil {
 		return err
 	}
+	orderly := false
+	defer func() { // after the last delivery, which would count as a sign of life
+		if orderly {
+			w.goodbye(ctx)
+		}
+	}()
 	for _, l := range left {
 		w.outbox.deliver(delivery, l, 0)
 	}
@@ -115,7 +123,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.register(stopping); err != nil {
 		return ended(stopping, err)
 	}
-	return w.loop(stopping)
+	err = w.loop(stopping)
+	orderly = err == nil
+	return err
 }
 
 // stopSignal is a context that ends when the worker is to stop.
@@ -249,18 +259,34 @@ func (w *Worker) done(j *job) {
 	}
 }
 
-// register makes the worker known, trying for as long as the server is away.
-func (w *Worker) register(ctx context.Context) error {
+// spec is what the server is told of the worker now.
+func (w *Worker) spec() bloom.WorkerSpec {
 	spec := w.cfg.About
 	spec.Name, spec.Capabilities, spec.InstanceID = w.cfg.Name, w.cfg.Capabilities, w.state.instance
 	spec.Status = bloom.WorkerOnline
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.saidFit = w.fit()
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
-	w.mu.Unlock()
+	if w.resting || w.saidRest { // an order of the server's own is left alone
+		resting := w.resting
+		spec.Draining, w.saidRest = &resting, resting
+	}
+	return spec
+}
+
+// register makes the worker known, trying for as long as the server is away.
+func (w *Worker) register(ctx context.Context) error {
+	spec := w.spec()
+	if spec.Draining != nil && *spec.Draining {
+		w.state.rest(true)
+	}
 	for n := 0; ; n++ {
 		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
+			if spec.Draining != nil && !*spec.Draining {
+				w.state.rest(false)
+			}
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {
 				w.cfg.OnMembridge(answer.MembridgeURL)
@@ -278,6 +304,28 @@ func (w *Worker) register(ctx context.Context) error {
 		if !sleep(ctx, pollRetry.Wait(n, err)) {
 			return ctx.Err()
 		}
+	}
+}
+
+// goodbyeLimit bounds the last word to the server.
+const goodbyeLimit = 3 * time.Second
+
+// goodbye tells the server that the worker is gone, so that it is not taken for
+// alive until its silence shows. A server that was away a moment ago is not waited
+// for.
+func (w *Worker) goodbye(ctx context.Context) {
+	if w.cfg.Leaving != nil {
+		w.cfg.Leaving()
+	}
+	if !w.Status().Connected {
+		return
+	}
+	spec := w.spec()
+	spec.Status, spec.Draining = bloom.WorkerOffline, nil
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeLimit)
+	defer cancel()
+	if _, err := w.cfg.Client.Register(last, spec); err != nil {
+		w.log.Debug("the server was not told that this worker stops", "error", err)
 	}
 }
 
