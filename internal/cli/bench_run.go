@@ -89,9 +89,14 @@ func (c *benchRunCmd) lifecycles(inv *invocation, site *benchSite, report *bench
 	var group errgroup.Group
 	for i := range c.Clients {
 		group.Go(func() error {
+			wire, err := dialBench(ctx, site.api.BaseURL(), string(c.APIKey))
+			if err != nil {
+				return err
+			}
+			defer wire.close()
 			for ctx.Err() == nil && quota.take() {
 				// A lifecycle that has begun is ended, so that nothing stays behind.
-				if err := site.lifecycle(context.WithoutCancel(ctx), i/bloom.MaxConcurrency, steps); err != nil {
+				if err := site.lifecycle(wire, i/bloom.MaxConcurrency, steps); err != nil {
 					return err
 				}
 			}

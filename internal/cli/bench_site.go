@@ -49,31 +49,33 @@ func (s *benchSite) leave() {
 	}
 }
 
+// context is a new one: a task of a known context waits a moment for the worker
+// that had it. It begins with the time, so that indexes grow at their end.
+func (s *benchSite) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
+
 func (s *benchSite) spec(label string) bloom.TaskSpec {
-	// Each in a context of its own: a task of a known one waits a moment for the
-	// worker that had it.
-	return bloom.TaskSpec{ContextID: s.label + "-" + uuid.NewString(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
+	return bloom.TaskSpec{ContextID: s.context(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
 }
 
 // lifecycle is create, lease, heartbeat, complete: what the described system's
 // own figures count.
-func (s *benchSite) lifecycle(ctx context.Context, worker int, steps *benchSteps) error {
+func (s *benchSite) lifecycle(wire *benchWire, worker int, steps *benchSteps) error {
 	began := time.Now()
-	task, err := s.api.Submit(ctx, s.spec(s.label))
+	task, err := wire.create(s.context(), s.label)
 	if err != nil {
 		return err
 	}
 	at := steps.since("create", began)
-	granted, err := s.api.Lease(ctx, task.ID, client.LeaseOptions{WorkerID: s.names[worker]})
+	lease, err := wire.lease(task, s.names[worker])
 	if err != nil {
 		return err
 	}
 	at = steps.since("lease", at)
-	if _, err := s.api.Heartbeat(ctx, task.ID, granted.Lease.ID); err != nil {
+	if err := wire.heartbeat(task, lease); err != nil {
 		return err
 	}
 	at = steps.since("heartbeat", at)
-	if err := s.complete(ctx, granted.Lease); err != nil {
+	if err := wire.complete(task, lease); err != nil {
 		return err
 	}
 	steps.since("complete", at)

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// benchWire is one client's connection for lifecycles: HTTP/1.1 written and read
+// by the goroutine that measures. The SDK's own goroutines, timers and decoding
+// would take a fifth of a small machine that the server is measured on.
+// Not for concurrent use.
+type benchWire struct {
+	conn   net.Conn
+	in     *bufio.Reader
+	out    []byte
+	answer []byte
+	path   string // before the routes, such as /api/runtime
+	header string // of every request
+}
+
+// benchWireTimeout bounds one request, as the SDK's does.
+const benchWireTimeout = 30 * time.Second
+
+// dialBench connects to the runtime's API at base, as client.BaseURL gives it.
+func dialBench(ctx context.Context, base, key string) (*benchWire, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	address := net.JoinHostPort(u.Hostname(), port)
+	var conn net.Conn
+	if u.Scheme == "https" {
+		conn, err = (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &benchWire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), path: u.EscapedPath()}
+	w.header = " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bloom-bench/" + Version + "\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
+	if key != "" {
+		w.header += "X-Runtime-API-Key: " + key + "\r\n"
+	}
+	return w, nil
+}
+
+func (w *benchWire) close() { _ = w.conn.Close() }
+
+// post sends body and decodes the answer into out. Anything but a success is an
+// error: a measurement stops at the first.
+func (w *benchWire) post(route string, body []byte, out any) error {
+	if err := w.conn.SetDeadline(time.Now().Add(benchWireTimeout)); err != nil {
+		return err
+	}
+	w.out = append(w.out[:0], "POST "...)
+	w.out = append(append(w.out, w.path...), route...)
+	w.out = append(append(w.out, w.header...), "Content-Length: "...)
+	w.out = append(strconv.AppendInt(w.out, int64(len(body)), 10), "\r\n\r\n"...)
+	if _, err := w.conn.Write(append(w.out, body...)); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(w.in, nil)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", route, err)
+	}
+	defer resp.Body.Close()
+	if resp.ContentLength >= 0 {
+		w.answer = append(w.answer[:0], make([]byte, resp.ContentLength)...)
+		_, err = io.ReadFull(resp.Body, w.answer)
+	} else {
+		w.answer, err = io.ReadAll(resp.Body)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("POST %s: %w", route, err)
+	case resp.StatusCode/100 != 2:
+		return fmt.Errorf("POST %s: %s: %.300s", route, resp.Status, w.answer)
+	}
+	return json.Unmarshal(w.answer, out)
+}
+
+// create posts a task with a key of its own, as every careful client does.
+func (w *benchWire) create(context, label string) (task string, err error) {
+	var made struct {
+		ID string `json:"id"`
+	}
+	body := `{"context_id":"` + context + `","agent_slug":"bench","prompt":"Measure.","labels":["` + label + `"],"idempotency_key":"` + context + `"}`
+	err = w.post("/llm-tasks", []byte(body), &made)
+	return made.ID, err
+}
+
+func (w *benchWire) lease(task, worker string) (lease string, err error) {
+	var granted struct {
+		Lease struct {
+			ID string `json:"id"`
+		} `json:"lease"`
+	}
+	err = w.post("/llm-tasks/"+task+"/lease", []byte(`{"worker_id":"`+worker+`"}`), &granted)
+	return granted.Lease.ID, err
+}
+
+func (w *benchWire) heartbeat(task, lease string) error {
+	var renewed struct {
+		ExpiresAt int64 `json:"expires_at"`
+	}
+	return w.post("/llm-tasks/"+task+"/heartbeat", []byte(`{"lease_id":"`+lease+`"}`), &renewed)
+}
+
+func (w *benchWire) complete(task, lease string) error {
+	var done struct {
+		Task struct {
+			Status bloom.TaskStatus `json:"status"`
+		} `json:"task"`
+	}
+	err := w.post("/llm-tasks/"+task+"/complete", []byte(`{"lease_id":"`+lease+`","status":"success","output":"done"}`), &done)
+	if err == nil && done.Task.Status != bloom.TaskCompleted {
+		err = fmt.Errorf("the completed task is %q", done.Task.Status)
+	}
+	return err
+}
