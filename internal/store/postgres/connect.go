@@ -88,10 +88,14 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 	}
 	defer func() { _ = c.Close(ctx) }()
 	var number int
-	var version string
-	err = c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &version)
+	var version, scans string
+	err = c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('enable_seqscan')`).
+		Scan(&number, &version, &scans)
 	if err != nil {
 		return fmt.Errorf("postgresql: %w", err)
+	}
+	if cfg.RuntimeParams["enable_seqscan"] == "off" && scans != "off" {
+		return fmt.Errorf("%w (it was told to ignore what it does not support)", ErrPooler)
 	}
 	return supported(number, version)
 }
