@@ -2,13 +2,17 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +45,8 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 		{"hangs", monster(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "did not answer within"},
 		{"answers 500", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "answered 500"},
 		{"answers garbage", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\x00") }), "makes no sense"},
+		{"answers another question", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ok":true}`) }), "makes no sense"},
+		{"lists no agents", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `[1,2]`) }), "makes no sense"},
 		{"begins and drips", monster(t, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, " "); err != nil {
@@ -91,8 +97,8 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 			if strings.Contains(*state.LastError, "127.0.0.1") {
 				t.Errorf("%s: an address in %q", m.name, *state.LastError)
 			}
-			if _, err := api.TestConnection(t.Context()); err != nil {
-				t.Errorf("%s: test-connection: %v", m.name, err)
+			if found, err := api.TestConnection(t.Context()); err != nil || found.Connected || found.Error == "" {
+				t.Errorf("%s: test-connection: %+v, %v", m.name, found, err)
 			}
 			works(t, api)
 		}
@@ -124,6 +130,66 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 			t.Fatal("its agent never became a worker")
 		}
 	}
+}
+
+// TestEntriesThatAreNoAgentsAreCountedAndToldOnce has a membridge list two good
+// agents and two entries that are none.
+func TestEntriesThatAreNoAgentsAreCountedAndToldOnce(t *testing.T) {
+	t.Parallel()
+	var rounds atomic.Int64
+	url := monster(t, func(w http.ResponseWriter, _ *http.Request) {
+		rounds.Add(1)
+		io.WriteString(w, `[{"name":"one","status":"online"},{"name":7},{"no":"name"},{"name":"two","status":"online"}]`)
+	})
+	cfg := serverConfig(t)
+	cfg.SyncInterval, cfg.BridgeTimeout, cfg.MembridgeServerURL = 5*time.Millisecond, time.Second, url
+	var log safeLog
+	s, err := app.OpenServer(t.Context(), cfg, app.Build{Version: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, context.Background()) }()
+	api, err := client.New(s.URL(), client.Options{Retry: client.NoRetry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := health(t, api, func(h *client.MembridgeHealth) bool { return h.Connected && h.SkippedAgents > 0 && rounds.Load() > 5 })
+	if state.SkippedAgents != 2 || state.SkippedWhy != "entry 2 has not the shape of an agent" {
+		t.Errorf("health: %s", bloom.MustJSON(state))
+	}
+	for _, name := range []string{"one", "two"} {
+		if _, err := api.Worker(t.Context(), name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	api.Close()
+	stop()
+	if err := errors.Join(<-ended, s.Close()); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "membridge lists agents that are none"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.String())
+	}
+}
+
+// safeLog is a log that many write and a test reads.
+type safeLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *safeLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *safeLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // works makes a task, which no monster may delay.

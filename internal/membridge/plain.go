@@ -1,6 +1,7 @@
 package membridge
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -25,10 +26,20 @@ var plainWords = []struct{ theirs, ours string }{
 	{"invalid integer", "must be a whole number"},
 	{"invalid float", "must be a number"},
 	{"request body is required", "the body must be a JSON object"},
+	{"unexpected end of JSON input", "the body is not valid JSON: it ends too early"},
+	{"invalid character ", "the body is not valid JSON"},
+	{"unknown content type", "the body must be JSON: send Content-Type: application/json"},
 }
+
+// misfit is the decoder's word on a value that the checks before it let pass: a
+// number that is too large for its field.
+var misfit = regexp.MustCompile(`^json: cannot unmarshal .* into Go struct field (?:[\w]*\.)*(\w+) of type`)
 
 // plain is a sentence of huma's in our words.
 func plain(theirs string) string {
+	if m := misfit.FindStringSubmatch(theirs); m != nil {
+		return m[1] + ": must be a value of a size that can be kept"
+	}
 	for _, w := range plainWords {
 		rest, ok := strings.CutPrefix(theirs, w.theirs)
 		switch {

@@ -86,14 +86,16 @@ func sentence(m *huma.ErrorModel) string {
 	var wrong []string
 	for _, e := range m.Errors {
 		text := plain(e.Message)
-		if e.Location == "body" || e.Location == "" {
-			wrong = append(wrong, text)
-			continue
+		switch {
+		case e.Location == "body" && strings.HasPrefix(text, "must "):
+			text = "the body " + text
+		case e.Location != "body" && e.Location != "":
+			text = strings.TrimPrefix(strings.TrimPrefix(e.Location, "body."), "query.") + ": " + text
 		}
-		wrong = append(wrong, strings.TrimPrefix(e.Location, "body.")+": "+text)
+		wrong = append(wrong, text)
 	}
 	if len(wrong) == 0 {
-		return m.Detail
+		return plain(m.Detail)
 	}
 	return strings.Join(wrong, "; ")
 }
