@@ -6,12 +6,15 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,5 +210,60 @@ func countOrphans(t *testing.T, path string) {
 		if err := db.QueryRowContext(t.Context(), q).Scan(&n); err != nil || n != 0 {
 			t.Errorf("%d rows, %v: %s", n, err, q)
 		}
+	}
+}
+
+// TestARequeueThatCameFirstWins requeues a task while the removal that found it
+// waits for the writer.
+func TestARequeueThatCameFirstWins(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	s := open(t, clock)
+	ctx := t.Context()
+	var ids []string
+	for range 2 {
+		task, _, err := s.CreateTask(ctx, spec("c"))
+		if err == nil {
+			_, err = s.Cancel(ctx, task.ID, "me")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, task.ID)
+	}
+	clock.Advance(24 * time.Hour)
+	started, held := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = s.Write(ctx, func(func(string, ...any) error) error {
+			close(started)
+			<-held
+			return nil
+		})
+	})
+	<-started
+	waits := func(fn func() error) {
+		before := s.Queued()
+		all.Go(func() {
+			if err := fn(); err != nil {
+				t.Error(err)
+			}
+		})
+		for s.Queued() == before {
+			runtime.Gosched()
+		}
+	}
+	waits(func() error { _, err := s.Requeue(ctx, ids[0], "me"); return err })
+	waits(func() error { _, err := s.RemoveTasks(ctx, bloom.RemoveRequest{OlderThan: time.Hour}); return err })
+	close(held)
+	all.Wait()
+	if task, err := s.Task(ctx, ids[0]); err != nil || task.Status != bloom.TaskQueued {
+		t.Errorf("the requeued task is %q: %v", task.Status, err)
+	}
+	if _, err := s.Task(ctx, ids[1]); !errors.Is(err, bloom.ErrTaskNotFound) {
+		t.Errorf("the other one: %v", err)
+	}
+	if err := storetest.CheckInvariants(ctx, s); err != nil {
+		t.Error(err)
 	}
 }
