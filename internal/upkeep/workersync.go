@@ -3,6 +3,7 @@ package upkeep
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -30,6 +31,8 @@ type Agent struct {
 	// Beat is when it last beat by the control plane's clock, in any unit, 0 when
 	// it never did. It is only compared with what it was before.
 	Beat int64
+	// Drain is the control plane's order to take no more work.
+	Drain bool
 }
 
 // ControlPlane lists the agents.
@@ -40,6 +43,7 @@ type ControlPlane interface {
 // ReportedWorkers is what WorkerSync needs of a store.
 type ReportedWorkers interface {
 	SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error)
+	DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error)
 }
 
 // WorkerSyncConfig is what WorkerSync needs. Store and ControlPlane are required.
@@ -52,7 +56,8 @@ type WorkerSyncConfig struct {
 
 type workerSync struct {
 	WorkerSyncConfig
-	beats map[string]int64 // by name, as last reported
+	beats  map[string]int64 // by name, as last reported
+	drains map[string]bool  // by name, as last passed on
 }
 
 // NewWorkerSync makes the loop that takes over what the control plane knows of
@@ -61,7 +66,7 @@ type workerSync struct {
 // when its beats go on. A control plane that fails harms nothing: what is known
 // stays, until a worker was silent on all sides for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
-	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}}
+	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}, drains: map[string]bool{}}
 	every := cmp.Or(c.Every, DefaultSyncEvery)
 	// A little sooner, so that what is posted is known before that time is over.
 	l := newLoop("worker-sync", every-every/20, c.Logger, w.once)
@@ -85,7 +90,29 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 		res.Detail = fmt.Sprintf("%d workers changed by what the control plane reports", res.Changed)
 	}
 	w.remember(agents)
-	return res, nil
+	return res, w.drain(ctx, agents)
+}
+
+// drain passes the control plane's orders to drain on when they begin and when
+// they end. In between the worker's order is left alone: whoever changes it here
+// has the last word.
+func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
+	stand := map[string]bool{}
+	defer func() { w.drains = stand }()
+	var failed error
+	for _, a := range agents {
+		if a.Drain != w.drains[a.Name] {
+			_, err := w.Store.DrainWorker(ctx, a.Name, a.Drain, "membridge")
+			if err != nil && !errors.Is(err, bloom.ErrWorkerNotFound) {
+				failed = errors.Join(failed, err)
+				a.Drain = !a.Drain // for the next round
+			}
+		}
+		if a.Drain {
+			stand[a.Name] = true
+		}
+	}
+	return failed
 }
 
 // reports says of each agent whether anything was heard of it. Its beats are

@@ -108,6 +108,45 @@ func TestReportsAndRegistrationsMeetInOneWorkerAndLeasesAreLeftAlone(t *testing.
 	}
 }
 
+func TestAnOrderToDrainIsPassedOnWhenItBeginsAndWhenItEnds(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	drained := func(drain bool) upkeep.Agent {
+		a := agent("a", bloom.WorkerOnline, 0)
+		a.Drain = drain
+		return a
+	}
+	byHand := func(drain bool) {
+		if _, err := s.DrainWorker(t.Context(), "a", drain, "somebody"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, step := range []struct {
+		says   bool
+		before func()
+		want   bool
+	}{
+		{says: true, want: true}, {says: true, before: func() { byHand(false) }, want: false}, {says: false, want: false},
+		{says: false, before: func() { byHand(true) }, want: true}, {says: true, want: true}, {says: false, want: false},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		p.set(nil, drained(step.says))
+		runOnce(t, sync)
+		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != step.want || !w.Capabilities.ClaudeCLI {
+			t.Errorf("step %d: %+v, %v", i, w, err)
+		}
+	}
+	if err := s.RemoveWorker(t.Context(), "a", "somebody"); err != nil {
+		t.Fatal(err)
+	}
+	p.set(nil, drained(true))
+	runOnce(t, sync)
+}
+
 func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())
