@@ -29,7 +29,13 @@ type proc struct {
 // spawn starts bloom. What it prints is kept and shown when the test fails.
 func spawn(t *testing.T, name string, env []string, args ...string) *proc {
 	t.Helper()
-	p := &proc{t: t, name: name, cmd: exec.Command(programs.bloom, args...), out: newOutput(), done: make(chan struct{})}
+	return spawnProgram(t, name, env, programs.bloom, args...)
+}
+
+// spawnProgram is spawn for another program.
+func spawnProgram(t *testing.T, name string, env []string, program string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, name: name, cmd: exec.Command(program, args...), out: newOutput(), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
 	// A descendant that survives would hold the pipe: the leak check finds it.
 	p.cmd.WaitDelay = 2 * time.Second

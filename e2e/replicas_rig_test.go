@@ -23,13 +23,14 @@ type replica struct {
 	n        int
 	address  string
 	database string
+	args     []string
 	api      *client.Client // one try a call, so that its user may go elsewhere
 	proc     *proc
 }
 
 // replicas prepares servers over one database; none is started yet. The house's
 // address becomes that of a balancer before them, to which workers go, too.
-func (h *house) replicas(n int, database string) []*replica {
+func (h *house) replicas(n int, database string, args ...string) []*replica {
 	h.t.Helper()
 	all := make([]*replica, n)
 	addresses := make([]string, n)
@@ -40,7 +41,7 @@ func (h *house) replicas(n int, database string) []*replica {
 			h.t.Fatal(err)
 		}
 		h.t.Cleanup(api.Close)
-		all[i] = &replica{h: h, n: i, address: addresses[i], database: database, api: api}
+		all[i] = &replica{h: h, n: i, address: addresses[i], database: database, args: args, api: api}
 	}
 	h.front.to(addresses)
 	h.url = "http://" + h.front.address()
@@ -57,7 +58,9 @@ func (h *house) replicas(n int, database string) []*replica {
 func (r *replica) begin() {
 	r.h.t.Helper()
 	r.proc = spawn(r.h.t, "replica "+strconv.Itoa(r.n), r.h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey, "DATABASE_URL="+r.database),
-		"server", "--data-dir", filepath.Join(r.h.dir, "replica-"+strconv.Itoa(r.n)), "--listen", r.address, "--reap-interval", "250ms")
+		append([]string{
+			"server", "--data-dir", filepath.Join(r.h.dir, "replica-"+strconv.Itoa(r.n)), "--listen", r.address, "--reap-interval", "250ms",
+		}, r.args...)...)
 	r.h.servers = append(r.h.servers, r.proc)
 	r.proc.says("listens at")
 }

@@ -1,0 +1,252 @@
+package e2e_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+)
+
+// TestReplicasBehindNginx runs the configuration that docs/operations/postgresql.md
+// shows, with nothing changed but names and places, and kills a replica under load.
+// Neither the SDK's callers nor workers notice; a stream goes on; and bare requests
+// see what the document says.
+func TestReplicasBehindNginx(t *testing.T) {
+	t.Parallel()
+	database, front := pgtest.Start(t), newBalancer(t)
+	h := newHouse(t)
+	h.front = front
+	replicas := h.replicas(2, database, "--trusted-proxy", "127.0.0.1")
+	for _, r := range replicas {
+		r.begin()
+	}
+	web := h.nginx(replicas)
+	h.url = web.url
+	h.api = web.api
+	for i := range 2 {
+		h.work(workerOptions{name: fmt.Sprint("worker-", i), claude: quickClaude(t, filepath.Join(h.dir, "runs")),
+			env: []string{"SSL_CERT_FILE=" + web.cert}, args: []string{"--max-concurrency", "4", "--lease-ttl", "30s"}})
+	}
+	eventually(t, "both workers poll", func() bool {
+		s, err := h.api.Stats(t.Context())
+		return err == nil && s.Workers.Online == 2
+	})
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	load.Go(func() { h.postUntil(t, stop) })
+	seen := &statuses{n: map[string]int{}}
+	for range 4 {
+		load.Go(func() { seen.ask(t, web, stop) })
+	}
+	for i := range 4 {
+		time.Sleep(700 * time.Millisecond) // the fault's moment, not a wait for something
+		r := replicas[i%2]
+		r.proc.kill()
+		time.Sleep(300 * time.Millisecond) // how long it is away
+		r.begin()
+	}
+	close(stop)
+	load.Wait()
+	t.Logf("bare requests without a second try, while replicas were killed 4 times: %v", seen.n)
+	for status := range seen.n {
+		if status != "GET 200" && status != "POST 201" && status != "POST 502" {
+			t.Errorf("bare requests saw %v", seen.n)
+		}
+	}
+	h.largeBody(t)
+	eventually(t, "every task has ended", func() bool {
+		s, err := h.api.Stats(t.Context())
+		return err == nil && s.Tasks.ByStatus[bloom.TaskCompleted] == s.Tasks.Total
+	})
+}
+
+// postUntil posts tasks one after the other and follows each to its end.
+func (h *house) postUntil(t *testing.T, stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		s := spec(fmt.Sprint("nginx ", n))
+		s.Prompt, s.MaxAttempts = fmt.Sprintf("say done-%d; and nothing else", n), 10
+		task, err := h.api.Submit(t.Context(), s)
+		if err != nil {
+			t.Errorf("submit: %v", err)
+			return
+		}
+		for _, err := range h.api.FollowEvents(t.Context(), task.ID, client.FollowOptions{}) {
+			if err != nil {
+				t.Errorf("follow: %v", err)
+				return
+			}
+		}
+	}
+}
+
+// largeBody posts as much as a task may have, which nginx refuses by default.
+func (h *house) largeBody(t *testing.T) {
+	t.Helper()
+	s := spec("large")
+	s.Prompt = "say done-0; and then " + strings.Repeat("x", 3<<20)
+	if _, err := h.api.Submit(t.Context(), s); err != nil {
+		t.Errorf("a prompt of 3 MB: %v", err)
+	}
+}
+
+// statuses counts what requests see that are tried once.
+type statuses struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (s *statuses) ask(t *testing.T, web *nginx, stop <-chan struct{}) {
+	const body = `{"context_id":"bare","agent_slug":"assistant","prompt":"say done-1; and nothing else","max_attempts":10}`
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		method, path, content := http.MethodGet, "/stats", ""
+		if n%16 == 0 {
+			method, path, content = http.MethodPost, "/llm-tasks", body
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, web.url+"/api/runtime"+path, strings.NewReader(content))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("X-Runtime-API-Key", adminKey)
+		req.Header.Set("Content-Type", "application/json")
+		seen := method + " "
+		if resp, err := web.http.Do(req); err != nil {
+			seen += err.Error()
+		} else {
+			seen += fmt.Sprint(resp.StatusCode)
+			_ = resp.Body.Close()
+		}
+		s.mu.Lock()
+		s.n[seen]++
+		s.mu.Unlock()
+		time.Sleep(5 * time.Millisecond) // a client's own pause, not a wait for something
+	}
+}
+
+// nginx is a running one.
+type nginx struct {
+	url, cert string
+	http      *http.Client
+	api       *client.Client
+}
+
+// nginx starts the real one with the configuration of the document.
+func (h *house) nginx(replicas []*replica) *nginx {
+	h.t.Helper()
+	program := "/usr/sbin/nginx"
+	if path, err := exec.LookPath("nginx"); err == nil {
+		program = path
+	} else if _, err := os.Stat(program); err != nil {
+		h.t.Skip("nginx is not installed; scripts/test-deps.sh installs it where it may")
+	}
+	dir := filepath.Join(h.dir, "nginx")
+	cert, key := certificate(h.t, dir)
+	address := freeAddress(h.t)
+	site := strings.NewReplacer(
+		"10.0.0.11:5000", replicas[0].address, "10.0.0.12:5000", replicas[1].address,
+		"listen 443 ssl;", "listen "+address+" ssl;", "bloom.example.org", "127.0.0.1",
+		"/etc/ssl/bloom/fullchain.pem", cert, "/etc/ssl/bloom/privkey.pem", key,
+	).Replace(block(h.t, "../docs/operations/postgresql.md", "nginx"))
+	for _, r := range replicas {
+		if !strings.Contains(site, r.address) {
+			h.t.Fatalf("the document's configuration does not name both replicas:\n%s", site)
+		}
+	}
+	self := "" // elsewhere it runs as who started it
+	if os.Geteuid() == 0 {
+		self = "user root;\n"
+	}
+	file(h.t, filepath.Join(dir, "nginx.conf"), self+"daemon off;\npid "+dir+"/pid;\nerror_log stderr warn;\nevents {}\nhttp {\naccess_log off;\n"+
+		"client_body_temp_path "+dir+"/body;\nproxy_temp_path "+dir+"/proxy;\nfastcgi_temp_path "+dir+"/fastcgi;\nuwsgi_temp_path "+dir+"/uwsgi;\nscgi_temp_path "+dir+"/scgi;\n"+
+		site+"\n}\n")
+	p := spawnProgram(h.t, "nginx", h.env(), program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	h.servers = append(h.servers, p) // it is stopped with them
+	pool := x509.NewCertPool()
+	raw, err := os.ReadFile(cert)
+	if err != nil || !pool.AppendCertsFromPEM(raw) {
+		h.t.Fatal("no certificate", err)
+	}
+	web := &nginx{url: "https://" + address, cert: cert, http: &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 16}, Timeout: 2 * patience,
+	}}
+	h.t.Cleanup(web.http.CloseIdleConnections)
+	if web.api, err = client.New(web.url, client.Options{APIKey: adminKey, HTTPClient: web.http}); err != nil {
+		h.t.Fatal(err)
+	}
+	eventually(h.t, "nginx answers", func() bool {
+		if p.ended() {
+			h.t.Fatalf("nginx ended: %s", p.out.tail())
+		}
+		_, err := web.api.Stats(h.t.Context())
+		return err == nil
+	})
+	return web
+}
+
+// block is the first fenced block of a language in a document.
+func block(t *testing.T, path, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "```"+language+"\n")
+	code, _, ends := strings.Cut(after, "```")
+	if !found || !ends {
+		t.Fatalf("%s has no block of %s", path, language)
+	}
+	return code
+}
+
+// certificate makes one for 127.0.0.1 that signs itself.
+func certificate(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bloom"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	file(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})))
+	file(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return cert, key
+}
