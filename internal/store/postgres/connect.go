@@ -71,6 +71,7 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 	maps.Copy(all, settings)
 	addSettings(cfg.ConnConfig, all)
 	s.fence.guard(cfg.ConnConfig)
+	cfg.ConnConfig.OnNotice = noteWarning
 	cfg.MaxConns = most
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

@@ -98,6 +98,17 @@ func (t *tx) rollback(cause error) error {
 	return cause
 }
 
+// warned is where a connection keeps that the server warned of something. The one
+// warning that a commit knows is that it stands here, while the wait for its
+// standby was called off: an operator has cancelled it.
+const warned = "warned"
+
+func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		c.CustomData()[warned] = n.Message
+	}
+}
+
 // send runs a batch whose last statement is the commit.
 func (t *tx) send(b *pgx.Batch) error {
 	committed := false
@@ -105,9 +116,12 @@ func (t *tx) send(b *pgx.Batch) error {
 		committed = tag.String() == "COMMIT"
 		return nil
 	})
+	delete(t.c.PgConn().CustomData(), warned)
 	err := t.c.SendBatch(t.ctx, b).Close()
 	var pg *pgconn.PgError
 	switch {
+	case committed && t.c.PgConn().CustomData()[warned] != nil:
+		err = errors.New("postgresql: the commit was answered with a warning")
 	case committed:
 		return nil // what broke after it concerns only the connection
 	case err == nil:
