@@ -169,7 +169,11 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	case w.unsaid():
 		// It changed since the registration: claim what is due, then register.
 		c.Max, c.Wait = 0, 0
-	case w.orders || w.resting:
+	case w.orders:
+		// The server answers at once while the order stands. It may have been lifted
+		// since, and then a claim that asks for nothing would wait to hear of it.
+		c.Max, c.Wait = 0, 0
+	case w.resting:
 		c.Max = 0
 	case !w.fit():
 		c.Max = 0

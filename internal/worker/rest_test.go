@@ -62,7 +62,7 @@ func (l *life) leaves() {
 
 func TestAnOrderToRestThatIsLiftedAtTheRuntimeIsLifted(t *testing.T) {
 	b := newBench(t)
-	life := b.start(nil)
+	life := b.start(func(c *worker.Config) { c.PollWait = time.Minute }) // it is not what ends the waiting
 	life.w.Rest(true)
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
