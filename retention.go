@@ -11,6 +11,24 @@ import (
 // the pen must not remove what somebody is looking at.
 const MinRetention = time.Hour
 
+// Keep says how long ended tasks, their events, and the audit are kept. 0: for
+// ever.
+type Keep struct {
+	Tasks, Events, Audit time.Duration
+}
+
+// Before is the time before which each must have ended to go, given the present
+// time, in Unix milliseconds; 0, before everything, for what is kept for ever.
+func (k Keep) Before(now int64) (tasks, events, audit int64) {
+	before := func(d time.Duration) int64 {
+		if d <= 0 {
+			return 0
+		}
+		return now - d.Milliseconds()
+	}
+	return before(k.Tasks), before(k.Events), before(k.Audit)
+}
+
 // Who removes what has grown old, and how the audit tells of it.
 const (
 	ActorRetention      = "retention"

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
@@ -22,8 +21,7 @@ func (s *Server) duties() []*upkeep.Loop {
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		synced,
 		upkeep.NewRetention(upkeep.RetentionConfig{
-			Store: s.store, Contents: s.blobs, Logger: s.log, Tasks: time.Duration(s.cfg.RetentionTasks),
-			Events: time.Duration(s.cfg.RetentionEvents), Audit: time.Duration(s.cfg.RetentionAudit),
+			Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(),
 		}),
 	}
 	if isShared {

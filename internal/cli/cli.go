@@ -74,6 +74,7 @@ type commands struct {
 	Stats      statsCmd      `cmd:"" help:"Counts at a glance."`
 	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`
 	Migrate    migrateCmd    `cmd:"" help:"Look at the database's schema or bring it up to date."`
+	Retention  retentionCmd  `cmd:"" help:"Show how long what has ended is kept, and what is older now."`
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
 	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
 	Bench      benchCmd      `cmd:"" help:"Put load on a running server and measure it."`

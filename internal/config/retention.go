@@ -30,6 +30,11 @@ func (r Retention) Finish() error {
 	return nil
 }
 
+// Keep is what Retention says in the vocabulary's words.
+func (r Retention) Keep() bloom.Keep {
+	return bloom.Keep{Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit)}
+}
+
 // Age is how old a thing may become: "30d", "36h", or "off" for ever old, which is
 // the zero value.
 type Age time.Duration

@@ -40,8 +40,7 @@ type RetentionConfig struct {
 	Logger   *slog.Logger  // discards when nil
 	Every    time.Duration // DefaultRetentionEvery when 0
 	Busy     time.Duration // DefaultRetentionBusy when 0
-	// How long ended tasks, their events, and the audit are kept. 0: for ever.
-	Tasks, Events, Audit time.Duration
+	Keep     bloom.Keep
 	// Removed, when not nil, hears of every batch, for metrics.
 	Removed func(bloom.Removed)
 }
@@ -74,9 +73,9 @@ func NewRetention(c RetentionConfig) *Loop {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &retention{RetentionConfig: c, log: c.Logger, kinds: []*oldKind{
-		{keep: c.Tasks, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveTasks},
-		{keep: c.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
-		{keep: c.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
+		{keep: c.Keep.Tasks, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveTasks},
+		{keep: c.Keep.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
+		{keep: c.Keep.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
 	}}
 	return newLoop("retention", cmp.Or(c.Every, DefaultRetentionEvery), c.Logger, r.once)
 }

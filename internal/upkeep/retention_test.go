@@ -86,7 +86,7 @@ func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
 	var log bytes.Buffer
 	var heard bloom.Removed
 	loop := upkeep.NewRetention(upkeep.RetentionConfig{
-		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Tasks: month, Removed: func(r bloom.Removed) { heard.Add(r) },
+		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: bloom.Keep{Tasks: month}, Removed: func(r bloom.Removed) { heard.Add(r) },
 	})
 	old := ended(t, s, b)
 	waiting := leased(t, s).TaskID
@@ -118,9 +118,9 @@ func TestKeptForEverUnlessSaidOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*upkeep.RetentionConfig){
 		"nothing": func(*upkeep.RetentionConfig) {},
-		"tasks":   func(c *upkeep.RetentionConfig) { c.Tasks = month },
-		"events":  func(c *upkeep.RetentionConfig) { c.Events = month },
-		"audit":   func(c *upkeep.RetentionConfig) { c.Audit = month },
+		"tasks":   func(c *upkeep.RetentionConfig) { c.Keep.Tasks = month },
+		"events":  func(c *upkeep.RetentionConfig) { c.Keep.Events = month },
+		"audit":   func(c *upkeep.RetentionConfig) { c.Keep.Audit = month },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestContentThatCannotBeDeletedWaitsAndHoldsUpNoOther(t *testing.T) {
 	}}
 	c.advance(2 * month)
 	var log bytes.Buffer
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Tasks: month, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if res := runOnce(t, loop); res.Changed == 0 || files(t, dir) != 1 || strings.Count(log.String(), "level=WARN") != 1 {
 		t.Fatalf("%+v, %d contents left:\n%s", res, files(t, dir), log.String())
 	}
@@ -226,7 +226,7 @@ func TestABlobStoreThatIsAwayIsNotAskedForEverything(t *testing.T) {
 	}
 	sh := &shaky{Blobs: b, down: func(string) bool { return true }}
 	c.advance(2 * month)
-	runOnce(t, upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Tasks: month}))
+	runOnce(t, upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}}))
 	if list, err := s.RemovedContent(t.Context(), 0, 100); err != nil || len(list) != 12 || sh.asked != 5 || files(t, dir) != 12 {
 		t.Errorf("asked %d times, %d listed, %d contents: %v", sh.asked, len(list), files(t, dir), err)
 	}
@@ -264,7 +264,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 			c.advance(6 * time.Minute)
 		}
 	}}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Clock: c, Tasks: month, Busy: 5 * time.Minute})
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Clock: c, Keep: bloom.Keep{Tasks: month}, Busy: 5 * time.Minute})
 	for _, begin := range []int64{0, 3} {
 		if res := runOnce(t, loop); res.Changed != 3 {
 			t.Fatalf("a run of %+v", res)
@@ -280,7 +280,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64)}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month})
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}})
 	loop.Start()
 	for range 3 {
 		<-e.batches
@@ -291,7 +291,7 @@ func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 func TestAStoreThatFailsIsTold(t *testing.T) {
 	t.Parallel()
 	e := &endless{fail: bloom.ErrUnavailable}
-	if _, err := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
+	if _, err := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestAStoreThatFailsIsTold(t *testing.T) {
 func TestOneReplicaRemovesAtATime(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64, 1)}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Tasks: month}).Alone(func(context.Context) (bool, error) { return false, nil })
+	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).Alone(func(context.Context) (bool, error) { return false, nil })
 	if res := runOnce(t, loop); res.Changed != 0 || len(e.batches) != 0 {
 		t.Errorf("it removed while another one does: %+v", res)
 	}

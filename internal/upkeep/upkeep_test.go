@@ -181,7 +181,7 @@ func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Every: time.Millisecond}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
 		upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
-		upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Every: time.Millisecond, Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}),
+		upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Every: time.Millisecond, Keep: bloom.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
 	}
 	for _, l := range loops {
 		t.Run(l.Name(), func(t *testing.T) {

@@ -56,7 +56,7 @@ func removeUntilKilled(path string) {
 		var b *local.Store
 		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts")); err == nil {
 			_, err = upkeep.NewRetention(upkeep.RetentionConfig{
-				Store: fewAtOnce{s}, Contents: told{b}, Tasks: time.Hour, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
+				Store: fewAtOnce{s}, Contents: told{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
 			}).RunOnce(context.Background())
 		}
 	}

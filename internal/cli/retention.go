@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type retentionCmd struct {
+	database
+	config.Retention
+	JSON bool `name:"json" help:"Print JSON for programs."`
+}
+
+// Run shows what would go. Only a server removes.
+func (c *retentionCmd) Run(inv *invocation) error {
+	if err := c.Finish(); err != nil {
+		return usage(err)
+	}
+	old, err := app.Old(inv.ctx, c.DataDir, string(c.DatabaseURL), c.Keep())
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, struct {
+			Tasks  string        `json:"tasks"`
+			Events string        `json:"events"`
+			Audit  string        `json:"audit"`
+			Old    bloom.Removed `json:"old"`
+		}{c.RetentionTasks.String(), c.RetentionEvents.String(), c.RetentionAudit.String(), old})
+	}
+	tasks, events := kept(c.RetentionTasks), kept(c.RetentionEvents)
+	if c.RetentionEvents == 0 || c.RetentionTasks != 0 && c.RetentionTasks < c.RetentionEvents {
+		events = tasks
+	}
+	t := newTable("WHAT", "KEPT", "OLDER NOW")
+	t.row("tasks that have ended", tasks, thousands(old.Tasks))
+	t.row("  their leases", tasks, thousands(old.Leases))
+	t.row("  their results", tasks, thousands(old.Results))
+	t.row("  their artifacts", tasks, thousands(old.Artifacts))
+	t.row("  their events", events, thousands(old.Events))
+	t.row("audit entries", kept(c.RetentionAudit), thousands(old.Audit))
+	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+		return err
+	}
+	inv.say("Nothing was removed: a server does that, every few minutes, as its own settings say.")
+	return nil
+}
+
+func kept(a config.Age) string {
+	if a == 0 {
+		return "for ever"
+	}
+	return a.String()
+}

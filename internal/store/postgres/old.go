@@ -1,0 +1,47 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Old counts what is older in the database than it is to be kept, and so would be
+// removed; an age of 0 keeps for ever. It only reads, but all there is: it is for
+// people who ask. Tasks that tell who knows a living context are counted though
+// they stay.
+func Old(ctx context.Context, url string, keep bloom.Keep) (old bloom.Removed, err error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return old, err
+	}
+	delete(cfg.RuntimeParams, "enable_seqscan") // here all is read
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return old, cannotConnect(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
+	var now int64
+	if err := c.QueryRow(ctx, `SELECT `+nowSQL, nil).Scan(&now); err != nil {
+		return old, fmt.Errorf("postgresql: %w", err)
+	}
+	const ended = ` FROM llm_tasks t WHERE t.status IN ('completed','failed','dead','cancelled') AND t.updated_at < `
+	tasks, events, audit := keep.Before(now)
+	err = c.QueryRow(ctx, `WITH old AS MATERIALIZED (SELECT t.id`+ended+`$1), trimmed AS MATERIALIZED (SELECT t.seq`+ended+`$2)
+		SELECT (SELECT count(*) FROM old),
+			(SELECT count(*) FROM leases x JOIN old ON old.id = x.task_id),
+			(SELECT count(*) FROM llm_results x JOIN old ON old.id = x.task_id),
+			(SELECT count(*) FROM runtime_artifacts x JOIN old ON old.id = x.task_id),
+			(SELECT count(*) FROM runtime_artifacts x JOIN old ON old.id = x.task_id WHERE x.url IS NOT NULL),
+			(SELECT count(*) FROM task_events x JOIN trimmed ON trimmed.seq = x.task),
+			(SELECT count(*) FROM audit_logs a WHERE a.timestamp < $3
+				AND NOT EXISTS (SELECT FROM llm_tasks t WHERE t.id::text = a.entity_id AND t.status IN ('queued','leased','running')))`,
+		tasks, max(tasks, events), audit).Scan(&old.Tasks, &old.Leases, &old.Results, &old.Artifacts, &old.Contents, &old.Events, &old.Audit)
+	if err != nil {
+		return old, fmt.Errorf("postgresql: %w", err)
+	}
+	return old, nil
+}

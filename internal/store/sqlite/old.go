@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Old counts what is older in the database at path than it is to be kept, and so
+// would be removed; an age of 0 keeps for ever. now is Unix milliseconds. It only
+// reads, also while a process has the file open, and reads all of it: it is for
+// people who ask. Tasks that tell who knows a living context are counted though
+// they stay.
+func Old(ctx context.Context, path string, keep bloom.Keep, now int64) (old bloom.Removed, err error) {
+	if err := ctx.Err(); err != nil {
+		return old, err
+	}
+	c, err := dial(dsn(path, "ro"), readerPragmas...)
+	if err != nil {
+		return old, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	const ended = ` FROM llm_tasks t WHERE t.status IN ('completed','failed','dead','cancelled') AND t.updated_at < ?1`
+	tasks, events, audit := keep.Before(now)
+	for _, q := range []struct {
+		n      *int64
+		before int64
+		query  string
+	}{
+		{&old.Tasks, tasks, `SELECT COUNT(*)` + ended},
+		{&old.Leases, tasks, `SELECT COUNT(*) FROM leases WHERE task_id IN (SELECT t.id` + ended + `)`},
+		{&old.Results, tasks, `SELECT COUNT(*) FROM llm_results WHERE task_id IN (SELECT t.id` + ended + `)`},
+		{&old.Artifacts, tasks, `SELECT COUNT(*) FROM runtime_artifacts WHERE task_id IN (SELECT t.id` + ended + `)`},
+		{&old.Contents, tasks, `SELECT COUNT(*) FROM runtime_artifacts WHERE url IS NOT NULL AND task_id IN (SELECT t.id` + ended + `)`},
+		{&old.Events, max(tasks, events), `SELECT COUNT(*) FROM task_events WHERE task IN (SELECT t.seq` + ended + `)`},
+		{&old.Audit, audit, `SELECT COUNT(*) FROM audit_logs a WHERE a.timestamp < ?1
+			AND NOT EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = a.entity_id AND t.status IN ('queued','leased','running'))`},
+	} {
+		if *q.n, err = c.number(q.query, q.before); err != nil {
+			return old, err
+		}
+	}
+	return old, nil
+}
