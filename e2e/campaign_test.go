@@ -21,13 +21,14 @@ import (
 
 // doses of the campaign. The full one, with E2E_CAMPAIGN=full, takes two minutes.
 var doses = map[string]dose{
-	"":     {tasks: 200, restarts: 1, pace: 20},
-	"full": {tasks: 2000, restarts: 3, pace: 20},
+	"":     {tasks: 200, restarts: 1, pace: 20, start: pgtest.NewCluster},
+	"full": {tasks: 2000, restarts: 3, pace: 20, start: pgtest.NewDurableCluster},
 }
 
 type dose struct {
 	tasks, restarts int
 	pace            int // tasks posted a second
+	start           func(testing.TB) *pgtest.Cluster
 }
 
 // TestTheCampaign lets clients post tasks to two replicas over one PostgreSQL, and
@@ -44,7 +45,7 @@ func TestTheCampaign(t *testing.T) {
 		t.Fatal(`E2E_CAMPAIGN is "full" or not set`)
 	}
 	random := seeded(t)
-	cluster, front := pgtest.NewCluster(t), newBalancer(t) // before the house, to outlive it
+	cluster, front := how.start(t), newBalancer(t) // before the house, to outlive it
 	h := newHouse(t)
 	h.front = front
 	c := &campaign{house: h, how: how, cluster: cluster, replicas: h.replicas(2, cluster.URL()), created: map[string]string{}}

@@ -9,15 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// durableEnv tells a supervisor to run servers as in earnest, with fsync.
+// durableEnv tells a supervisor to run servers as in earnest, with fsync: for
+// figures. What a crash of processes does is the same without.
 const durableEnv = "BLOOM_PGTEST_DURABLE"
 
 // clusterDB is the database of a Cluster.
 const clusterDB = "bloom"
 
 // Cluster is a PostgreSQL of one test alone, which it may crash and start again,
-// with fsync on, and which may get a synchronous standby. Its methods fail the
-// test, and are to be called by the test's own goroutine.
+// and which may get a synchronous standby. Its methods fail the test, and are to
+// be called by the test's own goroutine.
 type Cluster struct {
 	t       testing.TB
 	s       *server
@@ -27,7 +28,18 @@ type Cluster struct {
 // NewCluster starts one, without a standby. It ends with the test.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	s, err := startServer(durableEnv + "=1")
+	return newCluster(t)
+}
+
+// NewDurableCluster starts one that syncs to disk, for measurements.
+func NewDurableCluster(t testing.TB) *Cluster {
+	t.Helper()
+	return newCluster(t, durableEnv+"=1")
+}
+
+func newCluster(t testing.TB, settings ...string) *Cluster {
+	t.Helper()
+	s, err := startServer(settings...)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
