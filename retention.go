@@ -89,7 +89,7 @@ type RemoveRequest struct {
 
 // Bounds of a batch.
 const (
-	DefaultRemoveBatch = 100
+	DefaultRemoveBatch = 50
 	MaxRemoveBatch     = 500
 	// MaxRemoveEvents is how many events go at most.
 	MaxRemoveEvents = 2000

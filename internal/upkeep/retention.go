@@ -20,10 +20,11 @@ const (
 )
 
 const (
-	auditBatch   = 500 // entries of the audit in one transaction; they are small
+	auditBatch   = 250 // entries of the audit in one transaction; they are small
 	contentBatch = 20  // contents listed at once
 	contentFails = 5   // failures in a row by which the blob store is taken to be away
-	leastPause   = 2 * time.Millisecond
+	restFactor   = 3   // how much longer than a batch took is rested after it
+	leastRest    = 5 * time.Millisecond
 )
 
 // Contents deletes what lies in the blob store; bloom.Blobs does.
@@ -61,8 +62,8 @@ type oldKind struct {
 
 // NewRetention makes the loop that removes what is older than configured: ended
 // tasks with all that is their own, the events of ended tasks, audit entries. It
-// works in small batches and rests after each for as long as it took, so that
-// those who work have at least every other turn. Content in the blob store is
+// works in small batches and rests after each three times as long as it took, so
+// that those who work have most of the time, and more of it the busier they are. Content in the blob store is
 // deleted last: a loop that is killed leaves it listed for the next run.
 func NewRetention(c RetentionConfig) *Loop {
 	c.Busy = cmp.Or(c.Busy, DefaultRetentionBusy)
@@ -117,7 +118,7 @@ func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *
 		if now.After(until) {
 			return nil
 		}
-		if err := rest(ctx, now.Sub(began)); err != nil {
+		if err := rest(ctx, restFactor*now.Sub(began)); err != nil {
 			return err
 		}
 	}
@@ -166,8 +167,8 @@ func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 }
 
 // rest lets others work for a while.
-func rest(ctx context.Context, took time.Duration) error {
-	timer := time.NewTimer(max(took, leastPause))
+func rest(ctx context.Context, long time.Duration) error {
+	timer := time.NewTimer(max(long, leastRest))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
