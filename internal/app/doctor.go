@@ -127,7 +127,7 @@ func examineDisk(dir string) Finding {
 		case free < tooFull:
 			return Finding{"disk", Wrong, detail, "make room, or name another folder with --data-dir"}
 		case free < minFree:
-			return Finding{"disk", Doubtful, detail, "make room before it is full"}
+			return Finding{"disk", Doubtful, detail, "make room before it is full; a server can remove what has ended, see: bloom retention --help"}
 		}
 		return Finding{Name: "disk", Status: Fine, Detail: detail}
 	}
