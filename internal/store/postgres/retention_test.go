@@ -1,0 +1,83 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// orphans are queries that must find nothing.
+var orphans = []string{
+	`SELECT count(*) FROM task_events WHERE task NOT IN (SELECT seq FROM llm_tasks)`,
+	`SELECT count(*) FROM leases WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
+	`SELECT count(*) FROM llm_results WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
+	`SELECT count(*) FROM runtime_artifacts WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
+	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
+}
+
+// TestTwoReplicasThatRemoveAtOnce should not happen, and harms nothing when the
+// lock of one is lost in the middle of a run.
+func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	past := open(t, url, storetest.NewClock())
+	register(t, past, "w", 32)
+	for i := range 60 {
+		n := spec(fmt.Sprint("context-", i))
+		_, _, err := past.CreateTask(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, _, err := past.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID})
+		if err == nil && i%6 != 0 {
+			_, err = past.Complete(t.Context(), completion(n.ID, l.ID))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := postgres.Old(t.Context(), url, bloom.Keep{Tasks: time.Hour})
+	if err != nil || want.Tasks != 50 {
+		t.Fatalf("%+v are old, %v", want, err)
+	}
+	var mu sync.Mutex
+	var did bloom.Removed
+	var all sync.WaitGroup
+	for range 2 {
+		s := open(t, url, nil)
+		all.Go(func() {
+			r := bloom.RemoveRequest{OlderThan: time.Hour, Limit: 4}
+			for more := true; more; {
+				one, err := s.RemoveTasks(t.Context(), r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.After, more = one.Next, one.More
+				mu.Lock()
+				did.Add(one)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if did.Next, did.More = 0, false; did != want {
+		t.Errorf("together they removed %+v of %+v", did, want)
+	}
+	if err := storetest.CheckInvariants(t.Context(), past); err != nil {
+		t.Error(err)
+	}
+	c := connect(t, url)
+	for _, q := range orphans {
+		var n int
+		if err := c.QueryRow(t.Context(), q).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d rows, %v: %s", n, err, q)
+		}
+	}
+}
