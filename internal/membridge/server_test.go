@@ -385,7 +385,10 @@ func TestSyncRefusesWhatCannotBeDone(t *testing.T) {
 	p := ready(t)
 	p.want(t, 404, "POST", "/sync/push", `{"project":"nope","agent":"a"}`)
 	p.want(t, 404, "POST", "/sync/push", `{"project":"alpha","agent":"nope"}`)
-	p.want(t, 502, "POST", "/sync/push", order)
+	offline := p.want(t, 502, "POST", "/sync/push", order).json(t)
+	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it is offline and gave no URL to call" {
+		t.Errorf("answer %v, job %v", offline, j)
+	}
 	p.want(t, 404, "GET", "/jobs/nope", "")
 	p.want(t, 400, "GET", "/jobs?limit=201", "")
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// howToFree is what helps whoever lost a token.
+const howToFree = "an admin frees the name: DELETE /agents/{name}, or for a node one heartbeat with the admin key"
+
 // Errors of a Proof.
 var (
 	ErrNeedsToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_needed",
-		Message: "This name is bound to an agent's own token, which must come with the agent key in X-MEMBRIDGE-TOKEN"}
+		Message: "This name is bound to a token of its own, which must come with the agent key in X-MEMBRIDGE-TOKEN; if it was lost, " + howToFree}
 	ErrOtherToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_mismatch",
-		Message: "This name is bound to another token. If it is another machine's, choose another name; " +
-			"if this agent lost its token, have an admin remove it (DELETE /agents/{name}), after which it binds itself anew"}
+		Message: "This name is bound to another token. If that is another machine's, choose another name; if it was lost, " + howToFree}
 )
 
 // Proof is what a caller shows for speaking in an agent's or a node's name. The
