@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -16,6 +18,8 @@ type aged struct {
 	context string
 	state   bloom.TaskState
 	created int64
+
+	first, last int64 // numbers in its stream; 0 when there is none
 }
 
 const agedColumns = `t.seq, t.id, t.context_id, t.status, t.updated_at, t.created_at`
@@ -27,7 +31,7 @@ func scanAged(r row) aged {
 	}
 }
 
-// found are the old ones of what was looked at.
+// foundOld are the old ones of what was looked at.
 type foundOld struct {
 	old  []aged
 	next int64
@@ -60,7 +64,7 @@ func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 		all, err := collect(c, scanAged, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > ? ORDER BY t.seq LIMIT ?`, r.After, bloom.RemoveWindow)
 		return pickOld(all, r, before), err
 	})
-	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, before, (*tx).removeTask)
+	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, before, (*tx).removeTasks)
 }
 
 // RemoveEvents removes the streams of ended tasks. What the walk goes along are
@@ -82,47 +86,71 @@ func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.
 		}
 		return pickOld(all, r, before), nil
 	})
-	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, before, func(t *tx, e aged, room int64) (bloom.Removed, error) {
-		return t.removeStream(e, room, true)
-	})
+	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, before, (*tx).removeStreams)
 }
 
 // removeOld removes what was found, until the batch has no room for more events.
-func (s *Store) removeOld(ctx context.Context, f foundOld, err error, action string, before int64, remove func(*tx, aged, int64) (bloom.Removed, error)) (bloom.Removed, error) {
+func (s *Store) removeOld(ctx context.Context, f foundOld, err error, action string, before int64, remove func(*tx, []aged) (bloom.Removed, error)) (bloom.Removed, error) {
 	if err != nil || len(f.old) == 0 {
 		return bloom.Removed{Next: f.next, More: f.more}, err
 	}
-	return write(ctx, s, func(t *tx) (all bloom.Removed, err error) {
-		all.Next, all.More = f.next, f.more
-		for _, e := range f.old {
-			room := bloom.MaxRemoveEvents - all.Events
-			if room <= 0 {
-				all.Next, all.More = e.seq-1, true
-				break
-			}
-			// It may have been requeued since it was found, or be another one.
-			is, ok, err := t.one(`SELECT `+agedColumns+` FROM llm_tasks t WHERE t.id = ?`, e.id)
-			if err != nil {
-				return all, err
-			}
-			if !ok || !bloom.Removable(scanAged(is).state, before) {
-				continue
-			}
-			one, err := remove(t, scanAged(is), room)
-			if err != nil {
-				return all, err
-			}
-			next, more := all.Next, all.More
-			all.Add(one)
-			all.Next, all.More = next, more
-			if one.More { // it has more events than there was room for
-				all.Next, all.More = e.seq-1, true
-				break
-			}
+	return write(ctx, s, func(t *tx) (did bloom.Removed, err error) {
+		old, err := t.stillOld(f.old, before)
+		if err != nil {
+			return did, err
 		}
-		t.auditRemoval(action, all, before)
-		return all, nil
+		n, room := 0, int64(bloom.MaxRemoveEvents)
+		for n < len(old) && old[n].stream() <= room {
+			room -= old[n].stream()
+			n++
+		}
+		switch {
+		case n == 0 && len(old) > 0: // one that has more events than go in a batch
+			did.Events, err = t.put(`DELETE FROM task_events WHERE task = ? AND seq < ?`, old[0].seq, old[0].first+room)
+		case n > 0:
+			did, err = remove(t, old[:n])
+		}
+		if did.Next, did.More = f.next, f.more; n < len(old) {
+			did.Next, did.More = old[n].seq-1, true
+		}
+		t.auditRemoval(action, did, before)
+		return did, err
 	})
+}
+
+// stream is how many events there are, at most.
+func (e *aged) stream() int64 {
+	if e.last == 0 {
+		return 0
+	}
+	return e.last - e.first + 1
+}
+
+// stillOld looks again at what was found: it may have been requeued since, or its
+// number may be another one's.
+func (t *tx) stillOld(found []aged, before int64) (old []aged, err error) {
+	_, ids := keysOf(found)
+	err = t.each(`SELECT `+agedColumns+`, (SELECT MIN(e.seq) FROM task_events e WHERE e.task = t.seq), (SELECT MAX(e.seq) FROM task_events e WHERE e.task = t.seq)
+		FROM llm_tasks t WHERE t.id IN (SELECT value FROM json_each(?))`, func(r row) error {
+		e := scanAged(r)
+		e.first, e.last = r.int(6), r.int(7)
+		if bloom.Removable(e.state, before) {
+			old = append(old, e)
+		}
+		return nil
+	}, ids)
+	slices.SortFunc(old, func(a, b aged) int { return cmp.Compare(a.seq, b.seq) })
+	return old, err
+}
+
+// keysOf are the numbers and the ids of tasks as JSON, for statements that take
+// them all: table by table is faster than task by task.
+func keysOf(old []aged) (seqs, ids string) {
+	s, i := make([]int64, len(old)), make([]string, len(old))
+	for n, e := range old {
+		s[n], i[n] = e.seq, e.id
+	}
+	return string(bloom.MustJSON(s)), string(bloom.MustJSON(i))
 }
 
 func (t *tx) auditRemoval(action string, r bloom.Removed, before int64) {
@@ -132,51 +160,60 @@ func (t *tx) auditRemoval(action string, r bloom.Removed, before int64) {
 	}
 }
 
-// removeStream removes the oldest events of a task, as many as there is room
-// for; More tells that some are left. The number of the last one is kept with
-// the task if that stays.
-func (t *tx) removeStream(e aged, room int64, stays bool) (did bloom.Removed, err error) {
-	ends, _, err := t.one(`SELECT (SELECT MIN(seq) FROM task_events WHERE task = ?1), (SELECT MAX(seq) FROM task_events WHERE task = ?1)`, e.seq)
+const deleteStreams = `DELETE FROM task_events WHERE task IN (SELECT value FROM json_each(?))`
+
+// removeStreams removes all events of tasks, and notes with the tasks where the
+// numbering was.
+func (t *tx) removeStreams(old []aged) (did bloom.Removed, err error) {
+	for i := 0; err == nil && i < len(old); i++ {
+		err = t.set(`UPDATE llm_tasks SET last_event = ? WHERE seq = ?`, old[i].last, old[i].seq)
+	}
 	if err != nil {
 		return did, err
 	}
-	first, last := ends.int(0), ends.int(1)
-	upto := min(last, first+room-1)
-	if did.Events, err = t.put(`DELETE FROM task_events WHERE task = ? AND seq <= ?`, e.seq, upto); err != nil {
-		return did, err
-	}
-	if did.More = upto < last; stays && !did.More {
-		err = t.set(`UPDATE llm_tasks SET last_event = ? WHERE seq = ?`, last, e.seq)
-	}
+	seqs, _ := keysOf(old)
+	did.Events, err = t.put(deleteStreams, seqs)
 	return did, err
 }
 
-// removeTask removes a task and all that is its own.
-func (t *tx) removeTask(e aged, room int64) (did bloom.Removed, err error) {
-	if home, err := t.isHome(e); err != nil || home {
-		return did, err
+// removeTasks removes tasks and all that is their own.
+func (t *tx) removeTasks(old []aged) (did bloom.Removed, err error) {
+	gone := make([]aged, 0, len(old))
+	for _, e := range old {
+		home, err := t.isHome(e)
+		if err != nil {
+			return did, err
+		}
+		if !home {
+			gone = append(gone, e)
+		}
 	}
-	if did, err = t.removeStream(e, room, false); err != nil || did.More {
-		return did, err
+	if len(gone) == 0 {
+		return did, nil
 	}
+	seqs, ids := keysOf(gone)
 	for _, s := range []struct {
 		n     *int64
 		query string
 		args  []any
 	}{
-		{&did.Leases, `DELETE FROM leases WHERE task_id = ? AND status <> 'active'`, []any{e.id}},
-		{&did.Results, `DELETE FROM llm_results WHERE task_id = ?`, []any{e.id}},
-		{&did.Contents, `INSERT INTO removed_contents (url, removed_at) SELECT url, ?2 FROM runtime_artifacts WHERE task_id = ?1 AND url IS NOT NULL`, []any{e.id, t.now}},
-		{&did.Artifacts, `DELETE FROM runtime_artifacts WHERE task_id = ?`, []any{e.id}},
+		{&did.Events, deleteStreams, []any{seqs}},
+		{&did.Leases, `DELETE FROM leases WHERE task_id IN (SELECT value FROM json_each(?)) AND status <> 'active'`, []any{ids}},
+		{&did.Results, `DELETE FROM llm_results WHERE task_id IN (SELECT value FROM json_each(?))`, []any{ids}},
+		{&did.Contents, `INSERT INTO removed_contents (url, removed_at) SELECT url, ?2 FROM runtime_artifacts
+			WHERE task_id IN (SELECT value FROM json_each(?1)) AND url IS NOT NULL`, []any{ids, t.now}},
+		{&did.Artifacts, `DELETE FROM runtime_artifacts WHERE task_id IN (SELECT value FROM json_each(?))`, []any{ids}},
+		{&did.Tasks, `DELETE FROM llm_tasks WHERE seq IN (SELECT value FROM json_each(?))`, []any{seqs}},
 	} {
 		if *s.n, err = t.put(s.query, s.args...); err != nil {
 			return did, err
 		}
 	}
-	did.Tasks = 1
-	t.counts.tasks(e.state.Status, -1)
+	for _, e := range gone {
+		t.counts.tasks(e.state.Status, -1)
+	}
 	t.counts.leases -= did.Leases
-	return did, t.set(`DELETE FROM llm_tasks WHERE seq = ? AND status = ?`, e.seq, e.state.Status)
+	return did, nil
 }
 
 // isHome reports that the task's lease is the last one of its context, by which
@@ -220,17 +257,14 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	}
 	return write(ctx, s, func(t *tx) (bloom.Removed, error) {
 		did := did
-		for _, seq := range old {
-			// The newest stays, so that its number is not given again.
-			n, err := t.put(`DELETE FROM audit_logs WHERE seq = ?1 AND timestamp < ?2 AND seq < (SELECT MAX(seq) FROM audit_logs)
-				AND NOT EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = entity_id AND t.status IN ('queued','leased','running'))`, seq, before)
-			if err != nil {
-				return did, err
-			}
-			did.Audit += n
-		}
+		var err error
+		// The newest stays, so that its number is not given again.
+		did.Audit, err = t.put(`DELETE FROM audit_logs WHERE seq IN (SELECT value FROM json_each(?1)) AND timestamp < ?2
+			AND seq < (SELECT MAX(seq) FROM audit_logs)
+			AND NOT EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = entity_id AND t.status IN ('queued','leased','running'))`,
+			string(bloom.MustJSON(old)), before)
 		t.auditRemoval(bloom.ActionAuditRemoved, did, before)
-		return did, nil
+		return did, err
 	})
 }
 
