@@ -129,6 +129,28 @@ func bySize(b *testing.B, s *postgres.Store) {
 	run("audit", func() error { _, _, err := s.Audit(ctx, bloom.AuditQuery{}); return err })
 }
 
+// BenchmarkByWorkers runs lifecycles whose leases name nobody while more and more
+// workers are online, each as free as the other.
+func BenchmarkByWorkers(b *testing.B) {
+	for _, workers := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			at := benchURL(b)
+			s := benchStore(b, at)
+			_, err := connect(b, at).Exec(b.Context(), `INSERT INTO workers (id, node_id, status, claude_cli, max_concurrency, labels, last_heartbeat, registered_at)
+				SELECT 'w' || n, 'w' || n, 'online', true, 4, '["linux","arm64"]', (extract(epoch FROM now()) * 1000)::bigint + n, 1 FROM generate_series(1, $1::int) n`, workers)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := lifecycle(s, uuid.NewString()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func addWorkers(b *testing.B, s bloom.Store, n int) {
 	b.Helper()
 	for i := range n {

@@ -15,6 +15,10 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 		lease  bloom.Lease
 		worker bloom.Worker
 	}
+	var proposed proposal
+	if r.WorkerID == "" {
+		proposed = s.propose(ctx, r.TaskID)
+	}
 	need := func(w *want) {
 		w.tasks = append(w.tasks, r.TaskID)
 		if r.WorkerID != "" {
@@ -22,7 +26,9 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 			w.lockWorkers = append(w.lockWorkers, r.WorkerID)
 			return
 		}
-		w.anyone, w.lockAll = true, true
+		w.lockAll = true
+		w.anyone = w.anyone || w.alone || proposed.everybody
+		w.workers = append(w.workers, proposed.names...)
 		w.holders = append(w.holders, r.TaskID)
 	}
 	a, err := together(ctx, s.grants, need, func(t *tx) (a answer, err error) {
@@ -82,10 +88,13 @@ func (t *tx) pick(tk *task, named string) (*stored, error) {
 	slices.SortFunc(workers, func(a, b bloom.Worker) int { return strings.Compare(a.ID, b.ID) })
 	holders := t.holders[tk.ContextID]
 	w, ok := bloom.PickWorker(workers, labels, func(id string) bool { return slices.Contains(holders, id) })
-	if !ok {
-		return nil, bloom.ErrNoWorker
+	switch {
+	case ok:
+		return t.workers[w.ID], nil
+	case !t.everybody:
+		return nil, errAlone // who was proposed does not fit; somebody else may
 	}
-	return t.workers[w.ID], nil
+	return nil, bloom.ErrNoWorker
 }
 
 // named reads a task and the lease a caller names; without a name its active one,

@@ -166,6 +166,10 @@ func (t *tx) takeHomes(rows pgx.Rows) error {
 	return rows.Err()
 }
 
+// holders are the workers with active leases of the contexts of tasks.
+const holders = `SELECT l.worker_id FROM leases l WHERE l.status = 'active'
+	AND l.context_id IN (SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($2::text[]::uuid[]))`
+
 func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 	take := func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -179,9 +183,12 @@ func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 	}
 	switch {
 	case w.anyone:
+		t.everybody = true
 		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE NOT w.removed AND w.status = 'online' OR w.id = ANY($1::text[])`, w.workers).Query(take)
-	case len(w.workers) > 0:
-		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ANY($1::text[])`, w.workers).Query(take)
+	case len(w.workers)+len(w.holders) > 0:
+		slices.Sort(w.workers)
+		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ANY($1::text[]) OR w.id = ANY(ARRAY(`+holders+`))`,
+			slices.Compact(w.workers), idsOnly(w.holders)).Query(take)
 	}
 	if ids := idsOnly(w.holders); len(ids) > 0 {
 		b.Queue(`SELECT DISTINCT l.context_id, l.worker_id FROM leases l

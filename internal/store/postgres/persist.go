@@ -37,6 +37,7 @@ func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 			}
 		}
 		if err == nil {
+			s.roster.note(t.newLeases, t.moved)
 			return t.changes, nil
 		}
 		if !errors.Is(err, errUnknown) && !isGone(err) || !wait(ctx, deadline) {
@@ -70,7 +71,7 @@ func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error)
 	}
 	defer conn.Release() // a connection inside a transaction is closed by this
 	t := newTx(ctx, s, conn.Conn(), alone)
-	var w want
+	w := want{alone: alone}
 	for _, o := range ops {
 		o.err = nil
 		o.need(&w)

@@ -73,6 +73,7 @@ type Store struct {
 	grants *lane // leases and claims; the same as writes when there is one lane
 
 	contact contactCache // when workers were last noted as heard of
+	roster  roster       // online workers, for leases that name nobody
 
 	subs   subscribers
 	notify *notifier

@@ -37,12 +37,15 @@ type tx struct {
 	carries map[string]bloom.Capabilities // labels of those workers
 	repeats map[eventKey]bool             // worker's events that are stored
 	workers map[string]*stored            // by name
-	holders map[string][]string           // of active leases, by context
-	claims  map[string][]string           // ids of the active leases, by claiming worker
-	queue   []*task                       // open tasks that claims may take
-	cut     bool                          // the queue goes on behind what was read
-	due     bool                          // delayed tasks wait to be opened
-	fresh   []int64                       // numbers for new tasks
+
+	everybody bool // workers are all that are online, not those that were proposed
+
+	holders map[string][]string // of active leases, by context
+	claims  map[string][]string // ids of the active leases, by claiming worker
+	queue   []*task             // open tasks that claims may take
+	cut     bool                // the queue goes on behind what was read
+	due     bool                // delayed tasks wait to be opened
+	fresh   []int64             // numbers for new tasks
 
 	newTasks  []*task
 	dirty     []*task

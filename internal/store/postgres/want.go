@@ -4,6 +4,8 @@ import "slices"
 
 // want is what the operations of a transaction need to be read before they run.
 type want struct {
+	alone bool // the operation is the only one
+
 	tasks    []string   // locked; without prompt and hints
 	whole    []string   // locked, with everything
 	leases   []string   // leases by id

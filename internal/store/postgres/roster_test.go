@@ -1,0 +1,87 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+)
+
+// TestLeasingAmongManyWorkers has more workers than are all looked at for a
+// lease: the choice is the same.
+func TestLeasingAmongManyWorkers(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.Start(t), nil)
+	const many = 100
+	for i := range many {
+		enroll(t, s, fmt.Sprintf("small-%03d", i), 1)
+	}
+	enroll(t, s, "large", 3)
+	enroll(t, s, "special", 2, "gpu")
+
+	if got := leaseFor(t, s, "c1"); got != "large" {
+		t.Errorf("leased to %q, not to the worker with most room", got)
+	}
+	if got := leaseFor(t, s, "c1"); got != "large" {
+		t.Errorf("leased to %q, not to the worker that holds the context", got)
+	}
+	for i := range 2 {
+		if got := leaseFor(t, s, fmt.Sprint("gpu", i), "gpu"); got != "special" {
+			t.Errorf("leased to %q, which lacks the label", got)
+		}
+	}
+	if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, "gpu2", "gpu")}); !errors.Is(err, bloom.ErrNoWorker) {
+		t.Errorf("the only worker with the label is full: %v", err)
+	}
+	// One that has just come is found although it was not there a moment ago.
+	enroll(t, s, "late", 1, "tpu")
+	if got := leaseFor(t, s, "late", "tpu"); got != "late" {
+		t.Errorf("leased to %q", got)
+	}
+
+	// All that is left is given out, and nobody gets more than it can take.
+	held := map[string]int{}
+	for i := range many + 1 {
+		held[leaseFor(t, s, fmt.Sprint("rest", i))]++
+	}
+	for name, n := range held {
+		if n > 1 {
+			t.Errorf("%s got %d tasks", name, n)
+		}
+	}
+	if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, "none")}); !errors.Is(err, bloom.ErrNoWorker) {
+		t.Errorf("nobody has room: %v", err)
+	}
+}
+
+func enroll(t *testing.T, s bloom.Store, name string, most int, labels ...string) {
+	t.Helper()
+	_, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: name, Capabilities: bloom.Capabilities{
+		ClaudeCLI: true, MaxConcurrency: most, Labels: labels}}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func post(t *testing.T, s bloom.Store, contextID string, labels ...string) string {
+	t.Helper()
+	n := bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "test", BodyHash: "h", Spec: bloom.TaskSpec{
+		ContextID: contextID, AgentSlug: "a", Prompt: "p", Labels: labels}}
+	if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	return n.ID
+}
+
+func leaseFor(t *testing.T, s bloom.Store, contextID string, labels ...string) (worker string) {
+	t.Helper()
+	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, contextID, labels...)})
+	if err != nil {
+		t.Fatalf("lease for %s: %v", contextID, err)
+	}
+	return l.WorkerID
+}
