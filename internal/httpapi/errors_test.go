@@ -179,7 +179,7 @@ func TestHealthShowsStrangersLess(t *testing.T) {
 	t.Parallel()
 	text := "dial tcp 10.1.2.3:8000: refused"
 	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
-		d.Membridge = &bridge{state: dispatch.MembridgeState{ConsecutiveFailures: 3, LastError: &text}}
+		d.Membridge = &bridge{state: dispatch.MembridgeState{ConsecutiveFailures: 3, LastError: &text, SkippedAgents: 2, SkippedWhy: "entry 10.1.2.3"}}
 	})
 	if a := r.call(200, nil, "GET", "/health", ""); !strings.Contains(string(a.body), "10.1.2.3") {
 		t.Fatalf("an admin sees %s", a.body)

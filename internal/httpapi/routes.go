@@ -67,9 +67,12 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 		Status: "ok", Service: "bloom-runtime", Uptime: s.clock.Now().Sub(s.started).Seconds(),
 		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Auth: s.auth.Mode(),
 	}
-	if h.Membridge.LastError != nil && !c.caller.Known() {
-		hidden := "unreachable"
-		h.Membridge.LastError = &hidden
+	if !c.caller.Known() {
+		h.Membridge.SkippedWhy = ""
+		if h.Membridge.LastError != nil {
+			hidden := "unreachable"
+			h.Membridge.LastError = &hidden
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -91,6 +91,10 @@ func (w *Worker) able(ctx context.Context) error {
 	return w.register(ctx)
 }
 
+// orderPace is how often a worker that was ordered to drain looks whether the
+// order still stands, in whole seconds.
+const orderPace = 2 * time.Second
+
 // fit reports whether tasks can be run here. w.mu is held.
 func (w *Worker) fit() bool { return w.unable == nil }
 
@@ -170,9 +174,10 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 		// It changed since the registration: claim what is due, then register.
 		c.Max, c.Wait = 0, 0
 	case w.orders:
-		// The server answers at once while the order stands. It may have been lifted
-		// since, and then a claim that asks for nothing would wait to hear of it.
-		c.Max, c.Wait = 0, 0
+		// The server tells of orders and not of their end: a claim that asks for
+		// nothing would wait long to hear that this one was lifted.
+		c.Max = 0
+		c.Wait = min(c.Wait, orderPace)
 	case w.resting:
 		c.Max = 0
 	case !w.fit():
