@@ -65,7 +65,7 @@ func benchStore(b *testing.B, at string) *postgres.Store {
 }
 
 // BenchmarkBySize calls the hot operations one after the other while more and
-// more is stored: a tenth of it waits, a third of that open to claims.
+// more is stored: four tenths of it wait, a third of that open to claims.
 // BLOOM_BENCH_SIZES names other sizes.
 func BenchmarkBySize(b *testing.B) {
 	sizes := "10000"

@@ -16,7 +16,7 @@ const (
 )
 
 // nowSQL is the store's time in a statement: the test's, or the server's.
-const nowSQL = `coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)`
+const nowSQL = `(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))`
 
 // load begins the transaction and reads what is wanted, in one round trip. What
 // is locked is locked in one order everywhere: contexts, slots, tasks by seq,

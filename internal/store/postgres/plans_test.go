@@ -25,7 +25,7 @@ const explained = "-c session_preload_libraries=auto_explain -c auto_explain.log
 // part of them.
 const (
 	many = 30_000
-	few  = 3_000
+	few  = 2_000
 )
 
 // fill stores many tasks of every status, with all that belongs to them.
@@ -36,11 +36,11 @@ SELECT 1000 + n, md5(n::text)::uuid, s, CASE WHEN s = 'queued' THEN CASE n % 3 W
 	CASE WHEN s <> 'queued' THEN md5('l' || n)::uuid END, CASE WHEN s <> 'queued' THEN 'w' || n % 7 END, 1, 3,
 	CASE WHEN n % 3 = 1 THEN 9999999999999 ELSE 1 END, 1, n % 3 = 2 AND s = 'queued', CASE WHEN n % 2 = 0 THEN '["other"]' ELSE '' END,
 	'c' || n % 5000, 'a' || n % 100, 1, 'text', 1, 0, 'prompt ' || n, 4
-FROM (SELECT n, CASE WHEN n % 10 < 7 THEN 'completed' WHEN n % 10 = 7 THEN 'failed' WHEN n % 10 = 8 THEN 'dead' ELSE 'queued' END AS s
+FROM (SELECT n, CASE WHEN n % 10 < 4 THEN 'completed' WHEN n % 10 = 4 THEN 'failed' WHEN n % 10 = 5 THEN 'dead' ELSE 'queued' END AS s
 	FROM generate_series(1, 30000) n) x;
 SELECT setval('llm_tasks_seq', 31000);
 INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
-SELECT md5('l' || n)::uuid, md5(n::text)::uuid, 'w' || n % 7, 1, CASE WHEN n % 10 = 8 THEN 'expired' ELSE 'released' END, 1, 1, 60, 1, 'c' || n % 5000
+SELECT md5('l' || n)::uuid, md5(n::text)::uuid, 'w' || n % 7, 1, CASE WHEN n % 10 = 5 THEN 'expired' ELSE 'released' END, 1, 1, 60, 1, 'c' || n % 5000
 FROM generate_series(1, 30000) n;
 INSERT INTO task_events (task, seq, at, epoch, worker_seq, type, data)
 SELECT 1000 + n, s, 1, 1, s, 'text', '{}' FROM generate_series(1, 30000) n, generate_series(1, 4) s;
