@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -79,5 +80,54 @@ func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 		if err := c.QueryRow(t.Context(), q).Scan(&n); err != nil || n != 0 {
 			t.Errorf("%d rows, %v: %s", n, err, q)
 		}
+	}
+}
+
+// TestARequeueThatCameFirstWins requeues a task while the removal that found it
+// waits for the table: plain reads pass an EXCLUSIVE lock, locking rows does not.
+func TestARequeueThatCameFirstWins(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	past, s := open(t, url, storetest.NewClock()), open(t, url, nil)
+	var ids []string
+	for range 2 {
+		task, _, err := past.CreateTask(t.Context(), spec("c"))
+		if err == nil {
+			_, err = past.Cancel(t.Context(), task.ID, "me")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, task.ID)
+	}
+	holder, watcher := connect(t, url), connect(t, url)
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := holder.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`BEGIN`)
+	exec(`LOCK TABLE llm_tasks IN EXCLUSIVE MODE`)
+	removed := make(chan error, 1)
+	go func() {
+		_, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: time.Hour})
+		removed <- err
+	}()
+	for waits := false; !waits; {
+		if err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'llm_tasks'::regclass)`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`UPDATE llm_tasks SET status = 'queued', gate = 'open' WHERE id = $1`, ids[0])
+	exec(`COMMIT`)
+	if err := <-removed; err != nil {
+		t.Fatal(err)
+	}
+	if task, err := s.Task(t.Context(), ids[0]); err != nil || task.Status != bloom.TaskQueued {
+		t.Errorf("the requeued task is %q: %v", task.Status, err)
+	}
+	if _, err := s.Task(t.Context(), ids[1]); !errors.Is(err, bloom.ErrTaskNotFound) {
+		t.Errorf("the other one: %v", err)
 	}
 }
