@@ -167,7 +167,7 @@ func (c *checker) replay(t *bloom.Task) {
 			cut, state = false, next
 			continue
 		}
-		if a.Action == bloom.ActionTaskCreated && state.Status.Terminal() && c.cuts[bloom.ActionTasksRemoved] > 0 {
+		if a.Action == bloom.ActionTaskCreated && state.Status.Terminal() && c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0 {
 			state = bloom.AuditState{} // another task, under the id of one that was removed
 		}
 		if !movesTo(state, next) {
@@ -198,6 +198,8 @@ func movesTo(from, to bloom.AuditState) bool {
 func (c *checker) stream(t *bloom.Task) {
 	after := int64(0)
 	cut := t.CreatedAt < max(c.cuts[bloom.ActionEventsRemoved], c.cuts[bloom.ActionTasksRemoved])
+	// What told of the removal may have been removed since.
+	cut = cut || t.CreatedAt < c.cuts[bloom.ActionAuditRemoved]
 	for {
 		events, err := c.s.Events(c.ctx, t.ID, after, bloom.MaxPageSize)
 		if err != nil || len(events) == 0 {
