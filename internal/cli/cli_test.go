@@ -242,7 +242,17 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 			t.Errorf("%s was measured %d times, want %d", step, counts[step], want)
 		}
 	}
+	waited := decode[struct {
+		Answers   int64
+		Latencies []struct{ Count int }
+	}](t, p.must("bench", "polls", "-w", "5", "-d", "300ms", "--every", "50ms", "--json"))
+	if len(waited.Latencies) == 0 || waited.Latencies[0].Count == 0 || waited.Answers < int64(waited.Latencies[0].Count) {
+		t.Errorf("got %+v", waited)
+	}
 	if out := p.must("workers", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("workers are left: %s", out)
+	}
+	if out := p.must("task", "list", "--status", "leased", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("tasks are left: %s", out)
 	}
 }
