@@ -243,10 +243,10 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 		}
 	}
 	waited := decode[struct {
-		Answers   int64
+		Polls     int
 		Latencies []struct{ Count int }
-	}](t, p.must("bench", "polls", "-w", "5", "-d", "300ms", "--every", "50ms", "--json"))
-	if len(waited.Latencies) == 0 || waited.Latencies[0].Count == 0 || waited.Answers < int64(waited.Latencies[0].Count) {
+	}](t, p.must("bench", "polls", "--polls=5", "--registered=3", "--settle=0s", "-d", "100ms", "--samples=4", "--json"))
+	if waited.Polls != 5 || len(waited.Latencies) == 0 || waited.Latencies[0].Count != 4 {
 		t.Errorf("got %+v", waited)
 	}
 	if out := p.must("workers", "--json"); strings.TrimSpace(out) != "[]" {
