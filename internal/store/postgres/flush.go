@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,183 +15,168 @@ import (
 // of change is one statement, however many rows it has.
 func (t *tx) flush() error {
 	b := &pgx.Batch{}
-	chunked(b, t.newTasks, insertTasks)
-	chunked(b, t.dirty, updateTasks)
-	chunked(b, t.newLeases, insertLeases)
-	chunked(b, t.moved, updateLeases)
-	chunked(b, t.artifacts, insertArtifacts)
-	chunked(b, t.outcomes, insertResults)
-	chunked(b, t.events, insertEvents)
-	chunked(b, t.audits, insertAudits)
+	insertTasks.queue(b, t.newTasks)
+	updateTasks.queue(b, t.dirty)
+	insertLeases.queue(b, t.newLeases)
+	updateLeases.queue(b, t.moved)
+	insertArtifacts.queue(b, t.artifacts)
+	insertResults.queue(b, t.outcomes)
+	insertEvents.queue(b, t.events)
+	insertAudits.queue(b, t.audits)
 	t.updateContacts(b)
 	t.addCounts(b)
 	return t.send(b)
 }
 
-// column is one value of every row, as a statement's array.
-func column[T, V any](rows []T, value func(T) V) []V {
-	c := make([]V, len(rows))
-	for i, r := range rows {
-		c[i] = value(r)
-	}
-	return c
+// bulk is a statement that writes many rows: one text for each number of rows, with
+// a parameter for every value. Arrays that are taken apart would need one text
+// only, but to prepare their taking apart costs the server more than the rows do.
+type bulk[T any] struct {
+	columns   []string                          // name and type of each
+	statement func(columns, rows string) string // of VALUES lists
+	values    func(args []any, row T) []any     // in the order of the columns
+
+	texts [maxRows + 1]atomic.Pointer[string] // by number of rows
 }
 
-// chunkRows bounds the rows of one statement: reaching the nth value of an array
-// of texts costs a walk over those before it.
-const chunkRows = 32
+// maxRows bounds the rows of one statement.
+const maxRows = 32
 
-func chunked[T any](b *pgx.Batch, rows []T, queue func(*pgx.Batch, []T)) {
-	for part := range slices.Chunk(rows, chunkRows) {
-		queue(b, part)
-	}
-}
-
-// rows reads arrays, numbered from $first on, as the columns of rows. One
-// unnest of all of them would fill a store of tuples for every column.
-func rows(first int, columns string) string {
-	var values []string
-	number := first
-	for column := range strings.SplitSeq(columns, ", ") {
-		name, kind, _ := strings.Cut(column, " ")
-		value := fmt.Sprintf("($%d::%s[])[i]", number, kind)
-		if kind == "uuid" {
-			value = fmt.Sprintf("($%d::text[])[i]::uuid", number)
+// queue writes rows in few statements of few sizes, for the server keeps each.
+func (k *bulk[T]) queue(b *pgx.Batch, rows []T) {
+	for len(rows) > 0 {
+		n := len(rows)
+		switch {
+		case n >= maxRows:
+			n = maxRows
+		case n > maxRows/2:
+			n = maxRows / 2
 		}
-		values = append(values, value+" AS "+name)
-		number++
+		args := make([]any, 0, n*len(k.columns))
+		for _, row := range rows[:n] {
+			args = k.values(args, row)
+		}
+		b.Queue(k.text(n), args...)
+		rows = rows[n:]
 	}
-	_, kind, _ := strings.Cut(strings.Split(columns, ", ")[0], " ")
-	if kind == "uuid" {
-		kind = "text"
+}
+
+func (k *bulk[T]) text(n int) string {
+	if text := k.texts[n].Load(); text != nil {
+		return *text
 	}
-	return fmt.Sprintf("(SELECT %s FROM generate_series(1, cardinality($%d::%s[])) i) x", strings.Join(values, ", "), first, kind)
+	var names []string
+	var rows strings.Builder
+	for row := range n {
+		for i, column := range k.columns {
+			name, kind, _ := strings.Cut(column, " ")
+			if row == 0 {
+				names = append(names, name)
+			}
+			open := ", "
+			if i == 0 && row == 0 {
+				open = "("
+			} else if i == 0 {
+				open = "), ("
+			}
+			fmt.Fprintf(&rows, "%s$%d::%s", open, row*len(k.columns)+i+1, kind)
+		}
+	}
+	rows.WriteString(")")
+	text := k.statement(strings.Join(names, ", "), rows.String())
+	k.texts[n].Store(&text)
+	return text
 }
 
-// all makes a statement fail that did not change as many rows as it should.
-func all(statement string) string {
-	return `WITH changed AS (` + statement + ` RETURNING 1) SELECT 1 / (count(*) = $1)::int FROM changed`
+// inserts adds rows to a table.
+func inserts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
+	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string) string {
+		return `INSERT INTO ` + table + ` (` + names + `) VALUES ` + rows
+	}}
 }
 
-var insertTaskRows = `INSERT INTO llm_tasks (seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class, epoch, ordered,
-			priority, label_key, preferred_worker, preferred_until, last_event, context_id, agent_slug, created_at, desired_format, timeout_sec, budget,
-			labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt)
-		SELECT seq, id::uuid, status, nullif(gate, ''), updated_at, lease_id::uuid, worker_id, attempts, max_attempts, run_at, error_class, epoch, ordered,
-			priority, label_key, preferred_worker, preferred_until, last_event, context_id, agent_slug, created_at, desired_format, timeout_sec, budget,
-			labels::jsonb, scope, key, body_hash, hints::jsonb, prompt
-		FROM ` + rows(1, `seq bigint, id text, status text, gate text, updated_at bigint, lease_id text, worker_id text, attempts int, max_attempts int, run_at bigint, error_class text, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, preferred_until bigint, last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, labels text, scope text, key text, body_hash text, hints text, prompt text`)
-
-func insertTasks(b *pgx.Batch, n []*task) {
-	b.Queue(insertTaskRows,
-		column(n, func(k *task) int64 { return k.seq }), column(n, func(k *task) string { return k.ID }),
-		column(n, func(k *task) string { return string(k.Status) }), column(n, func(k *task) string { return string(k.gate) }),
-		column(n, func(k *task) int64 { return k.UpdatedAt }), column(n, func(k *task) *string { return k.LeaseID }),
-		column(n, func(k *task) *string { return k.WorkerID }), column(n, func(k *task) int32 { return int32(k.Attempts) }),
-		column(n, func(k *task) int32 { return int32(k.MaxAttempts) }), column(n, func(k *task) int64 { return k.RunAt }),
-		column(n, func(k *task) *string { return k.ErrorClass }), column(n, func(k *task) int64 { return k.Epoch }),
-		column(n, func(k *task) bool { return k.Policy.Ordered }), column(n, func(k *task) int32 { return int32(k.Priority) }),
-		column(n, func(k *task) string { return k.labelKey }), column(n, func(k *task) *string { return k.preferred }),
-		column(n, func(k *task) int64 { return k.until }), column(n, func(k *task) int64 { return k.lastEvent }),
-		column(n, func(k *task) string { return k.ContextID }), column(n, func(k *task) string { return k.AgentSlug }),
-		column(n, func(k *task) int64 { return k.CreatedAt }), column(n, func(k *task) string { return string(k.DesiredFormat) }),
-		column(n, func(k *task) int32 { return int32(k.Policy.TimeoutSec) }), column(n, func(k *task) int64 { return k.Policy.Budget }),
-		column(n, func(k *task) string { return listJSON(k.Labels) }), column(n, func(k *task) *string { return k.insert.scope }),
-		column(n, func(k *task) *string { return k.IdempotencyKey }), column(n, func(k *task) string { return k.insert.bodyHash }),
-		column(n, func(k *task) string { return listJSON(k.ContextHints) }), column(n, func(k *task) string { return k.Prompt }))
+// updates changes rows that are as they were read under their lock, and fails
+// when one is not.
+func updates[T any](table, set, where, columns string, values func([]any, T) []any) *bulk[T] {
+	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string) string {
+		n := strings.Count(rows, "(")
+		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM (VALUES %s) x (%s) WHERE %s RETURNING 1) SELECT 1 / (count(*) = %d)::int FROM changed`,
+			table, set, rows, names, where, n)
+	}}
 }
 
-var updateTaskRows = all(`UPDATE llm_tasks t SET status = x.status, gate = nullif(x.gate, ''), updated_at = x.updated_at, lease_id = x.lease_id::uuid,
-			worker_id = x.worker_id, attempts = x.attempts, run_at = x.run_at, error_class = x.error_class, cancel_requested = x.cancel_requested,
-			epoch = x.epoch, preferred_worker = x.preferred, preferred_until = x.until, last_event = x.last_event
-		FROM ` + rows(2, `seq bigint, was_status text, was_epoch bigint, status text, gate text, updated_at bigint, lease_id text, worker_id text, attempts int, run_at bigint, error_class text, cancel_requested bool, epoch bigint, preferred text, until bigint, last_event bigint`) + `
-		WHERE t.seq = x.seq AND t.status = x.was_status AND t.epoch = x.was_epoch`)
+var insertTasks = inserts("llm_tasks",
+	"seq bigint, id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, max_attempts int, "+
+		"run_at bigint, error_class text, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, preferred_until bigint, "+
+		"last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, labels jsonb, "+
+		"idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text",
+	func(v []any, k *task) []any {
+		return append(v, k.seq, k.ID, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts,
+			k.RunAt, k.ErrorClass, k.Epoch, k.Policy.Ordered, k.Priority, k.labelKey, k.preferred, k.until,
+			k.lastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget, listJSON(k.Labels),
+			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, listJSON(k.ContextHints), k.Prompt)
+	})
 
-func updateTasks(b *pgx.Batch, n []*task) {
-	b.Queue(updateTaskRows, len(n),
-		column(n, func(k *task) int64 { return k.seq }), column(n, func(k *task) string { return string(k.was.status) }),
-		column(n, func(k *task) int64 { return k.was.epoch }), column(n, func(k *task) string { return string(k.Status) }),
-		column(n, func(k *task) string { return string(k.gate) }), column(n, func(k *task) int64 { return k.UpdatedAt }),
-		column(n, func(k *task) *string { return k.LeaseID }), column(n, func(k *task) *string { return k.WorkerID }),
-		column(n, func(k *task) int32 { return int32(k.Attempts) }), column(n, func(k *task) int64 { return k.RunAt }),
-		column(n, func(k *task) *string { return k.ErrorClass }), column(n, func(k *task) bool { return k.CancelRequested }),
-		column(n, func(k *task) int64 { return k.Epoch }), column(n, func(k *task) *string { return k.preferred }),
-		column(n, func(k *task) int64 { return k.until }), column(n, func(k *task) int64 { return k.lastEvent }))
+// gateValue is NULL for a task that is not queued.
+func gateValue(g bloom.Gate) any {
+	if g == "" {
+		return nil
+	}
+	return string(g)
 }
 
-var insertLeaseRows = `INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
-		SELECT id::uuid, task_id::uuid, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id
-		FROM ` + rows(1, `id text, task_id text, worker_id text, epoch bigint, status text, started_at bigint, expires_at bigint, ttl_seconds int, last_heartbeat bigint, context_id text`)
+var updateTasks = updates("llm_tasks",
+	`status = x.status, gate = x.gate, updated_at = x.updated_at, lease_id = x.lease_id, worker_id = x.worker_id, attempts = x.attempts,
+		run_at = x.run_at, error_class = x.error_class, cancel_requested = x.cancel_requested, epoch = x.epoch, preferred_worker = x.preferred,
+		preferred_until = x.until, last_event = x.last_event`,
+	`t.seq = x.seq AND t.status = x.was_status AND t.epoch = x.was_epoch`,
+	"seq bigint, was_status text, was_epoch bigint, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
+		"run_at bigint, error_class text, cancel_requested bool, epoch bigint, preferred text, until bigint, last_event bigint",
+	func(v []any, k *task) []any {
+		return append(v, k.seq, string(k.was.status), k.was.epoch, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
+			k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.preferred, k.until, k.lastEvent)
+	})
 
-func insertLeases(b *pgx.Batch, n []*lease) {
-	b.Queue(insertLeaseRows,
-		column(n, func(l *lease) string { return l.ID }), column(n, func(l *lease) string { return l.TaskID }),
-		column(n, func(l *lease) string { return l.WorkerID }), column(n, func(l *lease) int64 { return l.Epoch }),
-		column(n, func(l *lease) string { return string(l.Status) }), column(n, func(l *lease) int64 { return l.StartedAt }),
-		column(n, func(l *lease) int64 { return l.ExpiresAt }), column(n, func(l *lease) int32 { return int32(l.TTLSeconds) }),
-		column(n, func(l *lease) int64 { return l.LastHeartbeat }), column(n, func(l *lease) *string { return l.ContextID }))
-}
+var insertLeases = inserts("leases",
+	"id uuid, task_id uuid, worker_id text, epoch bigint, status text, started_at bigint, expires_at bigint, ttl_seconds int, last_heartbeat bigint, context_id text",
+	func(v []any, l *lease) []any {
+		return append(v, l.ID, l.TaskID, l.WorkerID, l.Epoch, string(l.Status), l.StartedAt, l.ExpiresAt, l.TTLSeconds, l.LastHeartbeat, l.ContextID)
+	})
 
-var updateLeaseRows = all(`UPDATE leases l SET status = x.status, expires_at = x.expires_at, last_heartbeat = x.last_heartbeat
-		FROM ` + rows(2, `id uuid, was text, epoch bigint, status text, expires_at bigint, last_heartbeat bigint`) + `
-		WHERE l.id = x.id AND l.status = x.was AND l.epoch = x.epoch`)
+var updateLeases = updates("leases",
+	`status = x.status, expires_at = x.expires_at, last_heartbeat = x.last_heartbeat`,
+	`t.id = x.id AND t.status = x.was AND t.epoch = x.epoch`,
+	"id uuid, was text, epoch bigint, status text, expires_at bigint, last_heartbeat bigint",
+	func(v []any, l *lease) []any {
+		return append(v, l.ID, string(l.was), l.Epoch, string(l.Status), l.ExpiresAt, l.LastHeartbeat)
+	})
 
-func updateLeases(b *pgx.Batch, n []*lease) {
-	b.Queue(updateLeaseRows, len(n),
-		column(n, func(l *lease) string { return l.ID }), column(n, func(l *lease) string { return string(l.was) }),
-		column(n, func(l *lease) int64 { return l.Epoch }), column(n, func(l *lease) string { return string(l.Status) }),
-		column(n, func(l *lease) int64 { return l.ExpiresAt }), column(n, func(l *lease) int64 { return l.LastHeartbeat }))
-}
+var insertArtifacts = inserts("runtime_artifacts",
+	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text",
+	func(v []any, a *bloom.Artifact) []any {
+		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, listJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
+	})
 
-var insertArtifactRows = `INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content)
-		SELECT id::uuid, task_id::uuid, type, created_at, true, url, tags::jsonb, size, sha256, media_type, content
-		FROM ` + rows(1, `id text, task_id text, type text, created_at bigint, url text, tags text, size bigint, sha256 text, media_type text, content text`)
+var insertResults = inserts("llm_results",
+	"id uuid, task_id uuid, epoch bigint, worker_id text, artifact_id uuid, status text, error_class text, metrics jsonb, completed_at bigint, "+
+		"body_hash text, error_message text",
+	func(v []any, o outcome) []any {
+		r := o.result
+		return append(v, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, string(r.Status), r.ErrorClass, string(bloom.MustJSON(r.Metrics)), r.CompletedAt,
+			o.bodyHash, r.ErrorMessage)
+	})
 
-func insertArtifacts(b *pgx.Batch, n []*bloom.Artifact) {
-	b.Queue(insertArtifactRows,
-		column(n, func(a *bloom.Artifact) string { return a.ID }), column(n, func(a *bloom.Artifact) string { return a.TaskID }),
-		column(n, func(a *bloom.Artifact) string { return a.Type }), column(n, func(a *bloom.Artifact) int64 { return a.CreatedAt }),
-		column(n, func(a *bloom.Artifact) *string { return a.URL }), column(n, func(a *bloom.Artifact) string { return listJSON(a.Tags) }),
-		column(n, func(a *bloom.Artifact) int64 { return a.Size }), column(n, func(a *bloom.Artifact) string { return a.SHA256 }),
-		column(n, func(a *bloom.Artifact) string { return a.MediaType }), column(n, func(a *bloom.Artifact) *string { return a.Content }))
-}
+var insertEvents = inserts("task_events",
+	"task bigint, seq bigint, at bigint, epoch bigint, worker_seq bigint, type text, data text",
+	func(v []any, e event) []any {
+		return append(v, e.task, e.seq, e.at, e.epoch, e.workerSeq, e.kind, e.data)
+	})
 
-var insertResultRows = `INSERT INTO llm_results (id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message)
-		SELECT id::uuid, task_id::uuid, epoch, worker_id, artifact_id::uuid, status, error_class, metrics::jsonb, completed_at, body_hash, error_message
-		FROM ` + rows(1, `id text, task_id text, epoch bigint, worker_id text, artifact_id text, status text, error_class text, metrics text, completed_at bigint, body_hash text, error_message text`)
-
-func insertResults(b *pgx.Batch, n []outcome) {
-	b.Queue(insertResultRows,
-		column(n, func(o outcome) string { return o.result.ID }), column(n, func(o outcome) string { return o.result.TaskID }),
-		column(n, func(o outcome) int64 { return o.result.Epoch }), column(n, func(o outcome) string { return o.result.WorkerID }),
-		column(n, func(o outcome) string { return o.result.ArtifactID }), column(n, func(o outcome) string { return string(o.result.Status) }),
-		column(n, func(o outcome) *string { return o.result.ErrorClass }),
-		column(n, func(o outcome) string { return string(bloom.MustJSON(o.result.Metrics)) }),
-		column(n, func(o outcome) int64 { return o.result.CompletedAt }), column(n, func(o outcome) string { return o.bodyHash }),
-		column(n, func(o outcome) *string { return o.result.ErrorMessage }))
-}
-
-var insertEventRows = `INSERT INTO task_events (task, seq, at, epoch, worker_seq, type, data)
-		SELECT task, seq, at, epoch, worker_seq, type, data FROM ` + rows(1, `task bigint, seq bigint, at bigint, epoch bigint, worker_seq bigint, type text, data text`)
-
-func insertEvents(b *pgx.Batch, n []event) {
-	b.Queue(insertEventRows,
-		column(n, func(e event) int64 { return e.task }), column(n, func(e event) int64 { return e.seq }),
-		column(n, func(e event) int64 { return e.at }), column(n, func(e event) int64 { return e.epoch }),
-		column(n, func(e event) *int64 { return e.workerSeq }), column(n, func(e event) string { return e.kind }),
-		column(n, func(e event) string { return e.data }))
-}
-
-var insertAuditRows = `INSERT INTO audit_logs (id, timestamp, action, entity_type, entity_id, actor, detail, data)
-		SELECT id::uuid, timestamp, action, entity_type, entity_id, actor, detail, data::json
-		FROM ` + rows(1, `id text, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data text`)
-
-func insertAudits(b *pgx.Batch, n []bloom.Audit) {
-	b.Queue(insertAuditRows,
-		column(n, func(a bloom.Audit) string { return a.ID }), column(n, func(a bloom.Audit) int64 { return a.Timestamp }),
-		column(n, func(a bloom.Audit) string { return a.Action }), column(n, func(a bloom.Audit) string { return a.EntityType }),
-		column(n, func(a bloom.Audit) string { return a.EntityID }), column(n, func(a bloom.Audit) string { return a.Actor }),
-		column(n, func(a bloom.Audit) string { return a.Detail }), column(n, func(a bloom.Audit) string { return string(a.Data) }))
-}
+var insertAudits = inserts("audit_logs",
+	"id uuid, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data json",
+	func(v []any, a bloom.Audit) []any {
+		return append(v, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data))
+	})
 
 // updateContacts notes that workers were heard of, in the order of their names.
 func (t *tx) updateContacts(b *pgx.Batch) {

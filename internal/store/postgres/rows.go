@@ -238,3 +238,12 @@ func idsOnly(ids []string) []string {
 	}
 	return known
 }
+
+// column is one value of every row, as a statement's array.
+func column[T, V any](rows []T, value func(T) V) []V {
+	c := make([]V, len(rows))
+	for i, r := range rows {
+		c[i] = value(r)
+	}
+	return c
+}
