@@ -147,6 +147,14 @@ const (
 	MaxPageSize     = 1000
 )
 
+// Size is how many entries the page holds at most.
+func (p Page) Size() int {
+	if p.Limit <= 0 {
+		return DefaultPageSize
+	}
+	return min(p.Limit, MaxPageSize)
+}
+
 // TaskQuery selects tasks; empty fields select all.
 type TaskQuery struct {
 	Status    TaskStatus

@@ -128,3 +128,15 @@ func TestErrorsMatchByKindAndCode(t *testing.T) {
 		t.Error("a plain error must count as internal")
 	}
 }
+
+func TestAPageHasASize(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]int{
+		-1: bloom.DefaultPageSize, 0: bloom.DefaultPageSize, 1: 1,
+		bloom.MaxPageSize: bloom.MaxPageSize, bloom.MaxPageSize + 1: bloom.MaxPageSize,
+	} {
+		if got := (bloom.Page{Limit: limit}).Size(); got != want {
+			t.Errorf("limit %d: %d entries, want %d", limit, got, want)
+		}
+	}
+}

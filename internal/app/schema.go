@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -22,30 +22,28 @@ type SchemaStep struct {
 
 // SchemaStatus lists the schema's steps; also while a server is running.
 func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaStep, error) {
+	found, err := migrations(ctx, dataDir, databaseURL)
+	steps := make([]SchemaStep, 0, len(found))
+	for _, f := range found {
+		step := SchemaStep{Version: f.Version, Name: f.Name}
+		if f.Applied {
+			at := f.AppliedAt.UnixMilli()
+			step.AppliedAt = &at
+		}
+		steps = append(steps, step)
+	}
+	return steps, err
+}
+
+func migrations(ctx context.Context, dataDir, databaseURL string) ([]schema.Migration, error) {
 	if databaseURL != "" {
-		found, err := postgres.Migrations(ctx, databaseURL)
-		return steps(found, func(m postgres.Migration) (int64, string, time.Time) { return m.Version, m.Name, m.AppliedAt }), err
+		return postgres.Migrations(ctx, databaseURL)
 	}
 	path, err := database(dataDir)
 	if err != nil {
 		return nil, err
 	}
-	found, err := sqlite.Migrations(ctx, path)
-	return steps(found, func(m sqlite.Migration) (int64, string, time.Time) { return m.Version, m.Name, m.AppliedAt }), err
-}
-
-func steps[M any](found []M, read func(M) (version int64, name string, applied time.Time)) []SchemaStep {
-	steps := make([]SchemaStep, 0, len(found))
-	for _, f := range found {
-		version, name, applied := read(f)
-		step := SchemaStep{Version: version, Name: name}
-		if !applied.IsZero() {
-			at := applied.UnixMilli()
-			step.AppliedAt = &at
-		}
-		steps = append(steps, step)
-	}
-	return steps
+	return sqlite.Migrations(ctx, path)
 }
 
 // SchemaUp applies what is pending, making the database when it is a file that is

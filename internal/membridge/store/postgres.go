@@ -12,15 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
-// schema keeps the control plane's tables apart from the runtime's when both
+// namespace keeps the control plane's tables apart from the runtime's when both
 // share one database.
-const schema = "membridge"
+const namespace = "membridge"
 
 // migrationLock is this schema's advisory lock: replicas that start together
 // migrate one after the other.
@@ -41,7 +40,7 @@ func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*
 		// The parser's error can quote the address, password included.
 		return nil, errors.New("DATABASE_URL is not a PostgreSQL address that can be read")
 	}
-	cfg.RuntimeParams["search_path"] = schema
+	cfg.RuntimeParams["search_path"] = namespace
 	cfg.RuntimeParams["application_name"] = "bloom-membridge"
 	db := stdlib.OpenDB(*cfg)
 	db.SetMaxOpenConns(postgresConns)
@@ -72,21 +71,17 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 		if _, err := q.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}
-		_, err := q.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+schema)
+		_, err := q.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+namespace)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock))
+	steps, err := schema.Postgres(db, migrations, migrationLock)
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations(), goose.WithSessionLocker(locker))
-	if err != nil {
-		return err
-	}
-	_, err = provider.Up(ctx)
+	_, err = steps.Up(ctx)
 	return err
 }
 

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // maxGroup is how many waiting writes are committed together at most. It bounds
@@ -70,11 +70,11 @@ func openFile(path string, conns int, txlock, pragma string) (*sql.DB, error) {
 }
 
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations())
+	steps, err := schema.SQLite(db, migrations)
 	if err != nil {
 		return err
 	}
-	_, err = provider.Up(ctx)
+	_, err = steps.Up(ctx)
 	return err
 }
 

@@ -10,7 +10,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -19,15 +18,7 @@ import (
 )
 
 //go:embed migrations/*.sql
-var migrationFiles embed.FS
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		panic(err) // the folder is embedded: only a broken build gets here
-	}
-	return sub
-}
+var migrations embed.FS
 
 // Store is a registry.Store over a SQL database.
 type Store struct {

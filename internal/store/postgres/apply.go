@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // apply makes what a rule decided about a locked task: the task, its lease, the
@@ -110,7 +111,7 @@ func (t *tx) tell(tk *task, workerID string) {
 	if tk.Status == bloom.TaskQueued {
 		c.RunAt = tk.RunAt
 		if tk.labelKey != "" {
-			c.Labels = parseList(tk.labelKey)
+			c.Labels = schema.ParseList(tk.labelKey)
 		}
 	}
 	t.changes = append(t.changes, c)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // Complete records the outcome of a lease in one transaction.
@@ -84,7 +85,7 @@ func (t *tx) newOutcome(r bloom.CompleteRequest, l *lease) outcome {
 	c := r.Completion
 	a := &bloom.Artifact{
 		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(bloom.CleanText(c.ArtifactType), bloom.DefaultArtifactType),
-		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: parseList(listJSON(c.ArtifactTags)),
+		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: schema.ParseList(schema.ListJSON(c.ArtifactTags)),
 		Content: cleanp(r.Content), Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
 	}
 	res := &bloom.Result{

@@ -15,6 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -251,7 +252,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 	if _, err := connect(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.Open(t.Context(), postgres.Config{URL: url}); !errors.Is(err, postgres.ErrNewerSchema) {
+	if _, err := postgres.Open(t.Context(), postgres.Config{URL: url}); !errors.Is(err, schema.ErrNewerSchema) {
 		t.Errorf("opened with %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // flush writes what the operations made and commits, in one round trip. A kind
@@ -113,8 +114,8 @@ var insertTasks = inserts("llm_tasks",
 	func(v []any, k *task) []any {
 		return append(v, k.seq, k.ID, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts,
 			k.RunAt, k.ErrorClass, k.Epoch, k.Policy.Ordered, k.Priority, k.labelKey, k.preferred, k.until,
-			k.lastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget, listJSON(k.Labels),
-			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, listJSON(k.ContextHints), k.Prompt)
+			k.lastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels),
+			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, schema.ListJSON(k.ContextHints), k.Prompt)
 	})
 
 // gateValue is NULL for a task that is not queued.
@@ -154,7 +155,7 @@ var updateLeases = updates("leases",
 var insertArtifacts = inserts("runtime_artifacts",
 	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text",
 	func(v []any, a *bloom.Artifact) []any {
-		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, listJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
+		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
 	})
 
 var insertResults = inserts("llm_results",

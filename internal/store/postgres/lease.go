@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // LeaseTask gives one task to a worker.
@@ -65,13 +66,13 @@ func (t *tx) leaseTask(r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) 
 // grant leases a locked task. Its gate tells whether it waits for an earlier one:
 // whatever changes that changes the gate in the same transaction.
 func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, error) {
-	return bloom.GrantLease(tk.TaskState, tk.ID, tk.ContextID, newID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
+	return bloom.GrantLease(tk.TaskState, tk.ID, tk.ContextID, schema.NewID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
 		tk.gate == bloom.GateOrdered, t.now)
 }
 
 // pick is the worker that gets the task: the named one, or the rule's choice.
 func (t *tx) pick(tk *task, named string) (*stored, error) {
-	labels := parseList(tk.labelKey)
+	labels := schema.ParseList(tk.labelKey)
 	if named != "" {
 		w, err := t.worker(named)
 		if err == nil && !w.CanTake(labels) {

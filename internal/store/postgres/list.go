@@ -19,13 +19,6 @@ const (
 	scanBytes = 16 << 20 // of prompts read for a text search
 )
 
-func pageSize(limit int) int {
-	if limit <= 0 {
-		return bloom.DefaultPageSize
-	}
-	return min(limit, bloom.MaxPageSize)
-}
-
 // listing is a list newest first. Its index leads with what by says; the other
 // conditions are tried on at most scanRows entries of it. Arguments are numbered
 // from $2 on: $1 is the place in the list.
@@ -69,7 +62,7 @@ func (l *listing[T]) page(ctx context.Context, c reader, p bloom.Page) (pg page[
 			return pg, err
 		}
 		pg, err = l.pageFrom(ctx, c, p, floor)
-		if err != nil || floor <= 1 || len(pg.items) == pageSize(p.Limit) {
+		if err != nil || floor <= 1 || len(pg.items) == p.Size() {
 			return pg, err
 		}
 	}
@@ -88,7 +81,7 @@ func (l *listing[T]) floor(ctx context.Context, c reader, before int64, window i
 
 // pageFrom reads a page of entries not below floor.
 func (l *listing[T]) pageFrom(ctx context.Context, c reader, p bloom.Page, floor int64) (pg page[T], err error) {
-	limit := pageSize(p.Limit)
+	limit := p.Size()
 	type entry struct {
 		seq  int64
 		item T

@@ -4,49 +4,28 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
-	"io/fs"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
+
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ErrNewerSchema says that the database was written by a newer bloom.
-var ErrNewerSchema = errors.New("the database belongs to a newer version of bloom")
-
-// migrationLock is the advisory lock of the runtime's schema: replicas that
-// start together migrate one after the other.
+// migrationLock is the advisory lock of the runtime's schema.
 const migrationLock = 0x626c6f6f6d5f6462 // "bloom_db"
-
-// Migration is one numbered step of the schema.
-type Migration struct {
-	Version   int64
-	Name      string
-	Applied   bool
-	AppliedAt time.Time // zero while it is pending
-}
 
 // Migrations lists all steps of the schema of the database at url, the oldest
 // first. It may be called while servers run.
-func Migrations(ctx context.Context, url string) (steps []Migration, err error) {
+func Migrations(ctx context.Context, url string) (steps []schema.Migration, err error) {
 	cfg, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	err = withProvider(cfg, func(p *goose.Provider) error {
-		all, err := p.Status(ctx)
-		for _, s := range all {
-			steps = append(steps, Migration{
-				Version: s.Source.Version, Name: s.Source.Path,
-				Applied: s.State == goose.StateApplied, AppliedAt: s.AppliedAt,
-			})
-		}
+	err = withSchema(cfg, func(s *schema.Schema) error {
+		steps, err = s.Migrations(ctx)
 		return err
 	})
 	return steps, err
@@ -66,37 +45,20 @@ func MigrateUp(ctx context.Context, url string) (applied int, err error) {
 }
 
 func migrateUp(ctx context.Context, cfg *pgx.ConnConfig) (applied int, err error) {
-	err = withProvider(cfg, func(p *goose.Provider) error {
-		current, target, err := p.GetVersions(ctx)
-		if err != nil {
-			return err
-		}
-		if current > target {
-			return fmt.Errorf("%w: its schema is number %d, this program knows %d; use the newer program", ErrNewerSchema, current, target)
-		}
-		done, err := p.Up(ctx)
-		applied = len(done)
+	err = withSchema(cfg, func(s *schema.Schema) error {
+		applied, err = s.Up(ctx)
 		return err
 	})
 	return applied, err
 }
 
-func withProvider(cfg *pgx.ConnConfig, fn func(*goose.Provider) error) (err error) {
+func withSchema(cfg *pgx.ConnConfig, fn func(*schema.Schema) error) (err error) {
 	db := stdlib.OpenDB(*cfg)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(2)
-	files, err := fs.Sub(migrations, "migrations")
+	s, err := schema.Postgres(db, migrations, migrationLock)
 	if err != nil {
 		return err
 	}
-	// Tried every second: replicas that wait start within a second of each other.
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, 300))
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	return fn(p)
+	return fn(s)
 }

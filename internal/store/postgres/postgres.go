@@ -89,7 +89,7 @@ type Store struct {
 var _ bloom.Store = (*Store)(nil)
 
 // Open connects, checks the server's version, migrates the schema and starts the
-// lanes. A database of a newer schema is refused with ErrNewerSchema.
+// lanes. A database of a newer schema is refused with schema.ErrNewerSchema.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Lanes = cmp.Or(cfg.Lanes, DefaultLanes)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // enqueue places a task that has just become queued: behind which gate it waits,
@@ -32,7 +33,7 @@ func (t *tx) open(tk *task, gate bloom.Gate) error {
 		return nil
 	}
 	home, err := t.home(tk.ContextID)
-	if err != nil || home == "" || t.room[home] <= 0 || !t.carries[home].Carries(parseList(tk.labelKey)) {
+	if err != nil || home == "" || t.room[home] <= 0 || !t.carries[home].Carries(schema.ParseList(tk.labelKey)) {
 		return err
 	}
 	t.room[home]--

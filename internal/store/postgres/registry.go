@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // RegisterWorker makes a worker known or updates it.
@@ -36,7 +37,7 @@ func (t *tx) register(spec bloom.WorkerSpec, actor string) (none bloom.Worker, c
 	w.Status = cmp.Or(spec.Status, bloom.WorkerOnline)
 	w.Capabilities = spec.Capabilities.Sane()
 	w.LastHeartbeat = &now
-	w.IPAddrs = parseList(listJSON(spec.IPAddrs))
+	w.IPAddrs = schema.ParseList(schema.ListJSON(spec.IPAddrs))
 	w.AgentVersion, w.OSInfo, w.InstallMethod = bloom.CleanText(spec.AgentVersion), bloom.CleanText(spec.OSInfo), bloom.CleanText(spec.InstallMethod)
 	w.removed = false
 	if spec.InstanceID != "" {
@@ -77,8 +78,8 @@ func (t *tx) putWorker(w *stored) error {
 			obs_count = excluded.obs_count, db_sha = excluded.db_sha, registered_at = excluded.registered_at, agent_version = excluded.agent_version,
 			os_info = excluded.os_info, install_method = excluded.install_method, draining = excluded.draining, instance_id = excluded.instance_id,
 			instance_seen = excluded.instance_seen, removed = excluded.removed`,
-		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, listJSON(w.Capabilities.Labels), w.LastHeartbeat,
-		listJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
+		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
+		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
 	return err
 }
 

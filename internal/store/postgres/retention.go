@@ -273,7 +273,7 @@ func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]b
 		return collect(ctx, c, func(r pgx.Rows) (k bloom.RemovedContent, err error) {
 			err = r.Scan(&k.Seq, &k.URL)
 			return k, err
-		}, `SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT $2`, after, pageSize(limit))
+		}, `SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT $2`, after, bloom.Page{Limit: limit}.Size())
 	})
 }
 

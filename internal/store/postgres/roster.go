@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 const (
@@ -48,7 +49,7 @@ func (s *Store) propose(ctx context.Context, taskID string) proposal {
 	if err := s.reads.QueryRow(ctx, `SELECT label_key FROM llm_tasks WHERE id = $1`, taskID).Scan(&key); err != nil {
 		return proposal{everybody: true}
 	}
-	return proposal{names: s.roster.best(parseList(key))}
+	return proposal{names: s.roster.best(schema.ParseList(key))}
 }
 
 // fresh reads the workers again when it is time to, and reports whether there are

@@ -2,13 +2,12 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // task is a task as it was read under its lock, or as it is about to be
@@ -77,9 +76,9 @@ type list []string
 func (l *list) Scan(src any) error {
 	switch v := src.(type) {
 	case string:
-		*l = parseList(v)
+		*l = schema.ParseList(v)
 	case []byte:
-		*l = parseList(string(v))
+		*l = schema.ParseList(string(v))
 	default:
 		*l = list{}
 	}
@@ -93,38 +92,6 @@ type text string
 func (t *text) ScanText(v pgtype.Text) error {
 	*t = text(v.String)
 	return nil
-}
-
-func parseList(s string) []string {
-	l := []string{}
-	if s != "" && s != "[]" {
-		_ = json.Unmarshal([]byte(s), &l)
-	}
-	return l
-}
-
-func listJSON(l []string) string {
-	if len(l) == 0 {
-		return "[]"
-	}
-	clean := make([]string, len(l))
-	for i, s := range l {
-		clean[i] = bloom.CleanText(s)
-	}
-	return string(bloom.MustJSON(clean))
-}
-
-// labelKey is the canonical form of a set of labels: "" for none.
-func labelKey(labels []string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	sorted := make([]string, len(labels))
-	for i, l := range labels {
-		sorted[i] = bloom.CleanText(l)
-	}
-	slices.Sort(sorted)
-	return string(bloom.MustJSON(slices.Compact(sorted)))
 }
 
 const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`

@@ -19,7 +19,7 @@ const searchRows = 500
 // scanBytes of prompts, with a cursor to go on from.
 func (l *listing[T]) search(ctx context.Context, c reader, p bloom.Page, text string) (pg page[T], err error) {
 	text = strings.ToLower(bloom.CleanText(text))
-	limit, before, bytes := pageSize(p.Limit), place(p.Cursor), 0
+	limit, before, bytes := p.Size(), place(p.Cursor), 0
 	hits := []int64{}
 	for rows := 0; ; {
 		chunk, err := l.chunk(ctx, c, before)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // CreateTask queues a task.
@@ -74,11 +75,11 @@ func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
 // default filled.
 func newTask(n bloom.NewTask, now int64) *task {
 	sp := n.Spec
-	tk := &task{whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: labelKey(sp.Labels)}
+	tk := &task{whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: schema.LabelKey(sp.Labels)}
 	tk.Task = bloom.Task{
 		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
-		ContextHints: parseList(listJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
-		CreatedAt: now, Priority: sp.Priority, Labels: parseList(listJSON(sp.Labels)),
+		ContextHints: schema.ParseList(schema.ListJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
+		CreatedAt: now, Priority: sp.Priority, Labels: schema.ParseList(schema.ListJSON(sp.Labels)),
 	}
 	tk.Policy.TimeoutSec = cmp.Or(tk.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
 	if sp.IdempotencyKey != "" {

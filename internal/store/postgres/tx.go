@@ -2,15 +2,14 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"sync"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // tx is what operations see of a transaction: what was read for them, in which
@@ -140,7 +139,7 @@ func (t *tx) audit(action, entityType, entityID, actor, detail string, data json
 	}
 	t.wrote = true
 	t.audits = append(t.audits, bloom.Audit{
-		ID: newID(t.now), Timestamp: t.now, Action: bloom.CleanText(action), EntityType: bloom.CleanText(entityType), EntityID: bloom.CleanText(entityID),
+		ID: schema.NewID(t.now), Timestamp: t.now, Action: bloom.CleanText(action), EntityType: bloom.CleanText(entityType), EntityID: bloom.CleanText(entityID),
 		Actor: bloom.CleanText(actor), Detail: bloom.CleanText(detail), Data: bloom.EventData(data),
 	})
 }
@@ -169,18 +168,6 @@ func (c *counts) move(from, to bloom.TaskStatus) {
 		c[slices.Index(bloom.TaskStatuses, from)]--
 	}
 	c[slices.Index(bloom.TaskStatuses, to)]++
-}
-
-// newID is a UUIDv7 of the store's own time.
-func newID(ms int64) string {
-	var id uuid.UUID
-	_, _ = rand.Read(id[:]) // never fails
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	return id.String()
 }
 
 // subscribers are called with what was committed.

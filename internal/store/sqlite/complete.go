@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // Complete records the outcome of a lease in one transaction.
@@ -66,12 +67,12 @@ func (c *conn) artifact(id string) (bloom.Artifact, error) {
 func (t *tx) putArtifact(r bloom.CompleteRequest) (bloom.Artifact, error) {
 	a := bloom.Artifact{
 		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(bloom.CleanText(r.Completion.ArtifactType), bloom.DefaultArtifactType),
-		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: parseList(listJSON(r.Completion.ArtifactTags)),
+		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: schema.ParseList(schema.ListJSON(r.Completion.ArtifactTags)),
 		Content: cleanp(r.Content), Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
 	}
 	_, err := t.put(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content)
 		VALUES (?,?,?,?,1,?,?,?,?,?,?)`,
-		a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, listJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
+		a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
 	return a, err
 }
 

@@ -11,6 +11,7 @@ import (
 	lite "modernc.org/sqlite"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // conn is one connection and its prepared statements. It is used by one
@@ -207,23 +208,4 @@ func (r row) intp(i int) *int64 {
 func (r row) bool(i int) bool { return r.int(i) != 0 }
 
 // list reads a JSON array of strings, never nil.
-func (r row) list(i int) []string { return parseList(r.str(i)) }
-
-func parseList(s string) []string {
-	l := []string{}
-	if s != "" && s != "[]" {
-		_ = json.Unmarshal([]byte(s), &l)
-	}
-	return l
-}
-
-func listJSON(l []string) string {
-	if len(l) == 0 {
-		return "[]"
-	}
-	clean := make([]string, len(l))
-	for i, s := range l {
-		clean[i] = bloom.CleanText(s)
-	}
-	return string(bloom.MustJSON(clean))
-}
+func (r row) list(i int) []string { return schema.ParseList(r.str(i)) }

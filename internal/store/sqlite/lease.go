@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // LeaseTask gives one task to a worker.
@@ -51,12 +52,12 @@ func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, err
 			return bloom.Transition{}, err
 		}
 	}
-	return bloom.GrantLease(tk.state, tk.id, tk.contextID, newID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec), ordered, t.now)
+	return bloom.GrantLease(tk.state, tk.id, tk.contextID, schema.NewID(t.now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec), ordered, t.now)
 }
 
 // pick is the worker that gets the task: the named one, or the rule's choice.
 func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
-	labels := parseList(tk.labelKey)
+	labels := schema.ParseList(tk.labelKey)
 	if named != "" {
 		w, err := t.worker(named)
 		if err == nil && !w.CanTake(labels) {

@@ -15,13 +15,6 @@ const (
 	scanBytes = 16 << 20 // of prompts read for a text search
 )
 
-func pageSize(limit int) int {
-	if limit <= 0 {
-		return bloom.DefaultPageSize
-	}
-	return min(limit, bloom.MaxPageSize)
-}
-
 // listing is a list newest first. Its index leads with what By says; the other
 // conditions are tried on at most scanRows entries of it.
 type listing[T any] struct {
@@ -40,7 +33,7 @@ type page[T any] struct {
 
 // page reads one page. Every row's first column is seq.
 func (l listing[T]) page(c *conn, p bloom.Page) (pg page[T], err error) {
-	limit, before, floor := pageSize(p.Limit), p.Cursor.Before, int64(0)
+	limit, before, floor := p.Size(), p.Cursor.Before, int64(0)
 	if before == 0 {
 		before = math.MaxInt64
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // next lists at most n open tasks that the worker may take, the best first. It
@@ -61,7 +62,7 @@ const (
 // carried lists the sets of labels to look for: what the worker's labels make
 // when they are few, else what is in the queue.
 func (t *tx) carried(w bloom.Worker) ([]string, error) {
-	labels := parseList(labelKey(w.Capabilities.Labels))
+	labels := schema.ParseList(schema.LabelKey(w.Capabilities.Labels))
 	if len(labels) > maxSubsetLabels {
 		return t.walkSets(w)
 	}
@@ -73,7 +74,7 @@ func (t *tx) carried(w bloom.Worker) ([]string, error) {
 				some = append(some, l)
 			}
 		}
-		keys = append(keys, labelKey(some))
+		keys = append(keys, schema.LabelKey(some))
 	}
 	return keys, nil
 }
@@ -91,7 +92,7 @@ func (t *tx) walkSets(w bloom.Worker) ([]string, error) {
 			return keys, err
 		}
 		from = r.str(0)
-		if w.Capabilities.Carries(parseList(from)) {
+		if w.Capabilities.Carries(schema.ParseList(from)) {
 			keys = append(keys, from)
 		}
 	}

@@ -272,7 +272,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
 	return read(ctx, s, func(c *conn) ([]bloom.RemovedContent, error) {
 		return collect(c, func(r row) bloom.RemovedContent { return bloom.RemovedContent{Seq: r.int(0), URL: r.str(1)} },
-			`SELECT seq, url FROM removed_contents WHERE seq > ? ORDER BY seq LIMIT ?`, after, pageSize(limit))
+			`SELECT seq, url FROM removed_contents WHERE seq > ? ORDER BY seq LIMIT ?`, after, bloom.Page{Limit: limit}.Size())
 	})
 }
 

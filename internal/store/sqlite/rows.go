@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -124,17 +123,4 @@ func scanResult(r row) bloom.Result {
 	}
 	_ = json.Unmarshal([]byte(r.str(6)), &res.Metrics)
 	return res
-}
-
-// labelKey is the canonical form of a set of labels: "" for none.
-func labelKey(labels []string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	sorted := make([]string, len(labels))
-	for i, l := range labels {
-		sorted[i] = bloom.CleanText(l)
-	}
-	slices.Sort(sorted)
-	return string(bloom.MustJSON(slices.Compact(sorted)))
 }

@@ -20,7 +20,7 @@ func (l listing[T]) search(c *conn, p bloom.Page, text string) (pg page[T], err 
 	if l.by != "" {
 		where, args = l.by+" AND "+where, []any{l.byArg, before}
 	}
-	limit, bytes, rows, stopped := pageSize(p.Limit), 0, 0, false
+	limit, bytes, rows, stopped := p.Size(), 0, 0, false
 	var hits []int64
 	last := int64(0)
 	err = c.each(`SELECT x.seq, x.id, x.prompt, (1`+l.filter+`) FROM `+l.table+` x WHERE `+where+` ORDER BY x.seq DESC`,

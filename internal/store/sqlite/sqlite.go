@@ -69,7 +69,7 @@ var _ bloom.Store = (*Store)(nil)
 
 // Open opens or creates the database, migrates it, and starts its writer. A
 // second process on the same file gets ErrLocked, a database of a newer schema
-// ErrNewerSchema.
+// schema.ErrNewerSchema.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
 		return nil, errors.New("sqlite: no path given")

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -143,7 +144,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, sqlite.ErrNewerSchema) {
+	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, schema.ErrNewerSchema) {
 		t.Fatalf("an older program says %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // CreateTask queues a task.
@@ -51,8 +52,8 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 			idempotency_scope, idempotency_key, body_hash, context_hints, prompt)
 		VALUES (?,?,'queued',?,?,0,?,?,0,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
 		seq, f.ID, gate, f.UpdatedAt, f.MaxAttempts, f.RunAt, tk.ordered, f.Priority, tk.labelKey,
-		worker, until, f.ContextID, f.AgentSlug, f.CreatedAt, f.DesiredFormat, f.Policy.TimeoutSec, f.Policy.Budget, listJSON(f.Labels),
-		scope, f.IdempotencyKey, n.BodyHash, listJSON(f.ContextHints), f.Prompt)
+		worker, until, f.ContextID, f.AgentSlug, f.CreatedAt, f.DesiredFormat, f.Policy.TimeoutSec, f.Policy.Budget, schema.ListJSON(f.Labels),
+		scope, f.IdempotencyKey, n.BodyHash, schema.ListJSON(f.ContextHints), f.Prompt)
 	if err != nil {
 		return bloom.Task{}, false, err
 	}
@@ -76,8 +77,8 @@ func newTask(n bloom.NewTask, now int64) task {
 	sp := n.Spec
 	f := &bloom.Task{
 		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
-		ContextHints: parseList(listJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
-		CreatedAt: now, Priority: sp.Priority, Labels: parseList(listJSON(sp.Labels)),
+		ContextHints: schema.ParseList(schema.ListJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
+		CreatedAt: now, Priority: sp.Priority, Labels: schema.ParseList(schema.ListJSON(sp.Labels)),
 	}
 	f.Policy.TimeoutSec = cmp.Or(f.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
 	if sp.IdempotencyKey != "" {
@@ -87,7 +88,7 @@ func newTask(n bloom.NewTask, now int64) task {
 	f.TaskState = bloom.TaskState{
 		Status: bloom.TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(sp.MaxAttempts, bloom.DefaultMaxAttempts), RunAt: cmp.Or(sp.RunAt, now),
 	}
-	return task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: labelKey(sp.Labels), state: f.TaskState, full: f}
+	return task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: schema.LabelKey(sp.Labels), state: f.TaskState, full: f}
 }
 
 // keyed finds the task that first used an idempotency key.
@@ -180,7 +181,7 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 		}
 		return collect(c, func(r row) bloom.Event {
 			return bloom.Event{Seq: r.int(0), Type: r.str(1), At: r.int(2), Epoch: r.int(3), Data: []byte(r.str(4))}
-		}, `SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, r.int(0), after, pageSize(limit))
+		}, `SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, r.int(0), after, bloom.Page{Limit: limit}.Size())
 	})
 }
 

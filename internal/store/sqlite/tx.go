@@ -1,14 +1,12 @@
 package sqlite
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"strings"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // tx is what an operation sees of the group's transaction.
@@ -56,7 +54,7 @@ func (t *tx) audit(action, entityType, entityID, actor, detail string, data json
 		data = json.RawMessage("null")
 	}
 	t.wrote = true
-	t.audits = append(t.audits, newID(t.now), t.now, action, entityType,
+	t.audits = append(t.audits, schema.NewID(t.now), t.now, action, entityType,
 		bloom.CleanText(entityID), bloom.CleanText(actor), bloom.CleanText(detail), bloom.CleanText(string(data)))
 }
 
@@ -96,18 +94,6 @@ func (t *tx) event(task int64, kind string, epoch int64, data json.RawMessage) e
 const insertEvent = `INSERT INTO task_events (task, seq, type, at, epoch, worker_seq, data)
 	VALUES (?1, COALESCE((SELECT MAX(seq) FROM task_events WHERE task = ?1), (SELECT last_event FROM llm_tasks WHERE seq = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6)
 	ON CONFLICT DO NOTHING`
-
-// newID is a UUIDv7 of the store's own time.
-func newID(ms int64) string {
-	var id uuid.UUID
-	_, _ = rand.Read(id[:]) // never fails
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	return id.String()
-}
 
 // subscribers are called with what was committed.
 type subscribers struct {

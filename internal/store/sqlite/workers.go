@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // contactEvery is how seldom a worker's last contact is written, in
@@ -136,7 +137,7 @@ func (t *tx) register(spec bloom.WorkerSpec, actor string) (bloom.Worker, bool, 
 	w.Capabilities = spec.Capabilities.Sane()
 	now := t.now
 	w.LastHeartbeat = &now
-	w.IPAddrs = parseList(listJSON(spec.IPAddrs))
+	w.IPAddrs = schema.ParseList(schema.ListJSON(spec.IPAddrs))
 	w.AgentVersion, w.OSInfo, w.InstallMethod = bloom.CleanText(spec.AgentVersion), bloom.CleanText(spec.OSInfo), bloom.CleanText(spec.InstallMethod)
 	w.removed = false
 	if spec.InstanceID != "" {
@@ -176,8 +177,8 @@ func (t *tx) putWorker(w stored) error {
 		ON CONFLICT (id) DO UPDATE SET node_id = ?2, url = ?3, status = ?4, claude_cli = ?5, max_concurrency = ?6, labels = ?7, last_heartbeat = ?8,
 			ip_addrs = ?9, obs_count = ?10, db_sha = ?11, registered_at = ?12, agent_version = ?13, os_info = ?14, install_method = ?15,
 			draining = ?16, instance_id = ?17, instance_seen = ?18, removed = ?19`,
-		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, listJSON(w.Capabilities.Labels), w.LastHeartbeat,
-		listJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
+		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
+		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
 	t.mem.keepWorker(w)
 	return err
 }

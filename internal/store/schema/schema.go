@@ -1,0 +1,93 @@
+// Package schema is what the databases have in common below their tables: a
+// schema of numbered steps, each applied once and in order, and the text forms of
+// values that both dialects keep alike. It knows no table and no rule of a task.
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// ErrNewerSchema says that the database was written by a newer bloom.
+var ErrNewerSchema = errors.New("the database belongs to a newer version of bloom")
+
+// Migration is one numbered step of a schema.
+type Migration struct {
+	Version   int64
+	Name      string
+	Applied   bool
+	AppliedAt time.Time // zero while it is pending
+}
+
+// Schema is the steps that this program knows, and the database they are for.
+type Schema struct{ provider *goose.Provider }
+
+// SQLite is the schema of a SQLite file. The steps lie in the folder migrations
+// of files. Whoever migrates holds the lock of the file: SQLite has none that
+// lasts for several transactions.
+func SQLite(db *sql.DB, files fs.FS) (*Schema, error) {
+	return open(goose.DialectSQLite3, db, files)
+}
+
+// Postgres is the schema of a PostgreSQL database. lockID names the advisory lock
+// under which it is migrated: replicas that start together do so one after the
+// other.
+func Postgres(db *sql.DB, files fs.FS, lockID int64) (*Schema, error) {
+	// Tried every second, for five minutes: replicas that wait start within a
+	// second of each other.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(lockID), lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, err
+	}
+	return open(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+}
+
+func open(dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.ProviderOption) (*Schema, error) {
+	steps, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	provider, err := goose.NewProvider(dialect, db, steps, append(options, goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{provider}, nil
+}
+
+// Migrations lists all steps, the oldest first, and which of them the database
+// has. It may be called while others use the database.
+func (s *Schema) Migrations(ctx context.Context) ([]Migration, error) {
+	all, err := s.provider.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]Migration, 0, len(all))
+	for _, a := range all {
+		steps = append(steps, Migration{
+			Version: a.Source.Version, Name: a.Source.Path,
+			Applied: a.State == goose.StateApplied, AppliedAt: a.AppliedAt,
+		})
+	}
+	return steps, nil
+}
+
+// Up applies what is pending and tells how many steps that were. A database that
+// has steps this program does not know is left alone: ErrNewerSchema.
+func (s *Schema) Up(ctx context.Context) (applied int, err error) {
+	current, target, err := s.provider.GetVersions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if current > target {
+		return 0, fmt.Errorf("%w: its schema is number %d, this program knows %d; use the newer program", ErrNewerSchema, current, target)
+	}
+	done, err := s.provider.Up(ctx)
+	return len(done), err
+}
