@@ -50,6 +50,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
 	}
 	addSettings(cfg, readSettings)
+	cfg.DialFunc = dial
 	return cfg, nil
 }
 
@@ -70,6 +71,7 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 	all := maps.Clone(readSettings)
 	maps.Copy(all, settings)
 	addSettings(cfg.ConnConfig, all)
+	cfg.ConnConfig.DialFunc = dial
 	s.fence.guard(cfg.ConnConfig)
 	cfg.ConnConfig.OnNotice = noteWarning
 	cfg.MaxConns = most

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -209,4 +210,42 @@ func TestTheOldPrimaryComesBack(t *testing.T) {
 	if err := connect(t, cluster.URL()).QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bloom%' AND usename = 'plain'`).Scan(&stale); err != nil || stale != 0 {
 		t.Errorf("%d connections to the old primary, %v", stale, err)
 	}
+}
+
+// TestThePrimaryFallsSilent: its machine is gone and nobody says so. Each of the
+// many connections to it hangs; they are given up together, and the promoted
+// standby says what became of what was under way.
+func TestThePrimaryFallsSilent(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.NewCluster(t)
+	cluster.AddStandby()
+	cut, through := startCutter(t, cluster.URL())
+	standby := strings.TrimPrefix(cluster.StandbyURL(), "postgres://bloom@")
+	url := strings.Replace(strings.Replace(through, "/bloom?", ","+standby[:strings.Index(standby, "/")]+"/bloom?", 1), "sslmode=disable", "sslmode=disable&connect_timeout=1", 1)
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	register(t, s, "w", 32)
+	var all sync.WaitGroup
+	for i := range 8 { // as many connections as there may be
+		all.Go(func() { register(t, s, fmt.Sprint("w", i), 1) })
+	}
+	all.Wait()
+	cut.silent.Store(true)
+	cluster.Crash()
+	cluster.Promote()
+	n, failed := spec("context"), 0
+	for ; ; failed++ {
+		_, _, err := s.CreateTask(t.Context(), n)
+		if err == nil {
+			break
+		}
+		if failed == 3 {
+			t.Fatalf("refused for the fourth time: %v", err)
+		}
+	}
+	created(t, s, n.ID)
+	t.Logf("refused %d times", failed)
 }

@@ -269,7 +269,11 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		farewell, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer done()
+		_ = c.Close(farewell)
+	}()
 	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}

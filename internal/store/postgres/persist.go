@@ -27,6 +27,7 @@ func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 	deadline := time.Now().Add(s.cfg.Patience)
 	for {
 		t, err := s.attempt(ctx, ops, alone)
+		s.suspect(err)
 		if errors.Is(err, errUnknown) {
 			stands, asked := s.stands(ctx, t, deadline)
 			switch {
@@ -63,8 +64,19 @@ func wait(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
+// suspect drops all connections when one has kept silent for too long: the others
+// lead to the same machine, and each would be waited for in turn.
+func (s *Store) suspect(err error) {
+	if pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		s.hot.Reset()
+		s.reads.Reset()
+	}
+}
+
 // attempt runs ops in one transaction, once.
 func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
 	conn, err := s.hot.Acquire(ctx)
 	if err != nil {
 		return nil, err

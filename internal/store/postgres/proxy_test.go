@@ -21,6 +21,8 @@ type cutter struct {
 	deaf     atomic.Pointer[string] // what holds this never reaches the server: both sides see an end, and it is away
 	deafened chan struct{}          // gets a value then
 	deliver  atomic.Bool            // it does reach the server, whose answer is lost
+	silent   atomic.Bool            // nothing passes any more, and nothing is closed
+	ended    chan struct{}
 	mu       sync.Mutex
 	heard    *bytes.Buffer // all answers, when not nil
 	wg       sync.WaitGroup
@@ -37,9 +39,9 @@ func startCutter(t testing.TB, serverURL string) (*cutter, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{listener: l, server: u.Host, deafened: make(chan struct{}, 1)}
+	c := &cutter{listener: l, server: u.Host, deafened: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.wg.Go(c.accept)
-	t.Cleanup(func() { _ = l.Close(); c.wg.Wait() })
+	t.Cleanup(func() { _ = l.Close(); close(c.ended); c.wg.Wait() })
 	u.Host = l.Addr().String()
 	return c, u.String()
 }
@@ -72,6 +74,10 @@ func (c *cutter) pass(to, from net.Conn, answers bool) {
 		n, err := from.Read(buf)
 		if rate := c.rate.Load(); err == nil && answers && rate > 0 && rand.Uint64N(rate) == 0 {
 			c.cuts.Add(1)
+			return
+		}
+		if c.silent.Load() {
+			<-c.ended
 			return
 		}
 		if n > 0 {
