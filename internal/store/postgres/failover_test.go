@@ -248,4 +248,5 @@ func TestThePrimaryFallsSilent(t *testing.T) {
 	}
 	created(t, s, n.ID)
 	t.Logf("refused %d times", failed)
+	cut.end() // closing waits for what still hangs
 }

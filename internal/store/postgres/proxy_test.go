@@ -22,7 +22,8 @@ type cutter struct {
 	deafened chan struct{}          // gets a value then
 	deliver  atomic.Bool            // it does reach the server, whose answer is lost
 	silent   atomic.Bool            // nothing passes any more, and nothing is closed
-	ended    chan struct{}
+	ended    chan struct{}          // closed when even that is over
+	ending   sync.Once
 	mu       sync.Mutex
 	heard    *bytes.Buffer // all answers, when not nil
 	wg       sync.WaitGroup
@@ -41,7 +42,7 @@ func startCutter(t testing.TB, serverURL string) (*cutter, string) {
 	}
 	c := &cutter{listener: l, server: u.Host, deafened: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.wg.Go(c.accept)
-	t.Cleanup(func() { _ = l.Close(); close(c.ended); c.wg.Wait() })
+	t.Cleanup(func() { _ = l.Close(); c.end(); c.wg.Wait() })
 	u.Host = l.Addr().String()
 	return c, u.String()
 }
@@ -114,6 +115,9 @@ func (c *cutter) redirect(t testing.TB, serverURL string) {
 	c.mu.Unlock()
 	c.away.Store(false)
 }
+
+// end closes the connections that had fallen silent.
+func (c *cutter) end() { c.ending.Do(func() { close(c.ended) }) }
 
 func (c *cutter) target() string {
 	c.mu.Lock()
