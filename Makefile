@@ -14,7 +14,7 @@ BENCHTIME ?= 10s
 
 .PHONY: help
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: build ## Set up everything and start it on http://127.0.0.1:5000 (ARGS="--data-dir …")
@@ -65,6 +65,10 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 .PHONY: bench
 bench: build ## Measure a fresh server (BENCHTIME=10s)
 	@scripts/bench.sh $(BENCHTIME)
+
+.PHONY: bench-postgresql
+bench-postgresql: build ## Measure pgbench, River and us on a PostgreSQL that syncs (BENCHTIME=10s RUNS=1)
+	@scripts/bench-postgresql.sh $(BENCHTIME)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m)

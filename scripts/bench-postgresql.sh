@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# bench-postgresql.sh measures, on a PostgreSQL of its own that syncs every
+# commit to disk: what the database does by itself (pgbench), the job queue River,
+# and our server with one replica and with two. Everything runs on loopback and in
+# a temporary folder; nothing stays behind.
+# usage: scripts/bench-postgresql.sh [DURATION]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+duration=${1:-10s}
+runs=${RUNS:-1}
+[[ $duration =~ ^[1-9][0-9]*s$ ]] || { echo "bench-postgresql: DURATION is whole seconds, such as 10s" >&2; exit 2; }
+
+# Where our tests look for PostgreSQL, too.
+pg=${BLOOM_PG_BIN:-$(compgen -G '/usr/lib/postgresql/*/bin' | sort -rV | head -n 1 || true)}
+pg=${pg:-$(dirname "$(command -v initdb || echo /none/initdb)")}
+[[ -x $pg/postgres && -x $pg/pgbench ]] || { echo "bench-postgresql: no PostgreSQL found; run \`make tools\`" >&2; exit 1; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/bloom-bench.XXXXXX")
+mkdir "$work/pg"
+postgres='' # its process
+started=()  # ours and the clients'
+
+stop() {
+	trap '' INT TERM HUP
+	for pid in "${started[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
+	for pid in "${started[@]}"; do wait "$pid" 2>/dev/null || true; done
+	[[ -z $postgres ]] || { kill -INT "$postgres" 2>/dev/null && wait "$postgres"; } || true
+	rm -rf "$work"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# own starts a process in the background that ends with this script, even when
+# that is killed; its id is in $!.
+own() { setpriv --pdeathsig TERM "$@" & }
+
+# run waits for a process so that a signal interrupts the waiting.
+run() {
+	own "$@"
+	started+=("$!")
+	wait "$!"
+}
+
+# PostgreSQL refuses to run as root. A change of user forgets the signal asked
+# for before, so it is asked for here; SIGQUIT is its shutdown at once.
+as=(setpriv --pdeathsig QUIT --)
+if ((EUID == 0)); then
+	user=postgres
+	id -u "$user" >/dev/null 2>&1 || user=nobody
+	chown "$user" "$work/pg"
+	chmod 711 "$work"
+	as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups --pdeathsig QUIT --)
+fi
+
+wait_for() { # wait_for SECONDS COMMAND…
+	local tries=$(($1 * 10))
+	shift
+	for ((; tries > 0; tries--)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	echo "bench-postgresql: gave up waiting for: $*" >&2
+	tail -n 5 "$work"/*.log >&2 || true
+	return 1
+}
+
+start_postgres() {
+	"${as[@]}" "$pg/initdb" -D "$work/pg/data" -U bloom -A trust -E UTF8 --locale=C >"$work/initdb.log" 2>&1 ||
+		{ cat "$work/initdb.log" >&2; return 1; }
+	"${as[@]}" "$pg/postgres" -D "$work/pg/data" -h 127.0.0.1 -p "$db_port" -k "$work/pg" \
+		-c fsync=on -c synchronous_commit=on -c full_page_writes=on >"$work/postgres.log" 2>&1 &
+	postgres=$!
+	wait_for 30 "$pg/pg_isready" -q -h 127.0.0.1 -p "$db_port" -U bloom -d postgres
+	kill -0 "$postgres" # it, and no other one on that port
+}
+
+# database makes an empty one, after the last one's pages are written. Sets $url.
+databases=0
+database() {
+	databases=$((databases + 1))
+	url="postgres://bloom@127.0.0.1:$db_port/b$databases?sslmode=disable"
+	sql postgres -c CHECKPOINT -c "CREATE DATABASE b$databases"
+}
+sql() { "$pg/psql" -X -q -h 127.0.0.1 -p "$db_port" -U bloom -d "$@"; }
+
+serve() { # serve PORT
+	own bin/bloom server --data-dir "$work/data-$databases-$1" --database-url "$url" --listen "127.0.0.1:$1" \
+		--log-level warn >"$work/server-$databases-$1.log" 2>&1
+	server=$!
+	started+=("$server")
+	wait_for 30 bin/bloom stats --url "http://127.0.0.1:$1"
+	kill -0 "$server"
+}
+
+end() { # end PID…
+	kill -TERM "$@"
+	for pid in "$@"; do wait "$pid" || true; done
+}
+
+title() { printf '\n== %s (load %s)\n\n' "$1" "$(cut -d ' ' -f 1 /proc/loadavg)"; }
+
+bench_pgbench() {
+	title "The limit: pgbench, 16 clients, one insert a transaction"
+	database
+	sql "b$databases" -c 'CREATE TABLE t (id bigserial PRIMARY KEY, x text)'
+	echo "insert into t(x) values('abc');" >"$work/insert.sql"
+	run "$pg/pgbench" -n -f "$work/insert.sql" -c 16 -j 2 -T "${duration%s}" -h 127.0.0.1 -p "$db_port" -U bloom "b$databases" >"$work/pgbench.log" 2>&1
+	grep -E '^(tps|latency average)' "$work/pgbench.log"
+}
+
+bench_river() {
+	title "River, 16 clients, in one process, without HTTP"
+	database
+	run "$work/river" --database-url "$url" --clients 16 --duration "$duration"
+}
+
+bench_one() {
+	title "bloom, one replica, 16 clients"
+	database
+	serve "$port"
+	run bin/bloom bench run --url "http://127.0.0.1:$port" -c 16 -d "$duration"
+	awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
+	end "$server"
+}
+
+bench_two() {
+	title "bloom, two replicas, 8 clients on each at once"
+	database
+	serve "$port"
+	local first=$server pids=()
+	serve $((port + 1))
+	for p in "$port" $((port + 1)); do
+		own bin/bloom bench run --url "http://127.0.0.1:$p" -c 8 -d "$duration" --lifecycles-only >"$work/bench-$p.log" 2>&1
+		pids+=("$!")
+	done
+	started+=("${pids[@]}")
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	cat "$work/bench-$port.log" "$work/bench-$((port + 1)).log"
+	awk '/ lifecycles\/s with / { sum += $1 } END { printf "%d lifecycles/s together\n", sum }' "$work"/bench-*.log
+	end "$first" "$server"
+}
+
+port=${BENCH_PORT:-5058}
+db_port=${BENCH_DATABASE_PORT:-5068}
+# A module of its own keeps River out of ours.
+(cd tools/river && CGO_ENABLED=0 go build -o "$work/river" .)
+start_postgres
+echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cores"
+for ((i = 0; i < runs; i++)); do
+	for bench in ${BENCH:-pgbench river one two}; do
+		"bench_$bench"
+	done
+done
