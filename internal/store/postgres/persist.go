@@ -75,7 +75,11 @@ func (s *Store) suspect(err error) {
 
 // attempt runs ops in one transaction, once.
 func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	most := s.cfg.Patience
+	if alone {
+		most *= 2 // it may touch a lot
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	conn, err := s.hot.Acquire(ctx)
 	if err != nil {

@@ -57,7 +57,8 @@ type Config struct {
 	// 0: DefaultQueue.
 	Queue int
 	// Patience is how long a write is tried again while the server is away, and
-	// the longest one transaction may take. 0: DefaultPatience.
+	// the longest a group's transaction may take; one that is alone may take twice
+	// as long. 0: DefaultPatience.
 	Patience time.Duration
 }
 
