@@ -5,15 +5,44 @@ import (
 	"slices"
 )
 
-// This file is the rule by which what the control plane says of a worker is
+// This file is the rules by which what the control plane says of a worker is
 // merged with what is known of it; stores only read and write.
 
-// Reported is the worker with what the control plane says of it. A worker that
+// SyncWorker takes a report of the control plane in: was is what is known under
+// its name. A worker that was removed stays removed. What changes nothing but the
+// last contact is no news. now is in Unix milliseconds.
+func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
+	if r.Name == "" || was.Removed {
+		return WorkerChange{Worker: was}
+	}
+	if was.ID == "" {
+		is := newWorker(CleanText(r.Name), now)
+		is.Worker = is.reported(r, false, now)
+		return WorkerChange{Worker: is, Created: true, Action: ActionWorkerRegistered, Detail: "Reported by the control plane"}
+	}
+	c := WorkerChange{Worker: was}
+	c.Worker.Worker = was.reported(r, was.InstanceID != "" && Recent(was.InstanceSeen, now), now)
+	switch status := c.Worker.Status; {
+	case was.Alike(c.Worker.Worker):
+		c.Contact = c.Worker.LastContact()-was.LastContact() >= ContactEvery.Milliseconds()
+	case status == was.Status:
+		c.Action, c.Detail = ActionWorkerUpdated, "Updated by the control plane"
+	case status == WorkerOnline:
+		c.Action, c.Detail = ActionWorkerOnline, "Reported online"
+	case status == WorkerOffline:
+		c.Action, c.Detail = ActionWorkerOffline, "Reported offline"
+	default:
+		c.Action, c.Detail = ActionWorkerUpdated, "Reported "+string(status)
+	}
+	return c
+}
+
+// reported is the worker with what the control plane says of it. A worker that
 // speaks with the runtime itself (own) is believed before those who speak of it:
 // what it can do it says itself, and it is not offline because others lost sight
 // of it. One that is said to be there but was heard of by nobody for longer than
-// OfflineAfter is offline, as MarkSilent has it. now is in Unix milliseconds.
-func (w Worker) Reported(r WorkerReport, own bool, now int64) Worker {
+// OfflineAfter is offline, as MarkSilent has it.
+func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
 	w.URL = cmp.Or(CleanText(r.URL), w.URL)
 	w.AgentVersion = cmp.Or(CleanText(r.AgentVersion), w.AgentVersion)
 	w.OSInfo = cmp.Or(CleanText(r.OSInfo), w.OSInfo)

@@ -269,6 +269,18 @@ type Reaped struct {
 	Requeued, Dead, Cancelled int
 }
 
+// Count adds a lease that was expired; after is what became of its task.
+func (r *Reaped) Count(after TaskStatus) {
+	switch after {
+	case TaskDead:
+		r.Dead++
+	case TaskCancelled:
+		r.Cancelled++
+	default:
+		r.Requeued++
+	}
+}
+
 // Total is how many leases were expired.
 func (r Reaped) Total() int { return r.Requeued + r.Dead + r.Cancelled }
 

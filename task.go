@@ -1,5 +1,7 @@
 package bloom
 
+import "cmp"
+
 // TaskStatus is where a task stands. See lifecycle.go for how it moves.
 type TaskStatus string
 
@@ -108,4 +110,24 @@ type NewTask struct {
 	// bring the same one.
 	BodyHash string
 	Actor    string // who posts it, for the audit
+}
+
+// Task is the task as it is kept and waits from now on (Unix milliseconds): clean
+// text, every default filled.
+func (n NewTask) Task(now int64) Task {
+	s := n.Spec
+	t := Task{
+		ID: n.ID, ContextID: CleanText(s.ContextID), AgentSlug: CleanText(s.AgentSlug), Prompt: CleanText(s.Prompt),
+		ContextHints: cleanList(s.ContextHints), Policy: s.Policy, DesiredFormat: cmp.Or(s.DesiredFormat, FormatText),
+		CreatedAt: now, Priority: s.Priority, Labels: cleanList(s.Labels),
+		TaskState: TaskState{
+			Status: TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(s.MaxAttempts, DefaultMaxAttempts), RunAt: cmp.Or(s.RunAt, now),
+		},
+	}
+	t.Policy.TimeoutSec = cmp.Or(t.Policy.TimeoutSec, DefaultTimeoutSec)
+	if s.IdempotencyKey != "" {
+		key := CleanText(s.IdempotencyKey)
+		t.IdempotencyKey = &key
+	}
+	return t
 }

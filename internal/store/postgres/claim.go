@@ -10,7 +10,7 @@ import (
 )
 
 // Claim is one look of a worker at its work. One that finds nothing writes
-// nothing but, every contactEvery, that the worker was heard of.
+// nothing but, every bloom.ContactEvery, that the worker was heard of.
 func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
 	need := func(w *want) {
 		w.workers = append(w.workers, r.WorkerID)
@@ -29,7 +29,7 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	if w.rivals(r.InstanceID, t.now) {
+	if w.Rivals(r.InstanceID, t.now) {
 		return res, bloom.ErrWorkerConflict
 	}
 	tasks, err := t.choose(w, r)
@@ -62,7 +62,7 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 func (t *tx) choose(w *stored, r bloom.ClaimRequest) ([]*task, error) {
 	present := *w
 	present.ActiveLeases = len(t.claims[w.ID])
-	if w.silent() {
+	if w.Silent() {
 		present.Status = bloom.WorkerOnline
 	}
 	n := min(r.Max, present.Free())

@@ -184,7 +184,7 @@ func (t *tx) updateContacts(b *pgx.Batch) {
 	slices.SortFunc(t.contacts, func(a, b *stored) int { return strings.Compare(a.ID, b.ID) })
 	for _, w := range t.contacts {
 		b.Queue(`UPDATE workers SET status = CASE WHEN $5 THEN $2 ELSE status END, last_heartbeat = $3, instance_id = $4, instance_seen = $3 WHERE id = $1`,
-			w.ID, w.Status, t.now, w.instanceID, w.back)
+			w.ID, w.Status, t.now, w.InstanceID, w.back)
 	}
 }
 

@@ -82,7 +82,7 @@ func (t *tx) pick(tk *task, named string) (*stored, error) {
 	}
 	workers := make([]bloom.Worker, 0, len(t.workers))
 	for _, w := range t.workers {
-		if !w.removed {
+		if !w.Removed {
 			workers = append(workers, w.Worker)
 		}
 	}

@@ -62,14 +62,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 			if tr.Noop {
 				continue
 			}
-			switch tr.Task.Status {
-			case bloom.TaskDead:
-				did.Dead++
-			case bloom.TaskCancelled:
-				did.Cancelled++
-			default:
-				did.Requeued++
-			}
+			did.Count(tr.Task.Status)
 			err = t.apply(held[i].task, held[i].lease, tr, reapActor)
 		}
 		return did, err

@@ -25,51 +25,34 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 }
 
 func (t *tx) register(spec bloom.WorkerSpec, actor string) (none bloom.Worker, created bool, err error) {
-	w, created, err := t.orNew(spec.Name)
+	was, err := t.orUnknown(spec.Name)
 	if err != nil {
 		return none, false, err
 	}
-	if w.rivals(spec.InstanceID, t.now) {
-		return none, false, bloom.ErrWorkerConflict
-	}
-	now := t.now
-	w.URL = bloom.CleanText(spec.URL)
-	w.Status = cmp.Or(spec.Status, bloom.WorkerOnline)
-	w.Capabilities = spec.Capabilities.Sane()
-	w.LastHeartbeat = &now
-	w.IPAddrs = schema.ParseList(schema.ListJSON(spec.IPAddrs))
-	w.AgentVersion, w.OSInfo, w.InstallMethod = bloom.CleanText(spec.AgentVersion), bloom.CleanText(spec.OSInfo), bloom.CleanText(spec.InstallMethod)
-	w.removed = false
-	if spec.InstanceID != "" {
-		// A new process has not been told to stop: the order was the old one's.
-		w.Draining = w.Draining && spec.InstanceID == w.instanceID
-		w.instanceID, w.instanceSeen = bloom.CleanText(spec.InstanceID), t.now
-	}
-	if err := t.putWorker(w); err != nil {
+	c, err := bloom.RegisterWorker(was, spec, t.now)
+	if err != nil {
 		return none, false, err
 	}
-	action, detail := bloom.ActionWorkerUpdated, "Registered again"
-	if created {
-		action, detail = bloom.ActionWorkerRegistered, "Registered"
+	if err := t.putWorker(&c.Worker); err != nil {
+		return none, false, err
 	}
-	t.auditWorker(w.Worker, action, actor, detail)
-	return w.Worker, created, nil
+	t.auditWorker(c, actor)
+	return c.Worker.Worker, c.Created, nil
 }
 
-// orNew reads a worker; one that is unknown or was removed begins anew.
-func (t *tx) orNew(name string) (w *stored, created bool, err error) {
-	name = bloom.CleanText(name)
-	w, err = t.present(name)
-	if err == nil || !isNotFound(err) {
-		return w, false, err
+// orUnknown reads a worker under a lock, even when it was removed.
+func (t *tx) orUnknown(name string) (bloom.KnownWorker, error) {
+	w, err := t.known(bloom.CleanText(name))
+	switch {
+	case isNotFound(err):
+		return bloom.KnownWorker{}, nil
+	case err != nil:
+		return bloom.KnownWorker{}, err
 	}
-	return &stored{Worker: bloom.Worker{
-		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: t.now, IPAddrs: []string{},
-		Capabilities: bloom.Capabilities{ClaudeCLI: true}.Sane(),
-	}}, true, nil
+	return w.KnownWorker, nil
 }
 
-func (t *tx) putWorker(w *stored) error {
+func (t *tx) putWorker(w *bloom.KnownWorker) error {
 	_, err := t.c.Exec(t.ctx, `INSERT INTO workers AS w (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count,
 			db_sha, registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed)
 		VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
@@ -79,7 +62,7 @@ func (t *tx) putWorker(w *stored) error {
 			os_info = excluded.os_info, install_method = excluded.install_method, draining = excluded.draining, instance_id = excluded.instance_id,
 			instance_seen = excluded.instance_seen, removed = excluded.removed`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
-		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.instanceID, w.instanceSeen, w.removed)
+		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed)
 	return err
 }
 
@@ -117,7 +100,7 @@ func (t *tx) remove(id, actor string) error {
 			return err
 		}
 	}
-	t.auditWorker(w.Worker, bloom.ActionWorkerRemoved, actor, "Removed")
+	t.auditWorker(bloom.RemoveWorker(w.KnownWorker), actor)
 	return nil
 }
 
@@ -128,19 +111,15 @@ func (s *Store) DrainWorker(ctx context.Context, id string, drain bool, actor st
 		if err != nil {
 			return bloom.Worker{}, err
 		}
-		if w.Draining == drain {
+		c := bloom.DrainWorker(w.KnownWorker, drain)
+		if c.Action == "" {
 			return w.Worker, nil
 		}
-		w.Draining = drain
 		if _, err := t.c.Exec(t.ctx, `UPDATE workers SET draining = $1 WHERE id = $2`, drain, id); err != nil {
 			return bloom.Worker{}, err
 		}
-		detail := "Ordered to take no more work"
-		if !drain {
-			detail = "May take work again"
-		}
-		t.auditWorker(w.Worker, bloom.ActionWorkerDrain, actor, detail)
-		return w.Worker, nil
+		t.auditWorker(c, actor)
+		return c.Worker.Worker, nil
 	})
 }
 
@@ -155,9 +134,8 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 		}
 		names := make([]string, 0, len(silent))
 		for _, w := range silent {
-			w.Status = bloom.WorkerOffline
 			names = append(names, w.ID)
-			t.auditWorker(w.Worker, bloom.ActionWorkerOffline, "runtime", "Nobody has heard of it for more than "+longer.String())
+			t.auditWorker(bloom.SilenceWorker(w.KnownWorker, longer), "runtime")
 		}
 		_, err = t.c.Exec(t.ctx, `UPDATE workers SET status = 'offline' WHERE id = ANY($1::text[])`, names)
 		return len(silent), err

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/bloom-runtime/bloom"
@@ -53,7 +52,7 @@ func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
 	if n.Spec.Policy.Ordered && !t.alone {
 		return bloom.Task{}, false, errAlone
 	}
-	tk := newTask(n, t.now)
+	tk := &task{Task: n.Task(t.now), whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: schema.LabelKey(n.Spec.Labels)}
 	tk.seq, t.fresh = t.fresh[0], t.fresh[1:]
 	if err := t.enqueue(tk, ""); err != nil {
 		return bloom.Task{}, false, err
@@ -69,27 +68,6 @@ func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
 		Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + tk.AgentSlug,
 	}, n.Actor)
 	return tk.Task, false, nil
-}
-
-// newTask is the task that a client posted, as it is kept: clean text, every
-// default filled.
-func newTask(n bloom.NewTask, now int64) *task {
-	sp := n.Spec
-	tk := &task{whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: schema.LabelKey(sp.Labels)}
-	tk.Task = bloom.Task{
-		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
-		ContextHints: schema.ParseList(schema.ListJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
-		CreatedAt: now, Priority: sp.Priority, Labels: schema.ParseList(schema.ListJSON(sp.Labels)),
-	}
-	tk.Policy.TimeoutSec = cmp.Or(tk.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
-	if sp.IdempotencyKey != "" {
-		key := bloom.CleanText(sp.IdempotencyKey)
-		tk.IdempotencyKey = &key
-	}
-	tk.TaskState = bloom.TaskState{
-		Status: bloom.TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(sp.MaxAttempts, bloom.DefaultMaxAttempts), RunAt: cmp.Or(sp.RunAt, now),
-	}
-	return tk
 }
 
 // Task reads one task.

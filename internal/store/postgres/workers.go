@@ -11,17 +11,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// contactEvery is how seldom a worker's last contact is written, in
-// milliseconds: not once a task.
-const contactEvery = 5000
-
-// stored is a worker with what is known of its living process.
+// stored is a worker as it was read for a transaction.
 type stored struct {
-	bloom.Worker
-	instanceID   string
-	instanceSeen int64
-	removed      bool
-	back         bool // heard of again after a silence
+	bloom.KnownWorker
+	back bool // heard of again after a silence
 }
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
@@ -34,13 +27,13 @@ func scanWorker(r pgx.Rows) (*stored, error) {
 	w := &stored{}
 	err := r.Scan(&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.instanceID, &w.instanceSeen, &w.removed, &w.ActiveLeases)
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.ActiveLeases)
 	return w, err
 }
 
 // worker is one that was read for the transaction.
 func (t *tx) worker(id string) (*stored, error) {
-	if w, ok := t.workers[id]; ok && !w.removed {
+	if w, ok := t.workers[id]; ok && !w.Removed {
 		return w, nil
 	}
 	return nil, bloom.ErrWorkerNotFound
@@ -56,40 +49,21 @@ func (t *tx) known(id string) (*stored, error) {
 
 func (t *tx) present(id string) (*stored, error) {
 	w, err := t.known(id)
-	if err == nil && w.removed {
+	if err == nil && w.Removed {
 		err = bloom.ErrWorkerNotFound
 	}
 	return w, err
 }
 
-// rivals reports that another process than the stored one calls while that one is
-// alive.
-func (w *stored) rivals(instanceID string, now int64) bool {
-	return instanceID != "" && w.instanceID != "" && instanceID != w.instanceID && !w.removed &&
-		now-w.instanceSeen < bloom.OfflineAfter.Milliseconds()
-}
-
-// silent reports that a contact makes the worker online again.
-func (w *stored) silent() bool {
-	return w.Status == bloom.WorkerOffline || w.Status == bloom.WorkerUnknown
-}
-
 // heardOf notes that a worker's living process was heard of, and makes it online
 // again.
 func (t *tx) heardOf(w *stored, instanceID string) {
-	instanceID = bloom.CleanText(instanceID)
-	if instanceID == "" {
-		instanceID = w.instanceID
-	}
-	if !w.silent() && instanceID == w.instanceID && w.instanceSeen <= t.now && t.now-w.instanceSeen < contactEvery {
+	heard := w.Heard(instanceID, t.now)
+	if heard.Action == "" && !heard.Contact {
 		return
 	}
-	if w.silent() {
-		w.back, w.Status = true, bloom.WorkerOnline
-		t.auditWorker(w.Worker, bloom.ActionWorkerOnline, w.ID, "Heard of again")
-	}
-	now := t.now
-	w.LastHeartbeat, w.instanceID, w.instanceSeen = &now, instanceID, now
+	w.KnownWorker, w.back = heard.Worker, w.back || heard.Action != ""
+	t.auditWorker(heard, w.ID)
 	if !slices.Contains(t.contacts, w) {
 		t.contacts = append(t.contacts, w)
 	}
@@ -107,7 +81,7 @@ func (c *contactCache) recent(id string, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.seen[id]
-	return ok && at <= now && now-at < contactEvery
+	return ok && at <= now && now-at < bloom.ContactEvery.Milliseconds()
 }
 
 func (c *contactCache) note(id string, at int64) {
@@ -119,7 +93,7 @@ func (c *contactCache) note(id string, at int64) {
 	c.seen[id] = at
 }
 
-// touch notes a contact that came with a lease, at most every contactEvery. A
+// touch notes a contact that came with a lease, at most every bloom.ContactEvery. A
 // worker that another transaction holds is being noted there.
 func (t *tx) touch(workerID string) error {
 	if t.s.contact.recent(workerID, t.now) {
@@ -134,13 +108,18 @@ func (t *tx) touch(workerID string) error {
 		return err
 	}
 	t.heardOf(w, "")
-	t.s.contact.note(workerID, w.instanceSeen)
+	t.s.contact.note(workerID, w.InstanceSeen)
 	return nil
 }
 
-func (t *tx) auditWorker(w bloom.Worker, action, actor, detail string) {
+// auditWorker tells of a change; one that is no news is not told.
+func (t *tx) auditWorker(c bloom.WorkerChange, actor string) {
+	if c.Action == "" {
+		return
+	}
+	w := c.Worker
 	t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: w.ID})
-	t.audit(action, bloom.EntityWorker, w.ID, actor, detail, bloom.MustJSON(map[string]any{"status": w.Status, "draining": w.Draining}))
+	t.audit(c.Action, bloom.EntityWorker, w.ID, actor, c.Detail, bloom.MustJSON(map[string]any{"status": w.Status, "draining": w.Draining}))
 }
 
 // Worker reads a worker and the leases it holds.

@@ -8,7 +8,7 @@ import (
 )
 
 // Claim is one look of a worker at its work. One that finds nothing writes
-// nothing but, every contactEvery, that the worker was heard of.
+// nothing but, every bloom.ContactEvery, that the worker was heard of.
 func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
 	return write(ctx, s, func(t *tx) (bloom.ClaimResult, error) { return t.claim(r) })
 }
@@ -42,7 +42,7 @@ type holding struct {
 }
 
 // claimHeld compares what the worker says it holds with what it was given.
-func (t *tx) claimHeld(res *bloom.ClaimResult, w *stored, r bloom.ClaimRequest) error {
+func (t *tx) claimHeld(res *bloom.ClaimResult, w *bloom.KnownWorker, r bloom.ClaimRequest) error {
 	held, err := t.holdings(r.WorkerID)
 	if err != nil {
 		return err

@@ -15,10 +15,10 @@ import (
 // a memory that were wrong could refuse a write but never spoil one.
 type memory struct {
 	tasks   map[string]moving
-	workers map[string]*stored  // nil: not read yet; with those removed
-	held    map[string][]string // the contexts of the leases that a worker holds
-	choice  []bloom.Worker      // room for picking among them
-	walked  map[string]string   // how far a worker has looked through the queue's sets of labels
+	workers map[string]*bloom.KnownWorker // nil: not read yet; with those removed
+	held    map[string][]string           // the contexts of the leases that a worker holds
+	choice  []bloom.Worker                // room for picking among them
+	walked  map[string]string             // how far a worker has looked through the queue's sets of labels
 }
 
 // moving is a task that has not ended, and the lease that was given last.
@@ -114,7 +114,7 @@ func (t *tx) workersKnown() error {
 	if err != nil {
 		return err
 	}
-	t.mem.held, t.mem.workers = held, make(map[string]*stored, len(all))
+	t.mem.held, t.mem.workers = held, make(map[string]*bloom.KnownWorker, len(all))
 	for i := range all {
 		t.mem.workers[all[i].ID] = &all[i]
 	}
@@ -122,29 +122,29 @@ func (t *tx) workersKnown() error {
 }
 
 // known is a worker even when it was removed.
-func (t *tx) known(id string) (stored, error) {
+func (t *tx) known(id string) (bloom.KnownWorker, error) {
 	if err := t.workersKnown(); err != nil {
-		return stored{}, err
+		return bloom.KnownWorker{}, err
 	}
 	w, ok := t.mem.workers[id]
 	if !ok {
-		return stored{}, bloom.ErrWorkerNotFound
+		return bloom.KnownWorker{}, bloom.ErrWorkerNotFound
 	}
 	found := *w
 	found.ActiveLeases = len(t.mem.held[id])
 	return found, nil
 }
 
-func (t *tx) worker(id string) (stored, error) {
+func (t *tx) worker(id string) (bloom.KnownWorker, error) {
 	w, err := t.known(id)
-	if err == nil && w.removed {
+	if err == nil && w.Removed {
 		err = bloom.ErrWorkerNotFound
 	}
 	return w, err
 }
 
 // keepWorker remembers a worker as it was just written.
-func (m *memory) keepWorker(w stored) {
+func (m *memory) keepWorker(w bloom.KnownWorker) {
 	if m.workers != nil {
 		m.workers[w.ID] = &w
 	}
@@ -156,7 +156,7 @@ func (t *tx) online() ([]bloom.Worker, error) {
 	err := t.workersKnown()
 	t.mem.choice = t.mem.choice[:0]
 	for id, w := range t.mem.workers {
-		if !w.removed && w.Status == bloom.WorkerOnline {
+		if !w.Removed && w.Status == bloom.WorkerOnline {
 			t.mem.choice = append(t.mem.choice, w.Worker)
 			t.mem.choice[len(t.mem.choice)-1].ActiveLeases = len(t.mem.held[id])
 		}

@@ -22,57 +22,22 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 	})
 }
 
-// sync takes one report in. What changes nothing but the last contact is
-// neither counted nor audited.
+// sync takes one report in and tells whether it was news.
 func (t *tx) sync(r bloom.WorkerReport) (bool, error) {
-	if r.Name == "" {
-		return false, nil
-	}
-	was, err := t.known(bloom.CleanText(r.Name))
-	switch {
-	case isNotFound(err):
-		was, _, err = t.orNew(r.Name)
-		if err != nil {
-			return false, err
-		}
-		w := t.reported(was, r)
-		if err := t.putWorker(w); err != nil {
-			return false, err
-		}
-		return true, t.auditWorker(w.Worker, bloom.ActionWorkerRegistered, "membridge", "Reported by the control plane")
-	case err != nil:
-		return false, err
-	case was.removed:
-		return false, nil
-	}
-	return t.syncKnown(was, t.reported(was, r))
-}
-
-func (t *tx) syncKnown(was, is stored) (bool, error) {
-	if was.Alike(is.Worker) {
-		if is.LastContact()-was.LastContact() < contactEvery {
-			return false, nil
-		}
-		t.mem.keepWorker(is)
-		return false, t.set(`UPDATE workers SET last_heartbeat = ? WHERE id = ?`, is.LastHeartbeat, is.ID)
-	}
-	if err := t.putWorker(is); err != nil {
+	was, err := t.orUnknown(r.Name)
+	if err != nil {
 		return false, err
 	}
+	c := bloom.SyncWorker(was, r, t.now)
 	switch {
-	case was.Status == is.Status:
-		return true, t.auditWorker(is.Worker, bloom.ActionWorkerUpdated, "membridge", "Updated by the control plane")
-	case is.Status == bloom.WorkerOnline:
-		return true, t.auditWorker(is.Worker, bloom.ActionWorkerOnline, "membridge", "Reported online")
-	case is.Status == bloom.WorkerOffline:
-		return true, t.auditWorker(is.Worker, bloom.ActionWorkerOffline, "membridge", "Reported offline")
+	case c.Contact:
+		t.mem.keepWorker(c.Worker)
+		return false, t.set(`UPDATE workers SET last_heartbeat = ? WHERE id = ?`, c.Worker.LastHeartbeat, c.Worker.ID)
+	case c.Action == "":
+		return false, nil
 	}
-	return true, t.auditWorker(is.Worker, bloom.ActionWorkerUpdated, "membridge", "Reported "+string(is.Status))
-}
-
-// reported is a worker with what the control plane says of it.
-func (t *tx) reported(w stored, r bloom.WorkerReport) stored {
-	own := w.instanceID != "" && bloom.Recent(w.instanceSeen, t.now)
-	w.Worker = w.Reported(r, own, t.now)
-	return w
+	if err := t.putWorker(c.Worker); err != nil {
+		return false, err
+	}
+	return true, t.auditWorker(c, "membridge")
 }

@@ -22,8 +22,8 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 }
 
 func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
-	tk := newTask(n, t.now)
-	f := tk.full
+	f := new(n.Task(t.now))
+	tk := task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: schema.LabelKey(f.Labels), state: f.TaskState, full: f}
 	if f.IdempotencyKey != nil {
 		first, ok, err := t.keyed(n.IdempotencyScope, *f.IdempotencyKey, n.BodyHash)
 		if err != nil || ok {
@@ -69,26 +69,6 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 	t.mem.keep(tk, bloom.Lease{})
 	err = t.record(&tk, bloom.Transition{Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + f.AgentSlug}, n.Actor)
 	return tk.whole(), false, err
-}
-
-// newTask is the task that a client posted, as it is kept: clean text, every
-// default filled.
-func newTask(n bloom.NewTask, now int64) task {
-	sp := n.Spec
-	f := &bloom.Task{
-		ID: n.ID, ContextID: bloom.CleanText(sp.ContextID), AgentSlug: bloom.CleanText(sp.AgentSlug), Prompt: bloom.CleanText(sp.Prompt),
-		ContextHints: schema.ParseList(schema.ListJSON(sp.ContextHints)), Policy: sp.Policy, DesiredFormat: cmp.Or(sp.DesiredFormat, bloom.FormatText),
-		CreatedAt: now, Priority: sp.Priority, Labels: schema.ParseList(schema.ListJSON(sp.Labels)),
-	}
-	f.Policy.TimeoutSec = cmp.Or(f.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
-	if sp.IdempotencyKey != "" {
-		key := bloom.CleanText(sp.IdempotencyKey)
-		f.IdempotencyKey = &key
-	}
-	f.TaskState = bloom.TaskState{
-		Status: bloom.TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(sp.MaxAttempts, bloom.DefaultMaxAttempts), RunAt: cmp.Or(sp.RunAt, now),
-	}
-	return task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: schema.LabelKey(sp.Labels), state: f.TaskState, full: f}
 }
 
 // keyed finds the task that first used an idempotency key.

@@ -1,0 +1,121 @@
+package bloom
+
+import (
+	"cmp"
+	"time"
+)
+
+// This file is the rules by which a worker makes itself known and is heard of;
+// report.go has those for what others say of it. Stores only read and write.
+
+// ContactEvery is how seldom a worker's last contact is written: not once a task.
+const ContactEvery = 5 * time.Second
+
+// KnownWorker is a worker as a store keeps it, with what is known of its living
+// process. The zero KnownWorker is one of which nothing is known.
+type KnownWorker struct {
+	Worker
+	InstanceID   string // of the process that was last heard of; "" when none has said
+	InstanceSeen int64  // when that was, Unix milliseconds
+	Removed      bool   // by hand; only a registration brings it back
+}
+
+// WorkerChange is what a rule made of a worker, and how it is told.
+type WorkerChange struct {
+	Worker  KnownWorker // after
+	Created bool        // it was unknown, or had been removed
+	Action  string      // the audit's action; empty when there is no news
+	Detail  string      // one sentence for the audit
+	Contact bool        // no news, but the last contact is worth writing
+}
+
+// newWorker is a worker of which nothing is known but its name.
+func newWorker(name string, now int64) KnownWorker {
+	return KnownWorker{Worker: Worker{
+		ID: name, NodeID: name, Status: WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
+		Capabilities: Capabilities{ClaudeCLI: true}.Sane(),
+	}}
+}
+
+// Rivals reports that another process than the known one calls while that one is
+// alive. An empty instanceID rivals nobody; now is in Unix milliseconds.
+func (w *KnownWorker) Rivals(instanceID string, now int64) bool {
+	return instanceID != "" && w.InstanceID != "" && CleanText(instanceID) != w.InstanceID && !w.Removed &&
+		now-w.InstanceSeen < OfflineAfter.Milliseconds()
+}
+
+// Silent reports that the next contact makes the worker online again.
+func (w *KnownWorker) Silent() bool { return w.Status == WorkerOffline || w.Status == WorkerUnknown }
+
+// RegisterWorker takes a direct registration in: was is what is known under its
+// name. ErrWorkerConflict when another living process has the name. now is in
+// Unix milliseconds.
+func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, error) {
+	if was.Rivals(s.InstanceID, now) {
+		return WorkerChange{}, ErrWorkerConflict
+	}
+	c := WorkerChange{Worker: was, Action: ActionWorkerUpdated, Detail: "Registered again"}
+	if was.ID == "" || was.Removed {
+		c = WorkerChange{Worker: newWorker(CleanText(s.Name), now), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
+	}
+	w := &c.Worker
+	w.URL = CleanText(s.URL)
+	w.Status = cmp.Or(s.Status, WorkerOnline)
+	w.Capabilities = s.Capabilities.Sane()
+	w.LastHeartbeat = &now
+	w.IPAddrs = cleanList(s.IPAddrs)
+	w.AgentVersion, w.OSInfo, w.InstallMethod = CleanText(s.AgentVersion), CleanText(s.OSInfo), CleanText(s.InstallMethod)
+	if id := CleanText(s.InstanceID); id != "" {
+		// A new process has not been told to stop: the order was the old one's.
+		w.Draining = w.Draining && id == w.InstanceID
+		w.InstanceID, w.InstanceSeen = id, now
+	}
+	return c, nil
+}
+
+// Heard is the worker after a sign of life of its process, which the caller has
+// found not to rival another; an empty instanceID is the known one's. A silent
+// worker is online again by it, and only that is audited. Contacts that come
+// sooner than ContactEvery after the last one change nothing.
+func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
+	id := cmp.Or(CleanText(instanceID), w.InstanceID)
+	c := WorkerChange{Worker: *w}
+	if !w.Silent() && id == w.InstanceID && w.InstanceSeen <= now && now-w.InstanceSeen < ContactEvery.Milliseconds() {
+		return c
+	}
+	at := now // a copy of its own: most contacts are too soon to need one
+	c.Worker.LastHeartbeat, c.Worker.InstanceID, c.Worker.InstanceSeen = &at, id, now
+	c.Contact = true
+	if w.Silent() {
+		c.Worker.Status = WorkerOnline
+		c.Contact, c.Action, c.Detail = false, ActionWorkerOnline, "Heard of again"
+	}
+	return c
+}
+
+// DrainWorker orders a worker to take no more work, or lifts the order. The same
+// order again changes nothing.
+func DrainWorker(was KnownWorker, drain bool) WorkerChange {
+	c := WorkerChange{Worker: was}
+	if was.Draining == drain {
+		return c
+	}
+	c.Worker.Draining = drain
+	c.Action, c.Detail = ActionWorkerDrain, "May take work again"
+	if drain {
+		c.Detail = "Ordered to take no more work"
+	}
+	return c
+}
+
+// SilenceWorker sets a worker offline that nobody has heard of for longer.
+func SilenceWorker(was KnownWorker, longer time.Duration) WorkerChange {
+	was.Status = WorkerOffline
+	return WorkerChange{Worker: was, Action: ActionWorkerOffline, Detail: "Nobody has heard of it for more than " + longer.String()}
+}
+
+// RemoveWorker forgets a worker and its process.
+func RemoveWorker(was KnownWorker) WorkerChange {
+	was.Removed, was.Status, was.InstanceID, was.InstanceSeen = true, WorkerOffline, "", 0
+	return WorkerChange{Worker: was, Action: ActionWorkerRemoved, Detail: "Removed"}
+}

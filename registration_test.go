@@ -1,0 +1,210 @@
+package bloom_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// at is a time of the tests, in Unix milliseconds.
+const at = int64(1_700_000_000_000)
+
+// known is a worker that registered at a time as process "p".
+func known(t *testing.T, now int64) bloom.KnownWorker {
+	t.Helper()
+	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{
+		Name: "w", URL: "http://w", IPAddrs: []string{"10.0.0.1"}, InstanceID: "p",
+		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: []string{"gpu"}},
+	}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Worker
+}
+
+// told holds how a change is told against what is wanted.
+func told(t *testing.T, c bloom.WorkerChange, action, detail string) {
+	t.Helper()
+	if c.Action != action || c.Detail != detail {
+		t.Errorf("told as %q: %q; want %q: %q", c.Action, c.Detail, action, detail)
+	}
+}
+
+func TestAnUnknownWorkerRegisters(t *testing.T) {
+	t.Parallel()
+	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{Name: "w\x00", InstanceID: "p\x00", Capabilities: bloom.Capabilities{MaxConcurrency: 99}}, at)
+	if err != nil || !c.Created {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	told(t, c, bloom.ActionWorkerRegistered, "Registered")
+	when := at
+	want := bloom.KnownWorker{
+		Worker: bloom.Worker{
+			ID: "w\uFFFD", NodeID: "w\uFFFD", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, IPAddrs: []string{},
+			Capabilities: bloom.Capabilities{MaxConcurrency: bloom.MaxConcurrency, Labels: []string{}},
+		},
+		InstanceID: "p\uFFFD", InstanceSeen: at,
+	}
+	if d := cmp.Diff(want, c.Worker); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if c.Worker.Rivals("p\x00", at) {
+		t.Error("a process rivals itself because its name was cleaned")
+	}
+}
+
+func TestAWorkerRegistersAgain(t *testing.T) {
+	t.Parallel()
+	was := known(t, at)
+	was.Draining, was.ObsCount = true, 7
+	gone := bloom.RemoveWorker(was).Worker
+	for name, c := range map[string]struct {
+		was               bloom.KnownWorker
+		instance          string
+		after             time.Duration
+		refused           bool
+		created, draining bool
+		keepsCount        bool
+	}{
+		"the same process keeps its order to drain": {was: was, instance: "p", draining: true, keepsCount: true},
+		"a person without a process does, too":      {was: was, draining: true, keepsCount: true},
+		"another one while the first is alive":      {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
+		"another one after its end was not told":    {was: was, instance: "q", after: bloom.OfflineAfter, keepsCount: true},
+		"one that was removed begins anew":          {was: gone, instance: "q", created: true},
+	} {
+		now := at + c.after.Milliseconds()
+		got, err := bloom.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
+		if c.refused {
+			if !errors.Is(err, bloom.ErrWorkerConflict) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		w := got.Worker
+		registered := at
+		if c.created {
+			registered = now
+		}
+		if err != nil || got.Created != c.created || w.Draining != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
+			w.RegisteredAt != registered || w.LastContact() != now {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if c.instance != "" && (w.InstanceID != c.instance || w.InstanceSeen != now) {
+			t.Errorf("%s: the process is %q, seen at %d", name, w.InstanceID, w.InstanceSeen)
+		}
+	}
+}
+
+func TestAContactIsWrittenSeldom(t *testing.T) {
+	t.Parallel()
+	was := known(t, at)
+	syncing := was
+	syncing.Status = bloom.WorkerSyncing
+	every := bloom.ContactEvery.Milliseconds()
+	if c := was.Heard("p", at+every-1); c.Contact || c.Action != "" || c.Worker.InstanceSeen != at {
+		t.Errorf("too soon: %+v", c)
+	}
+	for name, c := range map[string]bloom.WorkerChange{
+		"late enough":                    was.Heard("p", at+every),
+		"no name means the known one":    was.Heard("", at+every),
+		"the clock was set back":         was.Heard("p", at-1),
+		"a process of which none knew":   was.Heard("q", at+1),
+		"a long time after":              was.Heard("p", at+100*every),
+		"it is not offline, but syncing": syncing.Heard("p", at+every),
+	} {
+		if !c.Contact || c.Action != "" || *c.Worker.LastHeartbeat != c.Worker.InstanceSeen || c.Worker.InstanceSeen == at || c.Worker.InstanceID == "" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if *was.LastHeartbeat != at {
+		t.Error("what was known before has changed")
+	}
+}
+
+func TestASilentWorkerComesBackByAContact(t *testing.T) {
+	t.Parallel()
+	for _, status := range []bloom.WorkerStatus{bloom.WorkerOffline, bloom.WorkerUnknown} {
+		was := known(t, at)
+		was.Status = status
+		c := was.Heard("p", at+1)
+		told(t, c, bloom.ActionWorkerOnline, "Heard of again")
+		if c.Worker.Status != bloom.WorkerOnline || c.Worker.LastContact() != at+1 {
+			t.Errorf("from %s: %+v", status, c.Worker)
+		}
+	}
+}
+
+func TestOrdersToAWorkerAreTold(t *testing.T) {
+	t.Parallel()
+	was := known(t, at)
+	told(t, bloom.DrainWorker(was, false), "", "")
+	drained := bloom.DrainWorker(was, true)
+	told(t, drained, bloom.ActionWorkerDrain, "Ordered to take no more work")
+	told(t, bloom.DrainWorker(drained.Worker, true), "", "")
+	lifted := bloom.DrainWorker(drained.Worker, false)
+	told(t, lifted, bloom.ActionWorkerDrain, "May take work again")
+	if !drained.Worker.Draining || lifted.Worker.Draining {
+		t.Error("the order does not stand as it was told")
+	}
+	silent := bloom.SilenceWorker(was, time.Minute)
+	told(t, silent, bloom.ActionWorkerOffline, "Nobody has heard of it for more than 1m0s")
+	if silent.Worker.Status != bloom.WorkerOffline || silent.Worker.InstanceID != "p" {
+		t.Errorf("%+v", silent.Worker)
+	}
+	gone := bloom.RemoveWorker(was)
+	told(t, gone, bloom.ActionWorkerRemoved, "Removed")
+	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.Rivals("q", at) {
+		t.Errorf("%+v", w)
+	}
+}
+
+func TestAReportIsTakenIn(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*bloom.KnownWorker)) bloom.KnownWorker {
+		w := known(t, at)
+		change(&w)
+		return w
+	}
+	silent := with(func(w *bloom.KnownWorker) { w.InstanceID, w.InstanceSeen = "", 0 })
+	later := at + bloom.ContactEvery.Milliseconds()
+	for name, c := range map[string]struct {
+		was            bloom.KnownWorker
+		report         bloom.WorkerReport
+		action, detail string
+		contact        bool
+		status         bloom.WorkerStatus
+	}{
+		"one nobody knew": {report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
+			action: bloom.ActionWorkerRegistered, detail: "Reported by the control plane", status: bloom.WorkerOnline},
+		"one without a name": {report: bloom.WorkerReport{Status: bloom.WorkerOnline}},
+		"one that was removed": {was: bloom.RemoveWorker(silent).Worker, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
+			status: bloom.WorkerOffline},
+		"nothing new": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline, LastSeen: at}, status: bloom.WorkerOnline},
+		"heard of, but just now": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline, LastSeen: later - 1},
+			status: bloom.WorkerOnline},
+		"heard of again": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline, LastSeen: later},
+			contact: true, status: bloom.WorkerOnline},
+		"another address": {was: silent, report: bloom.WorkerReport{Name: "w", URL: "http://v", LastSeen: at},
+			action: bloom.ActionWorkerUpdated, detail: "Updated by the control plane", status: bloom.WorkerOnline},
+		"gone": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
+			action: bloom.ActionWorkerOffline, detail: "Reported offline", status: bloom.WorkerOffline},
+		"back": {was: with(func(w *bloom.KnownWorker) { *w = silent; w.Status = bloom.WorkerOffline }), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
+			action: bloom.ActionWorkerOnline, detail: "Reported online", status: bloom.WorkerOnline},
+		"in trouble": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerError},
+			action: bloom.ActionWorkerUpdated, detail: "Reported error", status: bloom.WorkerError},
+		"gone, but it says itself that it is there": {was: known(t, at), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
+			status: bloom.WorkerOnline},
+	} {
+		got := bloom.SyncWorker(c.was, c.report, later)
+		if got.Action != c.action || got.Detail != c.detail || got.Contact != c.contact || got.Worker.Status != c.status {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got.Created != (c.action == bloom.ActionWorkerRegistered) {
+			t.Errorf("%s: created %t", name, got.Created)
+		}
+	}
+}
