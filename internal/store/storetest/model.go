@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,16 +19,22 @@ import (
 // -rapid.checks=10000 -rapid.steps=50 is the nightly dose.
 const modelChecks = "25"
 
-// runModel drives a store and a model of it through the same random history
-// and compares every answer, every task's state, and at the end the invariants.
-func runModel(t *testing.T, open Open) {
+// chooseChecks sets the ordinary number unless another was chosen: once, for suites
+// that run side by side.
+var chooseChecks = sync.OnceFunc(func() {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
 	if !chosen {
 		if err := flag.Set("rapid.checks", modelChecks); err != nil {
-			t.Fatal(err)
+			panic(err) // the suite's own flag and number
 		}
 	}
+})
+
+// runModel drives a store and a model of it through the same random history
+// and compares every answer, every task's state, and at the end the invariants.
+func runModel(t *testing.T, open Open) {
+	chooseChecks()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{T: rt, h: newHarness(t, open), workers: map[string]*modelWorker{}}
 		defer func() { _ = m.h.s.Close() }()
