@@ -49,12 +49,12 @@ func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, er
 	if err != nil {
 		return nil, errors.Join(err, writer.Close(), unlock())
 	}
-	group := startGroup(writer)
+	writes := startWriter(writer)
 	closeAll := sync.OnceValue(func() error {
-		group.stop()
+		writes.stop()
 		return errors.Join(reader.Close(), writer.Close(), unlock())
 	})
-	return &Store{clock: clock, read: reader, write: group.do, close: closeAll}, nil
+	return &Store{clock: clock, read: reader, write: writes.do, close: closeAll}, nil
 }
 
 func openFile(path string, conns int, txlock, pragma string) (*sql.DB, error) {

@@ -309,5 +309,5 @@ func (n *notifier) hear(ctx context.Context, payload string) {
 		c.Labels, c.RunAt = t.Labels, t.RunAt
 		changes = append(changes, c)
 	}
-	n.s.subs.publish(changes)
+	n.s.feed.Publish(changes)
 }

@@ -17,7 +17,7 @@ import (
 var errUnknown = errors.New("the commit's outcome is unknown")
 
 // persist runs operations in one transaction. A nil error means that it was
-// committed and that every op's own err says how it went; an error that all of
+// committed and that every op's own Err says how it went; an error that all of
 // it was undone. While the server is away it is tried again, as long as the
 // configured patience lasts. A transaction whose commit was cut off is looked up:
 // either it stands, or it is run again.
@@ -89,7 +89,7 @@ func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error)
 	t := newTx(ctx, s, conn.Conn(), alone)
 	w := want{alone: alone}
 	for _, o := range ops {
-		o.err = nil
+		o.Err = nil
 		o.need(&w)
 	}
 	if err := t.load(&w); err != nil {
@@ -97,8 +97,9 @@ func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error)
 	}
 	t.due = t.due && !ops[0].opened
 	for _, o := range ops {
-		if o.err = t.do(o); o.err != nil && !harmless(t, o.err) {
-			return t, t.rollback(o.err)
+		t.wrote = false
+		if o.Err = o.Run(t); o.Err != nil && !harmless(t, o.Err) {
+			return t, t.rollback(o.Err)
 		}
 	}
 	return t, t.flush()

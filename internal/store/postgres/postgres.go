@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/group"
 )
 
 // Defaults of a Config.
@@ -76,7 +77,7 @@ type Store struct {
 	contact contactCache // when workers were last noted as heard of
 	roster  roster       // online workers, for leases that name nobody
 
-	subs   subscribers
+	feed   group.Feed
 	notify *notifier
 
 	life    context.Context // ends when the store has closed

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/group"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
@@ -114,8 +115,7 @@ const openBatch = 100
 
 // openDue opens delayed tasks whose time has come.
 func (s *Store) openDue() error {
-	o := &op{need: func(*want) {}, done: make(chan struct{})}
-	o.run = func(t *tx) error {
+	o := &op{need: func(*want) {}, Op: group.NewOp(func(t *tx) error {
 		due, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
 			WHERE t.gate = 'delayed' AND t.run_at <= $1 ORDER BY t.run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, t.now, openBatch)
 		for i := 0; err == nil && i < len(due); i++ {
@@ -125,11 +125,11 @@ func (s *Store) openDue() error {
 			}
 		}
 		return err
-	}
+	})}
 	changes, err := s.persist([]*op{o}, true)
 	if err != nil {
 		return err
 	}
 	s.publish(changes)
-	return o.err
+	return o.Err
 }

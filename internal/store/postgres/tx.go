@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -170,42 +169,6 @@ func (c *counts) move(from, to bloom.TaskStatus) {
 	c[slices.Index(bloom.TaskStatuses, to)]++
 }
 
-// subscribers are called with what was committed.
-type subscribers struct {
-	mu   sync.Mutex
-	next int
-	fns  map[int]func([]bloom.Change)
-}
-
 // Subscribe calls fn with this store's changes at once, and with those of other
 // processes as the server tells of them.
-func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) {
-	s.subs.mu.Lock()
-	defer s.subs.mu.Unlock()
-	if s.subs.fns == nil {
-		s.subs.fns = make(map[int]func([]bloom.Change))
-	}
-	id := s.subs.next
-	s.subs.next++
-	s.subs.fns[id] = fn
-	return func() {
-		s.subs.mu.Lock()
-		defer s.subs.mu.Unlock()
-		delete(s.subs.fns, id)
-	}
-}
-
-func (s *subscribers) publish(changes []bloom.Change) {
-	if len(changes) == 0 {
-		return
-	}
-	s.mu.Lock()
-	fns := make([]func([]bloom.Change), 0, len(s.fns))
-	for _, fn := range s.fns {
-		fns = append(fns, fn)
-	}
-	s.mu.Unlock()
-	for _, fn := range fns {
-		fn(changes)
-	}
-}
+func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }

@@ -57,4 +57,4 @@ func (s *Store) Plans() map[string]string {
 }
 
 // Queued is how many operations wait for the writer.
-func (s *Store) Queued() int { return len(s.w.ops) }
+func (s *Store) Queued() int { return s.w.queue.Len() }

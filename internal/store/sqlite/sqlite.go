@@ -22,6 +22,7 @@ import (
 	"cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/group"
 )
 
 // Defaults of a Config.
@@ -59,7 +60,7 @@ type Store struct {
 	read *readers
 	w    *writer
 
-	subs subscribers
+	feed group.Feed
 
 	closing sync.Once
 	closed  error

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -95,41 +94,5 @@ const insertEvent = `INSERT INTO task_events (task, seq, type, at, epoch, worker
 	VALUES (?1, COALESCE((SELECT MAX(seq) FROM task_events WHERE task = ?1), (SELECT last_event FROM llm_tasks WHERE seq = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6)
 	ON CONFLICT DO NOTHING`
 
-// subscribers are called with what was committed.
-type subscribers struct {
-	mu   sync.Mutex
-	next int
-	fns  map[int]func([]bloom.Change)
-}
-
 // Subscribe calls fn with every group's changes, from the writer's goroutine.
-func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) {
-	s.subs.mu.Lock()
-	defer s.subs.mu.Unlock()
-	if s.subs.fns == nil {
-		s.subs.fns = make(map[int]func([]bloom.Change))
-	}
-	id := s.subs.next
-	s.subs.next++
-	s.subs.fns[id] = fn
-	return func() {
-		s.subs.mu.Lock()
-		defer s.subs.mu.Unlock()
-		delete(s.subs.fns, id)
-	}
-}
-
-func (s *subscribers) publish(changes []bloom.Change) {
-	if len(changes) == 0 {
-		return
-	}
-	s.mu.Lock()
-	fns := make([]func([]bloom.Change), 0, len(s.fns))
-	for _, fn := range s.fns {
-		fns = append(fns, fn)
-	}
-	s.mu.Unlock()
-	for _, fn := range fns {
-		fn(changes)
-	}
-}
+func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }

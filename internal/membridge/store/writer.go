@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/bloom-runtime/bloom/internal/store/group"
+)
+
+// writer commits waiting writes together: one fsync serves everybody who waits
+// for it, which is what lets one control plane take thousands of durable
+// heartbeats a second. Its one goroutine owns the only write connection.
+type writer struct {
+	db    *sql.DB
+	queue *group.Queue[*op]
+	done  chan struct{} // closed: the goroutine has ended
+}
+
+// op is one caller's write.
+type op = group.Op[querier]
+
+func startWriter(db *sql.DB) *writer {
+	w := &writer{db: db, queue: group.NewQueue[*op](maxGroup), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// do queues fn and waits for its commit. ctx only bounds the wait for a place in
+// the queue: once there, the write happens and its outcome is told, and it does
+// not run under ctx, because a cancelled one would interrupt everybody's
+// transaction.
+func (w *writer) do(ctx context.Context, fn func(ctx context.Context, q querier) error) error {
+	always := context.WithoutCancel(ctx)
+	o := group.NewOp(func(q querier) error { return fn(always, q) })
+	if err := w.queue.Send(ctx, o); err != nil {
+		return err
+	}
+	return o.Wait(always)
+}
+
+// stop commits what was accepted before it.
+func (w *writer) stop() {
+	w.queue.Stop()
+	<-w.done
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	batch := make([]*op, 0, maxGroup)
+	for {
+		waiting, ok := w.queue.Take(batch)
+		if !ok {
+			return
+		}
+		w.commit(waiting)
+		clear(waiting)
+	}
+}
+
+// commit runs the batch in one transaction, each write in a savepoint so that
+// one's failure does not touch its neighbours, and answers everybody.
+func (w *writer) commit(batch []*op) {
+	err := w.transact(batch)
+	for _, o := range batch {
+		// A write that failed by itself says why, whatever became of the rest.
+		if o.Err == nil {
+			o.Err = err
+		}
+		o.Finish()
+	}
+}
+
+func (w *writer) transact(batch []*op) error {
+	ctx := context.Background()
+	tx, err := w.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, o := range batch {
+		if err := savepoint(ctx, tx, o, len(batch) > 1); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	if len(batch) == 1 && batch[0].Err != nil {
+		return tx.Rollback()
+	}
+	return tx.Commit()
+}
+
+// savepoint runs one write. Only a failure to go back to before it is an error
+// of the whole transaction.
+func savepoint(ctx context.Context, tx *sql.Tx, o *op, shared bool) error {
+	if !shared {
+		o.Err = o.Run(tx)
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT op"); err != nil {
+		return err
+	}
+	if o.Err = o.Run(tx); o.Err != nil {
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO op"); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "RELEASE op")
+	return err
+}
