@@ -3,12 +3,13 @@
 # commit to disk: what the database does by itself (pgbench), the job queue River,
 # and our server with one replica and with two. Everything runs on loopback and in
 # a temporary folder; nothing stays behind.
-# usage: scripts/bench-postgresql.sh [DURATION]
+# usage: [BENCH="pgbench river one two"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 duration=${1:-10s}
 runs=${RUNS:-1}
+samples=${SAMPLES:-200} # of each latency
 [[ $duration =~ ^[1-9][0-9]*s$ ]] || { echo "bench-postgresql: DURATION is whole seconds, such as 10s" >&2; exit 2; }
 
 # Where our tests look for PostgreSQL, too.
@@ -113,14 +114,14 @@ bench_pgbench() {
 bench_river() {
 	title "River, 16 clients, in one process, without HTTP"
 	database
-	run "$work/river" --database-url "$url" --clients 16 --duration "$duration"
+	run "$work/river" --database-url "$url" --clients 16 --duration "$duration" --samples "$samples"
 }
 
 bench_one() {
 	title "bloom, one replica, 16 clients"
 	database
 	serve "$port"
-	run bin/bloom bench run --url "http://127.0.0.1:$port" -c 16 -d "$duration"
+	run bin/bloom bench run --url "http://127.0.0.1:$port" -c 16 -d "$duration" --samples "$samples"
 	awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
 	end "$server"
 }
