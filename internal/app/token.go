@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // tokenFile holds what a worker proves to membridge with that its name is its
@@ -25,33 +27,9 @@ func agentToken(dir string) (string, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("the token for membridge: %w", err)
 		}
-		if err := writeToken(dir, path); err != nil {
+		if err := durable.Replace(path, []byte(randomKey()+"\n")); err != nil {
 			return "", fmt.Errorf("the token for membridge: %w", err)
 		}
 	}
 	return "", fmt.Errorf("the token for membridge in %s cannot be read back", path)
-}
-
-func writeToken(dir, path string) (err error) {
-	f, err := os.CreateTemp(dir, ".tmp-*") // readable by its owner only
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.WriteString(randomKey() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

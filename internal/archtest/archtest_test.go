@@ -80,6 +80,7 @@ var rules = []struct {
 	{"internal/worker", servers, "a worker compiles without any server package"},
 	{"internal/claude", append([]string{"internal/worker", "client"}, servers...), "running claude knows neither server nor worker"},
 	{"internal/process", []string{"client", "internal/claude", "internal/worker"}, "processes know no domain"},
+	{"internal/durable", []string{"client", "internal"}, "whoever writes a file may stand on it"},
 	{"internal/config", append([]string{"internal/worker", "internal/claude"}, servers...), "settings are read before anything is built"},
 	{"internal/app", []string{"internal/cli"}, "the command line stands on the roles"},
 }

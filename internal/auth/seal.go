@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // SealKeyFile is the name of the key file in the data folder.
@@ -50,7 +52,7 @@ func OpenSealer(dataDir string) (*Sealer, error) {
 	path := filepath.Join(dataDir, SealKeyFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := createKeyFile(dataDir, path); err != nil {
+		if err := createKeyFile(path); err != nil {
 			return nil, fmt.Errorf("create the sealing key: %w", err)
 		}
 		raw, err = os.ReadFile(path)
@@ -65,34 +67,17 @@ func OpenSealer(dataDir string) (*Sealer, error) {
 	return NewSealer(key)
 }
 
-// createKeyFile writes a new key whole or not at all. Link, unlike rename, fails
-// when somebody else was first: then theirs is the key.
-func createKeyFile(dir, path string) error {
+// createKeyFile writes a new key. When somebody else was first, theirs is the key.
+func createKeyFile(path string) error {
 	var key [sealKeySize]byte
 	if _, err := rand.Read(key[:]); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, SealKeyFile+".*") // created with mode 0600
-	if err != nil {
-		return err
+	err := durable.Create(path, []byte(hex.EncodeToString(key[:])+"\n"))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.WriteString(hex.EncodeToString(key[:]) + "\n")
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }
 
 // Seal encrypts secret for the setting called name; it opens under that name

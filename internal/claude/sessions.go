@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // sessions remembers which claude session belongs to which context, one small
@@ -75,39 +77,13 @@ func (s *sessions) load(contextID string) (savedSession, error) {
 	return saved, nil
 }
 
-// save keeps the session durably: written aside, synced, renamed.
-func (s *sessions) save(saved savedSession) (err error) {
+// save keeps the session through crashes and power failures.
+func (s *sessions) save(saved savedSession) error {
 	data, err := json.Marshal(saved)
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(s.dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	if _, err = file.Write(data); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), s.path(saved.ContextID)); err != nil {
-		return err
-	}
-	return syncDir(s.dir)
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Replace(s.path(saved.ContextID), data)
 }
 
 // forget drops a session that claude no longer knows.

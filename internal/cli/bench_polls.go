@@ -48,13 +48,7 @@ func (c *benchPollsCmd) Run(inv *invocation) error {
 		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle not below")
 	}
 	report, err := c.measure(inv, api)
-	if err != nil {
-		return interrupted(inv, err)
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, report)
-	}
-	return report.print(inv)
+	return c.shown(inv, report, err)
 }
 
 // pollers are the workers of the measurement.

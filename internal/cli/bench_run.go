@@ -42,13 +42,7 @@ func (c *benchRunCmd) Run(inv *invocation) error {
 		return usagef("--clients, --samples and --duration must be greater than 0")
 	}
 	report, err := c.measure(inv, api)
-	if err != nil {
-		return interrupted(inv, err)
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, report)
-	}
-	return report.print(inv)
+	return c.shown(inv, report, err)
 }
 
 func (c *benchRunCmd) measure(inv *invocation, api *client.Client) (*benchReport, error) {

@@ -14,24 +14,15 @@ import (
 const lastWord = 5 * time.Second
 
 type taskRunCmd struct {
-	remote
-	taskFlags
+	newTask
 	Quiet             bool `name:"quiet" help:"Only the output and the verdict."`
 	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Ctrl-C cancels the task; without it the task goes on by itself."`
 }
 
 func (c *taskRunCmd) Run(inv *invocation) error {
-	api, err := c.open()
+	api, task, err := c.submit(inv)
 	if err != nil {
 		return err
-	}
-	spec, err := c.spec(inv)
-	if err != nil {
-		return err
-	}
-	task, err := api.Submit(inv.ctx, spec)
-	if err != nil {
-		return interrupted(inv, err)
 	}
 	v := newView(inv, &lockedWriter{w: inv.Err}, inv.errPainter(), !c.Quiet && inv.ErrTerminal)
 	v.note(styleDim, "task "+task.ID)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 )
 
 // maxPrompt is what the server takes in one creation, in bytes.
@@ -66,21 +67,32 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	return spec, nil
 }
 
-type taskSubmitCmd struct {
+// newTask is a task to be submitted, and the server that is to have it.
+type newTask struct {
 	remote
 	taskFlags
 }
 
-func (c *taskSubmitCmd) Run(inv *invocation) error {
+func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 	api, err := c.open()
 	if err != nil {
-		return err
+		return nil, bloom.Task{}, err
 	}
 	spec, err := c.spec(inv)
 	if err != nil {
-		return err
+		return nil, bloom.Task{}, err
 	}
 	task, err := api.Submit(inv.ctx, spec)
+	if err != nil {
+		return nil, bloom.Task{}, interrupted(inv, err)
+	}
+	return api, task, nil
+}
+
+type taskSubmitCmd struct{ newTask }
+
+func (c *taskSubmitCmd) Run(inv *invocation) error {
+	_, task, err := c.submit(inv)
 	if err != nil {
 		return err
 	}

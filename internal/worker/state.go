@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // state is the worker's folder. Its lock is held while the process lives.
@@ -60,41 +62,11 @@ func (s *state) identity() (string, error) {
 
 // writeDurably puts a file in place whole, or not at all, and returns when it
 // would survive a power failure.
-func writeDurably(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
+func writeDurably(path string, data []byte) error {
+	if err := durable.Replace(path, data); err != nil {
 		return fmt.Errorf("worker: write %s: %w", filepath.Base(path), err)
 	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-			err = fmt.Errorf("worker: write %s: %w", filepath.Base(path), err)
-		}
-	}()
-	if _, err = tmp.Write(data); err != nil {
-		return err
-	}
-	if err = tmp.Sync(); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return nil
 }
 
 // rests reports whether the server has an order to drain that it was told of by
@@ -148,11 +120,11 @@ func (s *state) settle(leaseID string) { _ = os.Remove(s.notePath(leaseID)) }
 // sweep forgets notes of leases that can no longer be handed back, and files
 // that a crash left half written.
 func (s *state) sweep(now time.Time, older time.Duration) {
-	for _, pattern := range []string{"leases/*.json", "leases/.tmp-*", "outbox/.tmp-*", ".tmp-*"} {
+	for _, pattern := range []string{"leases/*.json", "leases/" + durable.Half, "outbox/" + durable.Half, durable.Half} {
 		paths, _ := filepath.Glob(filepath.Join(s.dir, filepath.FromSlash(pattern)))
 		for _, path := range paths {
 			info, err := os.Stat(path)
-			half := strings.HasPrefix(filepath.Base(path), ".tmp-")
+			half := filepath.Base(pattern) == durable.Half
 			if err == nil && (half || now.Sub(info.ModTime()) > older) {
 				_ = os.Remove(path)
 			}

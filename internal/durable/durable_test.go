@@ -1,0 +1,90 @@
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
+)
+
+// holds reads the only file of a folder.
+func holds(t *testing.T, path, want string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil || string(raw) != want {
+		t.Errorf("the file holds %q, %v; want %q", raw, err, want)
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(files) != 1 {
+		t.Errorf("the folder holds %v, %v", files, err)
+	}
+}
+
+func TestAFileIsReplacedWhole(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"the first, which is longer", "second", ""} {
+		if err := durable.Replace(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, path, content)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestTheFirstFileStands(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := durable.Create(path, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Create(path, []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v", err)
+	}
+	holds(t, path, "first")
+}
+
+func TestOneOfManyCreates(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	made := make(chan string, 8)
+	var all sync.WaitGroup
+	for _, content := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		all.Go(func() {
+			switch err := durable.Create(path, []byte(content)); {
+			case err == nil:
+				made <- content
+			case !errors.Is(err, fs.ErrExist):
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	if len(made) != 1 {
+		t.Fatalf("%d have made the file", len(made))
+	}
+	holds(t, path, <-made)
+}
+
+func TestWhatCannotBePlacedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Replace(filepath.Join(dir, "taken"), []byte("x")); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if err := durable.Replace(filepath.Join(dir, "no", "file"), []byte("x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the folder holds %v, %v", files, err)
+	}
+}
