@@ -17,7 +17,10 @@ type KnownWorker struct {
 	Worker
 	InstanceID   string // of the process that was last heard of; "" when none has said
 	InstanceSeen int64  // when that was, Unix milliseconds
-	Removed      bool   // by hand; only a registration brings it back
+	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
+
+	Followed DrainOrder // the control plane's order that was carried out last
+	PostedAt int64      // WorkerReport.PostedAt as last reported
 }
 
 // WorkerChange is what a rule made of a worker, and how it is told.
@@ -26,7 +29,7 @@ type WorkerChange struct {
 	Created bool        // it was unknown, or had been removed
 	Action  string      // the audit's action; empty when there is no news
 	Detail  string      // one sentence for the audit
-	Contact bool        // no news, but the last contact is worth writing
+	Contact bool        // no news, but the last contact (LastHeartbeat, PostedAt) is worth writing
 }
 
 // newWorker is a worker of which nothing is known but its name.
@@ -35,6 +38,11 @@ func newWorker(name string, now int64) KnownWorker {
 		ID: name, NodeID: name, Status: WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
 		Capabilities: Capabilities{ClaudeCLI: true}.Sane(),
 	}}
+}
+
+func (w KnownWorker) postedAt(at int64) KnownWorker {
+	w.PostedAt = max(w.PostedAt, at)
+	return w
 }
 
 // Rivals reports that another process than the known one calls while that one is
@@ -56,7 +64,7 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	}
 	c := WorkerChange{Worker: was, Action: ActionWorkerUpdated, Detail: "Registered again"}
 	if was.ID == "" || was.Removed {
-		c = WorkerChange{Worker: newWorker(CleanText(s.Name), now), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
+		c = WorkerChange{Worker: newWorker(CleanText(s.Name), now).postedAt(was.PostedAt), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
 	}
 	w := &c.Worker
 	w.URL = CleanText(s.URL)
@@ -67,7 +75,9 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	w.AgentVersion, w.OSInfo, w.InstallMethod = CleanText(s.AgentVersion), CleanText(s.OSInfo), CleanText(s.InstallMethod)
 	if id := CleanText(s.InstanceID); id != "" {
 		// A new process has not been told to stop: the order was the old one's.
-		w.Draining = w.Draining && id == w.InstanceID
+		if id != w.InstanceID {
+			w.Draining, w.Followed = false, DrainOrder{}
+		}
 		w.InstanceID, w.InstanceSeen = id, now
 	}
 	return c, nil
@@ -106,6 +116,17 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 		c.Detail = "Ordered to take no more work"
 	}
 	return c
+}
+
+// FollowDrain carries out an order of the control plane's. ok is false when that
+// order, or a newer one, was carried out before; then nothing changes. Otherwise
+// the worker is to be written even when there is nothing to tell.
+func FollowDrain(was KnownWorker, o DrainOrder) (c WorkerChange, ok bool) {
+	if !o.NewerThan(was.Followed) {
+		return WorkerChange{Worker: was}, false
+	}
+	was.Followed = o.Following(was.Followed)
+	return DrainWorker(was, o.Drain), true
 }
 
 // SilenceWorker sets a worker offline that nobody has heard of for longer.

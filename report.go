@@ -9,22 +9,22 @@ import (
 // merged with what is known of it; stores only read and write.
 
 // SyncWorker takes a report of the control plane in: was is what is known under
-// its name. A worker that was removed stays removed. What changes nothing but the
+// its name. A worker that was removed stays removed until it is posted anew. What changes nothing but the
 // last contact is no news. now is in Unix milliseconds.
 func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
-	if r.Name == "" || was.Removed {
+	if r.Name == "" || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
 	}
-	if was.ID == "" {
-		is := newWorker(CleanText(r.Name), now)
+	if was.ID == "" || was.Removed {
+		is := newWorker(CleanText(r.Name), now).postedAt(r.PostedAt)
 		is.Worker = is.reported(r, false, now)
 		return WorkerChange{Worker: is, Created: true, Action: ActionWorkerRegistered, Detail: "Reported by the control plane"}
 	}
-	c := WorkerChange{Worker: was}
+	c := WorkerChange{Worker: was.postedAt(r.PostedAt)}
 	c.Worker.Worker = was.reported(r, was.InstanceID != "" && Recent(was.InstanceSeen, now), now)
 	switch status := c.Worker.Status; {
 	case was.Alike(c.Worker.Worker):
-		c.Contact = c.Worker.LastContact()-was.LastContact() >= ContactEvery.Milliseconds()
+		c.Contact = c.Worker.LastContact()-was.LastContact() >= ContactEvery.Milliseconds() || c.Worker.PostedAt != was.PostedAt
 	case status == was.Status:
 		c.Action, c.Detail = ActionWorkerUpdated, "Updated by the control plane"
 	case status == WorkerOnline:
@@ -71,6 +71,28 @@ func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
 	}
 	w.Status = status
 	return w
+}
+
+// DrainOrder is the control plane's last word on whether a worker takes work.
+type DrainOrder struct {
+	Drain bool `json:"drain"`
+	// Number tells a newer word from an older one: it grows with each, for as long
+	// as the control plane remembers the worker. 0: never ordered, or given by a
+	// control plane that does not count.
+	Number int64 `json:"number"`
+}
+
+// NewerThan reports whether the order is news to one who carried out last. Orders
+// without a number are news when they differ, and so is that an order which stood
+// is known no more.
+func (o DrainOrder) NewerThan(last DrainOrder) bool {
+	return o.Number > last.Number || (o.Number == last.Number || o.Number == 0) && o.Drain != last.Drain
+}
+
+// Following is what to remember after o was carried out: a number never shrinks,
+// so that an order that was long under way is not taken for a new one.
+func (o DrainOrder) Following(last DrainOrder) DrainOrder {
+	return DrainOrder{o.Drain, max(o.Number, last.Number)}
 }
 
 // Recent reports whether a contact at a time is no longer ago than OfflineAfter;

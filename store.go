@@ -111,12 +111,20 @@ type WorkerStore interface {
 	// Workers lists all workers by name, with their active leases counted.
 	Workers(ctx context.Context) ([]Worker, error)
 	// RemoveWorker forgets a worker; its active leases go back to the queue as
-	// if released. It comes back only by RegisterWorker.
+	// if released. It comes back by RegisterWorker, or posted anew at the control
+	// plane.
 	RemoveWorker(ctx context.Context, id, actor string) error
 	// DrainWorker orders a worker to take no more work, or lifts the order.
 	DrainWorker(ctx context.Context, id string, drain bool, actor string) (Worker, error)
-	// SyncWorkers upserts what the control plane reports. Removed workers stay
-	// removed; leases and the drain order are never touched.
+	// FollowDrain carries out an order that the control plane gave, unless it, or a
+	// newer one, was carried out before (DrainOrder.NewerThan): whoever said
+	// otherwise here since then has the last word.
+	FollowDrain(ctx context.Context, id string, o DrainOrder, actor string) (Worker, error)
+	// FollowedDrains are the control plane's orders that were carried out last, by
+	// worker; those who never had one are left out.
+	FollowedDrains(ctx context.Context) (map[string]DrainOrder, error)
+	// SyncWorkers upserts what the control plane reports. A removed worker stays
+	// removed until it is posted anew (WorkerReport.PostedAt); leases and the drain order are never touched.
 	SyncWorkers(ctx context.Context, reports []WorkerReport) (changed int, err error)
 	// MarkSilent sets workers offline that nobody has heard of for longer.
 	MarkSilent(ctx context.Context, longer time.Duration) (int, error)
@@ -290,6 +298,7 @@ type WorkerReport struct {
 	URL           string
 	Status        WorkerStatus
 	Capabilities  *Capabilities // nil: unknown, keep what is stored
+	PostedAt      int64         // when it was last registered there, by that clock and in any unit; 0: not known
 	LastSeen      int64         // Unix milliseconds; 0: not known, then being named is a sign of life unless offline
 	IPAddrs       []string
 	ObsCount      int64

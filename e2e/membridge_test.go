@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -236,6 +237,38 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 		t.Fatalf("drain no more: %d %s", status, body)
 	}
 	h.await(t, waiting.ID).succeeded("pong")
+
+	// The last word counts: lifted at the runtime, the order does not come back with
+	// a restart of either side, and a second one is carried out.
+	drains := func(want bool) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("draining is %v", want), func() bool {
+			now, ok := h.worker(t, "early")
+			return ok && now.Draining == want
+		})
+	}
+	order := func(drain bool) {
+		t.Helper()
+		if status, body := b.ask(t, "POST", "/agents/early/drain", fmt.Sprintf(`{"drain":%v}`, drain)); status != http.StatusOK {
+			t.Fatalf("drain: %d %s", status, body)
+		}
+		drains(drain)
+	}
+	lift := func() {
+		t.Helper()
+		if _, err := h.api.DrainWorker(t.Context(), "early", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order(true)
+	lift()
+	w.kill()
+	w = h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
+	w.says("registered with membridge")
+	h.await(t, h.submit(t, spec("after the restart")).ID).succeeded("pong")
+	drains(false)
+	order(true)
+	order(false)
 
 	// Stopped in order, it says goodbye to both.
 	h.stop(w)

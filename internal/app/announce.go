@@ -120,7 +120,7 @@ func (w *Worker) newAnnouncer() *mbclient.Announcer {
 			status, can := w.standing()
 			return mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()}
 		},
-		OnDrain: w.rest,
+		Drain: w.ordered, OnDrain: w.rest,
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved
@@ -148,10 +148,13 @@ func (w *Worker) running() int {
 
 // rest follows membridge's order to drain, also when it came before the runtime
 // was found.
-func (w *Worker) rest(rest bool) {
-	w.resting.Store(rest)
+func (w *Worker) rest(o bloom.DrainOrder) {
+	w.resting.Store(&o)
 	if inner := w.inner.Load(); inner != nil {
-		inner.Rest(rest)
+		inner.Rest(o)
+	}
+	if err := keepOrder(w.folder, o); err != nil {
+		w.log.Warn("membridge's order cannot be kept; should this worker start again, it may be carried out twice", "error", err)
 	}
 }
 

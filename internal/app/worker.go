@@ -52,9 +52,11 @@ type Worker struct {
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 
-	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
-	resting atomic.Bool                   // by membridge's order
-	leave   func()                        // says goodbye to membridge; set by Run
+	inner   atomic.Pointer[worker.Worker]    // nil until the runtime's address is known
+	folder  string                           // of what the worker keeps
+	ordered bloom.DrainOrder                 // by membridge, in an earlier life
+	resting atomic.Pointer[bloom.DrainOrder] // membridge's order, nil until there is one in this life
+	leave   func()                           // says goodbye to membridge; set by Run
 }
 
 // OpenWorker builds a worker. Nothing is asked of the server before Run.
@@ -67,7 +69,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}), claude: claude.Config{
+	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}), claude: claude.Config{
 		Path: cfg.Run.Claude, Workdir: cfg.Run.Workdir, StateDir: filepath.Join(state, "sessions"),
 		AgentsDir: cfg.Run.AgentsDir, PermissionMode: cfg.Run.PermissionMode, AllowedTools: cfg.Run.AllowedTool,
 		Model: cfg.Run.Model, PassEnv: cfg.Run.PassEnv, Log: b.Logger,
@@ -85,6 +87,9 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	token, err := agentToken(state)
 	if err != nil {
+		return nil, err
+	}
+	if w.ordered, err = keptOrder(state); err != nil {
 		return nil, err
 	}
 	if w.bridge, err = cfg.Membridge.client(token); err != nil {
@@ -120,7 +125,9 @@ func (w *Worker) build(address string) error {
 		return err
 	}
 	w.inner.Store(inner)
-	inner.Rest(w.resting.Load()) // what was ordered before; a later order finds it
+	if o := w.resting.Load(); o != nil {
+		inner.Rest(*o) // what was ordered before; a later order finds it
+	}
 	return nil
 }
 

@@ -8,7 +8,8 @@ import (
 
 // RegisterWorker makes a worker known or updates it; created tells which. What it
 // says of an order to drain that it was given elsewhere becomes the order here:
-// there is one, whoever gave it, and the last word counts.
+// there is one, whoever gave it, and the last word counts; an order with a number is
+// carried out once.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	w.Name = bloom.CleanText(w.Name)
 	w.URL = bloom.CleanText(w.URL)
@@ -19,7 +20,11 @@ func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor 
 	w.InstallMethod = bloom.CleanText(w.InstallMethod)
 	w.InstanceID = bloom.CleanText(w.InstanceID)
 	worker, created, err = s.store.RegisterWorker(ctx, w, actor)
-	if err == nil && w.Draining != nil && *w.Draining != worker.Draining {
+	switch {
+	case err != nil || w.Draining == nil:
+	case w.DrainOrder > 0:
+		worker, err = s.store.FollowDrain(ctx, worker.ID, bloom.DrainOrder{Drain: *w.Draining, Number: w.DrainOrder}, actor)
+	case *w.Draining != worker.Draining:
 		worker, err = s.store.DrainWorker(ctx, worker.ID, *w.Draining, actor)
 	}
 	return worker, created, err

@@ -163,6 +163,7 @@ func checkWorker(w *bloom.WorkerSpec) error {
 	c.text("os_info", w.OSInfo, 0, 256)
 	c.text("install_method", w.InstallMethod, 0, 64)
 	c.text("instance_id", w.InstanceID, 0, 128)
+	c.atLeastZero("drain_order", w.DrainOrder)
 	return c.err()
 }
 

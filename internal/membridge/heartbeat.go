@@ -17,6 +17,7 @@ type agentBeat struct {
 		WaitSec *float64             `json:"wait_sec,omitempty" required:"false" minimum:"0" maximum:"60" doc:"Hold the answer back for so long, or until there is an order"`
 		Held    []string             `json:"held,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"Orders the agent has and works on: they are not told again"`
 		Drain   *bool                `json:"drain,omitempty" required:"false" doc:"The order to drain as the agent knows it; when another one stands, the answer comes at once"`
+		Order   *int64               `json:"drain_order,omitempty" required:"false" doc:"The number of that order as the agent knows it; when another one stands, the answer comes at once"`
 		Reports []registry.JobReport `json:"reports,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"How orders went; to be repeated until an answer came"`
 	} `required:"false"`
 }
@@ -36,6 +37,7 @@ type beatAnswer struct {
 		Status      bloom.WorkerStatus `json:"status"`
 		IntervalSec float64            `json:"interval_sec"`
 		Drain       bool               `json:"drain" doc:"Take no more work"`
+		DrainOrder  int64              `json:"drain_order" doc:"The number of that order, or of its lifting; one that was carried out is not to be carried out again, since the runtime may have lifted it"`
 		Commands    []command          `json:"commands" nullable:"false"`
 		RuntimeURL  string             `json:"runtime_url"`
 		ServerTime  registry.Seconds   `json:"server_time" doc:"Unix seconds"`
@@ -51,6 +53,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		reports []registry.JobReport
 		held    []string
 		drain   *bool
+		order   *int64
 		wait    = in.WaitSec
 		err     error
 	)
@@ -58,7 +61,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		if patch, err = b.patch(); err != nil {
 			return nil, err
 		}
-		reports, held, drain = cleanReports(b.Reports), b.Held, b.Drain
+		reports, held, drain, order = cleanReports(b.Reports), b.Held, b.Drain, b.Order
 		if b.WaitSec != nil {
 			wait = *b.WaitSec
 		}
@@ -75,7 +78,15 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		return nil, err
 	}
 	orders := fresh(res.Jobs, held)
-	if len(orders) == 0 && (drain == nil || *drain == res.Agent.Drain) && bell != nil && s.rest(ctx, bell, wait) {
+	told := (drain == nil || *drain == res.Agent.Drain) && (order == nil || *order == res.Agent.DrainOrder)
+	if len(orders) == 0 && told && bell != nil {
+		s.waiting.knows(in.Name, res.Agent.DrainOrder)
+		if err := s.rest(ctx, bell, wait, res.Agent); err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return s.answer(ctx, res.Agent, orders), nil // to nobody
+		}
 		if res.Agent, err = s.store.Agent(ctx, in.Name); err != nil {
 			return nil, err
 		}
@@ -88,25 +99,35 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 	return s.answer(ctx, res.Agent, orders), nil
 }
 
-// rest waits for the bell, and reports whether it rang.
-func (s *Server) rest(ctx context.Context, bell <-chan struct{}, seconds float64) bool {
-	timer := time.NewTimer(min(maxWait, time.Duration(seconds*float64(time.Second))))
-	defer timer.Stop()
-	select {
-	case <-bell:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.calm.Done():
+// rest waits for the bell. An agent that waits is there: its contact is noted
+// before it would count as silent, so that it is alive to every replica, and for
+// no longer than its connection lasts.
+func (s *Server) rest(ctx context.Context, bell <-chan struct{}, seconds float64, a registry.Agent) error {
+	end := time.NewTimer(min(maxWait, time.Duration(seconds*float64(time.Second))))
+	defer end.Stop()
+	due := time.NewTicker(registry.ContactEvery(a))
+	defer due.Stop()
+	for {
+		select {
+		case <-due.C:
+			if err := s.store.Touch(ctx, a.Name); err != nil && ctx.Err() == nil {
+				return err
+			}
+			continue
+		case <-bell:
+		case <-end.C:
+		case <-ctx.Done():
+		case <-s.calm.Done():
+		}
+		return nil
 	}
-	return false
 }
 
 func (s *Server) answer(ctx context.Context, a registry.Agent, orders []command) *beatAnswer {
 	out := &beatAnswer{}
 	b := &out.Body
 	b.OK, b.Name, b.Status, b.IntervalSec = true, a.Name, a.Status, a.IntervalSec
-	b.Drain, b.Commands, b.RuntimeURL = a.Drain, orders, s.runtimeFor(ctx)
+	b.Drain, b.DrainOrder, b.Commands, b.RuntimeURL = a.Drain, a.DrainOrder, orders, s.runtimeFor(ctx)
 	b.ServerTime = registry.ToSeconds(s.store.Now())
 	return out
 }

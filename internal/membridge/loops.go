@@ -22,7 +22,7 @@ type Loop struct {
 }
 
 // Loops are the control plane's duties: the courier wakes the heartbeats waiting
-// here for orders that another replica took; the upkeep marks that a control
+// here for orders, to drain too, that another replica took; the upkeep marks that a control
 // plane is alive, and ends and forgets old jobs.
 func (s *Server) Loops() []Loop {
 	return []Loop{
@@ -78,6 +78,12 @@ func (s *Server) courier(ctx context.Context) error {
 	for _, name := range agents {
 		s.waiting.ring(name)
 	}
+	// Twice as long as anybody waits.
+	drains, err := s.store.DrainOrders(ctx, s.store.Now().Add(-2*maxWait))
+	if err != nil {
+		return err
+	}
+	s.waiting.ringOrdered(drains)
 	return nil
 }
 

@@ -80,6 +80,28 @@ func TestASilentAgentIsOfflineAfterThreeIntervalsAndBackAtItsNextBeat(t *testing
 	p.want(t, 404, "POST", "/agents/stranger/heartbeat", "{}")
 }
 
+func TestAnAgentWhoseHeartbeatWaitsIsAlive(t *testing.T) {
+	t.Parallel()
+	p := ready(t)
+	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"interval_sec":0.1}`)
+	got := make(chan answer)
+	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
+	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
+	for range 3 {
+		p.clock.move(time.Second)
+		waitFor(t, func() bool { return statusOf(t, p) == "online" })
+	}
+	// So an order finds it.
+	waitFor(t, func() bool { return p.do(t, "POST", "/sync/push", order).status == 200 })
+	if cmds := (<-got).json(t)["commands"].([]any); len(cmds) != 1 {
+		t.Errorf("commands: %v", cmds)
+	}
+	p.clock.move(time.Second)
+	if got := statusOf(t, p); got != "offline" {
+		t.Errorf("silent afterwards: %v", got)
+	}
+}
+
 func TestAnOutageOfTheControlPlaneIsNotTheAgentsSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t)

@@ -9,10 +9,11 @@ type waiting struct {
 	count int
 	bell  map[string]chan struct{} // one per waiting agent, closed to wake all of its polls
 	polls map[string]int
+	known map[string]int64 // the order to drain that the agent's polls know of, by number
 }
 
 func newWaiting(limit int) *waiting {
-	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}}
+	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}, known: map[string]int64{}}
 }
 
 // enter returns the agent's bell, or nil when too many wait already. Take it
@@ -39,7 +40,33 @@ func (w *waiting) leave(agent string) {
 	if w.polls[agent]--; w.polls[agent] <= 0 {
 		delete(w.polls, agent)
 		delete(w.bell, agent)
+		delete(w.known, agent)
 	}
+}
+
+// knows notes which order to drain a waiting agent was told of.
+func (w *waiting) knows(agent string, order int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[agent] = order
+}
+
+// ringOrdered wakes those that wait and do not know of their order.
+func (w *waiting) ringOrdered(orders map[string]int64) {
+	for _, agent := range w.unaware(orders) {
+		w.ring(agent)
+	}
+}
+
+func (w *waiting) unaware(orders map[string]int64) (agents []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for agent, known := range w.known {
+		if order, given := orders[agent]; given && order != known {
+			agents = append(agents, agent)
+		}
+	}
+	return agents
 }
 
 // ring wakes the agent's polls. The next to enter waits for the next ring.

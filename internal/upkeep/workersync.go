@@ -31,8 +31,8 @@ type Agent struct {
 	// Beat is when it last beat by the control plane's clock, in any unit, 0 when
 	// it never did. It is only compared with what it was before.
 	Beat int64
-	// Drain is the control plane's order to take no more work.
-	Drain bool
+	// Drain is the control plane's last order, or its lifting.
+	Drain bloom.DrainOrder
 }
 
 // ControlPlane lists the agents.
@@ -43,7 +43,8 @@ type ControlPlane interface {
 // ReportedWorkers is what WorkerSync needs of a store.
 type ReportedWorkers interface {
 	SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error)
-	DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error)
+	FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, actor string) (bloom.Worker, error)
+	FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error)
 }
 
 // WorkerSyncConfig is what WorkerSync needs. Store and ControlPlane are required.
@@ -56,8 +57,7 @@ type WorkerSyncConfig struct {
 
 type workerSync struct {
 	WorkerSyncConfig
-	beats  map[string]int64 // by name, as last reported
-	drains map[string]bool  // by name, as last passed on
+	beats map[string]int64 // by name, as last reported
 }
 
 // NewWorkerSync makes the loop that takes over what the control plane knows of
@@ -66,7 +66,7 @@ type workerSync struct {
 // when its beats go on. A control plane that fails harms nothing: what is known
 // stays, until a worker was silent on all sides for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
-	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}, drains: map[string]bool{}}
+	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}}
 	every := cmp.Or(c.Every, DefaultSyncEvery)
 	// A little sooner, so that what is posted is known before that time is over.
 	l := newLoop("worker-sync", every-every/20, c.Logger, w.once)
@@ -93,23 +93,33 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 	return res, w.drain(ctx, agents)
 }
 
-// drain passes the control plane's orders to drain on when they begin and when
-// they end. In between the worker's order is left alone: whoever changes it here
-// has the last word.
+// drain carries out the control plane's orders that are news. What was carried out
+// is the store's to remember, for the next life and for another server that takes
+// the sync over; in between the worker's order is left alone: whoever changes it
+// here has the last word. With an agent goes what was ordered of it.
 func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
-	stand := map[string]bool{}
-	defer func() { w.drains = stand }()
+	last, err := w.Store.FollowedDrains(ctx)
+	if err != nil {
+		return err
+	}
 	var failed error
-	for _, a := range agents {
-		if a.Drain != w.drains[a.Name] {
-			_, err := w.Store.DrainWorker(ctx, a.Name, a.Drain, "membridge")
-			if err != nil && !errors.Is(err, bloom.ErrWorkerNotFound) {
-				failed = errors.Join(failed, err)
-				a.Drain = !a.Drain // for the next round
-			}
+	follow := func(name string, o bloom.DrainOrder) {
+		if !o.NewerThan(last[name]) {
+			return
 		}
-		if a.Drain {
-			stand[a.Name] = true
+		if _, err := w.Store.FollowDrain(ctx, name, o, "membridge"); err != nil && !errors.Is(err, bloom.ErrWorkerNotFound) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	named := make(map[string]bool, len(agents))
+	for _, a := range agents {
+		name := bloom.CleanText(a.Name)
+		named[name] = true
+		follow(name, a.Drain)
+	}
+	for name, o := range last {
+		if !named[name] {
+			follow(name, bloom.DrainOrder{Number: o.Number})
 		}
 	}
 	return failed

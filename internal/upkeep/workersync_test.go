@@ -115,7 +115,7 @@ func TestAnOrderToDrainIsPassedOnWhenItBeginsAndWhenItEnds(t *testing.T) {
 	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
 	drained := func(drain bool) upkeep.Agent {
 		a := agent("a", bloom.WorkerOnline, 0)
-		a.Drain = drain
+		a.Drain = bloom.DrainOrder{Drain: drain}
 		return a
 	}
 	byHand := func(drain bool) {
@@ -145,6 +145,44 @@ func TestAnOrderToDrainIsPassedOnWhenItBeginsAndWhenItEnds(t *testing.T) {
 	}
 	p.set(nil, drained(true))
 	runOnce(t, sync)
+}
+
+func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	// Each round is another process's, which remembers nothing.
+	round := func(want bool, agents ...upkeep.Agent) {
+		t.Helper()
+		p.set(nil, agents...)
+		runOnce(t, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}))
+		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != want {
+			t.Errorf("%+v, %v, want draining %v", w, err, want)
+		}
+	}
+	says := func(drain bool, number int64) upkeep.Agent {
+		a := agent("a", bloom.WorkerOnline, 0)
+		a.Drain = bloom.DrainOrder{Drain: drain, Number: number}
+		return a
+	}
+	byHand := func(drain bool) {
+		if _, err := s.DrainWorker(t.Context(), "a", drain, "somebody"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round(true, says(true, 5))
+	byHand(false)
+	round(false, says(true, 5)) // does not come back
+	round(true, says(true, 6))  // a second order has effect
+	round(false, says(false, 7))
+	byHand(true)
+	round(true, says(false, 7))
+	round(false, says(false, 8)) // lifted while nobody looked
+	round(true, says(true, 9))
+	round(false, says(false, 0)) // deleted there, and posted again
+	round(true, says(true, 10))
+	round(false) // gone
+	round(true, says(true, 11))
 }
 
 func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {

@@ -46,6 +46,9 @@ func (w *Worker) poll(ctx context.Context) error {
 			return err
 		case bloom.KindOf(err) == bloom.KindNotFound && !client.Temporary(err):
 			w.log.Warn("the server does not know this worker any more; registering again")
+			w.mu.Lock()
+			w.saidRest = false // what it was told is forgotten too
+			w.mu.Unlock()
 			if err := w.register(ctx); err != nil {
 				return ended(ctx, err)
 			}
@@ -104,16 +107,17 @@ func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting != w.s
 
 // Rest orders the worker to take no more tasks, or lifts the order; unlike after
 // Drain it lives on, and what runs goes on. The runtime is told, and has the order
-// as if it had given it; when it is lifted there, it is lifted here too.
-func (w *Worker) Rest(rest bool) {
+// as if it had given it; when it is lifted there, it is lifted here too. An order
+// stands over the end of the process, until it is lifted on either side.
+func (w *Worker) Rest(o bloom.DrainOrder) {
 	w.mu.Lock()
-	changed := w.resting != rest
-	w.resting = rest
+	changed := w.resting != o.Drain
+	w.resting, w.restOrder, w.restTold = o.Drain, o.Number, true
 	w.mu.Unlock()
 	switch {
 	case !changed:
 		return
-	case rest:
+	case o.Drain:
 		w.log.Info("ordered to rest: no new tasks are taken until the order is lifted")
 	default:
 		w.log.Info("the order to rest was lifted")

@@ -15,8 +15,8 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 	first := b.rt.Submit("ctx", "begun before")
 	run := b.runner.next(t)
 
-	life.w.Rest(true)
-	life.w.Rest(true)
+	life.w.Rest(bloom.DrainOrder{Drain: true})
+	life.w.Rest(bloom.DrainOrder{Drain: true})
 	b.logs.await(t, "ordered to rest: no new tasks are taken until the order is lifted")
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
 	second := b.rt.Submit("other", "posted meanwhile")
@@ -29,7 +29,7 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 		t.Error("its status does not say that it takes nothing")
 	}
 
-	life.w.Rest(false)
+	life.w.Rest(bloom.DrainOrder{})
 	b.runner.next(t).end <- success("done too")
 	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
@@ -63,7 +63,7 @@ func (l *life) leaves() {
 func TestAnOrderToRestThatIsLiftedAtTheRuntimeIsLifted(t *testing.T) {
 	b := newBench(t)
 	life := b.start(func(c *worker.Config) { c.PollWait = time.Minute }) // it is not what ends the waiting
-	life.w.Rest(true)
+	life.w.Rest(bloom.DrainOrder{Drain: true})
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
 		t.Fatal(err)
@@ -73,18 +73,48 @@ func TestAnOrderToRestThatIsLiftedAtTheRuntimeIsLifted(t *testing.T) {
 	b.until(task.ID, bloom.TaskCompleted)
 }
 
-func TestAnOrderToRestDoesNotOutliveTheProcessButTheRuntimesOwnDoes(t *testing.T) {
+func TestAnOrderToRestStandsOverARestartUntilItIsLifted(t *testing.T) {
 	b := newBench(t)
-	first := b.start(nil)
-	first.w.Rest(true)
+	life := b.start(nil)
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
-	first.leaves()
-	second := b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return !w.Draining && w.Status == bloom.WorkerOnline })
+	life.leaves()
+	life = b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+	life.leaves()
+
+	// Lifted at the runtime while the worker is away, it does not come back, even
+	// when it is told once more.
+	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
+		t.Fatal(err)
+	}
+	life = b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
+	b.logs.await(t, "the order to rest was lifted at the server")
+	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+	task := b.rt.Submit("ctx", "posted afterwards")
+	b.runner.next(t).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
+
+	// The next order is another one.
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 4})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	life.leaves()
+	life = b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+	life.w.Rest(bloom.DrainOrder{Number: 5})
+	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+}
+
+func TestTheRuntimesOwnOrderIsLeftAlone(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
 		t.Fatal(err)
 	}
-	second.leaves()
+	life.leaves()
 	b.start(nil)
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }

@@ -47,6 +47,9 @@ type Worker struct {
 	resting  bool // somebody else ordered to take nothing more
 	saidFit  bool // whether the server was told that we run tasks
 	saidRest bool // whether the order to drain that the server has is that one
+
+	restOrder int64 // the order's number
+	restTold  bool  // there was word of such an order in this life
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -95,7 +98,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.state = st
 	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
 	w.mu.Unlock()
-	w.saidRest = st.rests()
+	w.mu.Lock()
+	if w.saidRest = st.rests(); !w.restTold {
+		w.resting = w.saidRest
+	}
+	w.mu.Unlock()
 	left, err := w.outbox.load()
 	if err != nil {
 		return err
@@ -268,9 +275,9 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	defer w.mu.Unlock()
 	w.saidFit = w.fit()
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
-	if w.resting || w.saidRest { // an order of the server's own is left alone
+	if w.resting != w.saidRest { // it is told once: the server may lift it then
 		resting := w.resting
-		spec.Draining, w.saidRest = &resting, resting
+		spec.Draining, spec.DrainOrder, w.saidRest = &resting, w.restOrder, resting
 	}
 	return spec
 }
@@ -287,6 +294,7 @@ func (w *Worker) register(ctx context.Context) error {
 			if spec.Draining != nil && !*spec.Draining {
 				w.state.rest(false)
 			}
+			w.standsAt(answer.Draining)
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {
 				w.cfg.OnMembridge(answer.MembridgeURL)
@@ -304,6 +312,22 @@ func (w *Worker) register(ctx context.Context) error {
 		if !sleep(ctx, pollRetry.Wait(n, err)) {
 			return ctx.Err()
 		}
+	}
+}
+
+// standsAt takes in how the order to drain stands at the server: it was lifted
+// there when the server had it and shows none.
+func (w *Worker) standsAt(draining bool) {
+	w.mu.Lock()
+	lifted := !draining && w.resting && w.saidRest
+	if lifted {
+		w.resting, w.saidRest = false, false
+		w.state.rest(false)
+	}
+	w.orders = draining
+	w.mu.Unlock()
+	if lifted {
+		w.log.Info("the order to rest was lifted at the server")
 	}
 }
 

@@ -38,8 +38,11 @@ type AnnouncerConfig struct {
 	// OnRuntimeURL is told where the runtime is, and when that changes; "" when
 	// membridge answers and does not know.
 	OnRuntimeURL func(url string)
-	// OnDrain is told of an order to drain, and of its end.
-	OnDrain func(drain bool)
+	// Drain is the last order to drain that an earlier life of the worker was told
+	// of: it is not told again.
+	Drain bloom.DrainOrder
+	// OnDrain is told of each order to drain, and of its lifting, once.
+	OnDrain func(order bloom.DrainOrder)
 	// OnCommand carries out an order in a goroutine of its own and returns a
 	// detail, or the error for which it failed. Each order is carried out once in
 	// the life of the Announcer. Nil: orders are reported as failed.
@@ -58,9 +61,10 @@ type Announcer struct {
 
 	mu         sync.Mutex
 	registered bool
-	target     int     // generation of the address it is registered at
-	runtimeURL *string // as last told; nil before the first answer
-	drain      bool
+	target     int              // generation of the address it is registered at
+	runtimeURL *string          // as last told; nil before the first answer
+	drain      bloom.DrainOrder // the last that was news
+	heard      int64            // the number that membridge told last, to be told back
 	held       []string
 	reports    []Report
 	done       map[string]bool    // orders carried out and reported, not to be taken again
@@ -84,7 +88,7 @@ func NewAnnouncer(cfg AnnouncerConfig) *Announcer {
 	if cfg.Beat == nil {
 		cfg.Beat = func() Beat { return Beat{} }
 	}
-	return &Announcer{cfg: cfg, done: map[string]bool{}}
+	return &Announcer{cfg: cfg, drain: cfg.Drain, heard: cfg.Drain.Number, done: map[string]bool{}}
 }
 
 // Run announces the worker until ctx ends, then waits for the orders under way
@@ -161,8 +165,8 @@ func (a *Announcer) prepare(ctx context.Context) (Beat, context.Context, func())
 	poll, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	drain := a.drain
-	beat.IntervalSec, beat.Drain = a.cfg.Interval.Seconds(), &drain
+	drain, heard := a.drain.Drain, a.heard
+	beat.IntervalSec, beat.Drain, beat.DrainOrder = a.cfg.Interval.Seconds(), &drain, &heard
 	beat.Held, beat.Reports = slices.Clone(a.held), slices.Clone(a.reports)
 	if len(beat.Reports) == 0 {
 		beat.WaitSec = min(a.cfg.Interval.Seconds(), 60)
@@ -190,14 +194,18 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 			fresh = append(fresh, c)
 		}
 	}
-	drainChanged := a.drain != w.Drain
-	a.drain = w.Drain
+	order := bloom.DrainOrder{Drain: w.Drain, Number: w.DrainOrder}
+	a.heard = order.Number
+	drainChanged := order.NewerThan(a.drain)
+	if drainChanged {
+		a.drain = order.Following(a.drain)
+	}
 	a.woken = len(fresh) > 0 || drainChanged
 	a.mu.Unlock()
 
 	a.learn(w.RuntimeURL)
 	if drainChanged && a.cfg.OnDrain != nil {
-		a.cfg.OnDrain(w.Drain)
+		a.cfg.OnDrain(order)
 	}
 	for _, c := range fresh {
 		a.orders.Go(func() { a.carryOut(ctx, c) })

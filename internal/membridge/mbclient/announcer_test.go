@@ -110,7 +110,7 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 	drained := make(chan bool, 1)
 	cfg := quiet(agent)
 	cfg.Interval = 10 * time.Second // only being woken can make the test quick
-	cfg.OnDrain = func(d bool) { drained <- d }
+	cfg.OnDrain = func(o bloom.DrainOrder) { drained <- o.Drain }
 	cfg.OnCommand = func(_ context.Context, c mbclient.Command) (string, error) {
 		runs.Add(1)
 		return "moved " + c.Project, nil

@@ -31,7 +31,9 @@ type Agent struct {
 	AgentVersion  string             `json:"agent_version"`
 	OSInfo        string             `json:"os_info"`
 	InstallMethod string             `json:"install_method"`
+	PostedAt      Seconds            `json:"posted_at" doc:"Last registration, Unix seconds"`
 	Drain         bool               `json:"drain" doc:"Ordered to take no more work"`
+	DrainOrder    int64              `json:"drain_order" doc:"The number of that order, or of its lifting: it grows with each of them; 0 when there never was one"`
 	Bound         bool               `json:"bound" doc:"Only the agent's own token, or an admin, may write it"`
 	// Token is the digest of the token it is bound to; never shown.
 	Token string `json:"-"`
@@ -106,6 +108,12 @@ func set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
+}
+
+// ContactEvery is how often a contact with an agent whose heartbeat is still
+// waiting is to be noted, for it not to count as silent.
+func ContactEvery(a Agent) time.Duration {
+	return time.Duration(a.IntervalSec * float64(time.Second) * (silentIntervals - 1))
 }
 
 // Uptime is since when this control plane serves, and until when one served

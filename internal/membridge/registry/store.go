@@ -67,8 +67,15 @@ type Store interface {
 	Beat(ctx context.Context, name string, patch AgentPatch, reports []JobReport, by Proof) (BeatResult, error)
 	// OpenJobs hands out the agent's open jobs as Beat does, without a heartbeat.
 	OpenJobs(ctx context.Context, agent string) ([]Job, error)
-	// SetDrain orders an agent to take no more work, or to take it again. ErrNoAgent.
+	// Touch notes a contact with an agent that beats, as its heartbeat that is still
+	// waiting is one. ErrNoAgent.
+	Touch(ctx context.Context, name string) error
+	// SetDrain orders an agent to take no more work, or to take it again. Each word
+	// has a number of its own, greater than those before. ErrNoAgent.
 	SetDrain(ctx context.Context, name string, drain bool) (Agent, error)
+	// DrainOrders are the numbers of the orders to drain, and of their liftings, that
+	// were given since then, by agent.
+	DrainOrders(ctx context.Context, since time.Time) (map[string]int64, error)
 	// Agent returns one agent. ErrNoAgent.
 	Agent(ctx context.Context, name string) (Agent, error)
 	// Agents returns all agents by name.

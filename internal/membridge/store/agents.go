@@ -6,55 +6,65 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
 const agentColumns = `name, url, status, interval_ms, capabilities, load, node_id, ip_addrs, obs_count, db_sha,
-	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at, bound`
+	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at, bound,
+	drain_order, posted_at`
 
 func scanAgent(row scanner) (registry.Agent, error) {
 	var (
 		a                registry.Agent
 		interval, regist int64
+		posted           int64
 		caps, load, ips  []byte
 		drain            int
 		seen, beat       sql.NullInt64
 	)
 	err := row.Scan(&a.Name, &a.URL, &a.Status, &interval, &caps, &load, &a.NodeID, &ips, &a.ObsCount, &a.DBSHA,
-		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat, &a.Token)
+		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat, &a.Token,
+		&a.DrainOrder, &posted)
 	if err != nil {
 		return a, err
 	}
 	err = errors.Join(json.Unmarshal(caps, &a.Capabilities), json.Unmarshal(load, &a.Load), json.Unmarshal(ips, &a.IPAddrs))
 	a.IntervalSec = registry.MillisToSeconds(interval)
-	a.RegisteredAt = registry.MillisToSeconds(regist)
+	a.RegisteredAt, a.PostedAt = registry.MillisToSeconds(regist), registry.MillisToSeconds(posted)
 	a.Drain, a.Bound = drain != 0, a.Token != ""
 	a.LastSeen, a.HeartbeatAt = secondsPtr(seen), secondsPtr(beat)
 	return a, err
 }
 
 // saveAgent writes the agent; now is its last contact, beat whether that contact
-// counts as a heartbeat. A registration of an agent that beats counts too.
+// counts as a heartbeat, and otherwise is a registration. That of an agent that beats
+// counts as a heartbeat too.
 func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat bool) error {
 	caps, load, ips := text(a.Capabilities), text(a.Load), text(a.IPAddrs)
 	var heartbeat *int64
+	posted := int64(0) // keeps what is stored
+	if !beat {
+		posted = now
+	}
 	if beat || a.HeartbeatAt != nil {
 		heartbeat = &now
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15, $16)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15, $16, 0, $17)
 		ON CONFLICT (name) DO UPDATE SET
 			url = excluded.url, status = excluded.status, interval_ms = excluded.interval_ms,
 			capabilities = excluded.capabilities, load = excluded.load, node_id = excluded.node_id,
 			ip_addrs = excluded.ip_addrs, obs_count = excluded.obs_count, db_sha = excluded.db_sha,
 			agent_version = excluded.agent_version, os_info = excluded.os_info,
 			install_method = excluded.install_method, last_seen = excluded.last_seen,
-			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound`,
+			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound,
+			posted_at = CASE WHEN excluded.posted_at = 0 THEN agents.posted_at ELSE excluded.posted_at END`,
 		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, a.ObsCount, a.DBSHA,
-		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token)
+		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token, posted)
 	return err
 }
 
@@ -79,6 +89,14 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 		now := s.Now()
 		var err error
 		agent, err = s.agentForUpdate(ctx, q, name)
+		if registry.IsMissing(err) {
+			// Of two who come with one new name at once, the second must see what the
+			// first has bound it to.
+			if err := s.claimName(ctx, q, "agent "+name); err != nil {
+				return err
+			}
+			agent, err = s.agentForUpdate(ctx, q, name)
+		}
 		created = registry.IsMissing(err)
 		if err != nil && !created {
 			return err
@@ -141,11 +159,37 @@ func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent re
 	}
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		var err error
-		agent, err = scanAgent(q.QueryRowContext(ctx,
-			`UPDATE agents SET drain = $2 WHERE name = $1 RETURNING `+agentColumns, name, flag))
+		agent, err = scanAgent(q.QueryRowContext(ctx, `
+			UPDATE agents SET drain = $2, drain_order = CASE WHEN drain_order >= $3 THEN drain_order + 1 ELSE $3 END
+			WHERE name = $1 RETURNING `+agentColumns, name, flag, s.nowMillis()))
 		return orMissing(err, registry.ErrNoAgent)
 	})
 	return agent, err
+}
+
+// Touch notes a contact with an agent that beats.
+func (s *Store) Touch(ctx context.Context, name string) error {
+	return s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `UPDATE agents SET last_seen = $2, heartbeat_at = $2 WHERE name = $1`, name, s.nowMillis())
+		return affected(res, err, registry.ErrNoAgent)
+	})
+}
+
+// DrainOrders are the numbers of the orders that were given since then.
+func (s *Store) DrainOrders(ctx context.Context, since time.Time) (map[string]int64, error) {
+	type one struct {
+		name  string
+		order int64
+	}
+	all, err := collect(ctx, s.read, func(row scanner) (o one, err error) {
+		err = row.Scan(&o.name, &o.order)
+		return o, err
+	}, `SELECT name, drain_order FROM agents WHERE drain_order >= $1`, since.UnixMilli())
+	orders := make(map[string]int64, len(all))
+	for _, o := range all {
+		orders[o.name] = o.order
+	}
+	return orders, err
 }
 
 // Agent returns one agent.

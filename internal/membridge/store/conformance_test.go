@@ -46,6 +46,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 		seen := registry.ToSeconds(clock.Now())
 		want := registry.NewAgent("worker-01", clock.Now())
 		want.Status, want.URL, want.IPAddrs, want.LastSeen = bloom.WorkerOnline, "http://10.0.0.7:9", []string{"10.0.0.7"}, &seen
+		want.PostedAt = seen
 		want.Capabilities = bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"production"}}
 		if diff := cmp.Diff(want, first); diff != "" {
 			t.Error(diff)
@@ -57,7 +58,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 			t.Fatalf("created %v, err %v", created, err)
 		}
 		want.Capabilities.ClaudeCLI = false
-		want.LastSeen = ptr(seen + 60)
+		want.LastSeen, want.PostedAt = ptr(seen+60), seen+60
 		if diff := cmp.Diff(want, second); diff != "" {
 			t.Error(diff)
 		}
@@ -98,6 +99,38 @@ func TestDrainSurvivesRegistrationsAndHeartbeats(t *testing.T) {
 		}
 		if _, err := s.SetDrain(t.Context(), "b", true); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("drain of a stranger: %v", err)
+		}
+	})
+}
+
+func TestTheNumberOfAnOrderToDrainOnlyGrows(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
+		if a := put(t, s, "a", registry.AgentPatch{}); a.DrainOrder != 0 {
+			t.Errorf("never ordered: %+v", a)
+		}
+		began := clock.Now()
+		last := int64(0)
+		for i, drain := range []bool{true, true, false, true} { // within one tick of the clock
+			a := must[registry.Agent](t)(s.SetDrain(t.Context(), "a", drain))
+			if a.Drain != drain || a.DrainOrder <= last {
+				t.Errorf("word %d: %+v after %d", i, a, last)
+			}
+			last = a.DrainOrder
+		}
+		if d := cmp.Diff(map[string]int64{"a": last}, must[map[string]int64](t)(s.DrainOrders(t.Context(), began))); d != "" {
+			t.Error(d)
+		}
+		if err := s.DeleteAgent(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		clock.move(time.Second)
+		put(t, s, "a", registry.AgentPatch{})
+		if a := must[registry.Agent](t)(s.SetDrain(t.Context(), "a", true)); a.DrainOrder <= last {
+			t.Errorf("after the deletion: %+v after %d", a, last)
+		}
+		put(t, s, "a", registry.AgentPatch{})
+		if a := must[registry.Agent](t)(s.Agent(t.Context(), "a")); !a.Drain || a.DrainOrder <= last {
+			t.Errorf("after a registration: %+v", a)
 		}
 	})
 }

@@ -68,7 +68,9 @@ func (s *Store) DeleteProject(ctx context.Context, key string) error {
 		if known+nodes == 0 {
 			return registry.ErrNoProject
 		}
-		_, err = q.ExecContext(ctx, `UPDATE terms SET expires_at = $2 WHERE canonical_id = $1 AND expires_at > $2`, cid, s.nowMillis())
+		_, err = q.ExecContext(ctx, `
+			UPDATE terms SET expires_at = $2 WHERE canonical_id = $1 AND expires_at > $2
+			AND epoch = (SELECT max(epoch) FROM terms WHERE canonical_id = $1)`, cid, s.nowMillis())
 		return err
 	})
 }
@@ -134,7 +136,16 @@ func (s *Store) NodeBeat(ctx context.Context, b registry.NodeBeat) (term *regist
 // bindNode is what the node is bound to after the beat, if it may be written.
 func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeBeat) (string, error) {
 	var bound string
-	err := q.QueryRowContext(ctx, `SELECT bound `+nodeOf+s.lockRow, b.CanonicalID, b.NodeID).Scan(&bound)
+	read := func() error {
+		return q.QueryRowContext(ctx, `SELECT bound `+nodeOf+s.lockRow, b.CanonicalID, b.NodeID).Scan(&bound)
+	}
+	err := read()
+	if errors.Is(err, sql.ErrNoRows) {
+		if err := s.claimName(ctx, q, "node "+b.CanonicalID+" "+b.NodeID); err != nil {
+			return "", err
+		}
+		err = read()
+	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", err
 	}

@@ -3,12 +3,14 @@ package store_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
@@ -136,6 +138,46 @@ func TestTwoReplicasShareOnePostgres(t *testing.T) {
 	}
 	for _, s := range replicas {
 		s.Close()
+	}
+}
+
+func TestOfTwoWhoTakeOneNewNameAtOnceOneGetsIt(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	var replicas [2]*store.Store
+	for i := range replicas {
+		replicas[i] = open(t, url, "", nil)
+	}
+	race := func(name string, write func(s *store.Store, by registry.Proof) error) {
+		var refused, taken atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 2 * len(replicas) {
+			wg.Go(func() {
+				switch err := write(replicas[i%2], registry.Proof{Token: registry.TokenDigest(fmt.Sprint("token ", i))}); {
+				case err == nil:
+					taken.Add(1)
+				case errors.Is(err, registry.ErrOtherToken):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if taken.Load() != 1 || refused.Load() != 3 {
+			t.Errorf("%s was taken %d times and refused %d times", name, taken.Load(), refused.Load())
+		}
+	}
+	for i := range 50 {
+		name := fmt.Sprint("n", i)
+		race("the agent "+name, func(s *store.Store, by registry.Proof) error {
+			_, _, err := s.PutAgent(t.Context(), name, registry.AgentPatch{}, by)
+			return err
+		})
+		race("the node "+name, func(s *store.Store, by registry.Proof) error {
+			_, err := s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: name, CanonicalID: "c", Proof: by})
+			return err
+		})
 	}
 }
 

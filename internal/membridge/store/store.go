@@ -29,7 +29,10 @@ type Store struct {
 	write func(ctx context.Context, fn func(ctx context.Context, q querier) error) error
 	// lockRow is appended to a SELECT whose row the transaction will change.
 	lockRow string
-	close   func() error
+	// lockName is a statement that holds a name which has no row yet until the
+	// transaction ends; empty where all writes come one after the other.
+	lockName string
+	close    func() error
 }
 
 var _ registry.Store = (*Store)(nil)
@@ -52,6 +55,15 @@ func Open(ctx context.Context, databaseURL, path string, clock bloom.Clock) (*St
 		return nil, errors.New("DATABASE_URL must begin with postgres:// or postgresql://")
 	}
 	return OpenPostgres(ctx, databaseURL, clock)
+}
+
+// claimName keeps other transactions from making the same new name meanwhile.
+func (s *Store) claimName(ctx context.Context, q querier, name string) error {
+	if s.lockName == "" {
+		return nil
+	}
+	_, err := q.ExecContext(ctx, s.lockName, name)
+	return err
 }
 
 // Now is the store's time.

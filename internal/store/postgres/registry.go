@@ -54,15 +54,18 @@ func (t *tx) orUnknown(name string) (bloom.KnownWorker, error) {
 
 func (t *tx) putWorker(w *bloom.KnownWorker) error {
 	_, err := t.c.Exec(t.ctx, `INSERT INTO workers AS w (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count,
-			db_sha, registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed)
-		VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+			db_sha, registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed,
+			followed_drain, followed_order, posted_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 		ON CONFLICT (id) DO UPDATE SET node_id = excluded.node_id, url = excluded.url, status = excluded.status, claude_cli = excluded.claude_cli,
 			max_concurrency = excluded.max_concurrency, labels = excluded.labels, last_heartbeat = excluded.last_heartbeat, ip_addrs = excluded.ip_addrs,
 			obs_count = excluded.obs_count, db_sha = excluded.db_sha, registered_at = excluded.registered_at, agent_version = excluded.agent_version,
 			os_info = excluded.os_info, install_method = excluded.install_method, draining = excluded.draining, instance_id = excluded.instance_id,
-			instance_seen = excluded.instance_seen, removed = excluded.removed`,
+			instance_seen = excluded.instance_seen, removed = excluded.removed,
+			followed_drain = excluded.followed_drain, followed_order = excluded.followed_order, posted_at = excluded.posted_at`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
-		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed)
+		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed,
+		w.Followed.Drain, w.Followed.Number, w.PostedAt)
 	return err
 }
 
@@ -120,6 +123,40 @@ func (s *Store) DrainWorker(ctx context.Context, id string, drain bool, actor st
 		}
 		t.auditWorker(c, actor)
 		return c.Worker.Worker, nil
+	})
+}
+
+// FollowDrain carries out an order of the control plane's that is news.
+func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, actor string) (bloom.Worker, error) {
+	return separately(ctx, s, func(*want) {}, func(t *tx) (bloom.Worker, error) {
+		w, err := t.present(id)
+		if err != nil {
+			return bloom.Worker{}, err
+		}
+		c, ok := bloom.FollowDrain(w.KnownWorker, o)
+		if !ok {
+			return w.Worker, nil
+		}
+		if _, err := t.c.Exec(t.ctx, `UPDATE workers SET draining = $1, followed_drain = $2, followed_order = $3 WHERE id = $4`,
+			c.Worker.Draining, c.Worker.Followed.Drain, c.Worker.Followed.Number, id); err != nil {
+			return bloom.Worker{}, err
+		}
+		if c.Action != "" {
+			t.auditWorker(c, actor)
+		}
+		return c.Worker.Worker, nil
+	})
+}
+
+// FollowedDrains are the control plane's orders that were carried out last.
+func (s *Store) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
+	return read(ctx, s, func(c reader) (map[string]bloom.DrainOrder, error) {
+		all, err := collect(ctx, c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE NOT w.removed AND (w.followed_drain OR w.followed_order > 0)`)
+		orders := make(map[string]bloom.DrainOrder, len(all))
+		for _, w := range all {
+			orders[w.ID] = w.Followed
+		}
+		return orders, err
 	})
 }
 

@@ -13,7 +13,7 @@ func (t *tx) sync(r bloom.WorkerReport) (bool, error) {
 	c := bloom.SyncWorker(was, r, t.now)
 	switch {
 	case c.Contact:
-		_, err := t.c.Exec(t.ctx, `UPDATE workers SET last_heartbeat = $1 WHERE id = $2`, c.Worker.LastHeartbeat, c.Worker.ID)
+		_, err := t.c.Exec(t.ctx, `UPDATE workers SET last_heartbeat = $1, posted_at = $2 WHERE id = $3`, c.Worker.LastHeartbeat, c.Worker.PostedAt, c.Worker.ID)
 		return false, err
 	case c.Action == "":
 		return false, nil

@@ -19,7 +19,7 @@ type stored struct {
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
-	w.instance_id, w.instance_seen, w.removed`
+	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at`
 
 const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -27,7 +27,7 @@ func scanWorker(r pgx.Rows) (*stored, error) {
 	w := &stored{}
 	err := r.Scan(&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.ActiveLeases)
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.ActiveLeases)
 	return w, err
 }
 

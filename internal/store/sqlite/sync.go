@@ -32,7 +32,7 @@ func (t *tx) sync(r bloom.WorkerReport) (bool, error) {
 	switch {
 	case c.Contact:
 		t.mem.keepWorker(c.Worker)
-		return false, t.set(`UPDATE workers SET last_heartbeat = ? WHERE id = ?`, c.Worker.LastHeartbeat, c.Worker.ID)
+		return false, t.set(`UPDATE workers SET last_heartbeat = ?, posted_at = ? WHERE id = ?`, c.Worker.LastHeartbeat, c.Worker.PostedAt, c.Worker.ID)
 	case c.Action == "":
 		return false, nil
 	}

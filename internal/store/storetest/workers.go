@@ -106,6 +106,76 @@ var workerTests = map[string]func(*harness){
 			h.Errorf("an unchanged report was audited: %v", got)
 		}
 	},
+	"an order of the control plane's is carried out once, and what is said here afterwards stands": func(h *harness) {
+		h.worker("w", 2)
+		for i, step := range []struct {
+			order  bloom.DrainOrder
+			byHand *bool
+			want   bool
+		}{
+			{order: bloom.DrainOrder{Number: 7}, want: false},
+			{order: bloom.DrainOrder{Drain: true, Number: 9}, want: true},
+			{byHand: new(bool), want: false},
+			{order: bloom.DrainOrder{Drain: true, Number: 9}, want: false},
+			{order: bloom.DrainOrder{Drain: true, Number: 8}, want: false}, // long under way
+			{order: bloom.DrainOrder{Drain: true, Number: 12}, want: true},
+			{order: bloom.DrainOrder{}, want: false}, // known there no more
+			{order: bloom.DrainOrder{}, want: false},
+			{order: bloom.DrainOrder{Drain: true}, want: true}, // by one that does not count
+			{order: bloom.DrainOrder{Drain: true}, byHand: new(bool), want: false},
+			{order: bloom.DrainOrder{Drain: true}, want: false},
+			{order: bloom.DrainOrder{Drain: true, Number: 13}, want: true},
+		} {
+			if step.byHand != nil {
+				_, err := h.s.DrainWorker(h.ctx, "w", *step.byHand, "me")
+				h.ok(err)
+			} else {
+				_, err := h.s.FollowDrain(h.ctx, "w", step.order, "membridge")
+				h.ok(err)
+			}
+			w, _, err := h.s.Worker(h.ctx, "w")
+			h.ok(err)
+			if w.Draining != step.want {
+				h.Errorf("step %d: draining %v", i, w.Draining)
+			}
+		}
+		last, err := h.s.FollowedDrains(h.ctx)
+		h.ok(err)
+		same(h, "remembered", cmp.Diff(map[string]bloom.DrainOrder{"w": {Drain: true, Number: 13}}, last), "")
+		// The order was the old process's; the new one hears of it anew.
+		h.advance(2 * bloom.OfflineAfter)
+		_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}, "me")
+		h.ok(err)
+		w, err := h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
+		h.ok(err)
+		same(h, "draining", w.Draining, true)
+		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
+		h.refused(err, bloom.ErrWorkerNotFound)
+	},
+	"a removed worker comes back when it is posted anew, and not by being named on": func(h *harness) {
+		report := []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, PostedAt: 1000}}
+		reported := func(want int) {
+			n, err := h.s.SyncWorkers(h.ctx, report)
+			h.ok(err)
+			same(h, "changed", n, want)
+		}
+		reported(1)
+		for range 2 {
+			h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
+			reported(0)
+			reported(0)
+			_, _, err := h.s.Worker(h.ctx, "w")
+			h.refused(err, bloom.ErrWorkerNotFound)
+			report[0].PostedAt++
+			reported(1)
+			_, _, err = h.s.Worker(h.ctx, "w")
+			h.ok(err)
+		}
+		report[0].PostedAt++
+		reported(0) // one that is here is only noted
+		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
+		reported(0)
+	},
 	"a worker that speaks for itself is not offline by hearsay": func(h *harness) {
 		h.worker("w", 2)
 		_, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOffline, LastSeen: 1}})
