@@ -30,6 +30,9 @@ func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
 	if o.AgentKey == "" {
 		o.Key = a.AdminKey
 	}
+	if o.Key == "" {
+		o.KeyName = "MEMBRIDGE_AGENT_KEY" // which a worker needs when it has none
+	}
 	c, err := mbclient.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// listen takes an address, or says who has it and what to do.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// listen takes an address, or says who has it and how to choose another.
+func listen(ctx context.Context, addr, other string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {
@@ -25,7 +25,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		if holder := PortHolder(addr); holder != "" {
 			by = " by " + holder
 		}
-		return nil, fmt.Errorf("%s is already in use%s; stop that program, or choose another address (--listen 127.0.0.1:5001, or PORT)", addr, by)
+		return nil, fmt.Errorf("%s is already in use%s; stop that program, or choose another address (%s)", addr, by, other)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s: not allowed to take this port; ports below 1024 need a right of their own, choose a higher one", addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

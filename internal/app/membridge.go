@@ -34,7 +34,7 @@ type controlPlane struct {
 
 func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
 	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout,
-		AddressPolicy: membridge.DefaultDialPolicy})
+		AddressPolicy: membridge.DefaultDialPolicy, KeyName: "MEMBRIDGE_ADMIN_KEY, or the key saved in the settings, which wins over it"})
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)
 	}
@@ -45,6 +45,9 @@ func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error)
 func (c *controlPlane) Health(ctx context.Context) (json.RawMessage, error) {
 	return c.client.Health(ctx)
 }
+
+// Check asks membridge for something that needs the admin key.
+func (c *controlPlane) Check(ctx context.Context) error { return c.client.Check(ctx) }
 
 // State is what the client has lived through.
 func (c *controlPlane) State() dispatch.MembridgeState {
@@ -114,7 +117,7 @@ type Membridge struct {
 
 // OpenMembridge builds the control plane and takes its port.
 func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridge, error) {
-	l, err := listen(ctx, cfg.MembridgeListen)
+	l, err := listen(ctx, cfg.MembridgeListen, "--listen 127.0.0.1:8001, beside a server --membridge-listen, or MEMBRIDGE_PORT")
 	if err != nil {
 		return nil, err
 	}

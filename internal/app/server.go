@@ -62,7 +62,7 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	}()
 	// The port first: a second start by mistake should hear of it before it
 	// stumbles over the database's lock.
-	if s.listener, err = listen(ctx, cfg.Listen); err != nil {
+	if s.listener, err = listen(ctx, cfg.Listen, "--listen 127.0.0.1:5001, or PORT"); err != nil {
 		return nil, err
 	}
 	if s.auth, err = auth.New(auth.Config{

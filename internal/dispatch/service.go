@@ -22,6 +22,9 @@ import (
 type Membridge interface {
 	// Health is the control plane's own health answer, as it gave it.
 	Health(ctx context.Context) (json.RawMessage, error)
+	// Check makes one cheap call that the control plane answers to its admin key only.
+	// A *bloom.Error with CodeMembridgeForbidden: the key is not that.
+	Check(ctx context.Context) error
 	// State is what the client has lived through.
 	State() MembridgeState
 	// Configure replaces address and key at once.

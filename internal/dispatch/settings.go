@@ -25,6 +25,7 @@ const defaultMembridge = "http://127.0.0.1:8000"
 type membridgeSettings struct {
 	url      string
 	adminKey string
+	savedKey bool // the key is the saved one
 	lastTest *int64
 }
 
@@ -58,7 +59,7 @@ func (s *Service) loadSettings(ctx context.Context) error {
 		if err != nil {
 			s.log.ErrorContext(ctx, "the saved membridge key cannot be opened; save it again", "error", err)
 		} else {
-			next.adminKey = key
+			next.adminKey, next.savedKey = key, true
 		}
 	}
 	if ms, err := strconv.ParseInt(saved[settingLastTest], 10, 64); err == nil {
@@ -139,7 +140,7 @@ func (s *Service) Configure(ctx context.Context, address, adminKey, actor string
 	if err != nil {
 		return Settings{}, err
 	}
-	s.useSettings(membridgeSettings{url: address, adminKey: adminKey, lastTest: s.currentSettings().lastTest})
+	s.useSettings(membridgeSettings{url: address, adminKey: adminKey, savedKey: true, lastTest: s.currentSettings().lastTest})
 	return s.Settings(), nil
 }
 
@@ -168,8 +169,8 @@ type Connection struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// TestConnection asks the control plane for its health, under the stored
-// settings.
+// TestConnection asks the control plane, under the stored settings, for its health,
+// which is open to everybody, and for something that needs the admin key.
 func (s *Service) TestConnection(ctx context.Context, actor string) (Connection, error) {
 	found := s.tryMembridge(ctx)
 	detail := "Connected"
@@ -196,7 +197,12 @@ func (s *Service) tryMembridge(ctx context.Context) Connection {
 	}
 	health, err := s.membridge.Health(ctx)
 	if err == nil {
-		return Connection{Connected: true, Health: health}
+		if err = s.membridge.Check(ctx); err == nil {
+			return Connection{Connected: true, Health: health}
+		}
+	}
+	if e := (*bloom.Error)(nil); errors.As(err, &e) && e.Code == bloom.CodeMembridgeForbidden {
+		return Connection{Health: health, Error: "Membridge answers, but not to " + s.currentSettings().keyName() + ": GET /projects was refused"}
 	}
 	s.log.WarnContext(ctx, "membridge does not answer", "error", err)
 	var e *bloom.Error
@@ -204,6 +210,17 @@ func (s *Service) tryMembridge(ctx context.Context) Connection {
 		return Connection{Error: e.Message}
 	}
 	return Connection{Error: "Membridge does not answer at the configured address"}
+}
+
+// keyName is which key is shown to the control plane.
+func (m membridgeSettings) keyName() string {
+	switch {
+	case m.adminKey == "":
+		return "a server without a key; save its admin key in the settings, or set MEMBRIDGE_ADMIN_KEY"
+	case m.savedKey:
+		return "the admin key that was saved in the settings (it wins over MEMBRIDGE_ADMIN_KEY)"
+	}
+	return "the admin key in MEMBRIDGE_ADMIN_KEY"
 }
 
 // MembridgeState is how the connection to the control plane has fared.
@@ -238,5 +255,16 @@ func (s *Service) Promoted(ctx context.Context, project, node, actor string) err
 		Action: bloom.ActionLeadershipPromote, EntityType: "project", EntityID: project, Actor: actor,
 		Detail: node + " leads " + project,
 		Data:   bloom.MustJSON(map[string]string{"primary_node_id": node}),
+	})
+}
+
+// PromotionUnknown tells the audit that somebody chose a node, and that the control
+// plane gave no answer by which to tell whether it leads.
+func (s *Service) PromotionUnknown(ctx context.Context, project, node, actor string) error {
+	project, node = bloom.CleanText(project), bloom.CleanText(node)
+	return s.store.AppendAudit(ctx, bloom.Audit{
+		Action: bloom.ActionLeadershipPromote, EntityType: "project", EntityID: project, Actor: actor,
+		Detail: "Outcome unknown: membridge did not answer whether " + node + " leads " + project,
+		Data:   bloom.MustJSON(map[string]string{"primary_node_id": node, "outcome": "unknown"}),
 	})
 }

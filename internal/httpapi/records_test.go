@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +29,7 @@ type bridge struct {
 	state    dispatch.MembridgeState
 	health   json.RawMessage
 	url, key string
+	refuses  error // what needs the key
 }
 
 func (b *bridge) Health(context.Context) (json.RawMessage, error) {
@@ -36,6 +39,12 @@ func (b *bridge) Health(context.Context) (json.RawMessage, error) {
 		return nil, errors.New("dial tcp 10.9.8.7:1: inner text")
 	}
 	return b.health, nil
+}
+
+func (b *bridge) Check(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refuses
 }
 
 func (b *bridge) State() dispatch.MembridgeState {
@@ -268,7 +277,7 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	}
 	p.answer = `{"ok":true,"canonical_id":"abc","primary_node_id":"n1","lease_seconds":3600}`
 	a = r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
-	if a.status != 200 || p.body != `{"primary_node_id":"n1","lease_seconds":3600}` {
+	if a.status != 200 || p.body != `{"primary_node_id":"n1","lease_seconds":3600,"issued_by":"admin"}` {
 		t.Fatalf("%d %s after %s", a.status, a.body, p.body)
 	}
 	var audit []bloom.Audit
@@ -276,12 +285,93 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	if len(audit) != 1 || audit[0].EntityID != "abc" {
 		t.Fatalf("audit %+v", audit)
 	}
+	r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1","lease_seconds":60,"issued_by":"a person","expected_epoch":0}`)
+	if p.body != `{"primary_node_id":"n1","lease_seconds":60,"issued_by":"a person","expected_epoch":0}` {
+		t.Errorf("passed on as %s", p.body)
+	}
+	for sent, want := range map[string]string{
+		"/api/%6dembridge/health": "/health", "/%61pi/membridge/projects/a%2Fb%3Fc/leadership": "/projects/a%2Fb%3Fc/leadership",
+		"/%61%70%69/%6d%65mbridge/projects": "/projects",
+	} {
+		p.path = ""
+		if a := r.do("GET", sent, ""); a.status != 200 || p.path != want {
+			t.Errorf("%s: %d, passed on to %q", sent, a.status, p.path)
+		}
+	}
+	for _, sent := range []string{"/api/membridge/projects/%2e%2e/nodes", "/api/membridge/projects/%2e/leadership"} {
+		p.path = ""
+		if a := r.do("GET", sent, ""); p.path != "" {
+			t.Errorf("%s: %d, passed on to %q", sent, a.status, p.path)
+		}
+	}
 	for status, want := range map[int]string{401: "membridge_unauthorized", 403: "membridge_unauthorized", 500: "membridge_failed", 503: "membridge_failed"} {
 		p.status = status
 		a := r.do("GET", "/api/membridge/projects", "")
 		if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), want) {
 			t.Errorf("membridge's %d becomes %d %s", status, a.status, a.body)
 		}
+	}
+}
+
+func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.T) {
+	t.Parallel()
+	p := &proxy{status: 200, answer: `{"ok":true,"canonical_id":"abc","primary_node_id":"n1"}`}
+	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	audited := func() []bloom.Audit {
+		var audit []bloom.Audit
+		r.call(200, &audit, "GET", "/audit?action=leadership_promote", "")
+		return audit
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	p.hook = leave
+	req := r.request("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`)
+	req.RemoteAddr = "127.0.0.1:1"
+	r.api.ServeHTTP(httptest.NewRecorder(), req.WithContext(ctx))
+	if a := audited(); len(a) != 1 || a[0].Detail != "n1 leads abc" {
+		t.Fatalf("audit %+v", a)
+	}
+	p.hook = nil
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for i, c := range []struct {
+		err  error
+		want int
+	}{
+		{&bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: "Membridge did not answer within 10s", Cause: context.DeadlineExceeded}, 2},
+		{&bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeFailed, Message: "Membridge answered 500"}, 3},
+		{&bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: "Membridge is unreachable", Cause: refused}, 3},
+		{&bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key"}, 3},
+	} {
+		p.err = c.err
+		if a := r.do("POST", "/api/membridge/projects/abc/leadership/select", `{"primary_node_id":"n1"}`); a.status != http.StatusBadGateway {
+			t.Errorf("case %d: %d %s", i, a.status, a.body)
+		}
+		if a := audited(); len(a) != c.want || c.want > 1 && !strings.Contains(a[0].Detail, "unknown") {
+			t.Errorf("case %d: audit %+v", i, a)
+		}
+	}
+}
+
+func TestAConnectionTestTriesTheKey(t *testing.T) {
+	t.Parallel()
+	b := &bridge{health: json.RawMessage(`{"status":"ok"}`), refuses: &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key"}}
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+		d.Membridge, d.MembridgeURL, d.MembridgeAdminKey = b, "http://127.0.0.1:8000", "a-key-of-the-environment"
+	})
+	var found dispatch.Connection
+	r.call(200, &found, "POST", "/test-connection", "")
+	if found.Connected || !strings.Contains(found.Error, "the admin key in MEMBRIDGE_ADMIN_KEY: GET /projects was refused") {
+		t.Errorf("with the environment's key: %+v", found)
+	}
+	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://127.0.0.1:8000","admin_key":"a-key-that-was-saved"}`)
+	r.call(200, &found, "POST", "/test-connection", "")
+	if found.Connected || !strings.Contains(found.Error, "saved in the settings") {
+		t.Errorf("with a saved key: %+v", found)
+	}
+	b.refuses = nil
+	found = dispatch.Connection{}
+	r.call(200, &found, "POST", "/test-connection", "")
+	if !found.Connected {
+		t.Errorf("with the right key: %+v", found)
 	}
 }
 
@@ -333,6 +423,9 @@ func TestMembridgesRefusalIsPassedOnInOurShape(t *testing.T) {
 			Detail      json.RawMessage
 		}
 		must(t, json.Unmarshal(a.body, &got))
+		if retry := a.header.Get("Retry-After"); (retry != "") != (c.status == 429) {
+			t.Errorf("%d with Retry-After %q", c.status, retry)
+		}
 		if a.status != c.status || got.Error != c.message || got.Code != c.code || got.RequestID == "" || !slices.Equal(got.Details, c.details) ||
 			`{"detail":`+string(got.Detail)+`}` != c.answer {
 			t.Errorf("%d %s becomes %d %s", c.status, c.answer, a.status, a.body)
@@ -343,10 +436,21 @@ func TestMembridgesRefusalIsPassedOnInOurShape(t *testing.T) {
 type proxy struct {
 	status             int
 	answer, path, body string
+	err                error
+	hook               func()
 }
 
-func (p *proxy) Do(_ context.Context, _, path string, body json.RawMessage) (int, json.RawMessage, error) {
+func (p *proxy) Do(ctx context.Context, _, path string, body json.RawMessage) (int, json.RawMessage, error) {
 	p.path, p.body = path, string(body)
+	if p.hook != nil {
+		p.hook()
+	}
+	if p.err != nil {
+		return 0, nil, p.err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
 	return p.status, json.RawMessage(p.answer), nil
 }
 

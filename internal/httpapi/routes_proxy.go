@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -26,23 +28,45 @@ type projectInput struct {
 }
 
 func (s *Server) proxyRoutes() {
+	// What goes on is made of the route and of what it matched, never of the path as
+	// it came: that may be escaped in more ways than one, and the key goes with it.
 	get := func(path, id, summary string) {
 		handle(s, route{method: http.MethodGet, path: membridgePath + path, id: id, summary: summary, tag: "membridge", policy: auth.Read},
-			func(ctx context.Context, c *call, _ *none) (*reply[json.RawMessage], error) {
-				return s.ask(ctx, http.MethodGet, c.r.URL.EscapedPath()[len(membridgePath):], nil)
+			func(ctx context.Context, _ *call, _ *none) (*reply[json.RawMessage], error) {
+				return s.ask(ctx, http.MethodGet, path, nil)
+			})
+	}
+	ofProject := func(path, id, summary string) {
+		handle(s, route{method: http.MethodGet, path: membridgePath + "/projects/{cid}" + path, id: id, summary: summary, tag: "membridge", policy: auth.Read},
+			func(ctx context.Context, _ *call, in *projectInput) (*reply[json.RawMessage], error) {
+				project, err := in.path()
+				if err != nil {
+					return nil, err
+				}
+				return s.ask(ctx, http.MethodGet, project+path, nil)
 			})
 	}
 	get("/health", "membridge-health", "Membridge's health")
 	get("/projects", "membridge-projects", "The projects membridge knows")
-	get("/projects/{cid}/leadership", "membridge-leadership", "Who leads a project")
-	get("/projects/{cid}/nodes", "membridge-nodes", "The nodes of a project")
+	ofProject("/leadership", "membridge-leadership", "Who leads a project")
+	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
 	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", policy: auth.Admin, body: selectBody{}}, s.selectLeader)
+}
+
+// path is the project's at membridge.
+func (in *projectInput) path() (string, error) {
+	if in.CID == "." || in.CID == ".." {
+		return "", bloom.NotFound("Project")
+	}
+	return "/projects/" + url.PathEscape(in.CID), nil
 }
 
 // selectBody chooses who leads a project.
 type selectBody struct {
-	PrimaryNodeID string `json:"primary_node_id" minLength:"1"`
-	LeaseSeconds  int    `json:"lease_seconds" required:"false" minimum:"1" default:"3600"`
+	PrimaryNodeID string  `json:"primary_node_id" minLength:"1"`
+	LeaseSeconds  int     `json:"lease_seconds" required:"false" minimum:"1" default:"3600"`
+	IssuedBy      *string `json:"issued_by,omitempty" required:"false" nullable:"true" maxLength:"128" doc:"Who decided; whose key it is when absent"`
+	ExpectedEpoch *int64  `json:"expected_epoch,omitempty" required:"false" nullable:"true" minimum:"0" doc:"Select only while this is the current epoch (0: never selected), else 409"`
 }
 
 func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*reply[json.RawMessage], error) {
@@ -53,10 +77,30 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 	var check checker
 	check.text("primary_node_id", b.PrimaryNodeID, 1, 256)
 	check.number("lease_seconds", int64(b.LeaseSeconds), 1, 1<<31)
+	if b.IssuedBy == nil || *b.IssuedBy == "" {
+		b.IssuedBy = &c.caller.Name
+	}
+	check.text("issued_by", *b.IssuedBy, 0, 128)
+	if b.ExpectedEpoch != nil {
+		check.atLeastZero("expected_epoch", *b.ExpectedEpoch)
+	}
 	if err := check.err(); err != nil {
 		return nil, err
 	}
-	res, err := s.ask(ctx, http.MethodPost, "/projects/"+url.PathEscape(in.CID)+"/leadership/select", bloom.MustJSON(b))
+	project, err := in.path()
+	if err != nil {
+		return nil, err
+	}
+	// A selection that was sent is carried out whether or not its caller waits for
+	// it, and then belongs in the audit.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selectLimit)
+	defer cancel()
+	res, err := s.ask(ctx, http.MethodPost, project+"/leadership/select", bloom.MustJSON(b))
+	if unanswered(err) {
+		keep, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
+		defer done()
+		return nil, errors.Join(err, s.svc.PromotionUnknown(keep, in.CID, b.PrimaryNodeID, c.caller.Name))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +109,23 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 			Message: "Membridge did not say that it selected this node for this project; look at the leadership"}
 	}
 	return res, s.svc.Promoted(ctx, in.CID, b.PrimaryNodeID, c.caller.Name)
+}
+
+// A selection outlives its caller by selectLimit at most, which is longer than
+// membridge may take by default; its audit takes no longer than auditLimit.
+const (
+	selectLimit = time.Minute
+	auditLimit  = 10 * time.Second
+)
+
+// unanswered reports that the request was sent, and may have been carried out.
+func unanswered(err error) bool {
+	var e *bloom.Error
+	var op *net.OpError
+	if !errors.As(err, &e) || e.Kind != bloom.KindUpstream || errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	return e.Code == bloom.CodeMembridgeFailed || e.Code == bloom.CodeMembridgeDown && e.Cause != nil
 }
 
 // promoted reports whether membridge's answer says that what was asked for is so.
@@ -109,6 +170,9 @@ func (s *Server) ask(ctx context.Context, method, path string, body json.RawMess
 // as FastAPI does, with 422 and a list of what is wrong.
 func passedOn(status int, answer json.RawMessage) *Failure {
 	f := &Failure{status: status, Code: passedCode(status), Message: "Membridge refused the request"}
+	if status == http.StatusTooManyRequests {
+		f.retryAfter = time.Second
+	}
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
 	}

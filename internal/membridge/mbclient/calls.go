@@ -86,6 +86,12 @@ func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
 	return answer, nil
 }
 
+// Check asks for something small that needs the admin key, one try only. It fails
+// with CodeMembridgeForbidden when the key is wrong.
+func (c *Client) Check(ctx context.Context) error {
+	return c.fetch(ctx, request{method: http.MethodGet, path: "/projects", read: objects}, nil)
+}
+
 // Agents lists the agents, from an array or from {"agents": […]}. Entries that
 // are none are left out; State tells of them.
 func (c *Client) Agents(ctx context.Context) ([]Agent, error) {

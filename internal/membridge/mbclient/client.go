@@ -48,6 +48,9 @@ type Options struct {
 	Key      string
 	AgentKey string
 	Token    string
+	// KeyName is which key to check when membridge refuses it; by default the
+	// variable of the one that is shown.
+	KeyName string
 
 	Timeout time.Duration // of one try
 	Retries int           // after the first try; NoRetries for none

@@ -192,7 +192,10 @@ func upstream(code, message string, cause error) error {
 
 // keyName is the setting of the key that is shown.
 func (c *Client) keyName() string {
-	if c.opt.AgentKey != "" {
+	switch {
+	case c.opt.KeyName != "":
+		return c.opt.KeyName
+	case c.opt.AgentKey != "":
 		return "MEMBRIDGE_AGENT_KEY"
 	}
 	return "MEMBRIDGE_ADMIN_KEY"
