@@ -29,6 +29,9 @@ func (s *Server) duties() []*upkeep.Loop {
 		for _, l := range loops {
 			l.Alone(s.sole.mine)
 		}
+		watch := upkeep.NewWatch(upkeep.WatchConfig{Check: s.control.Check, Idle: s.sole.held, Logger: s.log, Every: s.cfg.SyncInterval})
+		s.control.onChange(func() { synced.Again(); watch.Again() })
+		loops = append(loops, watch)
 	}
 	return loops
 }
@@ -58,6 +61,13 @@ func (s *sole) mine(ctx context.Context) (bool, error) {
 		s.lock = lock
 	}
 	return ok, err
+}
+
+// held reports whether this server has had the right so far.
+func (s *sole) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock != nil
 }
 
 // release gives the right up, for another server to take at its next run.

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // UpConfig is what `bloom up` needs.
@@ -26,6 +31,9 @@ type Up struct {
 	// MembridgeTrouble says why. The runtime works in full without it.
 	Membridge        *Membridge
 	MembridgeTrouble error
+	// MembridgeKeyFile holds membridge's admin key when none was given but it has to
+	// have one; else it is empty.
+	MembridgeKeyFile string
 }
 
 // OpenUp builds server and worker. The worker speaks to the server over HTTP
@@ -61,18 +69,48 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 }
 
 // openMembridge starts the control plane beside the server and points the server
-// at it. Its admin key, when none is set but it has to have one (other keys are
-// set, or others can reach it), lives in this process only.
+// at it. Both keep what they know in the same database, when one is given. Its admin
+// key, when none is set but it has to have one (other keys are set, or others can
+// reach it), is made once and kept in the data folder.
 func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	key := cfg.Server.MembridgeAdminKey
 	if key == "" && (cfg.Server.RuntimeAPIKey != "" || cfg.Membridge.AgentKey != "" || !loopbackURL("http://"+cfg.Membridge.MembridgeListen)) {
-		key = config.Secret(randomKey())
+		made, err := keptKey(cfg.Server.DataDir)
+		if err != nil {
+			u.MembridgeTrouble = err
+			return
+		}
+		key, u.MembridgeKeyFile = config.Secret(made), filepath.Join(cfg.Server.DataDir, adminKeyFile)
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
-		DataDir: cfg.Server.DataDir, AdminKey: string(key)}, b)
+		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key)}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
 	}
+}
+
+// adminKeyFile holds membridge's admin key in the data folder.
+const adminKeyFile = "membridge-admin-key"
+
+// keptKey reads membridge's admin key from the data folder, or makes one there,
+// readable by its owner only.
+func keptKey(dataDir string) (string, error) {
+	path := filepath.Join(dataDir, adminKeyFile)
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	if err := durable.Create(path, []byte(randomKey()+"\n")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("membridge's admin key: %w", err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("membridge's admin key: %w", err)
+	}
+	key := strings.TrimSpace(string(raw))
+	if key == "" {
+		return "", fmt.Errorf("membridge's admin key: %s is empty; remove it, or write a key into it", path)
+	}
+	return key, nil
 }
 
 // account is how the worker of the same process shows itself to membridge: to

@@ -49,6 +49,9 @@ func (c *upCmd) Run(inv *invocation) error {
 			". Everything else works; choose another address with --membridge-listen, or --no-membridge.", false)))
 	} else if up.Membridge != nil {
 		inv.say("membridge, the control plane, is at %s", up.Membridge.URL())
+		if up.MembridgeKeyFile != "" {
+			inv.say("its admin key (X-MEMBRIDGE-ADMIN) is in %s; MEMBRIDGE_ADMIN_KEY sets another", up.MembridgeKeyFile)
+		}
 	}
 	if up.Worker != nil {
 		checked := make(chan struct{})
