@@ -58,6 +58,20 @@ type Change struct {
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 }
 
+// TaskChange tells of a task's state. workerID is who made it so; when that is
+// nobody, who has or last had the task. The labels of a queued one are the
+// caller's to add.
+func TaskChange(taskID string, t TaskState, workerID string) Change {
+	c := Change{Kind: ChangeTask, TaskID: taskID, WorkerID: workerID, TaskStatus: t.Status, CancelRequested: t.CancelRequested}
+	if c.WorkerID == "" && t.WorkerID != nil {
+		c.WorkerID = *t.WorkerID
+	}
+	if t.Status == TaskQueued {
+		c.RunAt = t.RunAt
+	}
+	return c
+}
+
 // Kinds of change.
 const (
 	ChangeTask     = "task"

@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -103,6 +104,27 @@ func (t TaskState) Audit() AuditState {
 		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
 		LeaseID: t.LeaseID, WorkerID: t.WorkerID, ErrorClass: t.ErrorClass,
 	}
+}
+
+// Same reports whether a rule has left a task as it was: what is not compared
+// never changes alone.
+func (t TaskState) Same(b TaskState) bool {
+	return t.Status == b.Status && t.UpdatedAt == b.UpdatedAt && t.Epoch == b.Epoch && t.Attempts == b.Attempts &&
+		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt
+}
+
+// EventData is what a transition's event in the task's stream carries.
+func (t Transition) EventData() json.RawMessage {
+	return EventData(MustJSON(struct {
+		WorkerID   string  `json:"worker_id,omitempty"`
+		Detail     string  `json:"detail"`
+		ErrorClass *string `json:"error_class,omitempty"`
+	}{t.Lease.WorkerID, t.Detail, t.Task.ErrorClass}))
+}
+
+// Created is how a task that was not there before is told.
+func Created(t Task) Transition {
+	return Transition{Task: t.TaskState, Action: ActionTaskCreated, Event: EventCreated, Detail: "Created for agent " + t.AgentSlug}
 }
 
 // GrantLease gives a queued task to a worker: epoch and attempts grow by one.

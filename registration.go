@@ -2,6 +2,7 @@ package bloom
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 )
 
@@ -30,6 +31,11 @@ type WorkerChange struct {
 	Action  string      // the audit's action; empty when there is no news
 	Detail  string      // one sentence for the audit
 	Contact bool        // no news, but the last contact (LastHeartbeat, PostedAt) is worth writing
+}
+
+// AuditData is what the audit's entry of the change carries.
+func (c WorkerChange) AuditData() json.RawMessage {
+	return MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
 }
 
 // newWorker is a worker of which nothing is known but its name.

@@ -208,3 +208,10 @@ func TestAReportIsTakenIn(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuditOfAWorkerHoldsItsStateAfter(t *testing.T) {
+	t.Parallel()
+	if got, want := string(bloom.DrainWorker(known(t, at), true).AuditData()), `{"draining":true,"status":"online"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

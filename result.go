@@ -1,5 +1,7 @@
 package bloom
 
+import "cmp"
+
 // Outcome says how one attempt at a task ended.
 type Outcome string
 
@@ -94,4 +96,33 @@ type ReleaseSpec struct {
 	LeaseID   string `json:"lease_id" minLength:"1"`
 	Reason    string `json:"reason" required:"false" maxLength:"1024"`
 	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds; 0 means at once"`
+}
+
+// Records is what a completion under a lease leaves beside the task's new state:
+// clean text, every default filled. now is in Unix milliseconds.
+func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
+	c := r.Completion
+	a := Artifact{
+		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(CleanText(c.ArtifactType), DefaultArtifactType), CreatedAt: now, Finalized: true,
+		URL: cleanPointer(r.URL), EntityRefs: []string{}, Tags: cleanList(c.ArtifactTags), Content: cleanPointer(r.Content),
+		Size: r.Size, SHA256: CleanText(r.SHA256), MediaType: CleanText(r.MediaType),
+	}
+	res := Result{
+		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
+		ErrorMessage: cleanPointer(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: now, Epoch: l.Epoch,
+	}
+	res.Metrics.Model = CleanText(res.Metrics.Model)
+	if c.Status == OutcomeError {
+		class := cmp.Or(CleanText(c.ErrorClass), ClassInternal)
+		res.ErrorClass = &class
+	}
+	return a, res
+}
+
+func cleanPointer(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	clean := CleanText(*s)
+	return &clean
 }

@@ -48,3 +48,94 @@ func TestReapedLeasesAreCountedByWhatBecameOfTheTask(t *testing.T) {
 		t.Errorf("%+v, want %+v", did, want)
 	}
 }
+
+func TestACompletionLeavesItsRecords(t *testing.T) {
+	t.Parallel()
+	text := func(s string) *string { return &s }
+	lease := bloom.Lease{WorkerID: "w", Epoch: 3}
+	request := bloom.CompleteRequest{
+		TaskID: "t", ArtifactID: "a", ResultID: "r", URL: text("u\x00"), Content: text("c\x00"), Size: 2, SHA256: "s\x00", MediaType: "m\x00",
+		Completion: bloom.Completion{
+			Status: bloom.OutcomeSuccess, ArtifactTags: []string{"x\x00"}, ErrorClass: "ignored", Metrics: bloom.Metrics{DurationMS: 4, Model: "n\x00"},
+		},
+	}
+	a, r := request.Records(lease, at)
+	wantA := bloom.Artifact{
+		ID: "a", TaskID: "t", Type: bloom.DefaultArtifactType, CreatedAt: at, Finalized: true, URL: text("u\uFFFD"), EntityRefs: []string{},
+		Tags: []string{"x\uFFFD"}, Content: text("c\uFFFD"), Size: 2, SHA256: "s\uFFFD", MediaType: "m\uFFFD",
+	}
+	wantR := bloom.Result{
+		ID: "r", TaskID: "t", WorkerID: "w", ArtifactID: "a", Status: bloom.OutcomeSuccess, Output: text("c\uFFFD"), CompletedAt: at, Epoch: 3,
+		Metrics: bloom.Metrics{DurationMS: 4, Model: "n\uFFFD"},
+	}
+	if d := cmp.Diff(wantA, a) + cmp.Diff(wantR, r); d != "" {
+		t.Errorf("a success (-want +got):\n%s", d)
+	}
+	request.Completion = bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: text("e\x00"), ArtifactType: "LOG"}
+	request.Content, request.URL = nil, nil
+	a, r = request.Records(lease, at)
+	if a.Type != "LOG" || a.Content != nil || a.URL != nil || a.Tags == nil || r.Output != nil || *r.ErrorMessage != "e\uFFFD" || *r.ErrorClass != bloom.ClassInternal {
+		t.Errorf("an error without a class: %+v %+v", a, r)
+	}
+	request.Completion.ErrorClass = "timeout\x00"
+	if _, r = request.Records(lease, at); *r.ErrorClass != "timeout\uFFFD" {
+		t.Errorf("the class is %q", *r.ErrorClass)
+	}
+}
+
+func TestHowATransitionIsTold(t *testing.T) {
+	t.Parallel()
+	class := "timeout"
+	for want, tr := range map[string]bloom.Transition{
+		`{"detail":"d"}`: {Detail: "d"},
+		`{"worker_id":"w","detail":"d","error_class":"timeout"}`: {
+			Detail: "d", Lease: bloom.Lease{WorkerID: "w"}, Task: bloom.TaskState{ErrorClass: &class},
+		},
+	} {
+		if got := string(tr.EventData()); got != want {
+			t.Errorf("told as %s, want %s", got, want)
+		}
+	}
+	created := bloom.Created(bloom.Task{AgentSlug: "a", TaskState: bloom.TaskState{Status: bloom.TaskQueued}})
+	if created.Action != bloom.ActionTaskCreated || created.Event != bloom.EventCreated || created.Detail != "Created for agent a" ||
+		created.Task.Status != bloom.TaskQueued || created.Noop {
+		t.Errorf("%+v", created)
+	}
+}
+
+func TestSubscribersAreToldOfATask(t *testing.T) {
+	t.Parallel()
+	holder := "holder"
+	running := bloom.TaskState{Status: bloom.TaskRunning, WorkerID: &holder, CancelRequested: true, RunAt: at}
+	queued := bloom.TaskState{Status: bloom.TaskQueued, RunAt: at}
+	for name, c := range map[string]struct{ got, want bloom.Change }{
+		"by somebody": {bloom.TaskChange("t", running, "w"), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: "w", TaskStatus: bloom.TaskRunning, CancelRequested: true}},
+		"by nobody":   {bloom.TaskChange("t", running, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: holder, TaskStatus: bloom.TaskRunning, CancelRequested: true}},
+		"queued":      {bloom.TaskChange("t", queued, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", TaskStatus: bloom.TaskQueued, RunAt: at}},
+	} {
+		if d := cmp.Diff(c.want, c.got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func TestATaskIsTheSameUntilARuleMovesIt(t *testing.T) {
+	t.Parallel()
+	was := bloom.TaskState{Status: bloom.TaskRunning, UpdatedAt: at, Epoch: 1, Attempts: 1, RunAt: at}
+	if !was.Same(was) {
+		t.Error("a task is not the same as itself")
+	}
+	for name, change := range map[string]func(*bloom.TaskState){
+		"status":           func(s *bloom.TaskState) { s.Status = bloom.TaskFailed },
+		"updated_at":       func(s *bloom.TaskState) { s.UpdatedAt++ },
+		"epoch":            func(s *bloom.TaskState) { s.Epoch++ },
+		"attempts":         func(s *bloom.TaskState) { s.Attempts-- },
+		"cancel_requested": func(s *bloom.TaskState) { s.CancelRequested = true },
+		"run_at":           func(s *bloom.TaskState) { s.RunAt++ },
+	} {
+		is := was
+		if change(&is); was.Same(is) {
+			t.Errorf("another %s is not seen", name)
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (t *tx) apply(tk *task, was *lease, tr bloom.Transition, actor string) erro
 
 func (t *tx) applyTask(tk *task, before bloom.TaskState) error {
 	after := tk.TaskState
-	if same(before, after) {
+	if before.Same(after) {
 		return nil
 	}
 	t.touchTask(tk)
@@ -46,11 +46,6 @@ func (t *tx) applyTask(tk *task, before bloom.TaskState) error {
 		tk.gate, tk.preferred, tk.until = "", nil, 0
 	}
 	return nil
-}
-
-func same(a, b bloom.TaskState) bool {
-	return a.Status == b.Status && a.UpdatedAt == b.UpdatedAt && a.Epoch == b.Epoch && a.Attempts == b.Attempts &&
-		a.CancelRequested == b.CancelRequested && a.RunAt == b.RunAt
 }
 
 func (t *tx) applyLease(was *lease, is bloom.Lease) {
@@ -80,13 +75,6 @@ func (t *tx) applyLease(was *lease, is bloom.Lease) {
 	}
 }
 
-// eventData is what the runtime's own events carry.
-type eventData struct {
-	WorkerID   string  `json:"worker_id,omitempty"`
-	Detail     string  `json:"detail"`
-	ErrorClass *string `json:"error_class,omitempty"`
-}
-
 // record makes the audit entry and the event of a transition, and tells those
 // who wait.
 func (t *tx) record(tk *task, tr bloom.Transition, actor string) {
@@ -94,25 +82,15 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) {
 		return
 	}
 	t.audit(tr.Action, bloom.EntityTask, tk.ID, actor, tr.Detail, bloom.MustJSON(tk.TaskState.Audit()))
-	data := eventData{WorkerID: tr.Lease.WorkerID, Detail: tr.Detail, ErrorClass: tk.ErrorClass}
-	t.event(tk, event{kind: tr.Event, at: t.now, epoch: tk.Epoch, data: string(bloom.EventData(bloom.MustJSON(data)))})
+	t.event(tk, event{kind: tr.Event, at: t.now, epoch: tk.Epoch, data: string(tr.EventData())})
 	t.tell(tk, tr.Lease.WorkerID)
 }
 
 // tell adds a task's present state to what subscribers hear after the commit.
 func (t *tx) tell(tk *task, workerID string) {
-	c := bloom.Change{
-		Kind: bloom.ChangeTask, TaskID: tk.ID, WorkerID: workerID,
-		TaskStatus: tk.Status, CancelRequested: tk.CancelRequested,
-	}
-	if c.WorkerID == "" && tk.WorkerID != nil {
-		c.WorkerID = *tk.WorkerID
-	}
-	if tk.Status == bloom.TaskQueued {
-		c.RunAt = tk.RunAt
-		if tk.labelKey != "" {
-			c.Labels = schema.ParseList(tk.labelKey)
-		}
+	c := bloom.TaskChange(tk.ID, tk.TaskState, workerID)
+	if c.TaskStatus == bloom.TaskQueued && tk.labelKey != "" {
+		c.Labels = schema.ParseList(tk.labelKey)
 	}
 	t.changes = append(t.changes, c)
 }

@@ -1,13 +1,11 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // Complete records the outcome of a lease in one transaction.
@@ -15,8 +13,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	if !isID(r.ArtifactID) || !isID(r.ResultID) {
 		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
 	}
-	r.BodyHash, r.SHA256, r.MediaType = bloom.CleanText(r.BodyHash), bloom.CleanText(r.SHA256), bloom.CleanText(r.MediaType)
-	r.URL = cleanp(r.URL)
+	r.BodyHash = bloom.CleanText(r.BodyHash)
 	need := func(w *want) {
 		w.whole = append(w.whole, r.TaskID)
 		w.wantLease(r.TaskID, r.Completion.LeaseID)
@@ -47,7 +44,8 @@ func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error)
 	if err := t.apply(tk, l, tr, r.Actor); err != nil {
 		return none, err
 	}
-	o := t.newOutcome(r, l)
+	a, res := r.Records(l.Lease, t.now)
+	o := outcome{result: &res, artifact: &a, bodyHash: r.BodyHash}
 	t.artifacts = append(t.artifacts, o.artifact)
 	t.outcomes = append(t.outcomes, o)
 	t.results[l.ID] = o
@@ -78,32 +76,4 @@ func scanOutcome(r pgx.Rows) (outcome, error) {
 	fields := append([]any{&o.bodyHash}, resultFields(o.result)...)
 	err := r.Scan(append(fields, artifactFields(a)...)...)
 	return o, err
-}
-
-// newOutcome is what a completion leaves beside the task's new state.
-func (t *tx) newOutcome(r bloom.CompleteRequest, l *lease) outcome {
-	c := r.Completion
-	a := &bloom.Artifact{
-		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(bloom.CleanText(c.ArtifactType), bloom.DefaultArtifactType),
-		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: schema.ParseList(schema.ListJSON(c.ArtifactTags)),
-		Content: cleanp(r.Content), Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
-	}
-	res := &bloom.Result{
-		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
-		ErrorMessage: cleanp(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: t.now, Epoch: l.Epoch,
-	}
-	res.Metrics.Model = bloom.CleanText(res.Metrics.Model)
-	if c.Status == bloom.OutcomeError {
-		class := cmp.Or(bloom.CleanText(c.ErrorClass), bloom.ClassInternal)
-		res.ErrorClass = &class
-	}
-	return outcome{result: res, artifact: a, bodyHash: r.BodyHash}
-}
-
-func cleanp(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	clean := bloom.CleanText(*s)
-	return &clean
 }

@@ -64,9 +64,7 @@ func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
 	t.tasks[tk.ID] = tk
 	t.newTasks = append(t.newTasks, tk)
 	t.counts.move("", bloom.TaskQueued)
-	t.record(tk, bloom.Transition{
-		Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + tk.AgentSlug,
-	}, n.Actor)
+	t.record(tk, bloom.Created(tk.Task), n.Actor)
 	return tk.Task, false, nil
 }
 

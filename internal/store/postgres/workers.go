@@ -117,9 +117,8 @@ func (t *tx) auditWorker(c bloom.WorkerChange, actor string) {
 	if c.Action == "" {
 		return
 	}
-	w := c.Worker
-	t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: w.ID})
-	t.audit(c.Action, bloom.EntityWorker, w.ID, actor, c.Detail, bloom.MustJSON(map[string]any{"status": w.Status, "draining": w.Draining}))
+	t.changes = append(t.changes, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: c.Worker.ID})
+	t.audit(c.Action, bloom.EntityWorker, c.Worker.ID, actor, c.Detail, c.AuditData())
 }
 
 // Worker reads a worker and the leases it holds.

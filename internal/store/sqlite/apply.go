@@ -1,9 +1,8 @@
 package sqlite
 
 import (
-	"encoding/json"
-
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // apply writes what a rule decided about a task that was read in this
@@ -34,7 +33,7 @@ func (t *tx) apply(tk *task, was bloom.Lease, tr bloom.Transition, actor string)
 
 func (t *tx) applyTask(tk *task, before bloom.TaskState) error {
 	after := tk.state
-	if same(before, after) {
+	if before.Same(after) {
 		return nil
 	}
 	t.moved(before.Status, after.Status)
@@ -64,11 +63,6 @@ func (t *tx) set(query string, args ...any) error {
 	return err
 }
 
-func same(a, b bloom.TaskState) bool {
-	return a.Status == b.Status && a.UpdatedAt == b.UpdatedAt && a.Epoch == b.Epoch && a.Attempts == b.Attempts &&
-		a.CancelRequested == b.CancelRequested && a.RunAt == b.RunAt
-}
-
 func (t *tx) applyLease(was, is bloom.Lease) error {
 	switch {
 	case is.ID == "":
@@ -94,13 +88,6 @@ func (t *tx) applyLease(was, is bloom.Lease) error {
 	return nil
 }
 
-// eventData is what the runtime's own events carry.
-type eventData struct {
-	WorkerID   string  `json:"worker_id,omitempty"`
-	Detail     string  `json:"detail"`
-	ErrorClass *string `json:"error_class,omitempty"`
-}
-
 // record writes the audit entry and the event of a transition, and tells those
 // who wait.
 func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
@@ -108,8 +95,7 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
 		return nil
 	}
 	t.audit(tr.Action, bloom.EntityTask, tk.id, actor, tr.Detail, bloom.MustJSON(tk.state.Audit()))
-	data := eventData{WorkerID: tr.Lease.WorkerID, Detail: tr.Detail, ErrorClass: tk.state.ErrorClass}
-	if err := t.event(tk.seq, tr.Event, tk.state.Epoch, bloom.MustJSON(data)); err != nil {
+	if err := t.event(tk.seq, tr.Event, tk.state.Epoch, tr.EventData()); err != nil {
 		return err
 	}
 	t.tell(tk, tr.Lease.WorkerID)
@@ -118,18 +104,9 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
 
 // tell adds a task's present state to what subscribers hear after the commit.
 func (t *tx) tell(tk *task, workerID string) {
-	c := bloom.Change{
-		Kind: bloom.ChangeTask, TaskID: tk.id, WorkerID: workerID,
-		TaskStatus: tk.state.Status, CancelRequested: tk.state.CancelRequested,
-	}
-	if c.WorkerID == "" && tk.state.WorkerID != nil {
-		c.WorkerID = *tk.state.WorkerID
-	}
-	if tk.state.Status == bloom.TaskQueued {
-		c.RunAt = tk.state.RunAt
-		if tk.labelKey != "" {
-			_ = json.Unmarshal([]byte(tk.labelKey), &c.Labels)
-		}
+	c := bloom.TaskChange(tk.id, tk.state, workerID)
+	if c.TaskStatus == bloom.TaskQueued && tk.labelKey != "" {
+		c.Labels = schema.ParseList(tk.labelKey)
 	}
 	t.changes = append(t.changes, c)
 }

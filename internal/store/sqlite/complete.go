@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/bloom-runtime/bloom"
@@ -33,12 +32,8 @@ func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error)
 	if err := t.apply(&tk, l, tr, r.Actor); err != nil {
 		return none, err
 	}
-	a, err := t.putArtifact(r)
-	if err != nil {
-		return none, err
-	}
-	res, err := t.putResult(r, l, a)
-	if err != nil {
+	a, res := r.Records(l, t.now)
+	if err := t.putOutcome(a, res, r.BodyHash); err != nil {
 		return none, err
 	}
 	return bloom.Completed{Task: tk.whole(), Artifact: a, Result: res}, t.touch(l.WorkerID)
@@ -64,39 +59,15 @@ func (c *conn) artifact(id string) (bloom.Artifact, error) {
 	return found(c, scanArtifact, bloom.NotFound("Artifact"), `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = ?`, id)
 }
 
-func (t *tx) putArtifact(r bloom.CompleteRequest) (bloom.Artifact, error) {
-	a := bloom.Artifact{
-		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(bloom.CleanText(r.Completion.ArtifactType), bloom.DefaultArtifactType),
-		CreatedAt: t.now, Finalized: true, URL: r.URL, EntityRefs: []string{}, Tags: schema.ParseList(schema.ListJSON(r.Completion.ArtifactTags)),
-		Content: cleanp(r.Content), Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
-	}
-	_, err := t.put(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content)
+// putOutcome writes what a completion leaves beside the task's new state.
+func (t *tx) putOutcome(a bloom.Artifact, res bloom.Result, bodyHash string) error {
+	if _, err := t.put(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content)
 		VALUES (?,?,?,?,1,?,?,?,?,?,?)`,
-		a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
-	return a, err
-}
-
-func (t *tx) putResult(r bloom.CompleteRequest, l bloom.Lease, a bloom.Artifact) (bloom.Result, error) {
-	c := r.Completion
-	res := bloom.Result{
-		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
-		ErrorMessage: cleanp(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: t.now, Epoch: l.Epoch,
-	}
-	res.Metrics.Model = bloom.CleanText(res.Metrics.Model)
-	if c.Status == bloom.OutcomeError {
-		class := cmp.Or(bloom.CleanText(c.ErrorClass), bloom.ClassInternal)
-		res.ErrorClass = &class
+		a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content); err != nil {
+		return err
 	}
 	_, err := t.put(`INSERT INTO llm_results (id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
-		res.ID, res.TaskID, res.Epoch, res.WorkerID, res.ArtifactID, res.Status, res.ErrorClass, bloom.MustJSON(res.Metrics), res.CompletedAt, r.BodyHash, res.ErrorMessage)
-	return res, err
-}
-
-func cleanp(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	clean := bloom.CleanText(*s)
-	return &clean
+		res.ID, res.TaskID, res.Epoch, res.WorkerID, res.ArtifactID, res.Status, res.ErrorClass, bloom.MustJSON(res.Metrics), res.CompletedAt, bodyHash, res.ErrorMessage)
+	return err
 }

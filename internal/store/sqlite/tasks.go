@@ -67,7 +67,7 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 	}
 	t.moved("", bloom.TaskQueued)
 	t.mem.keep(tk, bloom.Lease{})
-	err = t.record(&tk, bloom.Transition{Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + f.AgentSlug}, n.Actor)
+	err = t.record(&tk, bloom.Created(*f), n.Actor)
 	return tk.whole(), false, err
 }
 
