@@ -172,12 +172,8 @@ func (m *mover) eachSource(ctx context.Context, t table, after, upto int64, fn f
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		row := make([]*string, len(t.columns))
-		fields := make([]any, len(row))
-		for i := range row {
-			fields[i] = &row[i]
-		}
-		if err := rows.Scan(fields...); err != nil {
+		row, err := t.scan(rows)
+		if err != nil {
 			return err
 		}
 		fn(row)
@@ -227,17 +223,23 @@ func (m *mover) eachCopied(ctx context.Context, t table, fn func([]*string)) err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		row := make([]*string, len(t.columns))
-		fields := make([]any, len(row))
-		for i := range row {
-			fields[i] = &row[i]
-		}
-		if err := rows.Scan(fields...); err != nil {
+		row, err := t.scan(rows)
+		if err != nil {
 			return err
 		}
 		fn(row)
 	}
 	return rows.Err()
+}
+
+// scan reads a row of either database, nil for NULL.
+func (t table) scan(rows interface{ Scan(fields ...any) error }) ([]*string, error) {
+	row := make([]*string, len(t.columns))
+	fields := make([]any, len(row))
+	for i := range row {
+		fields[i] = &row[i]
+	}
+	return row, rows.Scan(fields...)
 }
 
 // digest hashes rows in a form that both databases give: JSON without what only
