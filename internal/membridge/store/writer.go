@@ -47,15 +47,7 @@ func (w *writer) stop() {
 
 func (w *writer) run() {
 	defer close(w.done)
-	batch := make([]*op, 0, maxGroup)
-	for {
-		waiting, ok := w.queue.Take(batch)
-		if !ok {
-			return
-		}
-		w.commit(waiting)
-		clear(waiting)
-	}
+	w.queue.Serve(maxGroup, w.commit)
 }
 
 // commit runs the batch in one transaction, each write in a savepoint so that

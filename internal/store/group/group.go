@@ -137,6 +137,20 @@ func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 	return group, true
 }
 
+// Serve hands out what waits, at most most operations at once, until the queue was
+// stopped and is empty. The group is only good until commit returns.
+func (q *Queue[T]) Serve(most int, commit func(group []T)) {
+	room := make([]T, 0, most)
+	for {
+		group, ok := q.Take(room)
+		if !ok {
+			return
+		}
+		commit(group)
+		clear(group) // callers who were answered are not kept from the collector
+	}
+}
+
 // Linger appends what comes until group has n operations, or as many as its
 // capacity, or until has a value.
 func (q *Queue[T]) Linger(group []T, n int, until <-chan time.Time) []T {

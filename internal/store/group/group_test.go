@@ -112,6 +112,18 @@ func TestEveryAcceptedOperationIsTakenOnceWhileTheQueueStops(t *testing.T) {
 	}
 }
 
+func TestServingGoesOnToTheEndOfTheQueue(t *testing.T) {
+	t.Parallel()
+	q := group.NewQueue[int](8)
+	send(t, q, 1, 2, 3, 4, 5)
+	q.Stop()
+	var served [][]int
+	q.Serve(2, func(ops []int) { served = append(served, slices.Clone(ops)) })
+	if !slices.EqualFunc(served, [][]int{{1, 2}, {3, 4}, {5}}, slices.Equal[[]int]) {
+		t.Errorf("served %v", served)
+	}
+}
+
 func TestLingeringEnds(t *testing.T) {
 	t.Parallel()
 	over := make(chan time.Time, 1)

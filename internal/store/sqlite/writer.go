@@ -44,15 +44,7 @@ func (w *writer) stop() error {
 
 func (w *writer) loop() {
 	defer close(w.done)
-	ops := make([]*op, 0, w.s.cfg.MaxGroup)
-	for {
-		waiting, ok := w.queue.Take(ops)
-		if !ok {
-			return
-		}
-		w.commit(waiting)
-		clear(waiting)
-	}
+	w.queue.Serve(w.s.cfg.MaxGroup, w.commit)
 }
 
 // commit runs a group in one transaction. When one of them fails after it wrote
