@@ -1,7 +1,8 @@
 // Package bloom is the vocabulary of BLOOM Runtime, a durable runtime for LLM
 // agent tasks: the nouns (Task, Lease, Worker, Artifact, Result, Event, Audit),
-// the rules by which a task and its lease change state (lifecycle.go), and the
-// contract that a store keeps (store.go).
+// the rules by which a task and its lease change state (lifecycle.go), those by
+// which a worker becomes known (registration.go, report.go), and the contract
+// that a store keeps (store.go).
 //
 // A client posts a task. The runtime stores it and leases it to a worker node;
 // the worker runs the claude command line, streams what happens, and completes

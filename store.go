@@ -17,8 +17,9 @@ import (
 // at commit); every such method is safe to repeat: CreateTask by its ID,
 // Complete by its body hash, the others because they compare before they set.
 //
-// Rules live in lifecycle.go; a store compares and sets. Time is the store's own
-// (an injected Clock, or the database server's) and it alone decides expiry.
+// Rules live in lifecycle.go, registration.go and report.go; a store compares and
+// sets. Time is the store's own (an injected Clock, or the database server's) and
+// it alone decides expiry.
 //
 // All methods may be called by many goroutines at once. A cancelled context
 // ends the caller's wait; it never undoes another caller's write.

@@ -39,11 +39,11 @@ func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, er
 		return nil, err
 	}
 	writer, err := openFile(path, 1, "_txlock=immediate", "synchronous(FULL)")
-	if err == nil {
-		err = migrateSQLite(ctx, writer)
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("membridge registry %s: %w", path, err), unlock())
+	}
+	if err := migrateSQLite(ctx, writer); err != nil {
+		return nil, errors.Join(fmt.Errorf("membridge registry %s: %w", path, err), writer.Close(), unlock())
 	}
 	reader, err := openFile(path, readConns, "_txlock=deferred", "query_only(1)")
 	if err != nil {
