@@ -167,6 +167,11 @@ func (w *Worker) moved(address string) {
 		w.log.Warn("membridge does not know where the runtime is; start it with --runtime-url, or give that to this worker")
 		return
 	}
+	if loopbackURL(address) && !loopbackURL(w.cfg.Membridge.URL) {
+		w.log.Warn("membridge tells an address of the runtime that means only its own machine; start it with the --runtime-url that others reach, or give that to this worker",
+			"url", address)
+		return
+	}
 	if err := w.route.point(address); err != nil {
 		w.log.Error("membridge tells an address of the runtime that is none", "error", err)
 		return

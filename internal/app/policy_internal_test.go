@@ -3,6 +3,9 @@ package app
 import (
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -33,5 +36,40 @@ func TestMembridgeIsNeverAtALinkLocalAddress(t *testing.T) {
 		if _, err := account.Health(t.Context()); !errors.Is(err, mbclient.ErrAddressRefused) {
 			t.Errorf("%s from a worker: %v, want a refusal", url, err)
 		}
+	}
+}
+
+func TestAnAddressOfAnotherMachinesLoopbackIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		membridge, told string
+		follows         bool
+	}{
+		{"http://bridge.example:8000", "http://127.0.0.1:5000", false}, {"http://bridge.example:8000", "http://localhost:5000", false},
+		{"http://bridge.example:8000", "http://runtime.example:5000", true}, {"http://127.0.0.1:8000", "http://127.0.0.1:5000", true},
+	} {
+		w := &Worker{cfg: WorkerConfig{Membridge: MembridgeAccount{URL: c.membridge}}, log: slog.New(slog.DiscardHandler), route: newRoute()}
+		w.moved(c.told)
+		if follows := w.route.to != nil; follows != c.follows {
+			t.Errorf("membridge at %s tells %s: follows %v", c.membridge, c.told, follows)
+		}
+	}
+}
+
+func TestAWorkerIsToldOfTheKeyThatItNeeds(t *testing.T) {
+	t.Parallel()
+	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer bridge.Close()
+	for key, want := range map[string]string{"": "MEMBRIDGE_AGENT_KEY", "an-admin-key": "MEMBRIDGE_ADMIN_KEY"} {
+		c, err := MembridgeAccount{URL: bridge.URL, AdminKey: key}.client("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.RegisterAgent(t.Context(), mbclient.Registration{Name: "w"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with admin key %q: %v, want word of %s", key, err, want)
+		}
+		c.Close()
 	}
 }

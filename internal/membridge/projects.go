@@ -174,6 +174,9 @@ type termList struct{ Body []registry.Term }
 
 func (s *Server) history(ctx context.Context, in *historyQuery) (*termList, error) {
 	terms, err := s.store.History(ctx, in.CID, in.Limit)
+	if err == nil && len(terms) == 0 { // a project that was deleted keeps its terms
+		_, err = s.standing(ctx, in.CID)
+	}
 	return &termList{terms}, err
 }
 

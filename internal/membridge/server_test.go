@@ -173,6 +173,7 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	if h := p.want(t, 200, "GET", path+"/leadership/history", "").list(t); len(h) != 2 || h[0]["epoch"] != 2.0 {
 		t.Errorf("history: %v", h)
 	}
+	p.want(t, 404, "GET", "/projects/0123456789abcdef/leadership/history", "")
 	if n := p.want(t, 200, "GET", path+"/nodes", "").list(t); len(n) != 2 || n[0]["obs_count"] != 3.0 || n[0]["project_id"] != "alpha" {
 		t.Errorf("nodes: %v", n)
 	}
@@ -408,7 +409,7 @@ func TestSyncRefusesWhatCannotBeDone(t *testing.T) {
 	p.want(t, 404, "POST", "/sync/push", `{"project":"nope","agent":"a"}`)
 	p.want(t, 404, "POST", "/sync/push", `{"project":"alpha","agent":"nope"}`)
 	offline := p.want(t, 502, "POST", "/sync/push", order).json(t)
-	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it is offline and gave no URL to call" {
+	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it never sent a heartbeat, with which orders are fetched, and gave no URL to call" {
 		t.Errorf("answer %v, job %v", offline, j)
 	}
 	p.want(t, 404, "GET", "/jobs/nope", "")

@@ -76,6 +76,9 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 		}
 	default:
 		job.Status, job.Detail = registry.JobFailed, "it is offline and gave no URL to call"
+		if agent.HeartbeatAt == nil {
+			job.Detail = "it never sent a heartbeat, with which orders are fetched, and gave no URL to call"
+		}
 		if err := s.store.AddJob(ctx, job); err != nil {
 			return nil, err
 		}

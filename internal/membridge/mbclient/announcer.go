@@ -16,6 +16,9 @@ import (
 // DefaultInterval is how often an Announcer beats.
 const DefaultInterval = 10 * time.Second
 
+// DefaultPatience is how long a membridge may be silent before the log says so.
+const DefaultPatience = 8 * time.Second
+
 // maxDetail is how much of an order's detail is reported, in bytes.
 const maxDetail = 4000
 
@@ -48,6 +51,10 @@ type AnnouncerConfig struct {
 	// the life of the Announcer. Nil: orders are reported as failed.
 	OnCommand func(ctx context.Context, c Command) (detail string, err error)
 
+	// Patience is after how long without an answer the log says that it is waited
+	// for, and how often again; zero means DefaultPatience.
+	Patience time.Duration
+
 	Clock bloom.Clock
 	Sleep func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
@@ -78,6 +85,7 @@ type Announcer struct {
 // NewAnnouncer makes an Announcer; it does nothing until RunOnce or Run.
 func NewAnnouncer(cfg AnnouncerConfig) *Announcer {
 	cfg.Interval = cmp.Or(cfg.Interval, DefaultInterval)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	if cfg.Clock == nil {
 		cfg.Clock = bloom.SystemClock{}
@@ -120,7 +128,9 @@ func (a *Announcer) RunOnce(ctx context.Context) error {
 	}
 	beat, poll, end := a.prepare(ctx)
 	defer end()
+	answered := a.waitFor(poll, time.Duration(beat.WaitSec*float64(time.Second)))
 	wanted, err := a.cfg.Client.AgentHeartbeat(poll, a.cfg.Registration().Name, beat)
+	answered()
 	switch {
 	case err == nil:
 		a.take(ctx, beat, wanted)
@@ -147,7 +157,9 @@ func (a *Announcer) register(ctx context.Context) error {
 	}
 	r := a.cfg.Registration()
 	r.IntervalSec = cmp.Or(r.IntervalSec, a.cfg.Interval.Seconds())
+	answered := a.waitFor(ctx, 0)
 	url, err := a.cfg.Client.RegisterAgent(ctx, r)
+	answered()
 	if err != nil {
 		return err
 	}
@@ -157,6 +169,22 @@ func (a *Announcer) register(ctx context.Context) error {
 	a.cfg.Log.Info("registered with membridge", slog.String("name", r.Name))
 	a.learn(url)
 	return nil
+}
+
+// waitFor says in the log that membridge does not answer for longer than asked, as
+// one that hangs does not for the time of several tries; until answered is called.
+func (a *Announcer) waitFor(ctx context.Context, asked time.Duration) (answered func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	began := a.cfg.Clock.Now()
+	var done sync.WaitGroup
+	done.Go(func() {
+		for sleep(ctx, asked+a.cfg.Patience) == nil {
+			asked = 0
+			a.cfg.Log.Warn("still waiting for membridge to answer", slog.String("membridge", a.cfg.Client.URL()),
+				slog.Float64("seconds", a.cfg.Clock.Now().Sub(began).Round(time.Second).Seconds()))
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }
 
 // prepare makes the heartbeat, and a context that a finished order cuts short.

@@ -1,6 +1,7 @@
 package mbclient_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -138,6 +139,33 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 	}
 	if l, err := admin.Agents(t.Context()); err != nil || l[0].Status != bloom.WorkerOffline {
 		t.Errorf("after the farewell: %+v %v", l, err)
+	}
+}
+
+func TestAMembridgeThatHangsIsToldOfBeforeItIsGivenUp(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 9)
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // only then does the server notice a caller that leaves
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	client, _ := dial(t, url)
+	lines, written := io.Pipe()
+	cfg := quiet(client)
+	cfg.Patience, cfg.Log = time.Millisecond, slog.New(slog.NewTextHandler(written, nil))
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
+	<-asked
+	line, err := bufio.NewReader(lines).ReadString('\n')
+	if err != nil || !strings.Contains(line, "still waiting for membridge to answer") || !strings.Contains(line, url) {
+		t.Errorf("the log says %q, %v", line, err)
+	}
+	lines.Close() // the rest is read by nobody
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
 	}
 }
 

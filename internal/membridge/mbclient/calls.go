@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -167,6 +168,8 @@ func readAgent(entry json.RawMessage) (a Agent, wrong string) {
 		return a, "has no name"
 	case len(a.Name) > maxName:
 		return a, "has too long a name"
+	case a.Name == "." || a.Name == ".." || strings.ContainsFunc(a.Name, func(r rune) bool { return r == '/' || unicode.IsControl(r) }):
+		return a, "has a name that fits in no address"
 	}
 	a.tidy()
 	return a, ""

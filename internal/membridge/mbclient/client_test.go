@@ -180,6 +180,7 @@ func TestBothShapesOfAgentsAndStrangeOnes(t *testing.T) {
 		{` {"agents":[` + full + "," + bare + "]}", want, "", 0, ""},
 		{`[` + full + `,{"name":7},{"name":" "},3,` + bare + `]`, want, "", 3, "entry 2 has not the shape of an agent"},
 		{`[` + full + `,{"name":" "},` + bare + `]`, want, "", 1, "entry 2 has no name"},
+		{`[{"name":".."},{"name":"a/b"},{"name":"."},{"name":"a\u0007"},` + full + `,` + bare + `]`, want, "", 4, "entry 1 has a name that fits in no address"},
 		{`[]`, []mbclient.Agent{}, "", 0, ""},
 		{`{"agents":[]}`, []mbclient.Agent{}, "", 0, ""},
 		{body: `[1,2,3]`, code: bloom.CodeMembridgeStrange},

@@ -255,14 +255,18 @@ func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 		p := must[registry.Project](t)(s.CreateProject(t.Context(), "p"))
 		sel := registry.Selection{CanonicalID: p.CanonicalID, PrimaryNodeID: "n", LeaseSeconds: 60, IssuedBy: "admin"}
 		node(t, s, p.CanonicalID, "n")
+		superseded := must[registry.Term](t)(s.Select(t.Context(), sel))
 		must[registry.Term](t)(s.Select(t.Context(), sel))
 		if err := s.DeleteProject(t.Context(), "p"); err != nil {
 			t.Fatal(err)
 		}
-		if term := node(t, s, p.CanonicalID, "n"); term == nil || term.Epoch != 1 || registry.RoleOf(term, "n", s.Now()) != registry.RoleUnknown {
+		if h := must[[]registry.Term](t)(s.History(t.Context(), p.CanonicalID, 9)); len(h) != 2 || h[1] != superseded {
+			t.Errorf("the deletion made of the history %+v", h)
+		}
+		if term := node(t, s, p.CanonicalID, "n"); term == nil || term.Epoch != 2 || registry.RoleOf(term, "n", s.Now()) != registry.RoleUnknown {
 			t.Errorf("the project that came back is led under %+v", term)
 		}
-		if term := must[registry.Term](t)(s.Select(t.Context(), sel)); term.Epoch != 2 {
+		if term := must[registry.Term](t)(s.Select(t.Context(), sel)); term.Epoch != 3 {
 			t.Errorf("epoch after the project came back: %d", term.Epoch)
 		}
 	})
