@@ -78,4 +78,7 @@ const (
 	ChangeEvents   = "events"
 	ChangeWorker   = "worker"
 	ChangeSettings = "settings"
+	// ChangeMissed says that changes may have gone unheard: what is shown or
+	// remembered should be read again. It names nothing.
+	ChangeMissed = "missed"
 )

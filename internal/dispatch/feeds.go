@@ -85,6 +85,10 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range changes {
+		if c.Kind == bloom.ChangeMissed {
+			f.missed = true
+			continue
+		}
 		key := changeKey{kind: c.Kind, task: c.TaskID}
 		if c.TaskID == "" {
 			key.worker = c.WorkerID
@@ -106,7 +110,8 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 // Signal has a value when there is something to take.
 func (f *ChangeFeed) Signal() <-chan struct{} { return f.signal }
 
-// Take empties the feed. missed tells that there was more than it could hold:
+// Take empties the feed. missed tells that there was more than it could hold, or
+// that the store itself did not hear of all:
 // whoever shows lists should read them again.
 func (f *ChangeFeed) Take() (changes []bloom.Change, missed bool) {
 	f.mu.Lock()

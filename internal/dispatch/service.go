@@ -125,7 +125,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	s.unhook = c.Store.Subscribe(func(changes []bloom.Change) {
 		s.hub.changed(changes)
 		s.feeds.publish(changes)
-		if touches(changes, bloom.ChangeSettings) {
+		if touches(changes, bloom.ChangeSettings) || touches(changes, bloom.ChangeMissed) {
 			offer(reload)
 		}
 	})

@@ -31,15 +31,22 @@ var readSettings = map[string]string{
 	"enable_seqscan":   "off",
 	// Lists want their index's order, not all that it matches.
 	"enable_bitmapscan": "off",
+	// Whatever the database or the role has been told.
+	"client_encoding":               "UTF8",
+	"default_transaction_isolation": "read committed",
 }
 
 // hotSettings are those of connections that write: few statements, always the
 // same, each planned once as a walk along indexes.
 var hotSettings = map[string]string{
-	"plan_cache_mode":                     "force_generic_plan",
-	"enable_hashjoin":                     "off",
-	"enable_mergejoin":                    "off",
-	"idle_in_transaction_session_timeout": "60000",
+	"plan_cache_mode":  "force_generic_plan",
+	"enable_hashjoin":  "off",
+	"enable_mergejoin": "off",
+	// A server that is frozen in the midst of a transaction, and a row that somebody
+	// else has locked, must hold up others for less than their patience. A group
+	// that meets such a row is run again one by one.
+	"idle_in_transaction_session_timeout": "5000",
+	"lock_timeout":                        "1000",
 }
 
 // parse reads a connection string. Its error never quotes it: it holds a
@@ -91,14 +98,17 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 	}
 	defer func() { _ = c.Close(ctx) }()
 	var number int
-	var version, scans string
-	err = c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('enable_seqscan')`).
-		Scan(&number, &version, &scans)
+	var version, scans, encoding string
+	err = c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('enable_seqscan'),
+		current_setting('server_encoding')`).Scan(&number, &version, &scans, &encoding)
 	if err != nil {
 		return fmt.Errorf("postgresql: %w", err)
 	}
 	if cfg.RuntimeParams["enable_seqscan"] == "off" && scans != "off" {
 		return fmt.Errorf("%w (it was told to ignore what it does not support)", ErrPooler)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("postgresql: the database's encoding is %s, bloom needs UTF8; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return supported(number, version)
 }

@@ -25,7 +25,7 @@ func isGone(err error) bool {
 		return isCut(err)
 	}
 	switch {
-	case pg.Severity == "FATAL", pg.Severity == "PANIC":
+	case pg.SeverityUnlocalized == "FATAL", pg.SeverityUnlocalized == "PANIC":
 		return true
 	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
 		return true // connection exceptions; shutdown, crash, not yet up

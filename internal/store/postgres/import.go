@@ -109,6 +109,27 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	return done, err
 }
 
+// ErrHalfImported says that an import into the database has begun and not ended.
+var ErrHalfImported = errors.New("postgresql: an import into this database was broken off; " +
+	"run the same bloom migrate import again to finish it, or drop the database")
+
+// checkWhole refuses a database that an import is still filling.
+func checkWhole(ctx context.Context, cfg *pgx.ConnConfig) error {
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return cannotConnect(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	var half bool
+	if err := c.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&half); err != nil {
+		return fmt.Errorf("postgresql: %w", err)
+	}
+	if half {
+		return ErrHalfImported
+	}
+	return nil
+}
+
 // begin goes on with an import that was broken off, or makes sure that there is
 // nothing yet.
 func (m *mover) begin(ctx context.Context) error {

@@ -15,7 +15,8 @@ import (
 type op struct {
 	*group.Op[*tx]
 	need   func(*want)
-	opened bool // due tasks were opened for it
+	at     time.Time // when it was asked for
+	opened bool      // due tasks were opened for it
 }
 
 // errAlone is what an operation says, before it has changed anything, when it
@@ -46,7 +47,7 @@ func startLane(s *Store, n int) *lane {
 // returned once that is committed.
 func together[T any](ctx context.Context, l *lane, need func(*want), fn func(*tx) (T, error)) (T, error) {
 	v, err := group.Do(ctx, fn, func(ctx context.Context, o *group.Op[*tx]) error {
-		return l.queue.Send(ctx, &op{Op: o, need: need})
+		return l.queue.Send(ctx, &op{Op: o, need: need, at: time.Now()})
 	})
 	return v, l.s.fail(err)
 }
@@ -70,7 +71,9 @@ func (l *lane) loop() {
 		// one never waits.
 		gather.Reset(gatherFor)
 		waiting = l.queue.Linger(waiting, callers, gather.C)
-		callers = l.commit(waiting)
+		if patient := l.dismiss(waiting); len(patient) > 0 {
+			callers = l.commit(patient)
+		}
 		clear(waiting)
 	}
 }
@@ -79,6 +82,18 @@ func (l *lane) loop() {
 // are about to ask again. Two halves of the callers taking turns would cost twice
 // the transactions.
 const gatherFor = 200 * time.Microsecond
+
+// dismiss answers those who have waited in the queue for as long as the store is
+// patient, while the server was away for others, and leaves the rest.
+func (l *lane) dismiss(ops []*op) []*op {
+	late := 0
+	for late < len(ops) && time.Since(ops[late].at) >= l.s.cfg.Patience {
+		ops[late].Err = bloom.ErrUnavailable
+		ops[late].Finish()
+		late++
+	}
+	return ops[late:]
+}
 
 // commit runs a group in one transaction. When one of them fails, none of the
 // group is kept and each is run again alone, so that no neighbour suffers.
@@ -144,7 +159,7 @@ func separately[T any](ctx context.Context, s *Store, need func(*want), fn func(
 		if s.stopped {
 			return bloom.ErrUnavailable
 		}
-		s.spawn(&op{Op: o, need: need})
+		s.spawn(&op{Op: o, need: need, at: time.Now()})
 		return nil
 	})
 	return v, s.fail(err)

@@ -13,11 +13,12 @@ import (
 const lockDuty = 0x626c6d04 // class of the locks of loops that run once, by hash of the name
 
 // lockSettings let the server notice within a minute that the holder's machine is
-// gone, so that another takes over.
+// gone, or its process frozen, so that another takes over.
 var lockSettings = map[string]string{
 	"tcp_keepalives_idle":     "20",
 	"tcp_keepalives_interval": "10",
 	"tcp_keepalives_count":    "3",
+	"idle_session_timeout":    "60000",
 }
 
 // Lock is a name that one process holds among all that share the database: the
@@ -35,7 +36,7 @@ var ErrLockLost = errors.New("postgresql: the lock was lost")
 // TryLock takes the lock of the given name when nobody has it; ok is false when
 // somebody does. A holder asks Held before each run, and gives up with Release. A
 // holder that dies loses the lock at once with its process, and within a minute
-// with its machine.
+// with its machine. One that does not ask for a minute has lost it, too.
 func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err error) {
 	cfg, err := parse(s.cfg.URL)
 	if err != nil {

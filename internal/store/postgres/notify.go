@@ -249,8 +249,8 @@ func (n *notifier) send(ctx context.Context, messages ...message) {
 
 // listen keeps a connection on which changes of other replicas come in.
 func (n *notifier) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := n.listenOnce(ctx)
+	for again := false; ctx.Err() == nil; again = true {
+		err := n.listenOnce(ctx, again)
 		if ctx.Err() != nil {
 			return
 		}
@@ -264,7 +264,9 @@ func (n *notifier) listen(ctx context.Context) {
 	}
 }
 
-func (n *notifier) listenOnce(ctx context.Context) error {
+// listenOnce listens until the connection is lost; again says that one was lost
+// before, and with it what was told meanwhile.
+func (n *notifier) listenOnce(ctx context.Context, again bool) error {
 	c, err := pgx.ConnectConfig(ctx, n.conn)
 	if err != nil {
 		return err
@@ -285,6 +287,9 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 	}
 	n.meet("", others)
 	n.send(ctx, message{Hello: true, Ask: true})
+	if again {
+		n.s.feed.Publish([]bloom.Change{{Kind: bloom.ChangeMissed}})
+	}
 	for {
 		got, err := c.WaitForNotification(ctx)
 		if err != nil {

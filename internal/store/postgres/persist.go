@@ -24,7 +24,7 @@ var errUnknown = errors.New("the commit's outcome is unknown")
 func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 	ctx, cancel := context.WithTimeout(s.life, 2*s.cfg.Patience)
 	defer cancel()
-	deadline := time.Now().Add(s.cfg.Patience)
+	deadline := ops[0].at.Add(s.cfg.Patience) // of who has waited longest
 	for {
 		t, err := s.attempt(ctx, ops, alone)
 		s.suspect(err)
@@ -144,7 +144,7 @@ func (t *tx) send(b *pgx.Batch) error {
 		return nil // what broke after it concerns only the connection
 	case err == nil:
 		return t.rollback(errors.New("postgresql: the commit was answered with a rollback"))
-	case errors.As(err, &pg) && pg.Severity == "ERROR":
+	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR":
 		return t.rollback(err)
 	}
 	_ = t.c.Close(t.ctx)

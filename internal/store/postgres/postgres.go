@@ -111,6 +111,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if _, err := migrateUp(ctx, conn); err != nil {
 		return nil, fmt.Errorf("postgresql: schema: %w", err)
 	}
+	if err := checkWhole(ctx, conn); err != nil {
+		return nil, err
+	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {
 		s.end()
@@ -154,7 +157,7 @@ func (s *Store) Name() string { return "postgresql" }
 // Ping reports whether the server answers and can write.
 func (s *Store) Ping(ctx context.Context) error {
 	standby, err := read(ctx, s, func(c reader) (standby bool, err error) {
-		err = c.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+		err = c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`).Scan(&standby)
 		return standby, err
 	})
 	if err == nil && standby {

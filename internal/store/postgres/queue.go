@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"time"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/group"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -115,7 +117,7 @@ const openBatch = 100
 
 // openDue opens delayed tasks whose time has come.
 func (s *Store) openDue() error {
-	o := &op{need: func(*want) {}, Op: group.NewOp(func(t *tx) error {
+	o := &op{at: time.Now(), need: func(*want) {}, Op: group.NewOp(func(t *tx) error {
 		due, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
 			WHERE t.gate = 'delayed' AND t.run_at <= $1 ORDER BY t.run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, t.now, openBatch)
 		for i := 0; err == nil && i < len(due); i++ {
