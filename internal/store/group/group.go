@@ -137,7 +137,7 @@ func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 	return group, true
 }
 
-// Serve hands out what waits, at most most operations at once, until the queue was
+// Serve hands out what waits, no more than most operations at once, until the queue was
 // stopped and is empty. The group is only good until commit returns.
 func (q *Queue[T]) Serve(most int, commit func(group []T)) {
 	room := make([]T, 0, most)
