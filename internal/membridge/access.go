@@ -70,7 +70,7 @@ type credentials struct {
 }
 
 // check returns who the caller is, or the refusal.
-func (g gate) check(need access, c credentials) (callerKind, error) {
+func (g gate) check(need access, c credentials) (callerKind, *Problem) {
 	isAdmin := g.hasAdmin && matches(g.admin, c.adminKey)
 	isAgent := g.hasAgent && matches(g.agent, c.agentKey)
 	switch {
@@ -93,7 +93,7 @@ func (g gate) check(need access, c credentials) (callerKind, error) {
 
 // proofOf is what the caller shows for speaking in an agent's name. Whoever may
 // do everything may do that too.
-func proofOf(who callerKind, token string) (registry.Proof, error) {
+func proofOf(who callerKind, token string) (registry.Proof, *Problem) {
 	p := registry.Proof{Admin: who != callerAgent}
 	if token == "" {
 		return p, nil

@@ -44,8 +44,8 @@ func (s *Server) routes() {
 	mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
 	figures := s.metrics.handler()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.gate.check(accessAdmin, presented(r)); err != nil {
-			err.(*Problem).write(w) //nolint:errorlint // check returns nothing else
+		if _, refusal := s.gate.check(accessAdmin, presented(r)); refusal != nil {
+			refusal.write(w)
 			return
 		}
 		figures.ServeHTTP(w, r)
@@ -107,14 +107,14 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
-		who, err := s.gate.check(need, presented(r))
-		if err != nil {
-			err.(*Problem).write(w) //nolint:errorlint // check returns nothing else
+		who, refusal := s.gate.check(need, presented(r))
+		if refusal != nil {
+			refusal.write(w)
 			return
 		}
-		proof, err := proofOf(who, r.Header.Get(TokenHeader))
-		if err != nil {
-			err.(*Problem).write(w) //nolint:errorlint // proofOf returns nothing else
+		proof, refusal := proofOf(who, r.Header.Get(TokenHeader))
+		if refusal != nil {
+			refusal.write(w)
 			return
 		}
 		next(huma.WithValue(huma.WithValue(ctx, callerKey{}, who), proofKey{}, proof))
