@@ -1,6 +1,9 @@
 package bloom
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // WorkerStatus is what is known of a worker's health.
 type WorkerStatus string
@@ -105,10 +108,13 @@ func preferred(a Worker, aSticky bool, b Worker, bSticky bool) bool {
 	if a.Free() != b.Free() {
 		return a.Free() > b.Free()
 	}
-	if x, y := contact(a), contact(b); x != y {
-		return x > y
-	}
-	return a.ID < b.ID
+	return Fresher(a, b) < 0
+}
+
+// Fresher orders workers by their last contact, the freshest first, and then by
+// name: negative when a comes before b.
+func Fresher(a, b Worker) int {
+	return cmp.Or(cmp.Compare(contact(b), contact(a)), cmp.Compare(a.ID, b.ID))
 }
 
 func contact(w Worker) int64 {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // benchURL is an empty database on the server to measure. The throwaway one of the
@@ -55,8 +55,7 @@ func benchURL(b *testing.B) string {
 
 func benchStore(b *testing.B, at string) *postgres.Store {
 	b.Helper()
-	lanes, _ := strconv.Atoi(os.Getenv("BLOOM_BENCH_LANES"))
-	s, err := postgres.Open(b.Context(), postgres.Config{URL: at, Lanes: lanes, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := postgres.Open(b.Context(), postgres.Config{URL: at, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func BenchmarkBySize(b *testing.B) {
 			if _, err := c.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
 				b.Fatal(err)
 			}
-			addWorkers(b, s, 4)
+			storetest.AddWorkers(b, s, 4)
 			bySize(b, s)
 		})
 	}
@@ -104,11 +103,11 @@ func bySize(b *testing.B, s *postgres.Store) {
 			}
 		})
 	}
-	run("lifecycle", func() error { return lifecycle(s, uuid.NewString()) })
+	run("lifecycle", func() error { return storetest.Lifecycle(s, uuid.NewString()) })
 	run("claim+complete", func() error {
 		r, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00", Max: 1})
 		if err == nil && len(r.Leases) == 1 {
-			_, err = s.Complete(ctx, completion(r.Leases[0].Task.ID, r.Leases[0].Lease.ID))
+			_, err = s.Complete(ctx, storetest.Success(r.Leases[0].Task.ID, r.Leases[0].Lease.ID))
 		}
 		return err
 	})
@@ -143,37 +142,11 @@ func BenchmarkByWorkers(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := lifecycle(s, uuid.NewString()); err != nil {
+				if err := storetest.Lifecycle(s, uuid.NewString()); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-func addWorkers(b *testing.B, s bloom.Store, n int) {
-	b.Helper()
-	for i := range n {
-		if _, _, err := s.RegisterWorker(context.Background(), bloom.WorkerSpec{
-			Name: fmt.Sprintf("worker-%02d", i), Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32},
-		}, "bench"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func spec(contextID string) bloom.NewTask {
-	return bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
-		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.", MaxAttempts: 3,
-	}}
-}
-
-func completion(taskID, leaseID string) bloom.CompleteRequest {
-	out := "The wind turned at noon and the gulls came in with it."
-	return bloom.CompleteRequest{
-		TaskID: taskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h", Actor: "bench",
-		Content: &out, Size: int64(len(out)), SHA256: "s", MediaType: "text/plain",
-		Completion: bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &out},
 	}
 }
 
@@ -182,7 +155,7 @@ func BenchmarkLifecycle(b *testing.B) {
 	for _, clients := range []int{1, 16, 32} {
 		b.Run(fmt.Sprintf("c=%d", clients), func(b *testing.B) {
 			s := benchStore(b, benchURL(b))
-			addWorkers(b, s, 4)
+			storetest.AddWorkers(b, s, 4)
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			errs := make(chan error, clients)
@@ -194,7 +167,7 @@ func BenchmarkLifecycle(b *testing.B) {
 					var err error
 					for i := 0; err == nil && left.Add(-1) >= 0; i++ {
 						began := time.Now()
-						err = lifecycle(s, uuid.NewString())
+						err = storetest.Lifecycle(s, uuid.NewString())
 						took[c] = append(took[c], time.Since(began))
 					}
 					errs <- err
@@ -212,21 +185,4 @@ func BenchmarkLifecycle(b *testing.B) {
 			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
-}
-
-func lifecycle(s bloom.Store, contextID string) error {
-	ctx := context.Background()
-	n := spec(contextID)
-	if _, _, err := s.CreateTask(ctx, n); err != nil {
-		return err
-	}
-	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "bench"})
-	if err != nil {
-		return err
-	}
-	if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
-		return err
-	}
-	_, err = s.Complete(ctx, completion(n.ID, l.ID))
-	return err
 }

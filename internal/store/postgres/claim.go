@@ -20,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimRes
 		}
 		w.claims = append(w.claims, claimWant{worker: r.WorkerID, most: r.Max, held: r.Held, renew: r.Renew && len(r.Held) > 0})
 	}
-	return together(ctx, s.grants, need, func(t *tx) (bloom.ClaimResult, error) { return t.claim(r) })
+	return together(ctx, s.lane, need, func(t *tx) (bloom.ClaimResult, error) { return t.claim(r) })
 }
 
 func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {

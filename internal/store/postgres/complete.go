@@ -21,7 +21,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 			w.homesOf = append(w.homesOf, r.TaskID)
 		}
 	}
-	return together(ctx, s.writes, need, func(t *tx) (bloom.Completed, error) { return t.complete(r) })
+	return together(ctx, s.lane, need, func(t *tx) (bloom.Completed, error) { return t.complete(r) })
 }
 
 func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {

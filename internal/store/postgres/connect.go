@@ -18,6 +18,9 @@ import (
 // minVersion is PostgreSQL 15 as the server numbers it.
 const minVersion = 150000
 
+// laneConns are for the lane, and for asking what became of a commit of it.
+const laneConns = 2
+
 // aloneConns is how many operations may run in transactions of their own, and
 // how many locks may be held, at once.
 const aloneConns = 6

@@ -18,7 +18,7 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 			w.events = append(w.events, eventKey{taskID, e.Seq})
 		}
 	}
-	return together(ctx, s.writes, need, func(t *tx) (int64, error) {
+	return together(ctx, s.lane, need, func(t *tx) (int64, error) {
 		tk, l, err := t.named(taskID, leaseID)
 		if err != nil {
 			return 0, err

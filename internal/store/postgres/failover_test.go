@@ -137,7 +137,7 @@ const waitsForStandby = `wait_event = 'SyncRep' AND application_name = 'bloom'`
 func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, bloom.NewTask) {
 	t.Helper()
 	cluster.CrashStandby()
-	n, told := spec("context"), make(chan error, 1)
+	n, told := storetest.Plain("context"), make(chan error, 1)
 	go func() {
 		_, _, err := s.CreateTask(context.WithoutCancel(t.Context()), n)
 		told <- err
@@ -186,7 +186,7 @@ func TestTheOldPrimaryComesBack(t *testing.T) {
 	s := patient(t, plain)
 	cluster.Crash()
 	cluster.Promote()
-	before := spec("context")
+	before := storetest.Plain("context")
 	if _, _, err := s.CreateTask(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestTheOldPrimaryComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]*postgres.Store{"that lived through it": s, "opened since": patient(t, plain)} {
-		after := spec("context")
+		after := storetest.Plain("context")
 		if _, _, err := s.CreateTask(t.Context(), after); err != nil {
 			t.Errorf("the store %s: %v", name, err)
 		}
@@ -236,7 +236,7 @@ func TestThePrimaryFallsSilent(t *testing.T) {
 	cut.silent.Store(true)
 	cluster.Crash()
 	cluster.Promote()
-	n, failed := spec("context"), 0
+	n, failed := storetest.Plain("context"), 0
 	for ; ; failed++ {
 		_, _, err := s.CreateTask(t.Context(), n)
 		if err == nil {

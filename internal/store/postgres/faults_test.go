@@ -29,10 +29,10 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return c
 }
 
-func register(t testing.TB, s bloom.Store, name string, slots int) {
+func register(t testing.TB, s bloom.Store, name string, slots int, labels ...string) {
 	t.Helper()
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{
-		Name: name, InstanceID: name + "-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: slots},
+		Name: name, InstanceID: name + "-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: slots, Labels: labels},
 	}, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 			return
 		default:
 		}
-		n := spec(fmt.Sprint("context ", client, " ", i))
+		n := storetest.Plain(fmt.Sprint("context ", client, " ", i))
 		if _, replayed, err := s.CreateTask(ctx, n); err != nil || replayed {
 			t.Errorf("create: replayed %v, %v", replayed, err)
 			return
@@ -72,7 +72,7 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 			t.Errorf("heartbeat: %v", err)
 			return
 		}
-		r := completion(n.ID, l.ID)
+		r := storetest.Success(n.ID, l.ID)
 		if i%2 == 0 {
 			r.Completion.LeaseID = "" // a client that cannot be told from another by its lease
 		}
@@ -206,7 +206,7 @@ func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {
 		}
 	})()
 	// They know of each other from the start: not even the first is left untold.
-	n := spec("context")
+	n := storetest.Plain("context")
 	n.Spec.Labels = []string{"gpu"}
 	if _, _, err := a.CreateTask(t.Context(), n); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestTheServersClockDecides(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	s := open(t, url, nil)
-	task, _, err := s.CreateTask(t.Context(), spec("context"))
+	task, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,9 @@ func (t *tx) flush() error {
 // a parameter for every value. Arrays that are taken apart would need one text
 // only, but to prepare their taking apart costs the server more than the rows do.
 type bulk[T any] struct {
-	columns   []string                          // name and type of each
-	statement func(columns, rows string) string // of VALUES lists
-	values    func(args []any, row T) []any     // in the order of the columns
+	columns   []string                                 // name and type of each
+	statement func(columns, rows string, n int) string // of n VALUES lists
+	values    func(args []any, row T) []any            // in the order of the columns
 
 	texts [maxRows + 1]atomic.Pointer[string] // by number of rows
 }
@@ -84,14 +84,14 @@ func (k *bulk[T]) text(n int) string {
 		}
 	}
 	rows.WriteString(")")
-	text := k.statement(strings.Join(names, ", "), rows.String())
+	text := k.statement(strings.Join(names, ", "), rows.String(), n)
 	k.texts[n].Store(&text)
 	return text
 }
 
 // inserts adds rows to a table.
 func inserts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
-	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string) string {
+	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, _ int) string {
 		return `INSERT INTO ` + table + ` (` + names + `) VALUES ` + rows
 	}}
 }
@@ -99,8 +99,7 @@ func inserts[T any](table, columns string, values func([]any, T) []any) *bulk[T]
 // updates changes rows that are as they were read under their lock, and fails
 // when one is not.
 func updates[T any](table, set, where, columns string, values func([]any, T) []any) *bulk[T] {
-	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string) string {
-		n := strings.Count(rows, "(")
+	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, n int) string {
 		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM (VALUES %s) x (%s) WHERE %s RETURNING 1) SELECT 1 / (count(*) = %d)::int FROM changed`,
 			table, set, rows, names, where, n)
 	}}

@@ -114,14 +114,9 @@ var ErrHalfImported = errors.New("postgresql: an import into this database was b
 	"run the same bloom migrate import again to finish it, or drop the database")
 
 // checkWhole refuses a database that an import is still filling.
-func checkWhole(ctx context.Context, cfg *pgx.ConnConfig) error {
-	c, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return cannotConnect(err)
-	}
-	defer func() { _ = c.Close(ctx) }()
+func (s *Store) checkWhole(ctx context.Context) error {
 	var half bool
-	if err := c.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&half); err != nil {
+	if err := s.reads.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&half); err != nil {
 		return fmt.Errorf("postgresql: %w", err)
 	}
 	if half {

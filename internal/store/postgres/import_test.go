@@ -26,7 +26,7 @@ func aFile(t *testing.T) string {
 	}
 	register(t, s, "w", 32)
 	for i := range 700 {
-		n := spec("context")
+		n := storetest.Plain("context")
 		n.Spec.Prompt, n.Spec.Labels, n.Spec.ContextHints = "naïve \x00 \"prompt\" \\ 日本", []string{"b", "a"}, []string{"x/*.go"}
 		n.Spec.Policy.Ordered = i%50 == 0
 		if i%3 == 0 {
@@ -48,7 +48,7 @@ func aFile(t *testing.T) string {
 		if i%40 == 0 {
 			continue // stays held
 		}
-		if _, err := s.Complete(t.Context(), completion(n.ID, l.ID)); err != nil {
+		if _, err := s.Complete(t.Context(), storetest.Success(n.ID, l.ID)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestAnImportMovesEverything(t *testing.T) {
 		t.Error(err)
 	}
 	// Life goes on: new rows are numbered after the old.
-	task, _, err := s.CreateTask(t.Context(), spec("new"))
+	task, _, err := s.CreateTask(t.Context(), storetest.Plain("new"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAnImportMovesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Complete(t.Context(), completion(task.ID, l.ID)); err != nil {
+	if _, err := s.Complete(t.Context(), storetest.Success(task.ID, l.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{Page: bloom.Page{Limit: 1}}); err != nil || tasks[0].ID != task.ID {

@@ -32,7 +32,7 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 		w.workers = append(w.workers, proposed.names...)
 		w.holders = append(w.holders, r.TaskID)
 	}
-	a, err := together(ctx, s.grants, need, func(t *tx) (a answer, err error) {
+	a, err := together(ctx, s.lane, need, func(t *tx) (a answer, err error) {
 		a.lease, a.worker, err = t.leaseTask(r)
 		return a, err
 	})
@@ -132,7 +132,7 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.He
 		w.tasks = append(w.tasks, taskID)
 		w.wantLease(taskID, leaseID)
 	}
-	return together(ctx, s.writes, need, func(t *tx) (bloom.HeartbeatResult, error) {
+	return together(ctx, s.lane, need, func(t *tx) (bloom.HeartbeatResult, error) {
 		tk, l, err := t.named(taskID, leaseID)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
@@ -155,7 +155,7 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		w.homesOf = append(w.homesOf, taskID)
 		w.wantLease(taskID, r.LeaseID)
 	}
-	return together(ctx, s.writes, need, func(t *tx) (bloom.Task, error) {
+	return together(ctx, s.lane, need, func(t *tx) (bloom.Task, error) {
 		tk, l, err := t.named(taskID, r.LeaseID)
 		if err != nil {
 			return bloom.Task{}, err

@@ -41,7 +41,7 @@ func TestADumpIsRestored(t *testing.T) {
 	old := open(t, from, nil)
 	register(t, old, "w", 32)
 	for range 20 {
-		if err := lifecycle(old, "context"); err != nil {
+		if err := storetest.Lifecycle(old, "context"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestADumpIsRestored(t *testing.T) {
 	if d := cmp.Diff(look(t, old), look(t, s)); d != "" {
 		t.Errorf("(-before +restored):\n%.2000s", d)
 	}
-	if err := lifecycle(s, "context"); err != nil {
+	if err := storetest.Lifecycle(s, "context"); err != nil {
 		t.Error(err)
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
@@ -118,7 +118,7 @@ func TestAServerThatIsAwayIsSaidToBe(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	cut.rate.Store(1)
-	if _, _, err := s.CreateTask(t.Context(), spec("c")); !errors.Is(err, bloom.ErrUnavailable) {
+	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); !errors.Is(err, bloom.ErrUnavailable) {
 		t.Errorf("a write says %v", err)
 	}
 	if _, err := s.Stats(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
@@ -128,7 +128,7 @@ func TestAServerThatIsAwayIsSaidToBe(t *testing.T) {
 		t.Errorf("a ping says %v", err)
 	}
 	cut.rate.Store(0)
-	if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
+	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
 		t.Errorf("after it is back: %v", err)
 	}
 }

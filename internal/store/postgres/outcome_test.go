@@ -37,10 +37,10 @@ func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	// The first number of a sequence is logged, and with it that of its transaction.
-	if _, _, err := s.CreateTask(t.Context(), spec("context")); err != nil {
+	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("context")); err != nil {
 		t.Fatal(err)
 	}
-	n := spec("context")
+	n := storetest.Plain("context")
 	n.Spec.Prompt = "the one that is cut off"
 	cut.deaf.Store(&n.Spec.Prompt)
 	told := make(chan error, 1)
@@ -96,7 +96,7 @@ func TestAShiftWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 			cut, through := startCutter(t, url)
 			s := open(t, through, nil)
 			register(t, s, "w", 1)
-			n := spec("context")
+			n := storetest.Plain("context")
 			if _, _, err := s.CreateTask(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,8 @@ func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 		t, err := s.attempt(ctx, ops, alone)
 		s.suspect(err)
 		if errors.Is(err, errUnknown) {
-			stands, asked := s.stands(ctx, t, deadline)
+			// However long the operations had waited before: nobody else can tell.
+			stands, asked := s.stands(ctx, t, time.Now().Add(s.cfg.Patience))
 			switch {
 			case asked != nil:
 				return nil, errors.Join(err, asked)

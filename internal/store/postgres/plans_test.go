@@ -14,6 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // explained makes the server send the plan of every statement, as it was run, on
@@ -128,7 +129,7 @@ func everything(t *testing.T, s *postgres.Store, name string) {
 	}
 	register(t, s, name, 32)
 	create := func(change func(*bloom.NewTask)) bloom.Task {
-		n := spec("c1")
+		n := storetest.Plain("c1")
 		change(&n)
 		task, _, err := s.CreateTask(ctx, n)
 		ok(err)
@@ -145,7 +146,7 @@ func everything(t *testing.T, s *postgres.Store, name string) {
 	_, err = s.AppendEvents(ctx, first.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}})
 	ok(err)
 	for range 2 {
-		_, err = s.Complete(ctx, completion(first.ID, l.ID))
+		_, err = s.Complete(ctx, storetest.Success(first.ID, l.ID))
 		ok(err)
 	}
 	ordered := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })

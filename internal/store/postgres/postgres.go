@@ -1,7 +1,7 @@
 // Package postgres keeps everything in a PostgreSQL database that any number of
 // servers share.
 //
-// Few goroutines, the lanes, do what is asked for most: each takes all operations
+// One goroutine, the lane, does what is asked for most: it takes all operations
 // that wait, reads in one round trip what they need (rows of tasks locked in the
 // order of their seq), decides in memory with the root package's rules, and
 // writes all changes and the commit in a second round trip. Operations that are
@@ -30,7 +30,6 @@ import (
 
 // Defaults of a Config.
 const (
-	DefaultLanes    = 1
 	DefaultReaders  = 8
 	DefaultMaxGroup = 128
 	DefaultQueue    = 1024
@@ -46,15 +45,11 @@ type Config struct {
 	Clock bloom.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
-	// Lanes is how many groups of operations may be under way at once. One lane
-	// takes everything and makes the largest groups; with more, one of them is for
-	// leasing alone. 0: DefaultLanes.
-	Lanes int
 	// Readers is the most connections that read at once. 0: DefaultReaders.
 	Readers int
 	// MaxGroup is the most operations committed together. 0: DefaultMaxGroup.
 	MaxGroup int
-	// Queue is how many operations may wait for a lane before callers block.
+	// Queue is how many operations may wait for the lane before callers block.
 	// 0: DefaultQueue.
 	Queue int
 	// Patience is how long a write is tried again while the server is away, and
@@ -71,8 +66,7 @@ type Store struct {
 	hot   *pgxpool.Pool // for writes: plans are fixed and never scan
 	reads *pgxpool.Pool
 
-	writes *lane // creates, heartbeats, completions, releases, events
-	grants *lane // leases and claims; the same as writes when there is one lane
+	lane *lane // what is asked for most
 
 	contact contactCache // when workers were last noted as heard of
 	roster  roster       // online workers, for leases that name nobody
@@ -91,10 +85,9 @@ type Store struct {
 var _ bloom.Store = (*Store)(nil)
 
 // Open connects, checks the server's version, migrates the schema and starts the
-// lanes. A database of a newer schema is refused with schema.ErrNewerSchema.
+// lane. A database of a newer schema is refused with schema.ErrNewerSchema.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	cfg.Lanes = cmp.Or(cfg.Lanes, DefaultLanes)
 	cfg.Readers = cmp.Or(cfg.Readers, DefaultReaders)
 	cfg.MaxGroup = cmp.Or(cfg.MaxGroup, DefaultMaxGroup)
 	cfg.Queue = cmp.Or(cfg.Queue, DefaultQueue)
@@ -111,30 +104,27 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if _, err := migrateUp(ctx, conn); err != nil {
 		return nil, fmt.Errorf("postgresql: schema: %w", err)
 	}
-	if err := checkWhole(ctx, conn); err != nil {
-		return nil, err
-	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {
 		s.end()
 		return nil, err
 	}
-	s.writes = startLane(s, max(1, cfg.Lanes-1))
-	s.grants = s.writes
-	if cfg.Lanes > 1 {
-		s.grants = startLane(s, 1)
-	}
+	s.lane = startLane(s)
 	s.notify = startNotifier(ctx, s, conn)
 	return s, nil
 }
 
 func (s *Store) connect(ctx context.Context) (err error) {
-	// Room for the lanes, for operations in transactions of their own, and for
+	// Room for the lane, for operations in transactions of their own, and for
 	// the locks of the loops that run once.
-	if s.hot, err = s.openPool(ctx, int32(s.cfg.Lanes)+1+aloneConns, hotSettings); err != nil {
+	if s.hot, err = s.openPool(ctx, laneConns+aloneConns, hotSettings); err != nil {
 		return err
 	}
 	if s.reads, err = s.openPool(ctx, int32(s.cfg.Readers), readSettings); err != nil {
+		s.disconnect()
+		return err
+	}
+	if err := s.checkWhole(ctx); err != nil {
 		s.disconnect()
 		return err
 	}
@@ -172,8 +162,7 @@ func (s *Store) Close() error {
 		s.mu.Lock()
 		s.stopped = true
 		s.mu.Unlock()
-		s.writes.stop()
-		s.grants.stop()
+		s.lane.stop()
 		s.alone.Wait()
 		s.notify.stop()
 		s.end()

@@ -30,14 +30,14 @@ func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 	past := open(t, url, storetest.NewClock())
 	register(t, past, "w", 32)
 	for i := range 60 {
-		n := spec(fmt.Sprint("context-", i))
+		n := storetest.Plain(fmt.Sprint("context-", i))
 		_, _, err := past.CreateTask(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l, _, err := past.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID})
 		if err == nil && i%6 != 0 {
-			_, err = past.Complete(t.Context(), completion(n.ID, l.ID))
+			_, err = past.Complete(t.Context(), storetest.Success(n.ID, l.ID))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestARequeueThatCameFirstWins(t *testing.T) {
 	past, s := open(t, url, storetest.NewClock()), open(t, url, nil)
 	var ids []string
 	for range 2 {
-		task, _, err := past.CreateTask(t.Context(), spec("c"))
+		task, _, err := past.CreateTask(t.Context(), storetest.Plain("c"))
 		if err == nil {
 			_, err = past.Cancel(t.Context(), task.ID, "me")
 		}

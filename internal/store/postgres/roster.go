@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -71,7 +70,7 @@ func (r *roster) fresh(ctx context.Context, s *Store) (many bool) {
 	if err != nil {
 		return false
 	}
-	slices.SortFunc(workers, func(a, b bloom.Worker) int { return cmp.Or(cmp.Compare(heard(&b), heard(&a)), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(workers, bloom.Fresher)
 	r.read, r.workers, r.at = time.Now(), workers, make(map[string]int, len(workers))
 	for i, w := range workers {
 		r.at[w.ID] = i
@@ -115,13 +114,6 @@ func (r *roster) best(labels []string) []string {
 		names = append(names, w.ID)
 	}
 	return names
-}
-
-func heard(w *bloom.Worker) int64 {
-	if w.LastHeartbeat == nil {
-		return 0
-	}
-	return *w.LastHeartbeat
 }
 
 // note counts the leases that a committed transaction began and ended.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // TestLeasingAmongManyWorkers has more workers than are all looked at for a
@@ -18,10 +17,10 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 	s := open(t, pgtest.Start(t), nil)
 	const many = 100
 	for i := range many {
-		enroll(t, s, fmt.Sprintf("small-%03d", i), 1)
+		register(t, s, fmt.Sprintf("small-%03d", i), 1)
 	}
-	enroll(t, s, "large", 3)
-	enroll(t, s, "special", 2, "gpu")
+	register(t, s, "large", 3)
+	register(t, s, "special", 2, "gpu")
 
 	if got := leaseFor(t, s, "c1"); got != "large" {
 		t.Errorf("leased to %q, not to the worker with most room", got)
@@ -38,7 +37,7 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 		t.Errorf("the only worker with the label is full: %v", err)
 	}
 	// One that has just come is found although it was not there a moment ago.
-	enroll(t, s, "late", 1, "tpu")
+	register(t, s, "late", 1, "tpu")
 	if got := leaseFor(t, s, "late", "tpu"); got != "late" {
 		t.Errorf("leased to %q", got)
 	}
@@ -58,19 +57,10 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 	}
 }
 
-func enroll(t *testing.T, s bloom.Store, name string, most int, labels ...string) {
-	t.Helper()
-	_, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: name, Capabilities: bloom.Capabilities{
-		ClaudeCLI: true, MaxConcurrency: most, Labels: labels}}, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func post(t *testing.T, s bloom.Store, contextID string, labels ...string) string {
 	t.Helper()
-	n := bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "test", BodyHash: "h", Spec: bloom.TaskSpec{
-		ContextID: contextID, AgentSlug: "a", Prompt: "p", Labels: labels}}
+	n := storetest.Plain(contextID)
+	n.Spec.Labels = labels
 	if _, _, err := s.CreateTask(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

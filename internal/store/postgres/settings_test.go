@@ -19,7 +19,7 @@ func TestALockedTaskHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	s := open(t, url, nil)
-	enroll(t, s, "w", 1)
+	register(t, s, "w", 1)
 	id := post(t, s, "locked")
 	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestSlotsHoldWhateverTheDatabaseIsTold(t *testing.T) {
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
 	for round := range 10 {
 		worker := fmt.Sprint("w", round)
-		enroll(t, stores[0], worker, 1)
+		register(t, stores[0], worker, 1)
 		var granted atomic.Int64
 		var callers sync.WaitGroup
 		for i := range 6 {

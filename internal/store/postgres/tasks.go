@@ -32,7 +32,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 			w.lockContexts = append(w.lockContexts, contextID)
 		}
 	}
-	a, err := together(ctx, s.writes, need, func(t *tx) (a answer, err error) {
+	a, err := together(ctx, s.lane, need, func(t *tx) (a answer, err error) {
 		a.task, a.replayed, err = t.create(n, key)
 		return a, err
 	})

@@ -39,7 +39,7 @@ func writeUntilKilled(path string) {
 			ctx, worker := context.Background(), fmt.Sprint("w", i)
 			_, _, err := s.RegisterWorker(ctx, bloom.WorkerSpec{Name: worker, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}}, "w")
 			for n := 0; err == nil; n++ {
-				task := spec(worker)
+				task := storetest.Plain(worker)
 				if _, _, err = s.CreateTask(ctx, task); err != nil {
 					break
 				}
@@ -48,7 +48,7 @@ func writeUntilKilled(path string) {
 				if l, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: task.ID}); err != nil {
 					break
 				}
-				if _, err = s.Complete(ctx, completion(task.ID, l.ID)); err != nil {
+				if _, err = s.Complete(ctx, storetest.Success(task.ID, l.ID)); err != nil {
 					break
 				}
 				say("completed", task.ID)

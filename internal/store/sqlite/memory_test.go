@@ -20,7 +20,7 @@ func TestMemoryFollowsARollback(t *testing.T) {
 	if _, _, err := s.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2}}, "test"); err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := s.CreateTask(ctx, spec("c"))
+	task, _, err := s.CreateTask(ctx, storetest.Plain("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestMemoryFollowsARollback(t *testing.T) {
 		runtime.Gosched()
 	}
 	all.Go(func() {
-		broken := spec("c")
+		broken := storetest.Plain("c")
 		broken.Spec.MaxAttempts = 99
 		if _, _, err := s.CreateTask(ctx, broken); err == nil {
 			t.Error("what the schema forbids was taken")
@@ -62,7 +62,7 @@ func TestMemoryFollowsARollback(t *testing.T) {
 	if w, leases, err := s.Worker(ctx, "w"); err != nil || w.ActiveLeases != 1 || len(leases) != 1 {
 		t.Errorf("the worker holds %d, says %v: %v", len(leases), w.ActiveLeases, err)
 	}
-	if _, err := s.Complete(ctx, completion(task.ID, lease.ID)); err != nil {
+	if _, err := s.Complete(ctx, storetest.Success(task.ID, lease.ID)); err != nil {
 		t.Error(err)
 	}
 	if err := storetest.CheckInvariants(ctx, s); err != nil {
@@ -89,7 +89,7 @@ func TestManySetsOfLabels(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	create := func(labels ...string) {
-		n := spec("c")
+		n := storetest.Plain("c")
 		n.Spec.Labels = labels
 		if _, _, err := s.CreateTask(ctx, n); err != nil {
 			t.Error(err)

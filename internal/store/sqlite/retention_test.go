@@ -113,12 +113,12 @@ func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 	_, _, err = s.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test")
 	ok(err)
 	for i := range ended {
-		n := spec(fmt.Sprint("context-", i))
+		n := storetest.Plain(fmt.Sprint("context-", i))
 		_, _, err := s.CreateTask(ctx, n)
 		ok(err)
 		l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID})
 		ok(err)
-		r := completion(n.ID, l.ID)
+		r := storetest.Success(n.ID, l.ID)
 		sum := sha256.Sum256([]byte(*r.Content))
 		url, err := b.Put(ctx, "artifacts/"+n.ID+"/"+r.ArtifactID, strings.NewReader(*r.Content), r.Size, hex.EncodeToString(sum[:]))
 		ok(err)
@@ -126,7 +126,7 @@ func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 		_, err = s.Complete(ctx, r)
 		ok(err)
 		if i%(ended/waiting) == 0 {
-			task, _, err := s.CreateTask(ctx, spec("waits"))
+			task, _, err := s.CreateTask(ctx, storetest.Plain("waits"))
 			ok(err)
 			live = append(live, task.ID)
 		}
@@ -222,7 +222,7 @@ func TestARequeueThatCameFirstWins(t *testing.T) {
 	ctx := t.Context()
 	var ids []string
 	for range 2 {
-		task, _, err := s.CreateTask(ctx, spec("c"))
+		task, _, err := s.CreateTask(ctx, storetest.Plain("c"))
 		if err == nil {
 			_, err = s.Cancel(ctx, task.ID, "me")
 		}

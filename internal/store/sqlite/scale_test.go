@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // BenchmarkStored shows that nothing grows with what is stored: a thousand
@@ -15,7 +16,7 @@ func BenchmarkStored(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			s := benchStore(b)
-			addWorkers(b, s, 4)
+			storetest.AddWorkers(b, s, 4)
 			fill(b, s, n)
 			ctx := context.Background()
 			each := map[string]func() error{
@@ -32,7 +33,7 @@ func BenchmarkStored(b *testing.B) {
 					_, err = s.Release(ctx, l.TaskID, bloom.ReleaseSpec{LeaseID: l.ID}, "bench")
 					return err
 				},
-				"lifecycle": func() error { return lifecycle(s, "a context") },
+				"lifecycle": func() error { return storetest.Lifecycle(s, "a context") },
 				"list": func() error {
 					_, _, err := s.Tasks(ctx, bloom.TaskQuery{})
 					return err
@@ -76,10 +77,10 @@ func fill(b *testing.B, s bloom.Store, n int) {
 		all.Go(func() {
 			for i := c; i < n; i += 16 {
 				context := fmt.Sprint("context-", i%1000)
-				if _, _, err := s.CreateTask(b.Context(), spec(context)); err != nil {
+				if _, _, err := s.CreateTask(b.Context(), storetest.Plain(context)); err != nil {
 					b.Error(err)
 				}
-				if err := lifecycle(s, context); err != nil {
+				if err := storetest.Lifecycle(s, context); err != nil {
 					b.Error(err)
 				}
 			}

@@ -154,14 +154,14 @@ func TestBackup(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "bloom.db")
 	s := openAt(t, source, nil)
 	copied := filepath.Join(t.TempDir(), "copy.db")
-	task, _, err := s.CreateTask(t.Context(), spec("c"))
+	task, _, err := s.CreateTask(t.Context(), storetest.Plain("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := sqlite.Backup(t.Context(), source, copied); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
+	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
 		t.Fatal(err)
 	}
 	if err := sqlite.Backup(t.Context(), source, copied); !errors.Is(err, fs.ErrExist) {
@@ -212,7 +212,7 @@ func TestFailureHarmsNoNeighbour(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			if _, _, err := s.CreateTask(t.Context(), spec("c")); err != nil {
+			if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
 				t.Error(err)
 			}
 		})

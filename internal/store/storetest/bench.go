@@ -1,0 +1,58 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// AddWorkers registers workers of 32 slots each, by the names worker-00, worker-01 …
+func AddWorkers(b *testing.B, s bloom.Store, n int) {
+	b.Helper()
+	for i := range n {
+		if _, _, err := s.RegisterWorker(context.Background(), bloom.WorkerSpec{
+			Name: fmt.Sprintf("worker-%02d", i), Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32},
+		}, "bench"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Plain is a task like any other.
+func Plain(contextID string) bloom.NewTask {
+	return bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
+		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.", MaxAttempts: 3,
+	}}
+}
+
+// Success is the outcome of a lease that went well.
+func Success(taskID, leaseID string) bloom.CompleteRequest {
+	out := "The wind turned at noon and the gulls came in with it."
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h", Actor: "bench",
+		Content: &out, Size: int64(len(out)), SHA256: "s", MediaType: "text/plain",
+		Completion: bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &out},
+	}
+}
+
+// Lifecycle is create, lease, heartbeat, complete, each its own call.
+func Lifecycle(s bloom.Store, contextID string) error {
+	ctx := context.Background()
+	n := Plain(contextID)
+	if _, _, err := s.CreateTask(ctx, n); err != nil {
+		return err
+	}
+	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "bench"})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+		return err
+	}
+	_, err = s.Complete(ctx, Success(n.ID, l.ID))
+	return err
+}
