@@ -61,7 +61,7 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 // claim looks again alone.
 func (t *tx) choose(w *stored, r bloom.ClaimRequest) ([]*task, error) {
 	present := *w
-	present.ActiveLeases = len(t.claims[w.ID])
+	present.ActiveLeases = len(t.claims[w.ID]) + t.given[w.ID]
 	if w.Silent() {
 		present.Status = bloom.WorkerOnline
 	}
@@ -93,7 +93,7 @@ func (t *tx) choose(w *stored, r bloom.ClaimRequest) ([]*task, error) {
 // claimHeld compares what the worker says it holds with what it was given.
 func (t *tx) claimHeld(res *bloom.ClaimResult, w *stored, r bloom.ClaimRequest) error {
 	held := t.claims[w.ID]
-	w.ActiveLeases = len(held)
+	w.ActiveLeases = len(held) + t.given[w.ID]
 	for _, id := range r.Held {
 		if !slices.Contains(held, id) && !slices.Contains(res.Lost, id) {
 			res.Lost = append(res.Lost, id)

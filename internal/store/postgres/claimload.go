@@ -8,7 +8,7 @@ import (
 
 // holdings are what claiming workers hold; what they do not name is read whole,
 // for it is handed over.
-const holdings = `SELECT ` + leaseColumns + `, ` + smallColumns + `,
+const holdings = `SELECT l.xmin, ` + leaseColumns + `, t.xmin, ` + smallColumns + `,
 		CASE WHEN l.id <> ALL($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN l.id <> ALL($2::text[]::uuid[]) THEN t.prompt END
 	FROM leases l JOIN llm_tasks t ON t.id = l.task_id
 	WHERE l.worker_id = ANY($1::text[]) AND l.status = 'active' ORDER BY l.seq`
@@ -33,7 +33,7 @@ const claimable = `
 		WHERE s.label_key IS NOT NULL GROUP BY s.label_key
 	)
 	SELECT c.room, t.* FROM carried c CROSS JOIN LATERAL (
-		SELECT ` + taskColumns + ` FROM llm_tasks t
+		SELECT t.xmin, ` + taskColumns + ` FROM llm_tasks t
 		WHERE t.gate = 'open' AND t.label_key = c.label_key
 		  AND (t.preferred_worker IS NULL OR t.preferred_worker = ANY($2::text[]) OR t.preferred_until <= ` + nowSQL + `)
 		ORDER BY t.priority DESC, t.seq LIMIT c.room FOR UPDATE SKIP LOCKED) t`
@@ -62,12 +62,11 @@ func (t *tx) loadClaims(b *pgx.Batch, w *want) {
 
 func (t *tx) takeHoldings(rows pgx.Rows) error {
 	for rows.Next() {
-		var l bloom.Lease
-		tk := &task{}
-		if err := rows.Scan(append(leaseFields(&l), tk.fields()...)...); err != nil {
+		l, tk := &lease{}, &task{}
+		fields := append([]any{&l.version}, leaseFields(&l.Lease)...)
+		if err := rows.Scan(append(append(fields, &tk.version), tk.fields()...)...); err != nil {
 			return err
 		}
-		tk.read()
 		tk.whole = tk.Prompt != ""
 		t.addTask(tk)
 		t.addLease(l)
@@ -80,10 +79,9 @@ func (t *tx) takeQueue(rows pgx.Rows) error {
 	read := map[string]int{}
 	for rows.Next() {
 		tk, room := &task{whole: true}, 0
-		if err := rows.Scan(append([]any{&room}, tk.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&room, &tk.version}, tk.fields()...)...); err != nil {
 			return err
 		}
-		tk.read()
 		t.queue = append(t.queue, t.addTask(tk))
 		if read[tk.labelKey]++; read[tk.labelKey] >= room {
 			t.cut = true

@@ -17,9 +17,6 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	need := func(w *want) {
 		w.whole = append(w.whole, r.TaskID)
 		w.wantLease(r.TaskID, r.Completion.LeaseID)
-		if r.Completion.Retryable {
-			w.homesOf = append(w.homesOf, r.TaskID)
-		}
 	}
 	return together(ctx, s.lane, need, func(t *tx) (bloom.Completed, error) { return t.complete(r) })
 }
@@ -56,6 +53,9 @@ func (t *tx) complete(r bloom.CompleteRequest) (none bloom.Completed, err error)
 // the same answer, another one is refused.
 func (t *tx) completed(tk *task, l *lease, bodyHash string) (done bloom.Completed, ok bool, err error) {
 	o, ok := t.results[l.ID]
+	if !ok && t.recalled {
+		return done, false, errAlone
+	}
 	if !ok {
 		stored, err := collect(t.ctx, t.c, scanOutcome, `SELECT r.body_hash, `+resultColumns+`, `+artifactColumns+`
 			FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 AND r.epoch = $2`, l.TaskID, l.Epoch)

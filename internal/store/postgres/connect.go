@@ -84,6 +84,7 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 	cfg.ConnConfig.DialFunc = dial
 	s.fence.guard(cfg.ConnConfig)
 	cfg.ConnConfig.OnNotice = noteWarning
+	cfg.AfterConnect = noteSession
 	cfg.MaxConns = most
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -91,6 +92,29 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 		return nil, fmt.Errorf("postgresql: %w", err)
 	}
 	return pool, nil
+}
+
+// session is what tells a connection of the hot pool from all others.
+type session struct {
+	began int64     // when the server's process began, Unix microseconds by its clock: with that one's number, a name
+	at    time.Time // when it was connected
+}
+
+// sessionKey is where a connection keeps it.
+const sessionKey = "session"
+
+const beganSQL = `(extract(epoch FROM backend_start) * 1000000)::bigint`
+
+func noteSession(ctx context.Context, c *pgx.Conn) error {
+	is := session{at: time.Now()}
+	err := c.QueryRow(ctx, `SELECT `+beganSQL+` FROM pg_stat_activity WHERE pid = pg_backend_pid()`).Scan(&is.began)
+	c.PgConn().CustomData()[sessionKey] = is
+	return err
+}
+
+func sessionOf(c *pgx.Conn) session {
+	is, _ := c.PgConn().CustomData()[sessionKey].(session)
+	return is
 }
 
 // checkVersion refuses a server that lacks what the store relies on.

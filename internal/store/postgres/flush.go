@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,19 +14,33 @@ import (
 )
 
 // flush writes what the operations made and commits, in one round trip. A kind
-// of change is one statement, however many rows it has.
+// of change is one statement, however many rows it has. What was recalled is not
+// locked yet: that happens here, in the order of load.
 func (t *tx) flush() error {
 	b := &pgx.Batch{}
-	insertTasks.queue(b, t.newTasks)
+	if t.recalled {
+		b.Queue("begin")
+		if len(t.newLeases) > 0 {
+			lockSlotsOf(b, column(t.newLeases, func(l *lease) string { return l.WorkerID }))
+		}
+	}
+	slices.SortFunc(t.dirty, func(a, b *task) int { return cmp.Compare(a.seq, b.seq) })
 	updateTasks.queue(b, t.dirty)
-	insertLeases.queue(b, t.newLeases)
+	insertTasks.queue(b, t.newTasks)
+	if len(t.opened) > 0 {
+		b.Queue(prefer, t.s.testNow(), t.opened, bloom.StickyGrace.Milliseconds())
+	}
 	updateLeases.queue(b, t.moved)
+	insertLeases.queue(b, t.newLeases)
 	insertArtifacts.queue(b, t.artifacts)
 	insertResults.queue(b, t.outcomes)
 	insertEvents.queue(b, t.events)
 	insertAudits.queue(b, t.audits)
 	t.updateContacts(b)
-	t.addCounts(b)
+	if t.recalled {
+		t.compare(b)
+	}
+	t.closing(b)
 	return t.send(b)
 }
 
@@ -36,6 +51,7 @@ type bulk[T any] struct {
 	columns   []string                                 // name and type of each
 	statement func(columns, rows string, n int) string // of n VALUES lists
 	values    func(args []any, row T) []any            // in the order of the columns
+	answer    func(rows []T, answer pgx.Rows) error    // what becomes of the answer; nil: nothing
 
 	texts [maxRows + 1]atomic.Pointer[string] // by number of rows
 }
@@ -57,7 +73,10 @@ func (k *bulk[T]) queue(b *pgx.Batch, rows []T) {
 		for _, row := range rows[:n] {
 			args = k.values(args, row)
 		}
-		b.Queue(k.text(n), args...)
+		q := b.Queue(k.text(n), args...)
+		if written := rows[:n]; k.answer != nil {
+			q.Query(func(answer pgx.Rows) error { return k.answer(written, answer) })
+		}
 		rows = rows[n:]
 	}
 }
@@ -96,26 +115,46 @@ func inserts[T any](table, columns string, values func([]any, T) []any) *bulk[T]
 	}}
 }
 
-// updates changes rows that are as they were read under their lock, and fails
-// when one is not.
-func updates[T any](table, set, where, columns string, values func([]any, T) []any) *bulk[T] {
+// updates changes rows that are as they were read, and fails when one is not.
+func updates[T any](table, key, set, columns string, values func([]any, T) []any) *bulk[T] {
 	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, n int) string {
-		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM (VALUES %s) x (%s) WHERE %s RETURNING 1) SELECT 1 / (count(*) = %d)::int FROM changed`,
-			table, set, rows, names, where, n)
+		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM (VALUES %s) x (%s) WHERE t.%s = x.%s AND t.xmin = x.version RETURNING 1)
+			SELECT 1 / (count(*) = %d)::int FROM changed`, table, set, rows, names, key, key, n)
 	}}
 }
 
-var insertTasks = inserts("llm_tasks",
-	"seq bigint, id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, max_attempts int, "+
-		"run_at bigint, error_class text, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, preferred_until bigint, "+
-		"last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, labels jsonb, "+
-		"idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text",
-	func(v []any, k *task) []any {
-		return append(v, k.seq, k.ID, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts,
+// insertTasks numbers tasks in the order in which they came, and begins their
+// streams.
+var insertTasks = &bulk[*task]{
+	columns: strings.Split(taskValues, ", "),
+	statement: func(names, rows string, _ int) string {
+		columns := strings.TrimSuffix(names, ", told")
+		return `WITH x (` + names + `) AS (VALUES ` + rows + `),
+			born AS (INSERT INTO llm_tasks (seq, ` + columns + `) SELECT nextval('llm_tasks_seq'), ` + columns + ` FROM x RETURNING seq, id, created_at),
+			begun AS (INSERT INTO task_events (task, seq, at, epoch, type, data)
+				SELECT b.seq, 1, b.created_at, 0, '` + bloom.EventCreated + `', x.told FROM born b JOIN x ON x.id = b.id)
+			SELECT seq FROM born`
+	},
+	values: func(v []any, k *task) []any {
+		return append(v, k.ID, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts,
 			k.RunAt, k.ErrorClass, k.Epoch, k.Policy.Ordered, k.Priority, k.labelKey, k.preferred, k.until,
 			k.lastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels),
-			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, schema.ListJSON(k.ContextHints), k.Prompt)
-	})
+			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.insert.told)
+	},
+	answer: func(tasks []*task, rows pgx.Rows) error {
+		for i := 0; rows.Next(); i++ {
+			if err := rows.Scan(&tasks[i].seq); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	},
+}
+
+const taskValues = "id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, max_attempts int, " +
+	"run_at bigint, error_class text, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, preferred_until bigint, " +
+	"last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, labels jsonb, " +
+	"idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, told text"
 
 // gateValue is NULL for a task that is not queued.
 func gateValue(g bloom.Gate) any {
@@ -125,15 +164,14 @@ func gateValue(g bloom.Gate) any {
 	return string(g)
 }
 
-var updateTasks = updates("llm_tasks",
+var updateTasks = updates("llm_tasks", "seq",
 	`status = x.status, gate = x.gate, updated_at = x.updated_at, lease_id = x.lease_id, worker_id = x.worker_id, attempts = x.attempts,
 		run_at = x.run_at, error_class = x.error_class, cancel_requested = x.cancel_requested, epoch = x.epoch, preferred_worker = x.preferred,
 		preferred_until = x.until, last_event = x.last_event`,
-	`t.seq = x.seq AND t.status = x.was_status AND t.epoch = x.was_epoch`,
-	"seq bigint, was_status text, was_epoch bigint, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
+	"seq bigint, version xid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
 		"run_at bigint, error_class text, cancel_requested bool, epoch bigint, preferred text, until bigint, last_event bigint",
 	func(v []any, k *task) []any {
-		return append(v, k.seq, string(k.was.status), k.was.epoch, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
+		return append(v, k.seq, k.version, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
 			k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.preferred, k.until, k.lastEvent)
 	})
 
@@ -143,12 +181,11 @@ var insertLeases = inserts("leases",
 		return append(v, l.ID, l.TaskID, l.WorkerID, l.Epoch, string(l.Status), l.StartedAt, l.ExpiresAt, l.TTLSeconds, l.LastHeartbeat, l.ContextID)
 	})
 
-var updateLeases = updates("leases",
+var updateLeases = updates("leases", "id",
 	`status = x.status, expires_at = x.expires_at, last_heartbeat = x.last_heartbeat`,
-	`t.id = x.id AND t.status = x.was AND t.epoch = x.epoch`,
-	"id uuid, was text, epoch bigint, status text, expires_at bigint, last_heartbeat bigint",
+	"id uuid, version xid, status text, expires_at bigint, last_heartbeat bigint",
 	func(v []any, l *lease) []any {
-		return append(v, l.ID, string(l.was), l.Epoch, string(l.Status), l.ExpiresAt, l.LastHeartbeat)
+		return append(v, l.ID, l.version, string(l.Status), l.ExpiresAt, l.LastHeartbeat)
 	})
 
 var insertArtifacts = inserts("runtime_artifacts",
@@ -187,25 +224,61 @@ func (t *tx) updateContacts(b *pgx.Batch) {
 	}
 }
 
-var addCounts = func() string {
-	sets := make([]string, len(countColumns))
-	for i, c := range countColumns {
-		sets[i] = fmt.Sprintf("%s = %s + $%d", c, c, i+2)
-	}
-	return `UPDATE counters SET ` + strings.Join(sets, ", ") + ` WHERE slot = $1`
-}()
+// prefer makes open tasks wait a little for the worker that last held their
+// context, as many as that has room for: free slots less what waits for it already,
+// so that what others must pass over stays bounded. It is asked for before the
+// transaction's own leases are written.
+const prefer = `WITH home AS (
+		SELECT t.seq, l.worker_id, row_number() OVER (PARTITION BY l.worker_id ORDER BY t.seq) AS place, w.max_concurrency
+			- (SELECT count(*) FROM leases a WHERE a.worker_id = w.id AND a.status = 'active')
+			- (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > ` + nowSQL + `) AS room
+		FROM llm_tasks t
+		CROSS JOIN LATERAL (SELECT x.worker_id FROM leases x WHERE x.context_id = t.context_id ORDER BY x.seq DESC LIMIT 1) l
+		JOIN workers w ON w.id = l.worker_id AND w.status = 'online' AND w.claude_cli AND NOT w.draining AND NOT w.removed
+			AND (t.label_key = '' OR t.label_key::jsonb <@ w.labels)
+		WHERE t.id = ANY($2::text[]::uuid[]))
+	UPDATE llm_tasks t SET preferred_worker = home.worker_id, preferred_until = ` + nowSQL + ` + $3
+	FROM home WHERE t.seq = home.seq AND home.place <= home.room`
 
 // counterSlots is how many rows the counters are spread over.
 const counterSlots = 64
 
-// addCounts comes last, so that others who share the slot wait the least.
-func (t *tx) addCounts(b *pgx.Batch) {
-	if t.counts == (counts{}) {
-		return
+// closing is the last statement before the commit. It tells the version that the
+// written rows have, and the server's time, from which a transaction that had to
+// guess it may not have been far.
+const (
+	closingColumns = `, ` + nowSQL + `, 1 / (abs(` + nowSQL + ` - $2) <= 1000)::int`
+	closingAlone   = `SELECT pg_current_xact_id_if_assigned()::xid` + closingColumns
+)
+
+var closingCounts = func() string {
+	sets := make([]string, len(countColumns))
+	for i, c := range countColumns {
+		sets[i] = fmt.Sprintf("%s = %s + $%d", c, c, i+4)
 	}
-	args := []any{t.c.PgConn().PID() % counterSlots}
-	for _, n := range t.counts {
-		args = append(args, n)
+	return `UPDATE counters SET ` + strings.Join(sets, ", ") + ` WHERE slot = $3 RETURNING xmin` + closingColumns
+}()
+
+// closing adds the counts, last of all so that others who share the slot wait the
+// least.
+func (t *tx) closing(b *pgx.Batch) {
+	var guessed *int64
+	if t.recalled {
+		guessed = &t.now
 	}
-	b.Queue(addCounts, args...)
+	query, args := closingAlone, []any{t.s.testNow(), guessed}
+	if t.counts != (counts{}) {
+		query, args = closingCounts, append(args, t.c.PgConn().PID()%counterSlots)
+		for _, n := range t.counts {
+			args = append(args, n)
+		}
+	}
+	b.Queue(query, args...).QueryRow(func(row pgx.Row) error {
+		var version *uint32
+		err := row.Scan(&version, &t.until, nil)
+		if version != nil {
+			t.version = *version
+		}
+		return err
+	})
 }

@@ -32,11 +32,12 @@ var errDue = errors.New("postgresql: delayed tasks are due")
 type lane struct {
 	s     *Store
 	queue *group.Queue[*op]
+	known *memory
 	wg    sync.WaitGroup
 }
 
 func startLane(s *Store) *lane {
-	l := &lane{s: s, queue: group.NewQueue[*op](s.cfg.Queue)}
+	l := &lane{s: s, queue: group.NewQueue[*op](s.cfg.Queue), known: newMemory()}
 	l.wg.Go(l.loop)
 	return l
 }
@@ -97,7 +98,7 @@ func (l *lane) dismiss(ops []*op) []*op {
 // group is kept and each is run again alone, so that no neighbour suffers.
 // The answer is how many callers the lane has.
 func (l *lane) commit(ops []*op) (callers int) {
-	changes, err := l.s.persist(ops, false)
+	changes, err := l.s.persist(ops, l.known)
 	callers = len(ops) + l.queue.Len()
 	if err != nil {
 		changes = nil
@@ -129,7 +130,7 @@ func (s *Store) spawn(o *op) {
 // another.
 func (s *Store) single(o *op) []bloom.Change {
 	for tries := 1; ; tries++ {
-		changes, err := s.persist([]*op{o}, true)
+		changes, err := s.persist([]*op{o}, nil)
 		if err == nil && errors.Is(o.Err, errDue) {
 			if err = s.openDue(); err == nil {
 				o.opened = true

@@ -59,6 +59,7 @@ func (t *tx) leaseTask(r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) 
 		return none, bloom.Worker{}, err
 	}
 	w.ActiveLeases++
+	t.given[w.ID]++
 	t.holders[tk.ContextID] = append(t.holders[tk.ContextID], w.ID)
 	return tr.Lease, w.Worker, t.apply(tk, nil, tr, r.Actor)
 }
@@ -91,6 +92,7 @@ func (t *tx) pick(tk *task, named string) (*stored, error) {
 	w, ok := bloom.PickWorker(workers, labels, func(id string) bool { return slices.Contains(holders, id) })
 	switch {
 	case ok:
+		t.choices = append(t.choices, choice{worker: w.ID, context: tk.ContextID})
 		return t.workers[w.ID], nil
 	case !t.everybody:
 		return nil, errAlone // who was proposed does not fit; somebody else may
@@ -152,7 +154,6 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.He
 func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
 	need := func(w *want) {
 		w.whole = append(w.whole, taskID)
-		w.homesOf = append(w.homesOf, taskID)
 		w.wantLease(taskID, r.LeaseID)
 	}
 	return together(ctx, s.lane, need, func(t *tx) (bloom.Task, error) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"hash/fnv"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -25,10 +26,14 @@ func (t *tx) load(w *want) error {
 	b := &pgx.Batch{}
 	b.Queue("begin")
 	t.lockContexts(b, w)
-	t.lockSlots(b, w)
+	switch {
+	case w.lockAll:
+		b.Queue(`SELECT pg_advisory_xact_lock($1, 0)`, lockSlots)
+	case len(w.lockWorkers) > 0:
+		lockSlotsOf(b, w.lockWorkers)
+	}
 	t.loadTasks(b, w)
 	t.loadLeases(b, w)
-	t.loadHomes(b, w)
 	t.loadWorkers(b, w)
 	t.loadClaims(b, w)
 	t.loadRest(b, w)
@@ -51,32 +56,42 @@ func (t *tx) lockContexts(b *pgx.Batch, w *want) {
 			ORDER BY 1) x(k)`, lockContext, ids, w.lockContexts)
 }
 
-func (t *tx) lockSlots(b *pgx.Batch, w *want) {
-	switch {
-	case w.lockAll:
-		b.Queue(`SELECT pg_advisory_xact_lock($1, 0)`, lockSlots)
-	case len(w.lockWorkers) > 0:
-		b.Queue(`SELECT pg_advisory_xact_lock_shared($1, 0)`, lockSlots)
-		b.Queue(`SELECT pg_advisory_xact_lock($1, k) FROM (SELECT DISTINCT hashtext(w) FROM unnest($2::text[]) w ORDER BY 1) x(k)`, lockWorker, w.lockWorkers)
+// lockNamed locks the slots of some workers: NULL first, for all, as others may
+// hold theirs.
+const lockNamed = `SELECT CASE WHEN k IS NULL THEN pg_advisory_xact_lock_shared($1, 0) ELSE pg_advisory_xact_lock($2, k) END FROM unnest($3::int[]) k`
+
+func lockSlotsOf(b *pgx.Batch, workers []string) {
+	keys := make([]int32, len(workers))
+	for i, name := range workers {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(name))
+		keys[i] = int32(h.Sum32())
 	}
+	slices.Sort(keys)
+	places := []*int32{nil}
+	keys = slices.Compact(keys)
+	for i := range keys {
+		places = append(places, &keys[i])
+	}
+	b.Queue(lockNamed, lockSlots, lockWorker, places)
 }
 
-const lockTasks = `SELECT ` + smallColumns + `,
+const lockTasks = `SELECT t.xmin, ` + smallColumns + `,
 		CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.prompt END
 	FROM llm_tasks t WHERE t.id = ANY($1::text[]::uuid[]) ORDER BY t.seq FOR UPDATE`
 
 // lockHeld is lockTasks with what workers hold that renew it.
-const lockHeld = `SELECT ` + smallColumns + `,
+const lockHeld = `SELECT t.xmin, ` + smallColumns + `,
 		CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN t.id = ANY($2::text[]::uuid[]) THEN t.prompt END
 	FROM llm_tasks t WHERE t.id IN (
 		SELECT unnest($1::text[]::uuid[]) UNION SELECT l.task_id FROM leases l WHERE l.worker_id = ANY($3::text[]) AND l.status = 'active')
 	ORDER BY t.seq FOR UPDATE`
 
 func (t *tx) loadTasks(b *pgx.Batch, w *want) {
-	ids, whole := idsOnly(w.allTasks()), idsOnly(w.whole)
+	ids, whole := idsOnly(w.allTasks()), idsOnly(slices.Concat(w.whole, w.newborn))
 	take := func(rows pgx.Rows) error {
 		for rows.Next() {
-			tk, err := scanTask(rows)
+			tk, err := scanLocked(rows)
 			if err != nil {
 				return err
 			}
@@ -95,8 +110,8 @@ func (t *tx) loadTasks(b *pgx.Batch, w *want) {
 func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 	take := func(rows pgx.Rows) error {
 		for rows.Next() {
-			l, err := scanLease(rows)
-			if err != nil {
+			l := &lease{}
+			if err := rows.Scan(append([]any{&l.version}, leaseFields(&l.Lease)...)...); err != nil {
 				return err
 			}
 			t.addLease(l)
@@ -104,10 +119,10 @@ func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 		return rows.Err()
 	}
 	if ids := idsOnly(w.leases); len(ids) > 0 {
-		b.Queue(`SELECT `+leaseColumns+` FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`, ids).Query(take)
+		b.Queue(`SELECT l.xmin, `+leaseColumns+` FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`, ids).Query(take)
 	}
 	if ids := idsOnly(w.active); len(ids) > 0 {
-		b.Queue(`SELECT `+leaseColumns+` FROM leases l WHERE l.task_id = ANY($1::text[]::uuid[]) AND l.status = 'active'`, ids).Query(take)
+		b.Queue(`SELECT l.xmin, `+leaseColumns+` FROM leases l WHERE l.task_id = ANY($1::text[]::uuid[]) AND l.status = 'active'`, ids).Query(take)
 	}
 	if len(w.events) == 0 {
 		return
@@ -133,39 +148,6 @@ func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 		})
 }
 
-// homes name the worker that last held a context and its room: free slots
-// less the tasks that wait for it already, so that what others must pass over
-// stays bounded.
-const homes = `SELECT c.context_id, l.worker_id, w.labels, w.max_concurrency
-		- (SELECT count(*) FROM leases a WHERE a.worker_id = w.id AND a.status = 'active')
-		- (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > ` + nowSQL + `)
-	FROM (SELECT unnest($2::text[]) UNION SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($3::text[]::uuid[])) c (context_id)
-	CROSS JOIN LATERAL (SELECT x.worker_id FROM leases x WHERE x.context_id = c.context_id ORDER BY x.seq DESC LIMIT 1) l
-	JOIN workers w ON w.id = l.worker_id AND w.status = 'online' AND w.claude_cli AND NOT w.draining AND NOT w.removed`
-
-func (t *tx) loadHomes(b *pgx.Batch, w *want) {
-	if len(w.contexts)+len(w.homesOf) == 0 {
-		return
-	}
-	b.Queue(homes, t.s.testNow(), w.contexts, idsOnly(w.homesOf)).Query(t.takeHomes)
-}
-
-func (t *tx) takeHomes(rows pgx.Rows) error {
-	for rows.Next() {
-		var context, worker string
-		var labels list
-		var room int
-		if err := rows.Scan(&context, &worker, &labels, &room); err != nil {
-			return err
-		}
-		t.homes[context], t.carries[worker] = worker, bloom.Capabilities{Labels: labels}
-		if _, ok := t.room[worker]; !ok {
-			t.room[worker] = room
-		}
-	}
-	return rows.Err()
-}
-
 // holders are the workers with active leases of the contexts of tasks.
 const holders = `SELECT l.worker_id FROM leases l WHERE l.status = 'active'
 	AND l.context_id IN (SELECT t.context_id FROM llm_tasks t WHERE t.id = ANY($2::text[]::uuid[]))`
@@ -173,8 +155,8 @@ const holders = `SELECT l.worker_id FROM leases l WHERE l.status = 'active'
 func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 	take := func(rows pgx.Rows) error {
 		for rows.Next() {
-			is, err := scanWorker(rows)
-			if err != nil {
+			is := &stored{}
+			if err := rows.Scan(append([]any{&is.version}, is.fields()...)...); err != nil {
 				return err
 			}
 			t.workers[is.ID] = is
@@ -184,10 +166,10 @@ func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 	switch {
 	case w.anyone:
 		t.everybody = true
-		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE NOT w.removed AND w.status = 'online' OR w.id = ANY($1::text[])`, w.workers).Query(take)
+		b.Queue(`SELECT w.xmin, `+workerColumns+`, `+countHeld+` FROM workers w WHERE NOT w.removed AND w.status = 'online' OR w.id = ANY($1::text[])`, w.workers).Query(take)
 	case len(w.workers)+len(w.holders) > 0:
 		slices.Sort(w.workers)
-		b.Queue(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ANY($1::text[]) OR w.id = ANY(ARRAY(`+holders+`))`,
+		b.Queue(`SELECT w.xmin, `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ANY($1::text[]) OR w.id = ANY(ARRAY(`+holders+`))`,
 			slices.Compact(w.workers), idsOnly(w.holders)).Query(take)
 	}
 	if ids := idsOnly(w.holders); len(ids) > 0 {
@@ -206,9 +188,7 @@ func (t *tx) loadWorkers(b *pgx.Batch, w *want) {
 	}
 }
 
-// loadRest reads idempotency keys, numbers for new tasks, and at last, when all
-// locks are held, the time and the transaction's own number, by which one sees
-// whether the server still works on it.
+// loadRest reads idempotency keys and at last, when all locks are held, the time.
 func (t *tx) loadRest(b *pgx.Batch, w *want) {
 	if len(w.keys) > 0 {
 		scopes, keys := make([]string, len(w.keys)), make([]string, len(w.keys))
@@ -218,14 +198,7 @@ func (t *tx) loadRest(b *pgx.Batch, w *want) {
 		b.Queue(`SELECT t.idempotency_scope, t.body_hash, `+taskColumns+` FROM unnest($1::text[], $2::text[]) k (scope, key)
 			JOIN llm_tasks t ON t.idempotency_scope = k.scope AND t.idempotency_key = k.key`, scopes, keys).Query(t.takeKeyed)
 	}
-	if w.fresh > 0 {
-		b.Queue(`SELECT nextval('llm_tasks_seq') FROM generate_series(1, $1)`, w.fresh).Query(func(rows pgx.Rows) (err error) {
-			t.fresh, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-			return err
-		})
-	}
-	b.Queue(`SELECT `+nowSQL+`, (CASE WHEN $2::bool THEN pg_current_xact_id() ELSE pg_current_xact_id_if_assigned() END)::text::bigint`,
-		t.s.testNow(), w.fresh > 0 || w.numbered || t.alone).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.xid) })
+	b.Queue(`SELECT `+nowSQL, t.s.testNow()).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
 }
 
 func (t *tx) takeKeyed(rows pgx.Rows) error {
@@ -235,7 +208,6 @@ func (t *tx) takeKeyed(rows pgx.Rows) error {
 		if err := rows.Scan(append([]any{&scope, &k.bodyHash}, tk.fields()...)...); err != nil {
 			return err
 		}
-		tk.read()
 		k.task = tk
 		t.keyed[idemKey{scope, *tk.IdempotencyKey}] = k
 	}

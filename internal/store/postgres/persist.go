@@ -20,14 +20,16 @@ var errUnknown = errors.New("the commit's outcome is unknown")
 // committed and that every op's own Err says how it went; an error that all of
 // it was undone. While the server is away it is tried again, as long as the
 // configured patience lasts. A transaction whose commit was cut off is looked up:
-// either it stands, or it is run again.
-func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
+// either it stands, or it is run again. The lane's memory is used and kept up;
+// nil when the one operation there is runs alone.
+func (s *Store) persist(ops []*op, m *memory) ([]bloom.Change, error) {
 	ctx, cancel := context.WithTimeout(s.life, 2*s.cfg.Patience)
 	defer cancel()
 	deadline := ops[0].at.Add(s.cfg.Patience) // of who has waited longest
-	for {
-		t, err := s.attempt(ctx, ops, alone)
+	for try := 1; ; try++ {
+		t, err := s.attempt(ctx, ops, m, try == 1)
 		s.suspect(err)
+		m.learn(t, err)
 		if errors.Is(err, errUnknown) {
 			// However long the operations had waited before: nobody else can tell.
 			stands, asked := s.stands(ctx, t, time.Now().Add(s.cfg.Patience))
@@ -42,7 +44,10 @@ func (s *Store) persist(ops []*op, alone bool) ([]bloom.Change, error) {
 			s.roster.note(t.newLeases, t.moved)
 			return t.changes, nil
 		}
-		if !errors.Is(err, errUnknown) && !isGone(err) || !wait(ctx, deadline) {
+		switch {
+		case t != nil && t.recalled && !isGone(err):
+			continue // with what is there now
+		case !errors.Is(err, errUnknown) && !isGone(err), !wait(ctx, deadline):
 			return nil, err
 		}
 	}
@@ -74,9 +79,10 @@ func (s *Store) suspect(err error) {
 	}
 }
 
-// attempt runs ops in one transaction, once.
-func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error) {
-	most := s.cfg.Patience
+// attempt runs ops in one transaction, once; at first on what the memory has, when
+// that is all they need.
+func (s *Store) attempt(ctx context.Context, ops []*op, m *memory, first bool) (*tx, error) {
+	most, alone := s.cfg.Patience, m == nil
 	if alone {
 		most *= 2 // it may touch a lot
 	}
@@ -87,29 +93,40 @@ func (s *Store) attempt(ctx context.Context, ops []*op, alone bool) (*tx, error)
 		return nil, err
 	}
 	defer conn.Release() // a connection inside a transaction is closed by this
-	t := newTx(ctx, s, conn.Conn(), alone)
 	w := want{alone: alone}
 	for _, o := range ops {
 		o.Err = nil
 		o.need(&w)
 	}
-	if err := t.load(&w); err != nil {
-		return t, t.rollback(err)
+	t := newTx(ctx, s, conn.Conn(), alone)
+	if t.recalled = m != nil && first && m.recall(t, &w); !t.recalled {
+		t = newTx(ctx, s, conn.Conn(), alone)
+		if err := t.load(&w); err != nil {
+			return t, t.rollback(err)
+		}
 	}
 	t.due = t.due && !ops[0].opened
 	for _, o := range ops {
 		t.wrote = false
-		if o.Err = o.Run(t); o.Err != nil && !harmless(t, o.Err) {
+		o.Err = o.Run(t)
+		switch {
+		case o.Err == nil:
+		case !harmless(t, o.Err):
 			return t, t.rollback(o.Err)
+		case t.recalled:
+			o.Err = errAlone // nothing is refused because of what was so a moment ago
 		}
 	}
 	return t, t.flush()
 }
 
+// idle is the status of a connection outside of any transaction.
+const idle = 'I'
+
 // rollback undoes the transaction. When that fails the connection is closed,
 // which undoes it as well.
 func (t *tx) rollback(cause error) error {
-	if !t.c.IsClosed() {
+	if !t.c.IsClosed() && t.c.PgConn().TxStatus() != idle {
 		if _, err := t.c.Exec(t.ctx, "rollback"); err != nil {
 			_ = t.c.Close(t.ctx)
 		}
@@ -177,22 +194,20 @@ func (s *Store) stands(ctx context.Context, t *tx, deadline time.Time) (bool, er
 // connection was cut.
 var errInProgress = errors.New("the commit goes on")
 
-// left looks for the last entry of a transaction. The server is first asked
-// whether it still works on it: the second question must see how that ended. Its
-// own commit, of a lock that changes nothing, comes back no sooner than what it
-// saw is safe, also on a synchronous standby.
+// left looks for the last entry of a transaction, once the server no longer works
+// on it: the process behind the connection that was cut is told to end, for it may
+// wait for more, or have yet to read what it was sent. The look-up's own commit, of
+// a lock that changes nothing, comes back no sooner than what it saw is safe, also
+// on a synchronous standby.
 func (s *Store) left(ctx context.Context, t *tx) (there bool, err error) {
-	if t.xid != nil {
-		var status *string
-		err := s.hot.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, fmt.Sprint(*t.xid)).Scan(&status)
-		var pg *pgconn.PgError
-		switch {
-		case errors.As(err, &pg) && pg.Code == "22023": // not given out: this server has never seen it
-		case err != nil:
-			return false, err
-		case status != nil && *status == "in progress":
-			return false, errInProgress
-		}
+	var lives int
+	err = s.hot.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND `+beganSQL+` = $2`,
+		t.c.PgConn().PID(), sessionOf(t.c).began).Scan(&lives)
+	switch {
+	case err != nil:
+		return false, err
+	case lives > 0:
+		return false, errInProgress
 	}
 	last := t.audits[len(t.audits)-1]
 	err = s.hot.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)

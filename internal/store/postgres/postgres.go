@@ -2,10 +2,12 @@
 // servers share.
 //
 // One goroutine, the lane, does what is asked for most: it takes all operations
-// that wait, reads in one round trip what they need (rows of tasks locked in the
-// order of their seq), decides in memory with the root package's rules, and
-// writes all changes and the commit in a second round trip. Operations that are
-// rare, or that touch more than they name, run in a transaction of their own.
+// that wait, decides with the root package's rules on what it remembers of the rows
+// they need, and writes all changes and the commit in one round trip, which fails
+// when a row is no longer as it was remembered. What it does not remember, or what
+// failed, it reads first in a round trip before (rows of tasks locked in the order
+// of their seq). Operations that are rare, or that touch more than they name, run in
+// a transaction of their own.
 //
 // When the connection is cut at the commit, what the transaction would have left
 // is looked for: no answer is guessed.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -24,6 +25,7 @@ type cutter struct {
 	silent   atomic.Bool            // nothing passes any more, and nothing is closed
 	ended    chan struct{}          // closed when even that is over
 	ending   sync.Once
+	answers  atomic.Int64 // how often a server was done with what it was asked
 	mu       sync.Mutex
 	heard    *bytes.Buffer // all answers, when not nil
 	wg       sync.WaitGroup
@@ -71,8 +73,12 @@ func (c *cutter) accept() {
 func (c *cutter) pass(to, from net.Conn, answers bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 64<<10)
+	var done readiness
 	for {
 		n, err := from.Read(buf)
+		if answers {
+			c.answers.Add(done.count(buf[:n]))
+		}
 		if rate := c.rate.Load(); err == nil && answers && rate > 0 && rand.Uint64N(rate) == 0 {
 			c.cuts.Add(1)
 			return
@@ -144,4 +150,30 @@ func (c *cutter) record() func() string {
 		defer c.mu.Unlock()
 		return c.heard.String()
 	}
+}
+
+// readiness finds the server's "ready for query" in a stream of its messages: a
+// letter, and a length of four bytes that counts itself.
+type readiness struct {
+	head []byte
+	skip int // bytes of the message that are still to come
+}
+
+func (r *readiness) count(b []byte) (n int64) {
+	for len(b) > 0 {
+		if r.skip > 0 {
+			part := min(r.skip, len(b))
+			r.skip, b = r.skip-part, b[part:]
+			continue
+		}
+		part := min(5-len(r.head), len(b))
+		r.head, b = append(r.head, b[:part]...), b[part:]
+		if len(r.head) == 5 {
+			if r.head[0] == 'Z' {
+				n++
+			}
+			r.skip, r.head = int(binary.BigEndian.Uint32(r.head[1:]))-4, nil
+		}
+	}
+	return n
 }

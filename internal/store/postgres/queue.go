@@ -5,7 +5,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/group"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // enqueue places a task that has just become queued: behind which gate it waits,
@@ -18,46 +17,21 @@ func (t *tx) enqueue(tk *task, before bloom.TaskStatus) error {
 			return err
 		}
 	}
-	if err := t.open(tk, bloom.OrderGate(tk.TaskState, blocked, t.now)); err != nil {
-		return err
-	}
+	t.open(tk, bloom.OrderGate(tk.TaskState, blocked, t.now))
 	if !tk.Policy.Ordered || !before.Terminal() {
 		return nil
 	}
 	return t.closeLater(tk)
 }
 
-// open puts a queued task behind a gate. One that is open prefers the worker that
-// last held its context, while that has room and carries its labels.
-func (t *tx) open(tk *task, gate bloom.Gate) error {
+// open puts a queued task behind a gate. Whom one that is open prefers is found
+// out when it is written.
+func (t *tx) open(tk *task, gate bloom.Gate) {
 	t.touchTask(tk)
 	tk.gate, tk.preferred, tk.until = gate, nil, 0
-	if gate != bloom.GateOpen {
-		return nil
+	if gate == bloom.GateOpen {
+		t.opened = append(t.opened, tk.ID)
 	}
-	home, err := t.home(tk.ContextID)
-	if err != nil || home == "" || t.room[home] <= 0 || !t.carries[home].Carries(schema.ParseList(tk.labelKey)) {
-		return err
-	}
-	t.room[home]--
-	tk.preferred, tk.until = &home, t.now+bloom.StickyGrace.Milliseconds()
-	return nil
-}
-
-// home is the worker that last held a context and can take more; "" when there is
-// none. What was not read beforehand is read now, when the operation is alone.
-func (t *tx) home(contextID string) (string, error) {
-	if home, ok := t.homes[contextID]; ok || !t.alone {
-		return home, nil
-	}
-	rows, err := t.c.Query(t.ctx, homes, t.s.testNow(), []string{contextID}, []string{})
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	t.homes[contextID] = ""
-	err = t.takeHomes(rows)
-	return t.homes[contextID], err
 }
 
 // ended are the ordered tasks of this transaction that no longer hold up others,
@@ -96,7 +70,7 @@ func (t *tx) closeLater(tk *task) error {
 // openNext opens the gate of the ordered task whose turn has come, in the
 // transaction in which its predecessor ended. The context is locked.
 func (t *tx) openNext(contextID string) error {
-	next, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
+	next, err := collect(t.ctx, t.c, scanLocked, `SELECT t.xmin, `+taskColumns+` FROM llm_tasks t
 		WHERE t.context_id = $1 AND t.pending AND t.seq <> ALL($2::bigint[]) ORDER BY t.seq LIMIT 1 FOR UPDATE`, contextID, t.ended())
 	if err != nil || len(next) == 0 {
 		return err
@@ -105,9 +79,7 @@ func (t *tx) openNext(contextID string) error {
 	if tk.gate != bloom.GateOrdered {
 		return nil
 	}
-	if err := t.open(tk, bloom.OrderGate(tk.TaskState, false, t.now)); err != nil {
-		return err
-	}
+	t.open(tk, bloom.OrderGate(tk.TaskState, false, t.now))
 	t.tell(tk, "")
 	return nil
 }
@@ -118,17 +90,16 @@ const openBatch = 100
 // openDue opens delayed tasks whose time has come.
 func (s *Store) openDue() error {
 	o := &op{at: time.Now(), need: func(*want) {}, Op: group.NewOp(func(t *tx) error {
-		due, err := collect(t.ctx, t.c, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t
+		due, err := collect(t.ctx, t.c, scanLocked, `SELECT t.xmin, `+taskColumns+` FROM llm_tasks t
 			WHERE t.gate = 'delayed' AND t.run_at <= $1 ORDER BY t.run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, t.now, openBatch)
-		for i := 0; err == nil && i < len(due); i++ {
-			tk := t.addTask(due[i])
-			if err = t.open(tk, bloom.GateOpen); err == nil {
-				t.tell(tk, "")
-			}
+		for _, tk := range due {
+			tk = t.addTask(tk)
+			t.open(tk, bloom.GateOpen)
+			t.tell(tk, "")
 		}
 		return err
 	})}
-	changes, err := s.persist([]*op{o}, true)
+	changes, err := s.persist([]*op{o}, nil)
 	if err != nil {
 		return err
 	}

@@ -27,12 +27,11 @@ func (t *tx) hold(where string, args ...any) ([]holding, error) {
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	w := want{tasks: ids, active: ids, homesOf: ids}
+	w := want{tasks: ids, active: ids}
 	b := &pgx.Batch{}
 	t.lockContexts(b, &w)
 	t.loadTasks(b, &w)
 	t.loadLeases(b, &w)
-	t.loadHomes(b, &w)
 	if err := t.c.SendBatch(t.ctx, b).Close(); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 
 // AppendAudit writes an entry that goes with no other change.
 func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
-	_, err := together(ctx, s.lane, func(w *want) { w.numbered = true }, func(t *tx) (struct{}, error) {
+	_, err := together(ctx, s.lane, func(*want) {}, func(t *tx) (struct{}, error) {
 		t.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
 		return struct{}{}, nil
 	})

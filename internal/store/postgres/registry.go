@@ -90,7 +90,6 @@ func (t *tx) remove(id, actor string) error {
 	if err != nil {
 		return err
 	}
-	t.room[id] = 0 // nothing given back prefers the worker that goes
 	if _, err := t.c.Exec(t.ctx, `UPDATE workers SET removed = true, status = 'offline', instance_id = '', instance_seen = 0 WHERE id = $1`, id); err != nil {
 		return err
 	}

@@ -21,27 +21,26 @@ type task struct {
 	until     int64 // of preferred, Unix milliseconds
 	lastEvent int64
 
-	whole bool // prompt and hints were read, too
-	was   struct {
-		status bloom.TaskStatus
-		epoch  int64
-	}
-	insert *insertion // not nil: the task is new
-	dirty  bool       // to be written
+	whole   bool       // prompt and hints were read, too
+	version uint32     // of the row as it was read: its xmin; 0 when that is not known
+	insert  *insertion // not nil: the task is new
+	dirty   bool       // to be written
 }
 
 // insertion is what of a new task is never read again.
 type insertion struct {
 	scope    *string
 	bodyHash string
+	told     string // the data of its first event
 }
 
 // lease is a lease in the same sense.
 type lease struct {
 	bloom.Lease
-	was    bloom.LeaseStatus
-	insert bool
-	dirty  bool
+	was     bloom.LeaseStatus
+	version uint32 // as a task's
+	insert  bool
+	dirty   bool
 }
 
 const smallColumns = `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
@@ -60,13 +59,15 @@ func (t *task) fields() []any {
 	}
 }
 
-func (t *task) read() { t.was.status, t.was.epoch = t.Status, t.Epoch }
-
 func scanTask(r pgx.Rows) (*task, error) {
 	t := &task{whole: true}
-	err := r.Scan(t.fields()...)
-	t.read()
-	return t, err
+	return t, r.Scan(t.fields()...)
+}
+
+// scanLocked reads a task with its row's version before the columns.
+func scanLocked(r pgx.Rows) (*task, error) {
+	t := &task{whole: true}
+	return t, r.Scan(append([]any{&t.version}, t.fields()...)...)
 }
 
 // list reads a JSON array of strings, never nil.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -20,11 +21,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 	key := idemKey{bloom.CleanText(n.IdempotencyScope), bloom.CleanText(n.Spec.IdempotencyKey)}
 	contextID := bloom.CleanText(n.Spec.ContextID)
 	need := func(w *want) {
-		w.whole = append(w.whole, n.ID)
-		w.fresh++
-		if n.Spec.RunAt == 0 {
-			w.contexts = append(w.contexts, contextID)
-		}
+		w.newborn = append(w.newborn, n.ID)
 		if key.key != "" {
 			w.keys = append(w.keys, key)
 		}
@@ -53,7 +50,7 @@ func (t *tx) create(n bloom.NewTask, key idemKey) (bloom.Task, bool, error) {
 		return bloom.Task{}, false, errAlone
 	}
 	tk := &task{Task: n.Task(t.now), whole: true, insert: &insertion{bodyHash: n.BodyHash}, labelKey: schema.LabelKey(n.Spec.Labels)}
-	tk.seq, t.fresh = t.fresh[0], t.fresh[1:]
+	tk.seq = math.MaxInt64 // it comes after all others; the insert gives it its number
 	if err := t.enqueue(tk, ""); err != nil {
 		return bloom.Task{}, false, err
 	}
@@ -94,10 +91,7 @@ func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, erro
 
 // move applies a rule that concerns no lease.
 func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (bloom.Transition, error)) (bloom.Task, error) {
-	need := func(w *want) {
-		w.whole = append(w.whole, id)
-		w.homesOf = append(w.homesOf, id)
-	}
+	need := func(w *want) { w.whole = append(w.whole, id) }
 	return separately(ctx, s, need, func(t *tx) (bloom.Task, error) {
 		tk, err := t.task(id)
 		if err != nil {

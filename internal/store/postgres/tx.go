@@ -15,26 +15,25 @@ import (
 // they make their changes, and what is to be written. Nothing reaches the server
 // before flush, except by operations that run alone.
 type tx struct {
-	s     *Store
-	ctx   context.Context
-	c     *pgx.Conn
-	now   int64 // Unix milliseconds
-	alone bool  // the only operation of its transaction
-	xid   *int64
+	s        *Store
+	ctx      context.Context
+	c        *pgx.Conn
+	now      int64  // Unix milliseconds
+	alone    bool   // the only operation of its transaction
+	recalled bool   // nothing was read or locked: what was remembered is compared with when it is written
+	version  uint32 // of the rows that were written, once they are
+	until    int64  // the server's time when they were, Unix milliseconds
 
 	wrote   bool // the running operation has changed something
 	changes []bloom.Change
 
-	tasks   map[string]*task              // by id
-	leases  map[string]*lease             // by id
-	active  map[string]*lease             // by task
-	results map[string]outcome            // of this transaction, by lease
-	keyed   map[idemKey]keyed             // by idempotency key
-	homes   map[string]string             // the worker that last held a context
-	room    map[string]int                // free slots of those workers, less who waits for them
-	carries map[string]bloom.Capabilities // labels of those workers
-	repeats map[eventKey]bool             // worker's events that are stored
-	workers map[string]*stored            // by name
+	tasks   map[string]*task   // by id
+	leases  map[string]*lease  // by id
+	active  map[string]*lease  // by task
+	results map[string]outcome // of this transaction, by lease
+	keyed   map[idemKey]keyed  // by idempotency key
+	repeats map[eventKey]bool  // worker's events that are stored
+	workers map[string]*stored // by name
 
 	everybody bool // workers are all that are online, not those that were proposed
 
@@ -43,10 +42,12 @@ type tx struct {
 	queue   []*task             // open tasks that claims may take
 	cut     bool                // the queue goes on behind what was read
 	due     bool                // delayed tasks wait to be opened
-	fresh   []int64             // numbers for new tasks
 
 	newTasks  []*task
 	dirty     []*task
+	opened    []string       // tasks that may prefer somebody
+	choices   []choice       // who was chosen for a task
+	given     map[string]int // leases given to workers by name, not by their claims
 	newLeases []*lease
 	moved     []*lease
 	artifacts []*bloom.Artifact
@@ -85,8 +86,8 @@ type event struct {
 func newTx(ctx context.Context, s *Store, c *pgx.Conn, alone bool) *tx {
 	return &tx{
 		s: s, ctx: ctx, c: c, alone: alone, tasks: map[string]*task{}, leases: map[string]*lease{}, active: map[string]*lease{},
-		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, homes: map[string]string{}, room: map[string]int{}, carries: map[string]bloom.Capabilities{}, repeats: map[eventKey]bool{},
-		workers: map[string]*stored{}, holders: map[string][]string{}, claims: map[string][]string{},
+		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, repeats: map[eventKey]bool{},
+		workers: map[string]*stored{}, holders: map[string][]string{}, claims: map[string][]string{}, given: map[string]int{},
 	}
 }
 
@@ -102,14 +103,14 @@ func (t *tx) addTask(tk *task) *task {
 	return tk
 }
 
-func (t *tx) addLease(l bloom.Lease) {
+func (t *tx) addLease(l *lease) {
 	if _, have := t.leases[l.ID]; have {
 		return
 	}
-	is := &lease{Lease: l, was: l.Status}
-	t.leases[l.ID] = is
+	l.was = l.Status
+	t.leases[l.ID] = l
 	if l.Status == bloom.LeaseActive {
-		t.active[l.TaskID] = is
+		t.active[l.TaskID] = l
 	}
 }
 
@@ -143,10 +144,15 @@ func (t *tx) audit(action, entityType, entityID, actor, detail string, data json
 	})
 }
 
-// event appends to a task's stream.
+// event appends to a task's stream. A new task has but one, which is written with
+// it.
 func (t *tx) event(tk *task, e event) {
 	t.touchTask(tk)
 	tk.lastEvent++
+	if tk.insert != nil {
+		tk.insert.told = e.data
+		return
+	}
 	e.task, e.seq = tk.seq, tk.lastEvent
 	t.events = append(t.events, e)
 }

@@ -6,21 +6,17 @@ import "slices"
 type want struct {
 	alone bool // the operation is the only one
 
-	tasks    []string   // locked; without prompt and hints
-	whole    []string   // locked, with everything
-	leases   []string   // leases by id
-	active   []string   // tasks whose active lease is meant
-	contexts []string   // whose home may be preferred
-	homesOf  []string   // tasks whose context's home may be preferred
-	keys     []idemKey  // idempotency keys
-	fresh    int        // numbers for new tasks
-	events   []eventKey // worker's events that may be stored already
-	workers  []string   // by name
-	anyone   bool       // all workers that are online
-	holders  []string   // tasks, for whose context the holding workers are asked
-	claims   []claimWant
-
-	numbered bool // writes without having locked anything: needs a number all the same
+	tasks   []string   // locked; without prompt and hints
+	whole   []string   // locked, with everything
+	leases  []string   // leases by id
+	active  []string   // tasks whose active lease is meant
+	newborn []string   // ids for new tasks, that may be there already
+	keys    []idemKey  // idempotency keys
+	events  []eventKey // worker's events that may be stored already
+	workers []string   // by name
+	anyone  bool       // all workers that are online
+	holders []string   // tasks, for whose context the holding workers are asked
+	claims  []claimWant
 
 	lockContexts []string // of ordered tasks, besides those of the tasks named
 	lockWorkers  []string // whose slots are given out
@@ -51,4 +47,4 @@ func (w *want) claimers() (names []string) {
 }
 
 // allTasks are the ids of all tasks that are named.
-func (w *want) allTasks() []string { return slices.Concat(w.tasks, w.whole) }
+func (w *want) allTasks() []string { return slices.Concat(w.tasks, w.whole, w.newborn) }

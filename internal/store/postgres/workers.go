@@ -14,7 +14,8 @@ import (
 // stored is a worker as it was read for a transaction.
 type stored struct {
 	bloom.KnownWorker
-	back bool // heard of again after a silence
+	version uint32 // of the row as it was read; 0 when that is not known
+	back    bool   // heard of again after a silence
 }
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
@@ -25,10 +26,15 @@ const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l
 
 func scanWorker(r pgx.Rows) (*stored, error) {
 	w := &stored{}
-	err := r.Scan(&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
+	return w, r.Scan(w.fields()...)
+}
+
+func (w *stored) fields() []any {
+	return []any{
+		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.ActiveLeases)
-	return w, err
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.ActiveLeases,
+	}
 }
 
 // worker is one that was read for the transaction.
