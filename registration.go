@@ -62,8 +62,9 @@ func (w *KnownWorker) Rivals(instanceID string, now int64) bool {
 func (w *KnownWorker) Silent() bool { return w.Status == WorkerOffline || w.Status == WorkerUnknown }
 
 // RegisterWorker takes a direct registration in: was is what is known under its
-// name. ErrWorkerConflict when another living process has the name. now is in
-// Unix milliseconds.
+// name. ErrWorkerConflict when another living process has the name. An order to
+// drain stands as it stood, for another process too: it was given to the worker.
+// now is in Unix milliseconds.
 func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, error) {
 	if was.Rivals(s.InstanceID, now) {
 		return WorkerChange{}, ErrWorkerConflict
@@ -80,10 +81,6 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	w.IPAddrs = cleanList(s.IPAddrs)
 	w.AgentVersion, w.OSInfo, w.InstallMethod = CleanText(s.AgentVersion), CleanText(s.OSInfo), CleanText(s.InstallMethod)
 	if id := CleanText(s.InstanceID); id != "" {
-		// A new process has not been told to stop: the order was the old one's.
-		if id != w.InstanceID {
-			w.Draining, w.Followed = false, DrainOrder{}
-		}
 		w.InstanceID, w.InstanceSeen = id, now
 	}
 	return c, nil
@@ -107,6 +104,18 @@ func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
 		c.Contact, c.Action, c.Detail = false, ActionWorkerOnline, "Heard of again"
 	}
 	return c
+}
+
+// ToldOrder is the order to drain that a registration tells of: one that was given
+// elsewhere, and is carried out here before the control plane is read. ok is false
+// when it tells of none. A worker's word begins an order and never ends one, or
+// whoever has its key could lift what an operator ordered: the end is for the one
+// to tell who gave the order, here or at the control plane.
+func (s WorkerSpec) ToldOrder() (o DrainOrder, ok bool) {
+	if s.Draining == nil || !*s.Draining {
+		return DrainOrder{}, false
+	}
+	return DrainOrder{Drain: true, Number: s.DrainOrder}, true
 }
 
 // DrainWorker orders a worker to take no more work, or lifts the order. The same

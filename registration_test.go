@@ -60,7 +60,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 func TestAWorkerRegistersAgain(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
-	was.Draining, was.ObsCount = true, 7
+	was.Draining, was.Followed, was.ObsCount = true, bloom.DrainOrder{Drain: true, Number: 3}, 7
 	gone := bloom.RemoveWorker(was).Worker
 	for name, c := range map[string]struct {
 		was               bloom.KnownWorker
@@ -73,7 +73,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		"the same process keeps its order to drain": {was: was, instance: "p", draining: true, keepsCount: true},
 		"a person without a process does, too":      {was: was, draining: true, keepsCount: true},
 		"another one while the first is alive":      {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
-		"another one after its end was not told":    {was: was, instance: "q", after: bloom.OfflineAfter, keepsCount: true},
+		"another one after its end was not told":    {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
 		"one that was removed begins anew":          {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
@@ -89,12 +89,33 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		if c.created {
 			registered = now
 		}
-		if err != nil || got.Created != c.created || w.Draining != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
+		if err != nil || got.Created != c.created || w.Draining != c.draining || w.Followed.Drain != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
 			w.RegisteredAt != registered || w.LastContact() != now {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if c.instance != "" && (w.InstanceID != c.instance || w.InstanceSeen != now) {
 			t.Errorf("%s: the process is %q, seen at %d", name, w.InstanceID, w.InstanceSeen)
+		}
+	}
+}
+
+func TestAWorkersWordBeginsAnOrderToDrainAndEndsNone(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		spec bloom.WorkerSpec
+		want bloom.DrainOrder
+		ok   bool
+	}{
+		"no word":            {},
+		"a number alone":     {spec: bloom.WorkerSpec{DrainOrder: 7}},
+		"an order":           {spec: bloom.WorkerSpec{Draining: &yes}, want: bloom.DrainOrder{Drain: true}, ok: true},
+		"a numbered order":   {spec: bloom.WorkerSpec{Draining: &yes, DrainOrder: 7}, want: bloom.DrainOrder{Drain: true, Number: 7}, ok: true},
+		"a lifting":          {spec: bloom.WorkerSpec{Draining: &no}},
+		"a numbered lifting": {spec: bloom.WorkerSpec{Draining: &no, DrainOrder: 1 << 60}},
+	} {
+		if got, ok := c.spec.ToldOrder(); got != c.want || ok != c.ok {
+			t.Errorf("%s: %+v, %v", name, got, ok)
 		}
 	}
 }

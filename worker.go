@@ -57,7 +57,7 @@ type WorkerSpec struct {
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
-	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"The worker was ordered elsewhere to take no more work, or to take it again; absent leaves the order as it is"`
+	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"True: the worker was ordered elsewhere to take no more work. False, as absent, leaves the order as it is: only whoever gave it lifts it"`
 	DrainOrder    int64        `json:"drain_order,omitempty" required:"false" minimum:"0" doc:"The number of that order, when whoever gave it counts: an order that was carried out before changes nothing"`
 }
 

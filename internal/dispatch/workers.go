@@ -6,10 +6,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// RegisterWorker makes a worker known or updates it; created tells which. What it
-// says of an order to drain that it was given elsewhere becomes the order here:
-// there is one, whoever gave it, and the last word counts; an order with a number is
-// carried out once.
+// RegisterWorker makes a worker known or updates it; created tells which. An order
+// to drain that it was given elsewhere becomes the order here: there is one, whoever
+// gave it, and an order with a number is carried out once. What lifts it, see
+// bloom.WorkerSpec.ToldOrder.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	w.Name = bloom.CleanText(w.Name)
 	w.URL = bloom.CleanText(w.URL)
@@ -20,12 +20,13 @@ func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor 
 	w.InstallMethod = bloom.CleanText(w.InstallMethod)
 	w.InstanceID = bloom.CleanText(w.InstanceID)
 	worker, created, err = s.store.RegisterWorker(ctx, w, actor)
+	order, told := w.ToldOrder()
 	switch {
-	case err != nil || w.Draining == nil:
-	case w.DrainOrder > 0:
-		worker, err = s.store.FollowDrain(ctx, worker.ID, bloom.DrainOrder{Drain: *w.Draining, Number: w.DrainOrder}, actor)
-	case *w.Draining != worker.Draining:
-		worker, err = s.store.DrainWorker(ctx, worker.ID, *w.Draining, actor)
+	case err != nil || !told:
+	case order.Number > 0:
+		worker, err = s.store.FollowDrain(ctx, worker.ID, order, actor)
+	case !worker.Draining:
+		worker, err = s.store.DrainWorker(ctx, worker.ID, true, actor)
 	}
 	return worker, created, err
 }

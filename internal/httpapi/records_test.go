@@ -485,23 +485,39 @@ func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 	}
 }
 
-func TestAWorkerTellsOfItsOrderToDrain(t *testing.T) {
+func TestAWorkerTellsOfItsOrderToDrainAndOnlyAnOperatorLiftsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, step := range []struct {
-		body     string
-		draining bool
-	}{{`{"name":"w"}`, false}, {`{"name":"w","draining":true}`, true}, {`{"name":"w"}`, true}, {`{"name":"w","draining":false}`, false}} {
+		path, key, body string
+		draining        bool
+	}{
+		{"", workerKey, `{"name":"w"}`, false},
+		{"", workerKey, `{"name":"w","draining":true}`, true},
+		{"", workerKey, `{"name":"w"}`, true},
+		{"", workerKey, `{"name":"w","draining":false}`, true},
+		{"/w/drain", adminKey, `{"drain":false}`, false},
+		{"", workerKey, `{"name":"w","draining":true,"drain_order":7}`, true},
+		{"", workerKey, `{"name":"w","draining":false,"drain_order":8}`, true},
+		{"/w/drain", adminKey, `{"drain":false}`, false},
+		{"", workerKey, `{"name":"w","draining":true,"drain_order":7}`, false}, // carried out before
+		{"/w/drain", adminKey, `{"drain":true}`, true},
+		{"", workerKey, `{"name":"w","draining":false,"drain_order":9000000000000}`, true},
+		{"", workerKey, `{"name":"w","instance_id":"another"}`, true},
+		{"/w/drain", adminKey, `{"drain":false}`, false},
+	} {
 		var w bloom.Worker
-		a := r.do("POST", "/api/runtime/workers", step.body)
+		r.key = step.key
+		a := r.do("POST", "/api/runtime/workers"+step.path, step.body)
 		must(t, json.Unmarshal(a.body, &w))
 		if a.status > 299 || w.Draining != step.draining {
-			t.Errorf("after %s: %d %s", step.body, a.status, a.body)
+			t.Errorf("after %s %s: %d %s", step.path, step.body, a.status, a.body)
 		}
 	}
 	var audit []bloom.Audit
+	r.key = adminKey
 	r.call(200, &audit, "GET", "/audit?action="+bloom.ActionWorkerDrain, "")
-	if len(audit) != 2 {
+	if len(audit) != 6 {
 		t.Errorf("audit %+v", audit)
 	}
 }

@@ -103,16 +103,23 @@ func (w *Worker) fit() bool { return w.unable == nil }
 
 // unsaid reports whether the server was told otherwise than things stand. w.mu is
 // held.
-func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting != w.saidRest }
+func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting && !w.saidRest }
 
 // Rest orders the worker to take no more tasks, or lifts the order; unlike after
-// Drain it lives on, and what runs goes on. The runtime is told, and has the order
-// as if it had given it; when it is lifted there, it is lifted here too. An order
-// stands over the end of the process, until it is lifted on either side.
+// Drain it lives on, and what runs goes on. The runtime is told of an order, and has
+// it as if it had given it; when it is lifted there, it is lifted here too. Of the
+// lifting it is not told: it would not take a worker's word for it, and hears it
+// from whoever gave the order. An order stands over the end of the process.
 func (w *Worker) Rest(o bloom.DrainOrder) {
 	w.mu.Lock()
 	changed := w.resting != o.Drain
 	w.resting, w.restOrder, w.restTold = o.Drain, o.Number, true
+	if changed && !o.Drain {
+		w.saidRest = false // the next order is another one
+		if w.state != nil {
+			w.state.rest(false)
+		}
+	}
 	w.mu.Unlock()
 	switch {
 	case !changed:

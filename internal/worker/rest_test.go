@@ -30,11 +30,24 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 	}
 
 	life.w.Rest(bloom.DrainOrder{})
+	b.logs.await(t, "the order to rest was lifted")
+	b.lifts(bloom.DrainOrder{Number: 1})
 	b.runner.next(t).end <- success("done too")
 	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
 	}
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 2}) // another one, of which the runtime hears again
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+}
+
+// lifts has the runtime follow the end of an order as it reads it from membridge:
+// it would not take the worker's word for it.
+func (b *bench) lifts(o bloom.DrainOrder) {
+	b.Helper()
+	if w, err := b.rt.Store.FollowDrain(b.Context(), "node", o, "membridge"); err != nil || w.Draining {
+		b.Fatalf("%+v, %v", w, err)
+	}
 }
 
 // shows waits until the runtime shows the worker so.
@@ -104,7 +117,40 @@ func TestAnOrderToRestStandsOverARestartUntilItIsLifted(t *testing.T) {
 	life = b.start(nil)
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	life.w.Rest(bloom.DrainOrder{Number: 5})
+	b.lifts(bloom.DrainOrder{Number: 5})
+	task = b.rt.Submit("ctx", "posted at last")
+	b.runner.next(t).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+}
+
+func TestAnOrderThatWasLiftedBeforeTheWorkerRunsIsNotTheNextOne(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	life.leaves()
+	b.lifts(bloom.DrainOrder{Number: 4})
+	life = b.start(nil, bloom.DrainOrder{Number: 4})
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 5})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+}
+
+func TestAWorkerDoesNotEndAnOrderThatTheRuntimeGave(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
+		t.Fatal(err)
+	}
+	b.logs.await(t, "ordered to drain: no new tasks are taken until the order is lifted")
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
+	b.logs.await(t, "ordered to rest: no new tasks are taken until the order is lifted")
+	life.w.Rest(bloom.DrainOrder{Number: 4})
+	b.logs.await(t, "the order to rest was lifted")
+	life.leaves() // having said all that it had to say
+	b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 
 func TestTheRuntimesOwnOrderIsLeftAlone(t *testing.T) {

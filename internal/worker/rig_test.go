@@ -117,12 +117,16 @@ func (b *bench) config(change func(*worker.Config)) worker.Config {
 	return cfg
 }
 
-// start runs a worker until the test ends or stop is called.
-func (b *bench) start(change func(*worker.Config)) *life {
+// start runs a worker until the test ends or stop is called; it has heard of the
+// orders before.
+func (b *bench) start(change func(*worker.Config), before ...bloom.DrainOrder) *life {
 	b.Helper()
 	w, err := worker.New(b.config(change))
 	if err != nil {
 		b.Fatal(err)
+	}
+	for _, o := range before {
+		w.Rest(o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{b: b, w: w, cancel: cancel, ended: make(chan error, 1)}

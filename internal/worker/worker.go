@@ -99,8 +99,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
 	w.mu.Unlock()
 	w.mu.Lock()
-	if w.saidRest = st.rests(); !w.restTold {
+	w.saidRest = st.rests()
+	switch {
+	case !w.restTold:
 		w.resting = w.saidRest
+	case !w.resting: // lifted before we ran
+		w.saidRest = false
+		st.rest(false)
 	}
 	w.mu.Unlock()
 	left, err := w.outbox.load()
@@ -275,9 +280,9 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	defer w.mu.Unlock()
 	w.saidFit = w.fit()
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
-	if w.resting != w.saidRest { // it is told once: the server may lift it then
-		resting := w.resting
-		spec.Draining, spec.DrainOrder, w.saidRest = &resting, w.restOrder, resting
+	if w.resting && !w.saidRest { // it is told once: the server may lift it then
+		resting := true
+		spec.Draining, spec.DrainOrder, w.saidRest = &resting, w.restOrder, true
 	}
 	return spec
 }
@@ -285,15 +290,12 @@ func (w *Worker) spec() bloom.WorkerSpec {
 // register makes the worker known, trying for as long as the server is away.
 func (w *Worker) register(ctx context.Context) error {
 	spec := w.spec()
-	if spec.Draining != nil && *spec.Draining {
+	if spec.Draining != nil {
 		w.state.rest(true)
 	}
 	for n := 0; ; n++ {
 		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
-			if spec.Draining != nil && !*spec.Draining {
-				w.state.rest(false)
-			}
 			w.standsAt(answer.Draining)
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {

@@ -142,13 +142,16 @@ var workerTests = map[string]func(*harness){
 		last, err := h.s.FollowedDrains(h.ctx)
 		h.ok(err)
 		same(h, "remembered", cmp.Diff(map[string]bloom.DrainOrder{"w": {Drain: true, Number: 13}}, last), "")
-		// The order was the old process's; the new one hears of it anew.
+		// It was given to the worker: it stands for another process too.
 		h.advance(2 * bloom.OfflineAfter)
-		_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}, "me")
-		h.ok(err)
-		w, err := h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
+		w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}, "me")
 		h.ok(err)
 		same(h, "draining", w.Draining, true)
+		_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
+		h.ok(err)
+		w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
+		h.ok(err)
+		same(h, "draining after it was lifted here", w.Draining, false)
 		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
