@@ -217,6 +217,8 @@ func TestAReportIsTakenIn(t *testing.T) {
 			action: bloom.ActionWorkerOnline, detail: "Reported online", status: bloom.WorkerOnline},
 		"in trouble": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerError},
 			action: bloom.ActionWorkerUpdated, detail: "Reported error", status: bloom.WorkerError},
+		"gone, and only a lease was heard of since, from nobody who said who he is": {was: silent.Heard("", later).Worker,
+			report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline}, action: bloom.ActionWorkerOffline, detail: "Reported offline", status: bloom.WorkerOffline},
 		"gone, but it says itself that it is there": {was: known(t, at), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
 			status: bloom.WorkerOnline},
 	} {
