@@ -76,6 +76,9 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	w := &c.Worker
 	w.URL = CleanText(s.URL)
 	w.Status = cmp.Or(s.Status, WorkerOnline)
+	if !c.Created && w.Status == WorkerOffline && was.Status != WorkerOffline {
+		c.Action, c.Detail = ActionWorkerOffline, "Said that it goes offline"
+	}
 	w.Capabilities = s.Capabilities.Sane()
 	w.LastHeartbeat = &now
 	w.IPAddrs = cleanList(s.IPAddrs)

@@ -99,6 +99,33 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
+	t.Parallel()
+	is := known(t, at)
+	for _, step := range []struct {
+		name           string
+		says           bloom.WorkerStatus
+		action, detail string
+	}{
+		{"it goes", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Said that it goes offline"},
+		{"it says so once more", bloom.WorkerOffline, bloom.ActionWorkerUpdated, "Registered again"},
+		{"it comes back", "", bloom.ActionWorkerUpdated, "Registered again"},
+		{"it is in trouble", bloom.WorkerError, bloom.ActionWorkerUpdated, "Registered again"},
+		{"it goes in trouble", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Said that it goes offline"},
+	} {
+		c, err := bloom.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
+		if err != nil || c.Action != step.action || c.Detail != step.detail {
+			t.Errorf("%s: told as %q: %q, %v", step.name, c.Action, c.Detail, err)
+		}
+		is = c.Worker
+	}
+	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOffline}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told(t, c, bloom.ActionWorkerRegistered, "Registered")
+}
+
 func TestAWorkersWordBeginsAnOrderToDrainAndEndsNone(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false

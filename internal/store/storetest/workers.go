@@ -155,6 +155,17 @@ var workerTests = map[string]func(*harness){
 		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
+	"a worker that says that it goes is told as offline": func(h *harness) {
+		h.worker("w", 2)
+		for _, status := range []bloom.WorkerStatus{bloom.WorkerOffline, bloom.WorkerOnline} {
+			w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Status: status}, "w")
+			h.ok(err)
+			same(h, "status", w.Status, status)
+		}
+		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerOffline, bloom.ActionWorkerUpdated}) {
+			h.Errorf("audited %v", got)
+		}
+	},
 	"a removed worker comes back when it is posted anew, and not by being named on": func(h *harness) {
 		report := []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, PostedAt: 1000}}
 		reported := func(want int) {
