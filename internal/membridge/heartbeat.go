@@ -90,6 +90,10 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		if res.Agent, err = s.store.Agent(ctx, in.Name); err != nil {
 			return nil, err
 		}
+		// The name may be another's by now.
+		if _, err := proof(ctx).Bind(res.Agent.Token); err != nil {
+			return nil, err
+		}
 		jobs, err := s.store.OpenJobs(ctx, in.Name)
 		if err != nil {
 			return nil, err

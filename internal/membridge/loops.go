@@ -22,8 +22,9 @@ type Loop struct {
 }
 
 // Loops are the control plane's duties: the courier wakes the heartbeats waiting
-// here for orders, to drain too, that another replica took; the upkeep marks that a control
-// plane is alive, and ends and forgets old jobs.
+// here for orders, to drain too, that another replica took, and those of agents that
+// another replica forgot; the upkeep marks that a control plane is alive, and ends
+// and forgets old jobs.
 func (s *Server) Loops() []Loop {
 	return []Loop{
 		{"courier", courierEvery, s.courier},
@@ -84,6 +85,13 @@ func (s *Server) courier(ctx context.Context) error {
 		return err
 	}
 	s.waiting.ringOrdered(drains)
+	gone, err := s.store.Gone(ctx, s.waiting.agents())
+	if err != nil {
+		return err
+	}
+	for _, name := range gone {
+		s.waiting.ring(name)
+	}
 	return nil
 }
 

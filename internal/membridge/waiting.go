@@ -1,6 +1,10 @@
 package membridge
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // waiting is who waits for orders: the heartbeats held open, by agent.
 type waiting struct {
@@ -49,6 +53,13 @@ func (w *waiting) knows(agent string, order int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known[agent] = order
+}
+
+// agents are those that wait and were known when they came.
+func (w *waiting) agents() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.known))
 }
 
 // ringOrdered wakes those that wait and do not know of their order.

@@ -80,6 +80,9 @@ type Store interface {
 	Agent(ctx context.Context, name string) (Agent, error)
 	// Agents returns all agents by name.
 	Agents(ctx context.Context) ([]Agent, error)
+	// Gone returns those of the names that no agent has. The names are such as agents
+	// have had.
+	Gone(ctx context.Context, names []string) ([]string, error)
 	// DeleteAgent forgets an agent and fails its open jobs. ErrNoAgent.
 	DeleteAgent(ctx context.Context, name string) error
 

@@ -203,6 +203,16 @@ func (s *Store) Agents(ctx context.Context) ([]registry.Agent, error) {
 	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents ORDER BY name`)
 }
 
+// Gone returns those of the names that no agent has.
+func (s *Store) Gone(ctx context.Context, names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	scan := func(row scanner) (name string, err error) { return name, row.Scan(&name) }
+	return collect(ctx, s.read, scan, `SELECT w.name FROM (`+s.eachName+`) w
+		WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = w.name)`, text(names))
+}
+
 // DeleteAgent forgets an agent and fails its open jobs.
 func (s *Store) DeleteAgent(ctx context.Context, name string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {

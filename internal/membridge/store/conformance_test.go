@@ -139,9 +139,18 @@ func TestADeletedAgentIsGoneAndItsOpenJobsFail(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		put(t, s, "a", registry.AgentPatch{})
 		addJob(t, s, "j1", "a")
+		put(t, s, "stays", registry.AgentPatch{})
+		gone := func(want ...string) {
+			t.Helper()
+			if got := must[[]string](t)(s.Gone(t.Context(), []string{"a", "stays"})); !slices.Equal(got, want) {
+				t.Errorf("gone: %q, want %q", got, want)
+			}
+		}
+		gone()
 		if err := s.DeleteAgent(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
+		gone("a")
 		if err := s.DeleteAgent(t.Context(), "a"); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("second delete: %v", err)
 		}

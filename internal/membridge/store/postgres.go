@@ -50,7 +50,8 @@ func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*
 		return nil, errors.Join(fmt.Errorf("membridge registry in PostgreSQL: %w", err), db.Close())
 	}
 	s := &Store{clock: clock, read: db, lockRow: " FOR UPDATE",
-		lockName: `SELECT pg_advisory_xact_lock(hashtextextended('membridge ' || $1::text, 0))`, close: sync.OnceValue(db.Close)}
+		lockName: `SELECT pg_advisory_xact_lock(hashtextextended('membridge ' || $1::text, 0))`,
+		eachName: `SELECT value AS name FROM jsonb_array_elements_text($1::text::jsonb)`, close: sync.OnceValue(db.Close)}
 	s.write = func(ctx context.Context, fn func(ctx context.Context, q querier) error) error {
 		return inTransaction(ctx, db, fn)
 	}

@@ -54,7 +54,8 @@ func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, er
 		writes.stop()
 		return errors.Join(reader.Close(), writer.Close(), unlock())
 	})
-	return &Store{clock: clock, read: reader, write: writes.do, close: closeAll}, nil
+	return &Store{clock: clock, read: reader, write: writes.do, close: closeAll,
+		eachName: `SELECT value AS name FROM json_each($1)`}, nil
 }
 
 func openFile(path string, conns int, txlock, pragma string) (*sql.DB, error) {

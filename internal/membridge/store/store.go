@@ -32,6 +32,8 @@ type Store struct {
 	// lockName is a statement that holds a name which has no row yet until the
 	// transaction ends; empty where all writes come one after the other.
 	lockName string
+	// eachName is $1, a list in JSON, as rows of which name is the one column.
+	eachName string
 	close    func() error
 }
 
