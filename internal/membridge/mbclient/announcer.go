@@ -48,7 +48,8 @@ type AnnouncerConfig struct {
 	OnDrain func(order bloom.DrainOrder)
 	// OnCommand carries out an order in a goroutine of its own and returns a
 	// detail, or the error for which it failed. Each order is carried out once in
-	// the life of the Announcer. Nil: orders are reported as failed.
+	// the life of the Announcer. Nil: orders are reported as failed, for
+	// want of a part that could carry them out.
 	OnCommand func(ctx context.Context, c Command) (detail string, err error)
 
 	// Patience is after how long without an answer the log says that it is waited
@@ -240,13 +241,19 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 	}
 }
 
+// errNoOrders is what a worker says of orders that it has no part for.
+var errNoOrders = &bloom.Error{Kind: bloom.KindUnavailable, Code: "sync_unsupported",
+	Message: "This worker cannot move a memory: this version of bloom worker has no part for it. Nothing was pushed or pulled"}
+
 func (a *Announcer) carryOut(ctx context.Context, c Command) {
 	report := Report{JobID: c.ID, Status: "completed"}
-	detail, err := "", errors.New("this worker does not take such orders")
+	detail, err := "", error(errNoOrders)
 	if a.cfg.OnCommand != nil {
 		detail, err = a.cfg.OnCommand(ctx, c)
 	}
 	if report.Detail = detail; err != nil {
+		a.cfg.Log.Warn("an order of membridge's was not carried out", slog.String("order", c.Type), slog.String("project", c.Project),
+			slog.String("job", c.ID), slog.Any("error", err))
 		report.Status, report.Detail = "failed", cmp.Or(detail, safe(err))
 	}
 	// A report that membridge refuses for its length would come back for ever.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -139,6 +140,53 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 	}
 	if l, err := admin.Agents(t.Context()); err != nil || l[0].Status != bloom.WorkerOffline {
 		t.Errorf("after the farewell: %+v %v", l, err)
+	}
+}
+
+func TestOrdersThatAWorkerCannotCarryOutFailAndSaySo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		carryOut func(context.Context, mbclient.Command) (string, error)
+		says     string
+	}{
+		"a worker without a memory": {nil, "Nothing was pushed or pulled"},
+		"an inner error":            {func(context.Context, mbclient.Command) (string, error) { return "", io.ErrUnexpectedEOF }, "the worker's log has the details"},
+	} {
+		admin, agent := plane(t)
+		var log bytes.Buffer
+		cfg := quiet(agent)
+		cfg.OnCommand, cfg.Log = c.carryOut, slog.New(slog.NewTextHandler(&log, nil))
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
+		ask := func(method, path, body string) (int, []byte) {
+			status, answer, _ := admin.Do(t.Context(), method, path, []byte(body))
+			return status, answer
+		}
+		ask("POST", "/projects", `{"name":"p"}`)
+		var order struct {
+			Status string `json:"status"`
+			JobID  string `json:"job_id"`
+		}
+		until(t, func() bool {
+			s, answer := ask("POST", "/sync/pull", `{"project":"p","agent":"w"}`)
+			return s == 200 && json.Unmarshal(answer, &order) == nil && order.Status == "queued"
+		})
+		var job []byte
+		until(t, func() bool {
+			_, job = ask("GET", "/jobs/"+order.JobID, "")
+			return bytes.Contains(job, []byte(`"status":"failed"`))
+		})
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if !bytes.Contains(job, []byte(c.says)) || bytes.Contains(job, []byte("EOF")) {
+			t.Errorf("%s: the job is %s", name, job)
+		}
+		if !strings.Contains(log.String(), "an order of membridge's was not carried out") || (c.carryOut != nil) != strings.Contains(log.String(), "EOF") {
+			t.Errorf("%s: the log says %s", name, log.String())
+		}
 	}
 }
 
