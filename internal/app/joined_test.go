@@ -90,12 +90,20 @@ func during(t *testing.T, cfg app.UpConfig, f func(up *app.Up)) {
 // post registers an agent as an operator does, and answers with the status.
 func post(t *testing.T, up *app.Up, adminKey, name string) int {
 	t.Helper()
+	return postWith(t, up, name, "X-MEMBRIDGE-ADMIN", adminKey)
+}
+
+// postWith registers an agent with these headers.
+func postWith(t *testing.T, up *app.Up, name string, headers ...string) int {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, up.Membridge.URL()+"/agents", strings.NewReader(`{"name":"`+name+`","status":"online"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-MEMBRIDGE-ADMIN", adminKey)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -130,6 +138,23 @@ func TestAMembridgeKeyThatNobodyGaveIsKeptWhereItsOperatorFindsIt(t *testing.T) 
 			t.Errorf("POST /agents with the key that was given: %d; key file %q", got, up.MembridgeKeyFile)
 		}
 	})
+}
+
+func TestUpWantsATokenOfAgentsWhereItIsToldTo(t *testing.T) {
+	t.Parallel()
+	const agents, token = key + "-of-agents", "the-token-of-one-agent"
+	for want, without := range map[string]int{"": http.StatusCreated, "optional": http.StatusCreated, config.TokensRequired: http.StatusUnauthorized} {
+		cfg := upConfig(t, t.TempDir())
+		cfg.Membridge.AgentKey, cfg.Membridge.AgentTokens = agents, want
+		during(t, cfg, func(up *app.Up) {
+			if got := postWith(t, up, "a", "X-MEMBRIDGE-AGENT", agents); got != without {
+				t.Errorf("tokens %q: without one %d, want %d", want, got, without)
+			}
+			if got := postWith(t, up, "b", "X-MEMBRIDGE-AGENT", agents, "X-MEMBRIDGE-TOKEN", token); got != http.StatusCreated {
+				t.Errorf("tokens %q: with one %d", want, got)
+			}
+		})
+	}
 }
 
 func TestUpKeepsMembridgesRegistryInTheDatabaseItIsGiven(t *testing.T) {

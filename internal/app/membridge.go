@@ -126,7 +126,7 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 	}
 	server, err := membridge.Open(ctx, membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
-		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), Development: isLoopback(l.Addr()),
+		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired, Development: isLoopback(l.Addr()),
 		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {

@@ -17,6 +17,7 @@ type membridgeCmd struct {
 	Listen       string        `name:"listen" aliases:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
 	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --listen alone."`
 	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --listen alone."`
+	AgentTokens  string        `name:"agent-tokens" aliases:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
 	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
@@ -27,6 +28,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	settings := config.Membridge{
 		MembridgeAddress: config.MembridgeAddress{MembridgeListen: c.Listen, MembridgeHost: c.Host, MembridgePort: c.Port},
 		MembridgeAgents:  c.MembridgeAgents,
+		AgentTokens:      c.AgentTokens,
 	}
 	if err := settings.Finish(inv.sources); err != nil {
 		return usage(err)

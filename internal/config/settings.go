@@ -109,7 +109,11 @@ type Client struct {
 type Membridge struct {
 	MembridgeAddress
 	MembridgeAgents
+	AgentTokens string `name:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
 }
+
+// TokensRequired is the value of AgentTokens that refuses the agent key alone.
+const TokensRequired = "required"
 
 // MembridgeAddress is where the control plane listens when it is not alone.
 type MembridgeAddress struct {

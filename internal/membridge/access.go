@@ -51,6 +51,7 @@ type gate struct {
 	admin, agent       [sha256.Size]byte
 	hasAdmin, hasAgent bool
 	development        bool
+	tokens             bool // the agent key opens nothing without a token
 }
 
 func newGate(c Config) gate {
@@ -60,6 +61,7 @@ func newGate(c Config) gate {
 		// Whoever sets a key wants keys to count: with one of the two, no key at all
 		// must not open more than it.
 		development: c.Development && c.AdminKey == "" && c.AgentKey == "",
+		tokens:      c.RequireTokens,
 	}
 }
 
@@ -91,11 +93,15 @@ func (g gate) check(need access, c credentials) (callerKind, *Problem) {
 	}
 }
 
-// proofOf is what the caller shows for speaking in an agent's name. Whoever may
-// do everything may do that too.
-func proofOf(who callerKind, token string) (registry.Proof, *Problem) {
+// proof is what the caller shows for speaking in an agent's name, or the refusal.
+// Whoever may do everything may do that too.
+func (g gate) proof(who callerKind, token string) (registry.Proof, *Problem) {
 	p := registry.Proof{Admin: who != callerAgent}
-	if token == "" {
+	switch {
+	case token == "" && g.tokens && !p.Admin:
+		return p, problem(http.StatusUnauthorized, "This control plane wants a token of the agent's own with the agent key: 16 to 256 characters, "+
+			"the same each time and known to nobody else, in "+TokenHeader+". bloom worker sends one by itself; for agents that cannot, start membridge with --agent-tokens=optional")
+	case token == "":
 		return p, nil
 	}
 	if len(token) < minToken || len(token) > maxToken {

@@ -79,6 +79,42 @@ func TestAnAgentWithoutATokenGetsAlongWithTheKeyAlone(t *testing.T) {
 	}
 }
 
+func TestWhereTokensAreRequiredTheAgentKeyAloneWritesNothing(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(c *membridge.Config) { c.RequireTokens = true })
+	p.want(t, 201, "POST", "/agents", seedBody) // by hand, as described
+	posts := map[string]string{"/agents": `{"name":"worker-01","url":"http://127.0.0.1:6666"}`, "/agents/worker-01/heartbeat": `{"status":"error"}`,
+		"/agent/heartbeat": `{"node_id":"n","canonical_id":"c"}`}
+	for path, body := range posts {
+		a := p.as(t, with(""), "POST", path, body)
+		isProblem(t, path, a)
+		if d := a.json(t)["detail"].(string); a.status != 401 || !strings.Contains(d, membridge.TokenHeader) || !strings.Contains(d, "--agent-tokens=optional") {
+			t.Errorf("%s without a token: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := p.want(t, 200, "GET", "/agents", "").list(t)[0]; a["status"] != "online" || a["url"] != "" || a["heartbeat_at"] != nil {
+		t.Errorf("the agent is now %v", a)
+	}
+	p.want(t, 404, "GET", "/projects/c/leadership", "")
+	for path, body := range posts {
+		if a := p.as(t, with(tokenA), "POST", path, body); a.status != 200 {
+			t.Errorf("%s with a token: %d %s", path, a.status, a.body)
+		}
+		if a := p.as(t, with(tokenB), "POST", path, body); a.status != 409 {
+			t.Errorf("%s with another's: %d %s", path, a.status, a.body)
+		}
+		p.want(t, 200, "POST", path, body) // an admin needs none
+		if a := p.as(t, with(tokenA), "POST", path, body); a.status != 200 {
+			t.Errorf("%s after an admin: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, way := range p.OpenAPI().Paths["/agents"].Post.Security {
+		if _, agent := way["agent"]; agent && len(way) == 1 {
+			t.Errorf("the description says that the agent key alone is enough: %v", way)
+		}
+	}
+}
+
 func TestANodesHeartbeatIsItsOwnToo(t *testing.T) {
 	t.Parallel()
 	p := start(t)

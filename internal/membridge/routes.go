@@ -86,7 +86,10 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 	case accessAdmin:
 		op.Security = []map[string][]string{{"admin": {}}}
 	case accessAgent:
-		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}}, {"agent": {}, "token": {}}}
+		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}, "token": {}}}
+		if !s.gate.tokens {
+			op.Security = append(op.Security, map[string][]string{"agent": {}})
+		}
 	}
 	if need != accessOpen {
 		op.Middlewares = huma.Middlewares{s.guard(need)}
@@ -112,7 +115,7 @@ func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
 			refusal.write(w)
 			return
 		}
-		proof, refusal := proofOf(who, r.Header.Get(TokenHeader))
+		proof, refusal := s.gate.proof(who, r.Header.Get(TokenHeader))
 		if refusal != nil {
 			refusal.write(w)
 			return

@@ -44,6 +44,10 @@ type Config struct {
 	// Each is empty (no such key) or at least 16 characters long.
 	AdminKey string
 	AgentKey string
+	// RequireTokens refuses the agent key without a token of the agent's own, which
+	// binds the name that it writes. Agents of the described system have none, so
+	// that it is off unless asked for.
+	RequireTokens bool
 	// Development lets requests in without a key while both keys are empty. The
 	// caller sets it only when every listener is loopback or a unix socket; each
 	// request is checked besides (see access.go).
