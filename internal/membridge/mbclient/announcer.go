@@ -78,7 +78,7 @@ type Announcer struct {
 	done       map[string]bool    // orders carried out and reported, not to be taken again
 	cutPoll    context.CancelFunc // ends the waiting of a heartbeat under way
 	failing    bool
-	woken      bool // the last answer brought news: the next heartbeat goes out at once
+	woken      bool // the last heartbeat brought news, or reported: the next one goes out at once
 
 	orders sync.WaitGroup
 }
@@ -229,7 +229,9 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 	if drainChanged {
 		a.drain = order.Following(a.drain)
 	}
-	a.woken = len(fresh) > 0 || drainChanged
+	// A heartbeat that reported did not wait: until the next one does, no order
+	// would be heard of.
+	a.woken = len(fresh) > 0 || drainChanged || len(sent.Reports) > 0
 	a.mu.Unlock()
 
 	a.learn(w.RuntimeURL)

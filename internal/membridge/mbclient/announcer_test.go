@@ -111,7 +111,7 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 	var runs atomic.Int64
 	drained := make(chan bool, 1)
 	cfg := quiet(agent)
-	cfg.Interval = 10 * time.Second // only being woken can make the test quick
+	cfg.Interval = time.Minute // only being woken can make the test end
 	cfg.OnDrain = func(o bloom.DrainOrder) { drained <- o.Drain }
 	cfg.OnCommand = func(_ context.Context, c mbclient.Command) (string, error) {
 		runs.Add(1)
@@ -134,6 +134,13 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 		_, jobs, _ := admin.Do(t.Context(), "GET", "/jobs", nil)
 		return bytes.Contains(jobs, []byte(`"detail":"moved p"`)) && bytes.Contains(jobs, []byte(`"status":"completed"`))
 	})
+	// Having reported, it is there to be woken again.
+	post("/agents/w/drain", `{"drain":false}`)
+	select {
+	case <-drained:
+	case <-time.After(30 * time.Second):
+		t.Error("it does not hear of the next order")
+	}
 	stop()
 	if err := <-over; err != nil || runs.Load() != 1 {
 		t.Errorf("%v, carried out %d times", err, runs.Load())
