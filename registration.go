@@ -118,7 +118,7 @@ func (s WorkerSpec) ToldOrder() (o DrainOrder, ok bool) {
 	if s.Draining == nil || !*s.Draining {
 		return DrainOrder{}, false
 	}
-	return DrainOrder{Drain: true, Number: s.DrainOrder}, true
+	return DrainOrder{Drain: true, Number: s.DrainOrder, Told: true}, true
 }
 
 // DrainWorker orders a worker to take no more work, or lifts the order. The same
@@ -139,11 +139,27 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 // FollowDrain carries out an order of the control plane's. ok is false when that
 // order, or a newer one, was carried out before; then nothing changes. Otherwise
 // the worker is to be written even when there is nothing to tell.
+//
+// Of an order that a worker told of only the number is remembered, so that it is
+// carried out once. It becomes the control plane's when that says the same: one
+// that was made up must not be what the control plane then seems to have lifted,
+// and with it what was ordered here.
 func FollowDrain(was KnownWorker, o DrainOrder) (c WorkerChange, ok bool) {
-	if !o.NewerThan(was.Followed) {
+	last := was.Followed
+	switch {
+	case o.Told && o.Number <= last.Number, !o.Told && !o.NewerThan(last):
 		return WorkerChange{Worker: was}, false
+	case o.Told:
+		was.Followed.Number = o.Number
+		return DrainWorker(was, o.Drain), true
+	case o.Drain && o.Number > 0 && o.Number == last.Number:
+		was.Followed.Drain = true // what was said here since the worker told of it stands
+		return WorkerChange{Worker: was}, true
 	}
-	was.Followed = o.Following(was.Followed)
+	was.Followed = o.Following(last)
+	if !o.Drain && o.Number <= last.Number {
+		was.Followed.Number = max(0, last.Number-1) // known there no more; it is news if it comes back
+	}
 	return DrainWorker(was, o.Drain), true
 }
 

@@ -136,13 +136,56 @@ func TestAWorkersWordBeginsAnOrderToDrainAndEndsNone(t *testing.T) {
 	}{
 		"no word":            {},
 		"a number alone":     {spec: bloom.WorkerSpec{DrainOrder: 7}},
-		"an order":           {spec: bloom.WorkerSpec{Draining: &yes}, want: bloom.DrainOrder{Drain: true}, ok: true},
-		"a numbered order":   {spec: bloom.WorkerSpec{Draining: &yes, DrainOrder: 7}, want: bloom.DrainOrder{Drain: true, Number: 7}, ok: true},
+		"an order":           {spec: bloom.WorkerSpec{Draining: &yes}, want: bloom.DrainOrder{Drain: true, Told: true}, ok: true},
+		"a numbered order":   {spec: bloom.WorkerSpec{Draining: &yes, DrainOrder: 7}, want: bloom.DrainOrder{Drain: true, Number: 7, Told: true}, ok: true},
 		"a lifting":          {spec: bloom.WorkerSpec{Draining: &no}},
 		"a numbered lifting": {spec: bloom.WorkerSpec{Draining: &no, DrainOrder: 1 << 60}},
 	} {
 		if got, ok := c.spec.ToldOrder(); got != c.want || ok != c.ok {
 			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
+	t.Parallel()
+	is := known(t, at)
+	for i, step := range []struct {
+		order bloom.DrainOrder
+		here  *bool // ordered at the runtime instead
+		ok    bool
+		drain bool
+		last  bloom.DrainOrder
+	}{
+		// One that was made up lifts nothing by being unknown to the control plane.
+		{here: new(true), drain: true},
+		{order: bloom.DrainOrder{Drain: true, Number: 7, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Number: 7}},
+		{order: bloom.DrainOrder{}, drain: true, last: bloom.DrainOrder{Number: 7}},
+		{order: bloom.DrainOrder{Number: 7}, drain: true, last: bloom.DrainOrder{Number: 7}},
+		{here: new(false), last: bloom.DrainOrder{Number: 7}},
+		// It is carried out once, and the control plane's own word does not bring it back.
+		{order: bloom.DrainOrder{Drain: true, Number: 9, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Number: 9}},
+		{here: new(false), last: bloom.DrainOrder{Number: 9}},
+		{order: bloom.DrainOrder{Drain: true, Number: 9, Told: true}, last: bloom.DrainOrder{Number: 9}},
+		{order: bloom.DrainOrder{Drain: true, Number: 9}, ok: true, last: bloom.DrainOrder{Drain: true, Number: 9}},
+		{order: bloom.DrainOrder{Drain: true, Number: 9}, last: bloom.DrainOrder{Drain: true, Number: 9}},
+		// The control plane lifts what it gave, whether it was heard of from there or not.
+		{order: bloom.DrainOrder{Drain: true, Number: 11, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 11}},
+		{order: bloom.DrainOrder{Number: 12}, ok: true, last: bloom.DrainOrder{Number: 12}},
+		{order: bloom.DrainOrder{Drain: true, Number: 13}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 13}},
+		// An order that it forgot is over, and news when it comes back.
+		{order: bloom.DrainOrder{Number: 13}, ok: true, last: bloom.DrainOrder{Number: 12}},
+		{order: bloom.DrainOrder{Drain: true, Number: 13}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 13}},
+	} {
+		var c bloom.WorkerChange
+		ok := false
+		if step.here != nil {
+			c = bloom.DrainWorker(is, *step.here)
+		} else {
+			c, ok = bloom.FollowDrain(is, step.order)
+		}
+		if is = c.Worker; ok != step.ok || is.Draining != step.drain || is.Followed != step.last {
+			t.Errorf("step %d: ok %v, draining %v, last %+v", i, ok, is.Draining, is.Followed)
 		}
 	}
 }

@@ -80,6 +80,9 @@ type DrainOrder struct {
 	// as the control plane remembers the worker. 0: never ordered, or given by a
 	// control plane that does not count.
 	Number int64 `json:"number"`
+	// Told marks the word of a worker that it was given the order: it counts for less
+	// than the control plane's own, see FollowDrain.
+	Told bool `json:"-"`
 }
 
 // NewerThan reports whether the order is news to one who carried out last. Orders
@@ -92,7 +95,7 @@ func (o DrainOrder) NewerThan(last DrainOrder) bool {
 // Following is what to remember after o was carried out: a number never shrinks,
 // so that an order that was long under way is not taken for a new one.
 func (o DrainOrder) Following(last DrainOrder) DrainOrder {
-	return DrainOrder{o.Drain, max(o.Number, last.Number)}
+	return DrainOrder{Drain: o.Drain, Number: max(o.Number, last.Number)}
 }
 
 // Recent reports whether a contact at a time is no longer ago than OfflineAfter;

@@ -117,12 +117,14 @@ type WorkerStore interface {
 	RemoveWorker(ctx context.Context, id, actor string) error
 	// DrainWorker orders a worker to take no more work, or lifts the order.
 	DrainWorker(ctx context.Context, id string, drain bool, actor string) (Worker, error)
-	// FollowDrain carries out an order that the control plane gave, unless it, or a
-	// newer one, was carried out before (DrainOrder.NewerThan): whoever said
-	// otherwise here since then has the last word.
+	// FollowDrain carries out an order that the control plane gave, or that a worker
+	// says was given (DrainOrder.Told), unless it, or a newer one, was carried out
+	// before: whoever said otherwise here since then has the last word. The rule is
+	// the function of that name.
 	FollowDrain(ctx context.Context, id string, o DrainOrder, actor string) (Worker, error)
 	// FollowedDrains are the control plane's orders that were carried out last, by
-	// worker; those who never had one are left out.
+	// worker; those who never had one are left out. One that only the worker told of
+	// shows as a number without an order.
 	FollowedDrains(ctx context.Context) (map[string]DrainOrder, error)
 	// SyncWorkers upserts what the control plane reports. A removed worker stays
 	// removed until it is posted anew (WorkerReport.PostedAt); leases and the drain order are never touched.

@@ -185,6 +185,44 @@ func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
 	round(true, says(true, 11))
 }
 
+func TestAnOrderThatAWorkerMadeUpLiftsNothingThatWasOrderedHere(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	p := &plane{}
+	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	rounds := func() {
+		t.Helper()
+		for _, agents := range [][]upkeep.Agent{{agent("a", bloom.WorkerOnline, 0)}, {}, {agent("a", bloom.WorkerOnline, 0)}} {
+			p.set(nil, agents...)
+			runOnce(t, sync)
+		}
+	}
+	tells := func(number int64) {
+		t.Helper()
+		if _, err := s.FollowDrain(t.Context(), "a", bloom.DrainOrder{Drain: true, Number: number, Told: true}, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	orders := func(drain bool) {
+		t.Helper()
+		if _, err := s.DrainWorker(t.Context(), "a", drain, "somebody"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, steps := range map[string]func(){
+		"told afterwards": func() { orders(true); tells(7) },
+		"told before":     func() { tells(9); orders(true) },
+	} {
+		rounds()
+		steps()
+		rounds()
+		if w, _, err := s.Worker(t.Context(), "a"); err != nil || !w.Draining {
+			t.Errorf("%s: %+v, %v", name, w, err)
+		}
+		orders(false)
+	}
+}
+
 func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())

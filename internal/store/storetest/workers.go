@@ -152,6 +152,23 @@ var workerTests = map[string]func(*harness){
 		w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
 		h.ok(err)
 		same(h, "draining after it was lifted here", w.Draining, false)
+		// Of what the worker tells itself only the number is kept.
+		told := bloom.DrainOrder{Drain: true, Number: 21, Told: true}
+		for _, want := range []bool{true, false} {
+			w, err = h.s.FollowDrain(h.ctx, "w", told, "w")
+			h.ok(err)
+			same(h, "draining by its own word", w.Draining, want)
+			_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
+			h.ok(err)
+		}
+		for _, want := range []int64{21, 20} { // known, and then forgotten by the control plane
+			w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: want == 21, Number: 21}, "membridge")
+			h.ok(err)
+			same(h, "draining afterwards", w.Draining, false)
+			last, err = h.s.FollowedDrains(h.ctx)
+			h.ok(err)
+			same(h, "remembered", last["w"], bloom.DrainOrder{Drain: want == 21, Number: want})
+		}
 		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
