@@ -48,7 +48,8 @@ type Server struct {
 	control  *controlPlane
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
-	sole     *sole // nil when no other server can share the store
+	headroom []byte // with PostgreSQL
+	sole     *sole  // nil when no other server can share the store
 }
 
 // OpenServer builds the server and takes its port. Nothing is answered before
@@ -151,6 +152,9 @@ func (s *Server) Store() bloom.Store { return s.store }
 // Run serves until ctx ends, then lets requests under way finish. The end of
 // cut ends the waiting too.
 func (s *Server) Run(ctx, cut context.Context) error {
+	if s.cfg.DatabaseURL != "" {
+		s.headroom = newHeadroom()
+	}
 	for _, l := range s.loops {
 		l.Start()
 		defer l.Stop()
