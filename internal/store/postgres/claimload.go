@@ -11,7 +11,13 @@ import (
 const holdings = `SELECT l.xmin, ` + leaseColumns + `, t.xmin, ` + smallColumns + `,
 		CASE WHEN l.id <> ALL($2::text[]::uuid[]) THEN t.context_hints END, CASE WHEN l.id <> ALL($2::text[]::uuid[]) THEN t.prompt END
 	FROM leases l JOIN llm_tasks t ON t.id = l.task_id
-	WHERE l.worker_id = ANY($1::text[]) AND l.status = 'active' ORDER BY l.seq`
+	WHERE l.worker_id = ANY($1::text[]) AND l.status = 'active' `
+
+// Those that somebody renews are locked.
+const (
+	holdingsRead   = holdings + `ORDER BY l.seq`
+	holdingsLocked = holdings + `ORDER BY l.id FOR UPDATE OF l`
+)
 
 // claimable locks open tasks that the claiming workers may take: for each set of
 // labels that one of them carries, the best, as many as they all have room for.
@@ -42,16 +48,18 @@ func (t *tx) loadClaims(b *pgx.Batch, w *want) {
 	if len(w.claims) == 0 {
 		return
 	}
-	var held []string
 	var names []string
 	var most []int32
 	for _, c := range w.claims {
-		held = append(held, c.held...)
 		if c.most > 0 {
 			names, most = append(names, c.worker), append(most, int32(min(c.most, bloom.MaxConcurrency)))
 		}
 	}
-	b.Queue(holdings, w.claimers(), idsOnly(held)).Query(t.takeHoldings)
+	query := holdingsRead
+	if len(w.renewers()) > 0 {
+		query = holdingsLocked
+	}
+	b.Queue(query, w.claimers(), idsOnly(w.heldByAll())).Query(t.takeHoldings)
 	if len(names) == 0 {
 		return
 	}

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/bloom-runtime/bloom"
 )
 
 // compare fails a transaction that was decided on remembered rows when one of them
@@ -41,8 +39,8 @@ func (t *tx) givers() []giver {
 			all = append(all, giver{w, w.ActiveLeases})
 		}
 	}
-	for _, l := range t.moved {
-		if i, ok := at[l.WorkerID]; ok && l.Status != bloom.LeaseActive {
+	for _, name := range t.freed() {
+		if i, ok := at[name]; ok {
 			all[i].holds--
 		}
 	}

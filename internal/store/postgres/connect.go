@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -96,20 +97,25 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 
 // session is what tells a connection of the hot pool from all others.
 type session struct {
-	began int64     // when the server's process began, Unix microseconds by its clock: with that one's number, a name
+	token int64     // a lock that the server holds for it until its process has ended
 	at    time.Time // when it was connected
 }
 
 // sessionKey is where a connection keeps it.
 const sessionKey = "session"
 
-const beganSQL = `(extract(epoch FROM backend_start) * 1000000)::bigint`
-
+// noteSession takes a lock that nobody else has, by which one can tell later, also
+// without rights to look at processes, whether the server's one has ended.
 func noteSession(ctx context.Context, c *pgx.Conn) error {
 	is := session{at: time.Now()}
-	err := c.QueryRow(ctx, `SELECT `+beganSQL+` FROM pg_stat_activity WHERE pid = pg_backend_pid()`).Scan(&is.began)
+	for mine := false; !mine; {
+		is.token = rand.Int64()
+		if err := c.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, is.token).Scan(&mine); err != nil {
+			return err
+		}
+	}
 	c.PgConn().CustomData()[sessionKey] = is
-	return err
+	return nil
 }
 
 func sessionOf(c *pgx.Conn) session {

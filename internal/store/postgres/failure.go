@@ -20,6 +20,9 @@ const missedCode = "22012"
 // isGone reports that the connection or the server went away: nothing is wrong
 // with the operation, and it may be tried again on another connection.
 func isGone(err error) bool {
+	if errors.Is(err, errUnknown) {
+		return true // whatever the look-up said
+	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return isCut(err)
@@ -39,15 +42,14 @@ func isCut(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
 	return errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, errUnknown) || pgconn.SafeToRetry(err)
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
 // isRace reports that a transaction met another one and was undone: repeated, it
 // sees what the other did.
 func isRace(err error) bool {
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
+	if errors.Is(err, errUnknown) || !errors.As(err, &pg) {
 		return false
 	}
 	switch pg.Code {
@@ -57,10 +59,16 @@ func isRace(err error) bool {
 	return false
 }
 
+// isRepeated reports that something is there already that is asked for again.
+func isRepeated(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505"
+}
+
 // explain says in one sentence what an operator can do about a failure.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
+	if errors.Is(err, errUnknown) || !errors.As(err, &pg) {
 		return unavailable(bloom.ErrUnavailable.Message, err)
 	}
 	switch {

@@ -25,6 +25,7 @@ func (t *tx) flush() error {
 		}
 	}
 	slices.SortFunc(t.dirty, func(a, b *task) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(t.moved, func(a, b *lease) int { return cmp.Compare(a.ID, b.ID) })
 	updateTasks.queue(b, t.dirty)
 	insertTasks.queue(b, t.newTasks)
 	if len(t.opened) > 0 {
@@ -130,10 +131,10 @@ var insertTasks = &bulk[*task]{
 	statement: func(names, rows string, _ int) string {
 		columns := strings.TrimSuffix(names, ", told")
 		return `WITH x (` + names + `) AS (VALUES ` + rows + `),
-			born AS (INSERT INTO llm_tasks (seq, ` + columns + `) SELECT nextval('llm_tasks_seq'), ` + columns + ` FROM x RETURNING seq, id, created_at),
+			born AS (INSERT INTO llm_tasks (seq, ` + columns + `) SELECT nextval('llm_tasks_seq'), ` + columns + ` FROM x RETURNING id, seq, created_at),
 			begun AS (INSERT INTO task_events (task, seq, at, epoch, type, data)
 				SELECT b.seq, 1, b.created_at, 0, '` + bloom.EventCreated + `', x.told FROM born b JOIN x ON x.id = b.id)
-			SELECT seq FROM born`
+			SELECT id, seq FROM born`
 	},
 	values: func(v []any, k *task) []any {
 		return append(v, k.ID, string(k.Status), gateValue(k.gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts,
@@ -142,12 +143,13 @@ var insertTasks = &bulk[*task]{
 			k.insert.scope, k.IdempotencyKey, k.insert.bodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.insert.told)
 	},
 	answer: func(tasks []*task, rows pgx.Rows) error {
-		for i := 0; rows.Next(); i++ {
-			if err := rows.Scan(&tasks[i].seq); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		var id string
+		var seq int64
+		_, err := pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
+			tasks[slices.IndexFunc(tasks, func(k *task) bool { return k.ID == id })].seq = seq
+			return nil
+		})
+		return err
 	},
 }
 
@@ -228,8 +230,8 @@ func (t *tx) updateContacts(b *pgx.Batch) {
 // context, as many as that has room for: free slots less what waits for it already,
 // so that what others must pass over stays bounded. It is asked for before the
 // transaction's own leases are written.
-const prefer = `WITH home AS (
-		SELECT t.seq, l.worker_id, row_number() OVER (PARTITION BY l.worker_id ORDER BY t.seq) AS place, w.max_concurrency
+const prefer = `WITH home AS MATERIALIZED (
+		SELECT t.seq, t.gate, l.worker_id, row_number() OVER (PARTITION BY l.worker_id ORDER BY t.seq) AS place, w.max_concurrency
 			- (SELECT count(*) FROM leases a WHERE a.worker_id = w.id AND a.status = 'active')
 			- (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > ` + nowSQL + `) AS room
 		FROM llm_tasks t
@@ -238,7 +240,7 @@ const prefer = `WITH home AS (
 			AND (t.label_key = '' OR t.label_key::jsonb <@ w.labels)
 		WHERE t.id = ANY($2::text[]::uuid[]))
 	UPDATE llm_tasks t SET preferred_worker = home.worker_id, preferred_until = ` + nowSQL + ` + $3
-	FROM home WHERE t.seq = home.seq AND home.place <= home.room`
+	FROM home WHERE t.seq = home.seq AND home.gate = 'open' AND home.place <= home.room`
 
 // counterSlots is how many rows the counters are spread over.
 const counterSlots = 64

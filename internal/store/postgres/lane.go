@@ -121,6 +121,7 @@ func (l *lane) commit(ops []*op) (callers int) {
 func (s *Store) spawn(o *op) {
 	s.alone.Go(func() {
 		changes := s.single(o)
+		s.lane.known.heard(changes)
 		o.Finish()
 		s.publish(changes)
 	})

@@ -61,7 +61,9 @@ func (t *tx) leaseTask(r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) 
 	w.ActiveLeases++
 	t.given[w.ID]++
 	t.holders[tk.ContextID] = append(t.holders[tk.ContextID], w.ID)
-	return tr.Lease, w.Worker, t.apply(tk, nil, tr, r.Actor)
+	told := w.Worker // the lane remembers the other one
+	told.Capabilities.Labels, told.IPAddrs = slices.Clone(told.Capabilities.Labels), slices.Clone(told.IPAddrs)
+	return tr.Lease, told, t.apply(tk, nil, tr, r.Actor)
 }
 
 // grant leases a locked task. Its gate tells whether it waits for an earlier one:

@@ -20,8 +20,8 @@ const (
 const nowSQL = `(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))`
 
 // load begins the transaction and reads what is wanted, in one round trip. What
-// is locked is locked in one order everywhere: contexts, slots, tasks by seq,
-// workers by name. Every statement after a lock sees what the lock waited for.
+// is locked is locked in one order everywhere: contexts, slots, tasks by seq, leases
+// by id, workers by name. Every statement after a lock sees what the lock waited for.
 func (t *tx) load(w *want) error {
 	b := &pgx.Batch{}
 	b.Queue("begin")
@@ -107,6 +107,12 @@ func (t *tx) loadTasks(b *pgx.Batch, w *want) {
 	}
 }
 
+// lockLeases locks leases by id, for a deadline may be moved without its task's
+// lock.
+const lockLeases = `SELECT l.xmin, ` + leaseColumns + ` FROM leases l WHERE l.id IN (
+		SELECT unnest($1::text[]::uuid[]) UNION SELECT a.id FROM leases a WHERE a.task_id = ANY($2::text[]::uuid[]) AND a.status = 'active')
+	ORDER BY l.id FOR UPDATE`
+
 func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 	take := func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -118,11 +124,8 @@ func (t *tx) loadLeases(b *pgx.Batch, w *want) {
 		}
 		return rows.Err()
 	}
-	if ids := idsOnly(w.leases); len(ids) > 0 {
-		b.Queue(`SELECT l.xmin, `+leaseColumns+` FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`, ids).Query(take)
-	}
-	if ids := idsOnly(w.active); len(ids) > 0 {
-		b.Queue(`SELECT l.xmin, `+leaseColumns+` FROM leases l WHERE l.task_id = ANY($1::text[]::uuid[]) AND l.status = 'active'`, ids).Query(take)
+	if ids, active := idsOnly(w.leases), idsOnly(w.active); len(ids)+len(active) > 0 {
+		b.Queue(lockLeases, ids, active).Query(take)
 	}
 	if len(w.events) == 0 {
 		return

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -16,7 +17,7 @@ import (
 // has changed since undoes it; it is then run again on rows that it reads and
 // locks. What a rule refuses because of a remembered row is asked again as well.
 //
-// Only the lane's goroutine uses it.
+// What others say that they have changed is forgotten, so that it is seldom wrong.
 type memory struct {
 	tasks     map[string]known  // by id
 	workers   map[string]stored // by name
@@ -27,6 +28,9 @@ type memory struct {
 
 	wary int // how many groups read after one that was wrong
 	skip int // how many of them are left
+
+	mu     sync.Mutex // guards rumors, the rest is the lane's goroutine's
+	rumors map[string]bool
 }
 
 // known is a task with its active lease, nil when it has none or that is not
@@ -47,7 +51,7 @@ const (
 )
 
 func newMemory() *memory {
-	return &memory{tasks: map[string]known{}, workers: map[string]stored{}}
+	return &memory{tasks: map[string]known{}, workers: map[string]stored{}, rumors: map[string]bool{}}
 }
 
 // forget drops everything but how far the memory may be trusted.
@@ -57,12 +61,49 @@ func (m *memory) forget() {
 	m.everybody, m.set = time.Time{}, time.Time{}
 }
 
+// anything stands for more rumors than are kept.
+const anything = "*"
+
+// heard takes in what somebody else has changed. Any goroutine may call it.
+func (m *memory) heard(changes []bloom.Change) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range changes {
+		if len(m.rumors) >= memoryTasks {
+			m.rumors[anything] = true
+			return
+		}
+		m.rumors[c.TaskID] = true
+		if c.Kind != bloom.ChangeEvents {
+			m.rumors[c.WorkerID] = true // it, or how much it holds
+		}
+	}
+}
+
+// heed forgets what it heard of.
+func (m *memory) heed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rumors[anything] {
+		m.forget()
+	}
+	for id := range m.rumors {
+		delete(m.tasks, id)
+		if _, ok := m.workers[id]; ok {
+			delete(m.workers, id)
+			m.everybody = time.Time{}
+		}
+	}
+	clear(m.rumors)
+}
+
 // recall puts what is wanted into t and reports whether that was all there. When
 // it was not, t is of no use.
 func (m *memory) recall(t *tx, w *want) bool {
 	if sessionOf(t.c).at.After(m.set) {
 		m.forget() // it may lead to another server, or to one that has forgotten something
 	}
+	m.heed()
 	if m.skip > 0 {
 		m.skip--
 		return false
@@ -77,6 +118,11 @@ func (m *memory) recall(t *tx, w *want) bool {
 	}
 	for _, id := range w.whole {
 		if !t.tasks[id].whole {
+			return false
+		}
+	}
+	for _, id := range w.newborn {
+		if _, born := m.tasks[id]; born {
 			return false
 		}
 	}
@@ -154,18 +200,26 @@ func (m *memory) lendWorkers(t *tx, w *want) bool {
 	return true
 }
 
-// learn takes in how a transaction ended: what was committed is remembered, after
-// anything else everything is forgotten. A nil memory learns nothing.
+// learn takes in how a transaction ended: what was committed is remembered, what
+// was wrong is forgotten, and everything when the server may be another one. A nil
+// memory learns nothing.
 func (m *memory) learn(t *tx, err error) {
 	switch {
 	case m == nil:
 		return
-	case err != nil:
-		m.forget()
-		if t != nil && t.recalled {
+	case err != nil && t != nil && t.recalled && !isGone(err):
+		for id := range t.tasks {
+			delete(m.tasks, id)
+		}
+		clear(m.workers)
+		m.everybody = time.Time{}
+		if !isRepeated(err) {
 			m.wary = min(max(1, 2*m.wary), memoryWary)
 			m.skip = m.wary
 		}
+		return
+	case err != nil:
+		m.forget()
 		return
 	case t.recalled:
 		m.wary /= 2
@@ -225,10 +279,10 @@ func (m *memory) keepWorkers(t *tx) {
 	for name, w := range t.workers {
 		m.workers[name] = *w
 	}
-	for _, l := range t.moved {
-		if w, ok := m.workers[l.WorkerID]; ok && l.Status != bloom.LeaseActive {
+	for _, name := range t.freed() {
+		if w, ok := m.workers[name]; ok {
 			w.ActiveLeases--
-			m.workers[l.WorkerID] = w
+			m.workers[name] = w
 		}
 	}
 	if t.everybody && !t.recalled {

@@ -314,5 +314,6 @@ func (n *notifier) hear(ctx context.Context, payload string) {
 		c.Labels, c.RunAt = t.Labels, t.RunAt
 		changes = append(changes, c)
 	}
+	n.s.lane.known.heard(changes)
 	n.s.feed.Publish(changes)
 }

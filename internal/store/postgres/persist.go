@@ -98,26 +98,34 @@ func (s *Store) attempt(ctx context.Context, ops []*op, m *memory, first bool) (
 		o.Err = nil
 		o.need(&w)
 	}
+	if m != nil && first {
+		t := newTx(ctx, s, conn.Conn(), alone)
+		if t.recalled = m.recall(t, &w); t.recalled && t.run(ops) == nil {
+			return t, t.flush()
+		} // nothing is refused because of what was so a moment ago
+	}
 	t := newTx(ctx, s, conn.Conn(), alone)
-	if t.recalled = m != nil && first && m.recall(t, &w); !t.recalled {
-		t = newTx(ctx, s, conn.Conn(), alone)
-		if err := t.load(&w); err != nil {
-			return t, t.rollback(err)
-		}
+	if err := t.load(&w); err != nil {
+		return t, t.rollback(err)
 	}
 	t.due = t.due && !ops[0].opened
+	if err := t.run(ops); err != nil {
+		return t, t.rollback(err)
+	}
+	return t, t.flush()
+}
+
+// run runs the operations. One that is refused does not harm the others, but on
+// remembered rows it ends them all.
+func (t *tx) run(ops []*op) error {
 	for _, o := range ops {
 		t.wrote = false
 		o.Err = o.Run(t)
-		switch {
-		case o.Err == nil:
-		case !harmless(t, o.Err):
-			return t, t.rollback(o.Err)
-		case t.recalled:
-			o.Err = errAlone // nothing is refused because of what was so a moment ago
+		if o.Err != nil && (t.recalled || !harmless(t, o.Err)) {
+			return o.Err
 		}
 	}
-	return t, t.flush()
+	return nil
 }
 
 // idle is the status of a connection outside of any transaction.
@@ -182,7 +190,7 @@ func (s *Store) stands(ctx context.Context, t *tx, deadline time.Time) (bool, er
 		switch {
 		case err == nil:
 			return stands, nil
-		case !errors.Is(err, errInProgress) && !isGone(err):
+		case !errors.Is(err, errInProgress) && !isGone(err) && !isRace(err):
 			return false, err
 		case !wait(ctx, deadline):
 			return false, errors.Join(err, context.DeadlineExceeded)
@@ -200,17 +208,20 @@ var errInProgress = errors.New("the commit goes on")
 // a lock that changes nothing, comes back no sooner than what it saw is safe, also
 // on a synchronous standby.
 func (s *Store) left(ctx context.Context, t *tx) (there bool, err error) {
-	var lives int
-	err = s.hot.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND `+beganSQL+` = $2`,
-		t.c.PgConn().PID(), sessionOf(t.c).began).Scan(&lives)
-	switch {
-	case err != nil:
+	token := sessionOf(t.c).token
+	var over bool
+	if err := s.hot.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, token).Scan(&over); err != nil {
 		return false, err
-	case lives > 0:
+	}
+	if !over {
+		// Refused to a role that was set for the login: then it ends when it finds the
+		// connection closed.
+		_, _ = s.hot.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
+			WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, token)
 		return false, errInProgress
 	}
 	last := t.audits[len(t.audits)-1]
 	err = s.hot.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
-		FROM counters WHERE slot = 0 FOR UPDATE`, last.EntityID, last.ID).Scan(&there)
+		FROM counters WHERE slot = pg_backend_pid() % $3 FOR UPDATE`, last.EntityID, last.ID, counterSlots).Scan(&there)
 	return there, err
 }

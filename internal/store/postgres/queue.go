@@ -103,6 +103,7 @@ func (s *Store) openDue() error {
 	if err != nil {
 		return err
 	}
+	s.lane.known.heard(changes)
 	s.publish(changes)
 	return o.Err
 }

@@ -132,7 +132,7 @@ func (r *roster) note(begun, changed []*lease) {
 		count(l, 1)
 	}
 	for _, l := range changed {
-		if l.was == bloom.LeaseActive && l.Status != bloom.LeaseActive {
+		if l.gaveUp() {
 			count(l, -1)
 		}
 	}

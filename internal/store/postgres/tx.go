@@ -103,6 +103,19 @@ func (t *tx) addTask(tk *task) *task {
 	return tk
 }
 
+// gaveUp reports whether the lease held its slot and does so no more.
+func (l *lease) gaveUp() bool { return l.was == bloom.LeaseActive && l.Status != bloom.LeaseActive }
+
+// freed are the workers whose slots this transaction gives back, once for each.
+func (t *tx) freed() (workers []string) {
+	for _, l := range slices.Concat(t.moved, t.newLeases) {
+		if l.gaveUp() {
+			workers = append(workers, l.WorkerID)
+		}
+	}
+	return workers
+}
+
 func (t *tx) addLease(l *lease) {
 	if _, have := t.leases[l.ID]; have {
 		return
@@ -114,11 +127,17 @@ func (t *tx) addLease(l *lease) {
 	}
 }
 
+// task is one that was read for the transaction. One that begins in it has no
+// stream yet to go on with.
 func (t *tx) task(id string) (*task, error) {
-	if tk, ok := t.tasks[id]; ok {
-		return tk, nil
+	tk, ok := t.tasks[id]
+	switch {
+	case !ok:
+		return nil, bloom.ErrTaskNotFound
+	case tk.insert != nil:
+		return nil, errAlone
 	}
-	return nil, bloom.ErrTaskNotFound
+	return tk, nil
 }
 
 // touchTask marks a task to be written.

@@ -39,6 +39,23 @@ func (w *want) renewers() (names []string) {
 	return names
 }
 
+// heldByAll are the leases that every claim of their worker names.
+func (w *want) heldByAll() (ids []string) {
+	claims, named := map[string]int{}, map[[2]string]int{}
+	for _, c := range w.claims {
+		claims[c.worker]++
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(c.held))) {
+			named[[2]string{c.worker, id}]++
+		}
+	}
+	for k, n := range named {
+		if n == claims[k[0]] {
+			ids = append(ids, k[1])
+		}
+	}
+	return ids
+}
+
 func (w *want) claimers() (names []string) {
 	for _, c := range w.claims {
 		names = append(names, c.worker)

@@ -102,8 +102,8 @@ func (c *contactCache) note(id string, at int64) {
 // touch notes a contact that came with a lease, at most every bloom.ContactEvery. A
 // worker that another transaction holds is being noted there.
 func (t *tx) touch(workerID string) error {
-	if t.s.contact.recent(workerID, t.now) {
-		return nil
+	if t.recalled || t.s.contact.recent(workerID, t.now) {
+		return nil // what is recalled was heard of just now
 	}
 	w, err := found(t.ctx, t.c, scanWorker, bloom.ErrWorkerNotFound,
 		`SELECT `+workerColumns+`, 0 FROM workers w WHERE w.id = $1 AND NOT w.removed FOR UPDATE SKIP LOCKED`, workerID)
