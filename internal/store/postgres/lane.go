@@ -80,7 +80,7 @@ func (l *lane) loop() {
 // gatherFor is how long a group waits for callers who have just been answered and
 // are about to ask again. Two halves of the callers taking turns would cost twice
 // the transactions.
-const gatherFor = 200 * time.Microsecond
+const gatherFor = 500 * time.Microsecond
 
 // dismiss answers those who have waited in the queue for as long as the store is
 // patient, while the server was away for others, and leaves the rest.
