@@ -112,12 +112,12 @@ func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting && !w.
 // from whoever gave the order. An order stands over the end of the process.
 func (w *Worker) Rest(o bloom.DrainOrder) {
 	w.mu.Lock()
-	changed := w.resting != o.Drain
+	changed := w.resting != o.Drain || o.Drain && o.Number > w.restOrder
 	w.resting, w.restOrder, w.restTold = o.Drain, o.Number, true
-	if changed && !o.Drain {
-		w.saidRest = false // the next order is another one
+	if changed {
+		w.saidRest = false // another order than the one that was told, if any was
 		if w.state != nil {
-			w.state.rest(false)
+			w.state.resume()
 		}
 	}
 	w.mu.Unlock()
@@ -130,6 +130,21 @@ func (w *Worker) Rest(o bloom.DrainOrder) {
 		w.log.Info("the order to rest was lifted")
 	}
 	w.interrupt()
+}
+
+// recallRest takes up what an earlier life told the server, unless there was word
+// since that it is over, or of another order. w.mu is held.
+func (w *Worker) recallRest() {
+	number, told := w.state.rested()
+	switch {
+	case !told:
+	case !w.restTold:
+		w.resting, w.saidRest, w.restOrder = true, true, number
+	case w.resting && w.restOrder == number:
+		w.saidRest = true
+	default:
+		w.state.resume()
+	}
 }
 
 func (w *Worker) notReady() error {
@@ -286,7 +301,7 @@ func (w *Worker) ordered(drain bool) (changed bool) {
 	w.orders = drain
 	if changed && !drain && w.resting && w.saidRest {
 		w.resting, w.saidRest = false, false
-		w.state.rest(false)
+		w.state.resume()
 	}
 	w.mu.Unlock()
 	switch {

@@ -136,6 +136,25 @@ func TestAnOrderThatWasLiftedBeforeTheWorkerRunsIsNotTheNextOne(t *testing.T) {
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 }
 
+func TestAnOrderGivenAnewBeforeTheWorkerRunsIsAnotherOne(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	life.leaves()
+	b.lifts(bloom.DrainOrder{Number: 4})
+	b.start(nil, bloom.DrainOrder{Drain: true, Number: 5})
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+}
+
+func TestAnOrderGivenAnewBeforeItsLiftingIsHeardOfIsAnotherOne(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	b.lifts(bloom.DrainOrder{Number: 4})
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 5})
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+}
+
 func TestAWorkerDoesNotEndAnOrderThatTheRuntimeGave(t *testing.T) {
 	b := newBench(t)
 	life := b.start(nil)

@@ -108,7 +108,7 @@ func (b *bench) config(change func(*worker.Config)) worker.Config {
 	cfg := worker.Config{
 		Client: b.rt.Client(), Name: "node", StateDir: b.dir, Runner: b.runner,
 		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2},
-		PollWait:     2 * time.Second, FlushWait: time.Second, DeliverWait: 2 * time.Second,
+		PollWait:     2 * time.Second, FlushWait: patience, DeliverWait: 2 * time.Second,
 		Logger: slog.New(b.logs),
 	}
 	if change != nil {

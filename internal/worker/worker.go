@@ -97,16 +97,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.state = st
 	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
-	w.mu.Unlock()
-	w.mu.Lock()
-	w.saidRest = st.rests()
-	switch {
-	case !w.restTold:
-		w.resting = w.saidRest
-	case !w.resting: // lifted before we ran
-		w.saidRest = false
-		st.rest(false)
-	}
+	w.recallRest()
 	w.mu.Unlock()
 	left, err := w.outbox.load()
 	if err != nil {
@@ -291,7 +282,7 @@ func (w *Worker) spec() bloom.WorkerSpec {
 func (w *Worker) register(ctx context.Context) error {
 	spec := w.spec()
 	if spec.Draining != nil {
-		w.state.rest(true)
+		w.state.rest(spec.DrainOrder)
 	}
 	for n := 0; ; n++ {
 		answer, err := w.cfg.Client.Register(ctx, spec)
@@ -324,7 +315,7 @@ func (w *Worker) standsAt(draining bool) {
 	lifted := !draining && w.resting && w.saidRest
 	if lifted {
 		w.resting, w.saidRest = false, false
-		w.state.rest(false)
+		w.state.resume()
 	}
 	w.orders = draining
 	w.mu.Unlock()
