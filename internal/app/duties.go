@@ -21,7 +21,7 @@ func (s *Server) duties() []*upkeep.Loop {
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		synced,
 		upkeep.NewRetention(upkeep.RetentionConfig{
-			Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(),
+			Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
 		}),
 	}
 	if isShared {
@@ -32,6 +32,9 @@ func (s *Server) duties() []*upkeep.Loop {
 		watch := upkeep.NewWatch(upkeep.WatchConfig{Check: s.control.Check, Idle: s.sole.held, Logger: s.log, Every: s.cfg.SyncInterval})
 		s.control.onChange(func() { synced.Again(); watch.Again() })
 		loops = append(loops, watch)
+	}
+	for _, l := range loops {
+		l.Watch(s.metrics.Loop(l.Name()))
 	}
 	return loops
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/telemetry"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
@@ -48,6 +49,7 @@ type Server struct {
 	control  *controlPlane
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
+	metrics  *telemetry.Metrics
 	headroom []byte // with PostgreSQL
 	sole     *sole  // nil when no other server can share the store
 }
@@ -55,7 +57,7 @@ type Server struct {
 // OpenServer builds the server and takes its port. Nothing is answered before
 // Run. The errors are for the person who starts it.
 func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: b.Logger}
+	s := &Server{cfg: cfg, log: b.Logger, metrics: telemetry.NewMetrics(bloom.SystemClock{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -125,7 +127,7 @@ func (s *Server) buildHTTP(b Build) error {
 	}
 	s.http = &http.Server{
 		Handler: httpapi.New(httpapi.Config{
-			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Logger: b.Logger, Version: b.Version,
+			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Logger: b.Logger, Version: b.Version,
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

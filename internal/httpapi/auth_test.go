@@ -39,6 +39,7 @@ var policies = map[string]string{
 	"GET /health":                                          "acwv-",
 	"GET /healthz":                                         "acwv-",
 	"GET /readyz":                                          "acwv-",
+	"GET /metrics":                                         "acv",
 	"GET /openapi.json":                                    "acwv-",
 	"GET /docs":                                            "acwv-",
 	"GET /docs/docs.js":                                    "acwv-",

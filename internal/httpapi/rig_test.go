@@ -77,7 +77,9 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	must(t, err)
 	dc := dispatch.Config{Store: r.store, Blobs: blobs, Seal: sealer, Logger: logger, Poll: time.Hour}
 	ac := auth.Config{AdminKey: adminKey, WorkerKey: workerKey, LoopbackOnly: true}
-	hc := httpapi.Config{Logger: logger, Version: "test"}
+	hc := httpapi.Config{Logger: logger, Version: "test", Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "up 1\n")
+	})}
 	for _, o := range options {
 		o(&dc, &ac, &hc)
 	}

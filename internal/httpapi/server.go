@@ -30,6 +30,8 @@ type Config struct {
 	Origin *auth.Origin
 	// Proxy passes requests on to membridge; nil answers them with 502.
 	Proxy MembridgeProxy
+	// Metrics serves the process's figures; nil has none, and no route.
+	Metrics http.Handler
 	// Logger gets one line a request and every failure of ours; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
@@ -76,6 +78,10 @@ func New(c Config) *Server {
 	s.api = humago.New(s.mux, apiConfig(c.Version))
 	s.routes()
 	s.describe()
+	if c.Metrics != nil {
+		s.mux.policies["GET /metrics"] = auth.Read
+		s.mux.HandleFunc("GET /metrics", c.Metrics.ServeHTTP)
+	}
 	return s
 }
 

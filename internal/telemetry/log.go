@@ -1,5 +1,5 @@
-// Package telemetry sets up what the program says about itself. It knows
-// nothing of tasks.
+// Package telemetry sets up what the program says about itself: its log, and a
+// server's figures for Prometheus. It knows nothing of how they come about.
 package telemetry
 
 import (

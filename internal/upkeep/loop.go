@@ -24,6 +24,8 @@ type Loop struct {
 	name  string
 	every time.Duration
 	duty  func(context.Context) (Result, error)
+	mine  func(context.Context) (bool, error) // nil: the duty always is
+	heard func(error)                         // nil: nobody wants to know
 	log   *slog.Logger
 	// trouble is how loud a beginning failure is told.
 	trouble slog.Level
@@ -54,13 +56,15 @@ func newLoop(name string, every time.Duration, log *slog.Logger, duty func(conte
 // Alone makes the loop do its duty only while mine says that this process is the
 // one among all replicas that does. Call it before Start.
 func (l *Loop) Alone(mine func(context.Context) (bool, error)) *Loop {
-	duty := l.duty
-	l.duty = func(ctx context.Context) (Result, error) {
-		if ok, err := mine(ctx); err != nil || !ok {
-			return Result{}, err
-		}
-		return duty(ctx)
-	}
+	l.mine = mine
+	return l
+}
+
+// Watch lets heard know of every run, for metrics: nil for one that did the duty,
+// else why it failed. Runs that were left to another replica or stopped in the
+// middle are not told. Call it before Start.
+func (l *Loop) Watch(heard func(err error)) *Loop {
+	l.heard = heard
 	return l
 }
 
@@ -144,8 +148,18 @@ func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
 		return Result{}, ctx.Err()
 	}
 	defer func() { l.turn <- struct{}{} }()
-	res, err := l.duty(ctx)
+	ours, err := true, error(nil)
+	if l.mine != nil {
+		ours, err = l.mine(ctx)
+	}
+	var res Result
+	if ours && err == nil {
+		res, err = l.duty(ctx)
+	}
 	l.report(ctx, res, err)
+	if l.heard != nil && ctx.Err() == nil && (ours || err != nil) {
+		l.heard(err)
+	}
 	return res, err
 }
 

@@ -44,6 +44,9 @@ type RetentionConfig struct {
 	Keep     bloom.Keep
 	// Removed, when not nil, hears of every batch, for metrics.
 	Removed func(bloom.Removed)
+	// Deleted, when not nil, hears of every content that was to be deleted from
+	// Contents, and why it could not be, for metrics.
+	Deleted func(error)
 }
 
 type retention struct {
@@ -141,7 +144,11 @@ func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 		var deleted []int64
 		for _, c := range list {
 			after = c.Seq
-			if err := r.Contents.Delete(ctx, c.URL); err != nil {
+			err := r.Contents.Delete(ctx, c.URL)
+			if r.Deleted != nil {
+				r.Deleted(err)
+			}
+			if err != nil {
 				if last, failed = err, failed+1; failed == contentFails || ctx.Err() != nil {
 					break
 				}

@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
@@ -240,4 +243,32 @@ type silence func()
 func (s silence) MarkSilent(context.Context, time.Duration) (int, error) {
 	s()
 	return 0, nil
+}
+
+func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
+	t.Parallel()
+	trouble := errors.New("the database is away")
+	var ours bool
+	var asking, failing error
+	var heard []error
+	check := func(context.Context) error { return failing }
+	l := upkeep.NewWatch(upkeep.WatchConfig{Check: check}).
+		Watch(func(err error) { heard = append(heard, err) }).
+		Alone(func(context.Context) (bool, error) { return ours, asking })
+	run := func() { _, _ = l.RunOnce(t.Context()) }
+	run() // another replica's
+	ours = true
+	run()
+	failing = trouble
+	run()
+	failing, asking = nil, trouble // nobody knows whose it is
+	run()
+	stopped, stop := context.WithCancel(t.Context())
+	asking = nil
+	check = func(ctx context.Context) error { stop(); return ctx.Err() }
+	l = upkeep.NewWatch(upkeep.WatchConfig{Check: check}).Watch(func(error) { t.Error("a run that was stopped was told") })
+	_, _ = l.RunOnce(stopped)
+	if diff := cmp.Diff([]error{nil, trouble, trouble}, heard, cmpopts.EquateErrors()); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Metrics are the figures of one server, which it serves as an http.Handler. They
+// have a registry of their own: the process may serve the control plane's, too.
+// All methods may be called by many goroutines at once.
+type Metrics struct {
+	http.Handler
+	clock    bloom.Clock
+	removed  *prometheus.CounterVec
+	contents *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+	finished *prometheus.GaugeVec
+}
+
+// NewMetrics makes a server's figures, none of them begun. The clock tells when
+// something happened.
+func NewMetrics(clock bloom.Clock) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bloom_" + name, Help: help}, labels)
+	}
+	m := &Metrics{
+		clock:    clock,
+		removed:  counter("retention_removed_total", "Entries that retention removed from the database, by kind.", "kind"),
+		contents: counter("retention_contents_total", "Contents of removed artifacts that were to be deleted from the artifact store.", "outcome"),
+		errors:   counter("loop_errors_total", "Failed runs of the background loops.", "loop"),
+		finished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "bloom_loop_last_success_timestamp_seconds", Help: "When a background loop last finished a run on this server; none before its first.",
+		}, []string{"loop"}),
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.removed, m.contents, m.errors, m.finished,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	// Counters that begin with 0: what first happens is seen as a growth.
+	m.Removed(bloom.Removed{})
+	for _, outcome := range []string{deleted, failed} {
+		m.contents.WithLabelValues(outcome)
+	}
+	return m
+}
+
+// Outcomes of a deletion.
+const (
+	deleted = "deleted"
+	failed  = "failed"
+)
+
+// Removed counts what retention removed.
+func (m *Metrics) Removed(r bloom.Removed) {
+	for kind, n := range map[string]int64{
+		"task": r.Tasks, "lease": r.Leases, "result": r.Results, "artifact": r.Artifacts, "event": r.Events, "audit": r.Audit,
+	} {
+		m.removed.WithLabelValues(kind).Add(float64(n))
+	}
+}
+
+// ContentDeleted counts an attempt to delete content; nil is a success.
+func (m *Metrics) ContentDeleted(err error) {
+	outcome := deleted
+	if err != nil {
+		outcome = failed
+	}
+	m.contents.WithLabelValues(outcome).Inc()
+}
+
+// Loop is where the background loop of that name tells how its runs ended.
+func (m *Metrics) Loop(name string) func(error) {
+	failures := m.errors.WithLabelValues(name)
+	return func(err error) {
+		if err != nil {
+			failures.Inc()
+			return
+		}
+		m.finished.WithLabelValues(name).Set(float64(m.clock.Now().UnixMilli()) / 1000)
+	}
+}
