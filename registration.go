@@ -21,6 +21,7 @@ type KnownWorker struct {
 	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
 
 	Followed DrainOrder // the control plane's order that was carried out last
+	Told     int64      // the number of the order that was carried out last by the worker's word alone
 	PostedAt int64      // WorkerReport.PostedAt as last reported
 }
 
@@ -141,24 +142,31 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 // the worker is to be written even when there is nothing to tell.
 //
 // Of an order that a worker told of only the number is remembered, so that it is
-// carried out once. It becomes the control plane's when that says the same: one
-// that was made up must not be what the control plane then seems to have lifted,
-// and with it what was ordered here.
+// carried out once, and apart from the control plane's: one that was made up must
+// neither be what the control plane then seems to have lifted, and with it what was
+// ordered here, nor make its next orders seem old. It becomes the control plane's
+// when that says the same.
 func FollowDrain(was KnownWorker, o DrainOrder) (c WorkerChange, ok bool) {
 	last := was.Followed
 	switch {
-	case o.Told && o.Number <= last.Number, !o.Told && !o.NewerThan(last):
+	case o.Told && (o.Number == was.Told || o.Number <= last.Number), !o.Told && !o.NewerThan(last):
 		return WorkerChange{Worker: was}, false
 	case o.Told:
-		was.Followed.Number = o.Number
+		was.Told = o.Number
 		return DrainWorker(was, o.Drain), true
-	case o.Drain && o.Number > 0 && o.Number == last.Number:
-		was.Followed.Drain = true // what was said here since the worker told of it stands
-		return WorkerChange{Worker: was}, true
 	}
 	was.Followed = o.Following(last)
 	if !o.Drain && o.Number <= last.Number {
 		was.Followed.Number = max(0, last.Number-1) // known there no more; it is news if it comes back
+	}
+	known := o.Drain && o.Number > 0 && o.Number == was.Told
+	// An older word that was long under way may lift what the worker told of since:
+	// that is news then, unless it was lifted here before.
+	if o.Number >= was.Told || !o.Drain && was.Draining {
+		was.Told = 0
+	}
+	if known {
+		return WorkerChange{Worker: was}, true // what was said here since the worker told of it stands
 	}
 	return DrainWorker(was, o.Drain), true
 }

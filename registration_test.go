@@ -147,36 +147,20 @@ func TestAWorkersWordBeginsAnOrderToDrainAndEndsNone(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
-	t.Parallel()
+// orderStep is a word on draining, and how things stand after it.
+type orderStep struct {
+	order bloom.DrainOrder
+	here  *bool // said at the runtime instead
+	ok    bool
+	drain bool
+	last  bloom.DrainOrder // of the control plane's
+	told  int64
+}
+
+func follow(t *testing.T, steps []orderStep) {
+	t.Helper()
 	is := known(t, at)
-	for i, step := range []struct {
-		order bloom.DrainOrder
-		here  *bool // ordered at the runtime instead
-		ok    bool
-		drain bool
-		last  bloom.DrainOrder
-	}{
-		// One that was made up lifts nothing by being unknown to the control plane.
-		{here: new(true), drain: true},
-		{order: bloom.DrainOrder{Drain: true, Number: 7, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Number: 7}},
-		{order: bloom.DrainOrder{}, drain: true, last: bloom.DrainOrder{Number: 7}},
-		{order: bloom.DrainOrder{Number: 7}, drain: true, last: bloom.DrainOrder{Number: 7}},
-		{here: new(false), last: bloom.DrainOrder{Number: 7}},
-		// It is carried out once, and the control plane's own word does not bring it back.
-		{order: bloom.DrainOrder{Drain: true, Number: 9, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Number: 9}},
-		{here: new(false), last: bloom.DrainOrder{Number: 9}},
-		{order: bloom.DrainOrder{Drain: true, Number: 9, Told: true}, last: bloom.DrainOrder{Number: 9}},
-		{order: bloom.DrainOrder{Drain: true, Number: 9}, ok: true, last: bloom.DrainOrder{Drain: true, Number: 9}},
-		{order: bloom.DrainOrder{Drain: true, Number: 9}, last: bloom.DrainOrder{Drain: true, Number: 9}},
-		// The control plane lifts what it gave, whether it was heard of from there or not.
-		{order: bloom.DrainOrder{Drain: true, Number: 11, Told: true}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 11}},
-		{order: bloom.DrainOrder{Number: 12}, ok: true, last: bloom.DrainOrder{Number: 12}},
-		{order: bloom.DrainOrder{Drain: true, Number: 13}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 13}},
-		// An order that it forgot is over, and news when it comes back.
-		{order: bloom.DrainOrder{Number: 13}, ok: true, last: bloom.DrainOrder{Number: 12}},
-		{order: bloom.DrainOrder{Drain: true, Number: 13}, ok: true, drain: true, last: bloom.DrainOrder{Drain: true, Number: 13}},
-	} {
+	for i, step := range steps {
 		var c bloom.WorkerChange
 		ok := false
 		if step.here != nil {
@@ -184,9 +168,73 @@ func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
 		} else {
 			c, ok = bloom.FollowDrain(is, step.order)
 		}
-		if is = c.Worker; ok != step.ok || is.Draining != step.drain || is.Followed != step.last {
-			t.Errorf("step %d: ok %v, draining %v, last %+v", i, ok, is.Draining, is.Followed)
+		if is = c.Worker; ok != step.ok || is.Draining != step.drain || is.Followed != step.last || is.Told != step.told {
+			t.Errorf("step %d: ok %v, draining %v, last %+v, told %d", i, ok, is.Draining, is.Followed, is.Told)
 		}
+	}
+}
+
+func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
+	t.Parallel()
+	drain := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Drain: true, Number: number} }
+	lift := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Number: number} }
+	told := func(number int64) bloom.DrainOrder {
+		return bloom.DrainOrder{Drain: true, Number: number, Told: true}
+	}
+	for name, steps := range map[string][]orderStep{
+		"one that was made up lifts nothing by being unknown to the control plane": {
+			{here: new(true), drain: true},
+			{order: told(7), ok: true, drain: true, told: 7},
+			{order: lift(0), drain: true, told: 7},
+			{here: new(false), told: 7},
+		},
+		"it is carried out once, and the control plane's own word does not bring it back": {
+			{order: told(9), ok: true, drain: true, told: 9},
+			{here: new(false), told: 9},
+			{order: told(9), told: 9},
+			{order: drain(9), ok: true, last: drain(9)},
+			{order: told(9), last: drain(9)},
+			{order: drain(9), last: drain(9)},
+		},
+		"one from the future makes nothing seem old": {
+			{order: drain(9), ok: true, drain: true, last: drain(9)},
+			{order: told(1 << 60), ok: true, drain: true, last: drain(9), told: 1 << 60},
+			{order: lift(10), ok: true, last: lift(10)},
+			{order: told(1 << 60), ok: true, drain: true, last: lift(10), told: 1 << 60},
+			{here: new(false), last: lift(10), told: 1 << 60},
+			{order: drain(11), ok: true, drain: true, last: drain(11), told: 1 << 60},
+			{order: lift(12), ok: true, last: lift(12)},
+			{order: told(1 << 60), ok: true, drain: true, last: lift(12), told: 1 << 60},
+			{here: new(false), last: lift(12), told: 1 << 60},
+			{order: told(13), ok: true, drain: true, last: lift(12), told: 13},
+		},
+		"the control plane lifts what it gave, whether it was heard of from there or not": {
+			{order: drain(9), ok: true, drain: true, last: drain(9)},
+			{order: told(11), ok: true, drain: true, last: drain(9), told: 11},
+			{order: lift(12), ok: true, last: lift(12)},
+			{order: drain(13), ok: true, drain: true, last: drain(13)},
+		},
+		"an older word that was long under way lifts it for a moment only": {
+			{order: told(11), ok: true, drain: true, told: 11},
+			{order: lift(10), ok: true, last: lift(10)},
+			{order: drain(11), ok: true, drain: true, last: drain(11)},
+		},
+		"nor does it bring back what was lifted here": {
+			{order: told(11), ok: true, drain: true, told: 11},
+			{here: new(false), told: 11},
+			{order: lift(10), ok: true, last: lift(10), told: 11},
+			{order: drain(11), ok: true, last: drain(11)},
+		},
+		"an order that the control plane forgot is over, and news when it comes back": {
+			{order: drain(13), ok: true, drain: true, last: drain(13)},
+			{order: lift(13), ok: true, last: lift(12)},
+			{order: drain(13), ok: true, drain: true, last: drain(13)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			follow(t, steps)
+		})
 	}
 }
 

@@ -123,8 +123,8 @@ type WorkerStore interface {
 	// the function of that name.
 	FollowDrain(ctx context.Context, id string, o DrainOrder, actor string) (Worker, error)
 	// FollowedDrains are the control plane's orders that were carried out last, by
-	// worker; those who never had one are left out. One that only the worker told of
-	// shows as a number without an order.
+	// worker; those who never had one are left out, and so is what only the worker
+	// told of.
 	FollowedDrains(ctx context.Context) (map[string]DrainOrder, error)
 	// SyncWorkers upserts what the control plane reports. A removed worker stays
 	// removed until it is posted anew (WorkerReport.PostedAt); leases and the drain order are never touched.

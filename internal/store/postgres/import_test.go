@@ -52,6 +52,14 @@ func aFile(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	for _, o := range []bloom.DrainOrder{{Number: 5}, {Drain: true, Number: 21, Told: true}} {
+		if _, err := s.FollowDrain(t.Context(), "w", o, "w"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.DrainWorker(t.Context(), "w", false, "me"); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.PutSettings(t.Context(), map[string]string{"a": "1"}, bloom.Audit{Action: "x", Data: []byte(`{"z": 1, "a": 2}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +114,11 @@ func look(t *testing.T, s bloom.Store) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
+	drains, err := s.FollowedDrains(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["drains"] = drains
 	all["leases"], all["artifacts"], all["audit"], all["workers"], all["stats"], all["settings"] = leases, artifacts, audit, workers, stats, settings
 	return all
 }
@@ -144,6 +157,9 @@ func TestAnImportMovesEverything(t *testing.T) {
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
+	}
+	if w, err := s.FollowDrain(t.Context(), "w", bloom.DrainOrder{Drain: true, Number: 21, Told: true}, "w"); err != nil || w.Draining {
+		t.Errorf("told of the same order once more: %+v, %v", w, err)
 	}
 	// Life goes on: new rows are numbered after the old.
 	task, _, err := s.CreateTask(t.Context(), storetest.Plain("new"))

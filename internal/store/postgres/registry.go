@@ -55,17 +55,18 @@ func (t *tx) orUnknown(name string) (bloom.KnownWorker, error) {
 func (t *tx) putWorker(w *bloom.KnownWorker) error {
 	_, err := t.c.Exec(t.ctx, `INSERT INTO workers AS w (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count,
 			db_sha, registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed,
-			followed_drain, followed_order, posted_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+			followed_drain, followed_order, posted_at, told_order)
+		VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 		ON CONFLICT (id) DO UPDATE SET node_id = excluded.node_id, url = excluded.url, status = excluded.status, claude_cli = excluded.claude_cli,
 			max_concurrency = excluded.max_concurrency, labels = excluded.labels, last_heartbeat = excluded.last_heartbeat, ip_addrs = excluded.ip_addrs,
 			obs_count = excluded.obs_count, db_sha = excluded.db_sha, registered_at = excluded.registered_at, agent_version = excluded.agent_version,
 			os_info = excluded.os_info, install_method = excluded.install_method, draining = excluded.draining, instance_id = excluded.instance_id,
 			instance_seen = excluded.instance_seen, removed = excluded.removed,
-			followed_drain = excluded.followed_drain, followed_order = excluded.followed_order, posted_at = excluded.posted_at`,
+			followed_drain = excluded.followed_drain, followed_order = excluded.followed_order, posted_at = excluded.posted_at,
+			told_order = excluded.told_order`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
 		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed,
-		w.Followed.Drain, w.Followed.Number, w.PostedAt)
+		w.Followed.Drain, w.Followed.Number, w.PostedAt, w.Told)
 	return err
 }
 
@@ -136,8 +137,8 @@ func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, 
 		if !ok {
 			return w.Worker, nil
 		}
-		if _, err := t.c.Exec(t.ctx, `UPDATE workers SET draining = $1, followed_drain = $2, followed_order = $3 WHERE id = $4`,
-			c.Worker.Draining, c.Worker.Followed.Drain, c.Worker.Followed.Number, id); err != nil {
+		if _, err := t.c.Exec(t.ctx, `UPDATE workers SET draining = $1, followed_drain = $2, followed_order = $3, told_order = $4 WHERE id = $5`,
+			c.Worker.Draining, c.Worker.Followed.Drain, c.Worker.Followed.Number, c.Worker.Told, id); err != nil {
 			return bloom.Worker{}, err
 		}
 		if c.Action != "" {

@@ -20,7 +20,7 @@ type stored struct {
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
-	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at`
+	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
 
 const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -33,7 +33,7 @@ func (w *stored) fields() []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.ActiveLeases,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.Told, &w.ActiveLeases,
 	}
 }
 

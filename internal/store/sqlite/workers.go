@@ -11,7 +11,7 @@ import (
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
-	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at`
+	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
 
 const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -21,10 +21,10 @@ func scanWorker(r row) bloom.KnownWorker {
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
 			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: r.int(9), DBSHA: r.str(10), RegisteredAt: r.int(11),
-			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(22)),
+			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(23)),
 		},
 		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
-		Followed: bloom.DrainOrder{Drain: r.bool(19), Number: r.int(20)}, PostedAt: r.int(21),
+		Followed: bloom.DrainOrder{Drain: r.bool(19), Number: r.int(20)}, PostedAt: r.int(21), Told: r.int(22),
 	}
 }
 
@@ -128,15 +128,15 @@ func isNotFound(err error) bool { return bloom.KindOf(err) == bloom.KindNotFound
 func (t *tx) putWorker(w bloom.KnownWorker) error {
 	_, err := t.put(`INSERT INTO workers (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count, db_sha,
 			registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed,
-			followed_drain, followed_order, posted_at)
-		VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)
+			followed_drain, followed_order, posted_at, told_order)
+		VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)
 		ON CONFLICT (id) DO UPDATE SET node_id = ?2, url = ?3, status = ?4, claude_cli = ?5, max_concurrency = ?6, labels = ?7, last_heartbeat = ?8,
 			ip_addrs = ?9, obs_count = ?10, db_sha = ?11, registered_at = ?12, agent_version = ?13, os_info = ?14, install_method = ?15,
 			draining = ?16, instance_id = ?17, instance_seen = ?18, removed = ?19,
-			followed_drain = ?20, followed_order = ?21, posted_at = ?22`,
+			followed_drain = ?20, followed_order = ?21, posted_at = ?22, told_order = ?23`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
 		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed,
-		w.Followed.Drain, w.Followed.Number, w.PostedAt)
+		w.Followed.Drain, w.Followed.Number, w.PostedAt, w.Told)
 	t.mem.keepWorker(w)
 	return err
 }
@@ -228,8 +228,8 @@ func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, 
 		if !ok {
 			return w.Worker, nil
 		}
-		if err := t.set(`UPDATE workers SET draining = ?, followed_drain = ?, followed_order = ? WHERE id = ?`,
-			c.Worker.Draining, c.Worker.Followed.Drain, c.Worker.Followed.Number, id); err != nil {
+		if err := t.set(`UPDATE workers SET draining = ?, followed_drain = ?, followed_order = ?, told_order = ? WHERE id = ?`,
+			c.Worker.Draining, c.Worker.Followed.Drain, c.Worker.Followed.Number, c.Worker.Told, id); err != nil {
 			return bloom.Worker{}, err
 		}
 		t.mem.keepWorker(c.Worker)

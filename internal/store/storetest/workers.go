@@ -152,13 +152,29 @@ var workerTests = map[string]func(*harness){
 		w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
 		h.ok(err)
 		same(h, "draining after it was lifted here", w.Draining, false)
-		// Of what the worker tells itself only the number is kept.
-		told := bloom.DrainOrder{Drain: true, Number: 21, Told: true}
+		// Of what the worker tells itself only the number is kept, apart from the
+		// control plane's own.
+		told := bloom.DrainOrder{Drain: true, Number: 1 << 60, Told: true}
+		for _, drain := range []bool{true, false} {
+			w, err = h.s.FollowDrain(h.ctx, "w", told, "w")
+			h.ok(err)
+			same(h, "draining by a word from the future", w.Draining, drain)
+			_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
+			h.ok(err)
+		}
+		for _, o := range []bloom.DrainOrder{{Drain: true, Number: 14}, {Number: 15}} {
+			w, err = h.s.FollowDrain(h.ctx, "w", o, "membridge")
+			h.ok(err)
+			same(h, "draining by the control plane's word", w.Draining, o.Drain)
+		}
+		told.Number = 21
 		for _, want := range []bool{true, false} {
 			w, err = h.s.FollowDrain(h.ctx, "w", told, "w")
 			h.ok(err)
 			same(h, "draining by its own word", w.Draining, want)
 			_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
+			h.ok(err)
+			_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another"}, "w") // as before each word
 			h.ok(err)
 		}
 		for _, want := range []int64{21, 20} { // known, and then forgotten by the control plane
