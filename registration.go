@@ -146,19 +146,23 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 // neither be what the control plane then seems to have lifted, and with it what was
 // ordered here, nor make its next orders seem old. It becomes the control plane's
 // when that says the same.
+//
+// An order that the control plane knows no more is over, and news if it comes back,
+// as with the address of another control plane that is taken back. When it was lifted
+// here, that stands: then only another number is news, be it a smaller one.
 func FollowDrain(was KnownWorker, o DrainOrder) (c WorkerChange, ok bool) {
 	last := was.Followed
 	switch {
-	case o.Told && (o.Number == was.Told || o.Number <= last.Number), !o.Told && !o.NewerThan(last):
+	case o.Told && (o.Number == was.Told || o.Number <= last.Last()), !o.Told && !o.NewerThan(last):
 		return WorkerChange{Worker: was}, false
 	case o.Told:
 		was.Told = o.Number
 		return DrainWorker(was, o.Drain), true
+	case o == DrainOrder{} && !(last.Drain && was.Draining):
+		was.Followed = DrainOrder{Number: -last.Number}
+		return WorkerChange{Worker: was}, true
 	}
 	was.Followed = o.Following(last)
-	if !o.Drain && o.Number <= last.Number {
-		was.Followed.Number = max(0, last.Number-1) // known there no more; it is news if it comes back
-	}
 	known := o.Drain && o.Number > 0 && o.Number == was.Told
 	// An older word that was long under way may lift what the worker told of since:
 	// that is news then, unless it was lifted here before.

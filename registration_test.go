@@ -2,6 +2,7 @@ package bloom_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -225,11 +226,58 @@ func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
 			{order: lift(10), ok: true, last: lift(10), told: 11},
 			{order: drain(11), ok: true, last: drain(11)},
 		},
-		"an order that the control plane forgot is over, and news when it comes back": {
-			{order: drain(13), ok: true, drain: true, last: drain(13)},
-			{order: lift(13), ok: true, last: lift(12)},
-			{order: drain(13), ok: true, drain: true, last: drain(13)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			follow(t, steps)
+		})
+	}
+}
+
+func TestWhatTheControlPlaneForgotIsOver(t *testing.T) {
+	t.Parallel()
+	drain := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Drain: true, Number: number} }
+	lift := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Number: number} }
+	told := func(number int64) bloom.DrainOrder {
+		return bloom.DrainOrder{Drain: true, Number: number, Told: true}
+	}
+	ordered := []orderStep{{order: drain(13), ok: true, drain: true, last: drain(13)}}
+	lifted := append(slices.Clone(ordered), orderStep{here: new(false), last: drain(13)}, orderStep{ok: true, last: lift(-13)}, orderStep{last: lift(-13)})
+	for name, steps := range map[string][]orderStep{
+		"and news when it comes back": append(slices.Clone(ordered),
+			orderStep{ok: true}, orderStep{},
+			orderStep{order: drain(13), ok: true, drain: true, last: drain(13)}),
+		"also one that the worker told of since": append(slices.Clone(ordered),
+			orderStep{order: told(15), ok: true, drain: true, last: drain(13), told: 15},
+			orderStep{ok: true},
+			orderStep{order: drain(15), ok: true, drain: true, last: drain(15)}),
+		"but what was lifted here does not come back": append(slices.Clone(lifted),
+			orderStep{order: drain(13), last: lift(-13)},
+			orderStep{order: told(13), last: lift(-13)},
+			orderStep{order: lift(14), ok: true, last: lift(14)}),
+		"nor what was lifted here while only the worker had told of it": {
+			{order: lift(13), ok: true, last: lift(13)},
+			{order: told(15), ok: true, drain: true, last: lift(13), told: 15},
+			{here: new(false), last: lift(13), told: 15},
+			{ok: true, last: lift(-13), told: 15},
+			{order: drain(15), ok: true, last: drain(15)},
 		},
+		"and a new order is news": append(slices.Clone(lifted),
+			orderStep{order: drain(15), ok: true, drain: true, last: drain(15)}),
+		"also when it is counted from the beginning": append(slices.Clone(lifted),
+			orderStep{order: lift(1), last: lift(-13)},
+			orderStep{order: drain(2), ok: true, drain: true, last: drain(2)},
+			orderStep{order: lift(3), ok: true, last: lift(3)}),
+		"or not counted": append(slices.Clone(lifted),
+			orderStep{order: drain(0), ok: true, drain: true, last: drain(13)},
+			orderStep{ok: true}),
+		"and what is ordered here stands": append(slices.Clone(ordered),
+			orderStep{order: lift(14), ok: true, last: lift(14)},
+			orderStep{here: new(true), drain: true, last: lift(14)},
+			orderStep{ok: true, drain: true, last: lift(-14)},
+			orderStep{order: lift(14), drain: true, last: lift(-14)},
+			orderStep{order: lift(5), drain: true, last: lift(-14)},
+			orderStep{order: drain(1), ok: true, drain: true, last: drain(1)}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

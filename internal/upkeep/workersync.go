@@ -117,9 +117,9 @@ func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 		named[name] = true
 		follow(name, a.Drain)
 	}
-	for name, o := range last {
+	for name := range last {
 		if !named[name] {
-			follow(name, bloom.DrainOrder{Number: o.Number})
+			follow(name, bloom.DrainOrder{})
 		}
 	}
 	return failed

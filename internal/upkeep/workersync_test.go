@@ -183,6 +183,14 @@ func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
 	round(true, says(true, 10))
 	round(false) // gone
 	round(true, says(true, 11))
+	byHand(false)
+	round(false)                 // another control plane, which does not know it
+	round(false, says(true, 11)) // and the first one again
+	round(true, says(true, 12))
+	round(false) // one that stood is back with its control plane
+	round(true, says(true, 12))
+	round(false, says(false, 0)) // all data lost, and counted from the beginning
+	round(true, says(true, 1))
 }
 
 func TestAnOrderThatAWorkerMadeUpLiftsNothingThatWasOrderedHere(t *testing.T) {

@@ -151,7 +151,7 @@ func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, 
 // FollowedDrains are the control plane's orders that were carried out last.
 func (s *Store) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
 	return read(ctx, s, func(c reader) (map[string]bloom.DrainOrder, error) {
-		all, err := collect(ctx, c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE NOT w.removed AND (w.followed_drain OR w.followed_order > 0)`)
+		all, err := collect(ctx, c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE NOT w.removed AND (w.followed_drain OR w.followed_order <> 0)`)
 		orders := make(map[string]bloom.DrainOrder, len(all))
 		for _, w := range all {
 			orders[w.ID] = w.Followed

@@ -243,7 +243,7 @@ func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, 
 // FollowedDrains are the control plane's orders that were carried out last.
 func (s *Store) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
 	return read(ctx, s, func(c *conn) (map[string]bloom.DrainOrder, error) {
-		all, err := collect(c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.removed = 0 AND (w.followed_drain = 1 OR w.followed_order > 0)`)
+		all, err := collect(c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.removed = 0 AND (w.followed_drain = 1 OR w.followed_order <> 0)`)
 		orders := make(map[string]bloom.DrainOrder, len(all))
 		for _, w := range all {
 			orders[w.ID] = w.Followed

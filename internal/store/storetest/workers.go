@@ -177,13 +177,15 @@ var workerTests = map[string]func(*harness){
 			_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another"}, "w") // as before each word
 			h.ok(err)
 		}
-		for _, want := range []int64{21, 20} { // known, and then forgotten by the control plane
-			w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: want == 21, Number: 21}, "membridge")
+		// Known, then forgotten by the control plane, and then back.
+		known, forgotten := bloom.DrainOrder{Drain: true, Number: 21}, bloom.DrainOrder{Number: -21}
+		for _, step := range []struct{ order, last bloom.DrainOrder }{{known, known}, {bloom.DrainOrder{}, forgotten}, {known, forgotten}} {
+			w, err = h.s.FollowDrain(h.ctx, "w", step.order, "membridge")
 			h.ok(err)
 			same(h, "draining afterwards", w.Draining, false)
 			last, err = h.s.FollowedDrains(h.ctx)
 			h.ok(err)
-			same(h, "remembered", last["w"], bloom.DrainOrder{Drain: want == 21, Number: want})
+			same(h, "remembered", last["w"], step.last)
 		}
 		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
