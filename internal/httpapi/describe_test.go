@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,6 +31,11 @@ type description struct {
 				Schema *schema `json:"schema"`
 			} `json:"content"`
 		} `json:"requestBody"`
+		Responses map[string]struct {
+			Content map[string]struct {
+				Schema *schema `json:"schema"`
+			} `json:"content"`
+		} `json:"responses"`
 	} `json:"paths"`
 	Components struct {
 		Schemas map[string]*schema `json:"schemas"`
@@ -70,6 +76,19 @@ func TestTheDescriptionIsWhole(t *testing.T) {
 	required := slices.Sorted(slices.Values(d.Components.Schemas["TaskSpec"].Required))
 	if diff := cmp.Diff([]string{"agent_slug", "context_id", "prompt"}, required); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestARegistrationsAnswersAreDescribed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d, _ := r.describe()
+	for range 2 {
+		a := r.do("POST", "/api/runtime/workers", `{"name":"w"}`)
+		got := d.Paths["/api/runtime/workers"]["post"].Responses[strconv.Itoa(a.status)].Content["application/json"].Schema
+		if got == nil || d.resolve(got) == nil {
+			t.Errorf("%d is not described", a.status)
+		}
 	}
 }
 

@@ -48,7 +48,12 @@ func (s *Server) workerRoutes() {
 			}
 			return &reply[workerDetail]{http.StatusOK, workerDetail{w, leases}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known: 201 when new, 200 when known", tag: "workers", policy: auth.Worker, body: bloom.WorkerSpec{}}, s.registerWorker)
+	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known, or update it", tag: "workers", policy: auth.Worker, body: bloom.WorkerSpec{}}, s.registerWorker)
+	// Of several successes huma describes one.
+	answers := s.api.OpenAPI().Paths[workersPath].Post.Responses
+	created := *answers["200"]
+	answers["200"].Description, created.Description = "It was known, and is updated", "It was not known"
+	answers["201"] = &created
 	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Forget a worker; its leases go back to the queue", tag: "workers", policy: auth.Admin},
 		func(ctx context.Context, c *call, in *pathID) (*reply[removed], error) {
 			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)

@@ -3,6 +3,7 @@ package membridge_test
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -210,6 +211,30 @@ func TestTheAPIIsDescribedAndItsPageNeedsNobodyElse(t *testing.T) {
 	docs := p.as(t, nil, "GET", "/docs", "")
 	if docs.status != 200 || strings.Contains(string(docs.body), "//") && strings.Contains(string(docs.body), "http") {
 		t.Errorf("%d: the page leads elsewhere", docs.status)
+	}
+}
+
+func TestARegistrationsAnswersAreDescribed(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	var spec struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct {
+				Content map[string]struct {
+					Schema map[string]any `json:"schema"`
+				} `json:"content"`
+			} `json:"responses"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(p.as(t, nil, "GET", "/openapi.json", "").body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	described := spec.Paths["/agents"]["post"].Responses
+	for range 2 {
+		a := p.do(t, "POST", "/agents", `{"name":"a"}`)
+		if got := described[strconv.Itoa(a.status)]; len(got.Content["application/json"].Schema) == 0 {
+			t.Errorf("%d is described as %v", a.status, got)
+		}
 	}
 }
 

@@ -18,7 +18,12 @@ const maxWait = 60 * time.Second
 func (s *Server) agentRoutes() {
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
 	operation(s, http.MethodGet, "/agents", accessAdmin, "All agents", s.listAgents)
-	operation(s, http.MethodPost, "/agents", accessAgent, "Register an agent, or update a known one (200)", s.registerAgent, created)
+	operation(s, http.MethodPost, "/agents", accessAgent, "Register an agent, or update a known one", s.registerAgent, created)
+	// Of several successes huma describes one.
+	answers := s.api.OpenAPI().Paths["/agents"].Post.Responses
+	known := *answers["201"]
+	answers["201"].Description, known.Description = "It was not known", "It was known, and is updated"
+	answers["200"] = &known
 	operation(s, http.MethodPost, "/agents/{name}/heartbeat", accessAgent, "Liveness and load; answers what is wanted of the agent", s.beat, liftDeadlines)
 	operation(s, http.MethodPost, "/agents/{name}/drain", accessAdmin, "Order an agent to take no more work, or to take it again", s.drain)
 	operation(s, http.MethodDelete, "/agents/{name}", accessAdmin, "Forget an agent", s.deleteAgent)
