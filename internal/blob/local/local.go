@@ -48,11 +48,12 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 		return "", err
 	}
 	dir := path.Dir(key)
-	if err := s.makeDir(dir); err != nil {
+	tmp := path.Join(dir, ".put-"+rand.Text())
+	f, err := s.create(tmp)
+	if err != nil {
 		return "", err
 	}
-	tmp := path.Join(dir, ".put-"+rand.Text())
-	if err := s.write(ctx, tmp, content, size, sum); err != nil {
+	if err := write(ctx, f, content, size, sum); err != nil {
 		return "", errors.Join(err, s.remove(tmp))
 	}
 	if err := s.root.Rename(tmp, key); err != nil {
@@ -64,11 +65,23 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	return scheme + key, nil
 }
 
-func (s *Store) write(ctx context.Context, name string, content io.Reader, size int64, sum string) error {
-	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+// create makes a file and its folder, once more when a deletion has just taken the
+// folder away for being empty.
+func (s *Store) create(name string) (f *os.File, err error) {
+	for range 10 {
+		if err := s.makeDir(path.Dir(name)); err != nil {
+			return nil, err
+		}
+		f, err = s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
+	return f, err
+}
+
+// write fills f and closes it.
+func write(ctx context.Context, f *os.File, content io.Reader, size int64, sum string) error {
 	hash := sha256.New()
 	// One byte more than announced is enough to know that it is too long.
 	n, err := io.Copy(io.MultiWriter(f, hash), io.LimitReader(&cancellable{ctx, content}, size+1))
@@ -146,13 +159,20 @@ func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Delete removes what lies at url.
+// Delete removes what lies at url, and the folder it lay in when that is empty
+// now: a task's folder would outlive its task for ever.
 func (s *Store) Delete(_ context.Context, url string) error {
 	key, err := keyOf(url)
 	if err != nil {
 		return err
 	}
-	return s.remove(key)
+	if err := s.remove(key); err != nil {
+		return err
+	}
+	if dir := path.Dir(key); dir != "." {
+		_ = s.root.Remove(dir) // mostly it holds something else, or is gone
+	}
+	return nil
 }
 
 func keyOf(url string) (string, error) {

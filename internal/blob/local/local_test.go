@@ -1,9 +1,11 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -61,4 +63,49 @@ func TestSymlinksDoNotLeadOut(t *testing.T) {
 		r.Close()
 		t.Fatal("a symbolic link led out of the folder")
 	}
+}
+
+// put keeps content that nobody looks at.
+func put(t *testing.T, s *local.Store, key string) string {
+	t.Helper()
+	const content = "abc"
+	url, err := s.Put(t.Context(), key, strings.NewReader(content), 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+	if err != nil {
+		t.Errorf("%s: %v", key, err)
+	}
+	return url
+}
+
+func TestTheLastContentTakesItsFolderAlong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	first, second := put(t, s, "artifacts/task/1"), put(t, s, "artifacts/task/2")
+	for i, url := range []string{first, second, second} {
+		if err := s.Delete(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "artifacts", "task")); (err == nil) != (i == 0) {
+			t.Errorf("the folder after deletion %d: %v", i, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "artifacts")); err != nil {
+		t.Errorf("the folder of all: %v", err)
+	}
+}
+
+func TestContentIsKeptWhileItsFolderComesAndGoes(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 60 {
+				if err := s.Delete(t.Context(), put(t, s, fmt.Sprint("artifacts/task/", i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
