@@ -15,17 +15,19 @@ func (s *Server) duties() []*upkeep.Loop {
 		Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
 	})
 	s.control.onChange(synced.Again)
+	retention := upkeep.NewRetention(upkeep.RetentionConfig{
+		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
+	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*upkeep.Loop{
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval, ForeignClock: isShared}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		synced,
-		upkeep.NewRetention(upkeep.RetentionConfig{
-			Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
-		}),
+		retention,
 	}
 	if isShared {
-		s.sole = &sole{store: shared}
+		// The others come round soon; what retention left half done need not wait.
+		s.sole = &sole{store: shared, inherited: retention.Soon}
 		for _, l := range loops {
 			l.Alone(s.sole.mine)
 		}
@@ -44,9 +46,11 @@ const soleLock = "upkeep"
 
 // sole is this server's hold on that right, kept from one run to the next.
 type sole struct {
-	store *postgres.Store
-	mu    sync.Mutex
-	lock  *postgres.Lock
+	store     *postgres.Store
+	inherited func() // hears that the right came over from another server
+	mu        sync.Mutex
+	lock      *postgres.Lock
+	taken     bool // another server had the right when this one asked last
 }
 
 // mine reports whether this server has the right, taking it when nobody has.
@@ -61,7 +65,12 @@ func (s *sole) mine(ctx context.Context) (bool, error) {
 	}
 	lock, ok, err := s.store.TryLock(ctx, soleLock)
 	if ok {
-		s.lock = lock
+		if s.lock = lock; s.taken {
+			s.inherited()
+		}
+	}
+	if err == nil {
+		s.taken = !ok
 	}
 	return ok, err
 }

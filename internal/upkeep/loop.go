@@ -133,6 +133,12 @@ func (l *Loop) Again() {
 	if l.cut != nil {
 		l.cut()
 	}
+	l.Soon()
+}
+
+// Soon lets the next run begin at once, or after the one under way. It never
+// blocks; a loop that does not run begins with a run anyway.
+func (l *Loop) Soon() {
 	select {
 	case l.soon <- struct{}{}:
 	default:
