@@ -48,6 +48,7 @@ func (w *Worker) poll(ctx context.Context) error {
 			w.log.Warn("the server does not know this worker any more; registering again")
 			w.mu.Lock()
 			w.saidRest = false // what it was told is forgotten too
+			w.noteRest()
 			w.mu.Unlock()
 			if err := w.register(ctx); err != nil {
 				return ended(ctx, err)
@@ -104,48 +105,6 @@ func (w *Worker) fit() bool { return w.unable == nil }
 // unsaid reports whether the server was told otherwise than things stand. w.mu is
 // held.
 func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting && !w.saidRest }
-
-// Rest orders the worker to take no more tasks, or lifts the order; unlike after
-// Drain it lives on, and what runs goes on. The runtime is told of an order, and has
-// it as if it had given it; when it is lifted there, it is lifted here too. Of the
-// lifting it is not told: it would not take a worker's word for it, and hears it
-// from whoever gave the order. An order stands over the end of the process.
-func (w *Worker) Rest(o bloom.DrainOrder) {
-	w.mu.Lock()
-	changed := w.resting != o.Drain || o.Drain && o.Number > w.restOrder
-	w.resting, w.restOrder, w.restTold = o.Drain, o.Number, true
-	if changed {
-		w.saidRest = false // another order than the one that was told, if any was
-		if w.state != nil {
-			w.state.resume()
-		}
-	}
-	w.mu.Unlock()
-	switch {
-	case !changed:
-		return
-	case o.Drain:
-		w.log.Info("ordered to rest: no new tasks are taken until the order is lifted")
-	default:
-		w.log.Info("the order to rest was lifted")
-	}
-	w.interrupt()
-}
-
-// recallRest takes up what an earlier life told the server, unless there was word
-// since that it is over, or of another order. w.mu is held.
-func (w *Worker) recallRest() {
-	number, told := w.state.rested()
-	switch {
-	case !told:
-	case !w.restTold:
-		w.resting, w.saidRest, w.restOrder = true, true, number
-	case w.resting && w.restOrder == number:
-		w.saidRest = true
-	default:
-		w.state.resume()
-	}
-}
 
 func (w *Worker) notReady() error {
 	if w.cfg.Ready == nil {
@@ -301,7 +260,7 @@ func (w *Worker) ordered(drain bool) (changed bool) {
 	w.orders = drain
 	if changed && !drain && w.resting && w.saidRest {
 		w.resting, w.saidRest = false, false
-		w.state.resume()
+		w.noteRest()
 	}
 	w.mu.Unlock()
 	switch {

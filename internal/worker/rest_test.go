@@ -155,6 +155,47 @@ func TestAnOrderGivenAnewBeforeItsLiftingIsHeardOfIsAnotherOne(t *testing.T) {
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 }
 
+// away starts a worker that has heard of an order while the runtime is away, and has
+// tried to tell it.
+func (b *bench) away(o bloom.DrainOrder) *life {
+	b.Helper()
+	b.rt.Down()
+	life := b.start(nil, o)
+	b.logs.await(b.T, "no work can be claimed; running tasks go on while their leases last")
+	return life
+}
+
+func TestAnOrderThatTheRuntimeNeverHeardOfIsToldByTheNextLife(t *testing.T) {
+	b := newBench(t)
+	b.away(bloom.DrainOrder{Drain: true, Number: 3}).leaves()
+	b.rt.Up()
+	b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+}
+
+func TestAnOrderThatCameBeforeTheEndIsToldByTheNextLife(t *testing.T) {
+	b := newBench(t)
+	life := b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	b.rt.Down()
+	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
+	life.leaves()
+	b.rt.Up()
+	b.start(nil)
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+}
+
+func TestAnOrderThatWasLiftedWhileTheRuntimeWasAwayIsNotTold(t *testing.T) {
+	b := newBench(t)
+	life := b.away(bloom.DrainOrder{Drain: true, Number: 3})
+	life.w.Rest(bloom.DrainOrder{Number: 4})
+	b.rt.Up()
+	task := b.rt.Submit("ctx", "posted afterwards")
+	b.runner.next(t).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
+	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+}
+
 func TestAWorkerDoesNotEndAnOrderThatTheRuntimeGave(t *testing.T) {
 	b := newBench(t)
 	life := b.start(nil)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,29 +68,6 @@ func writeDurably(path string, data []byte) error {
 	}
 	return nil
 }
-
-// rested is the number of the order to drain that the server has by this worker's
-// word, and not by anybody else's: an earlier life may have told it. ok is false
-// when there is none.
-func (s *state) rested() (number int64, ok bool) {
-	raw, err := os.ReadFile(s.restPath())
-	if err != nil {
-		return 0, false
-	}
-	number, err = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
-	return number, err == nil
-}
-
-// rest notes that number for the next life. Should the note be lost, the order
-// stays until somebody lifts it at the server.
-func (s *state) rest(number int64) {
-	_ = writeDurably(s.restPath(), []byte(strconv.FormatInt(number, 10)+"\n"))
-}
-
-// resume forgets it.
-func (s *state) resume() { _ = os.Remove(s.restPath()) }
-
-func (s *state) restPath() string { return filepath.Join(s.dir, "resting") }
 
 // note is the journal's entry of a lease whose work was begun.
 type note struct {

@@ -273,21 +273,18 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
 	if w.resting && !w.saidRest { // it is told once: the server may lift it then
 		resting := true
-		spec.Draining, spec.DrainOrder, w.saidRest = &resting, w.restOrder, true
+		spec.Draining, spec.DrainOrder = &resting, w.restOrder
 	}
 	return spec
 }
 
 // register makes the worker known, trying for as long as the server is away.
 func (w *Worker) register(ctx context.Context) error {
-	spec := w.spec()
-	if spec.Draining != nil {
-		w.state.rest(spec.DrainOrder)
-	}
 	for n := 0; ; n++ {
+		spec := w.spec() // things may have changed while the server was away
 		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
-			w.standsAt(answer.Draining)
+			w.standsAt(spec, answer.Draining)
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {
 				w.cfg.OnMembridge(answer.MembridgeURL)
@@ -305,22 +302,6 @@ func (w *Worker) register(ctx context.Context) error {
 		if !sleep(ctx, pollRetry.Wait(n, err)) {
 			return ctx.Err()
 		}
-	}
-}
-
-// standsAt takes in how the order to drain stands at the server: it was lifted
-// there when the server had it and shows none.
-func (w *Worker) standsAt(draining bool) {
-	w.mu.Lock()
-	lifted := !draining && w.resting && w.saidRest
-	if lifted {
-		w.resting, w.saidRest = false, false
-		w.state.resume()
-	}
-	w.orders = draining
-	w.mu.Unlock()
-	if lifted {
-		w.log.Info("the order to rest was lifted at the server")
 	}
 }
 
