@@ -152,11 +152,22 @@ func (w *Worker) running() int {
 // rest follows membridge's order to drain, also when it came before the runtime
 // was found.
 func (w *Worker) rest(o bloom.DrainOrder) {
-	w.resting.Store(&o)
-	if inner := w.inner.Load(); inner != nil {
-		inner.Rest(o)
+	w.orderMu.Lock()
+	defer w.orderMu.Unlock()
+	w.resting = &o
+	w.passOn()
+}
+
+// passOn gives the order to the worker proper, when there are both. Only then it is
+// kept as heard: membridge tells the next life again of one that nobody had taken.
+// w.orderMu is held.
+func (w *Worker) passOn() {
+	inner := w.inner.Load()
+	if inner == nil || w.resting == nil {
+		return
 	}
-	if err := keepOrder(w.folder, o); err != nil {
+	inner.Rest(*w.resting)
+	if err := keepOrder(w.folder, *w.resting); err != nil {
 		w.log.Warn("membridge's order cannot be kept; should this worker start again, it may be carried out twice", "error", err)
 	}
 }

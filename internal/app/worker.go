@@ -52,11 +52,13 @@ type Worker struct {
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 
-	inner   atomic.Pointer[worker.Worker]    // nil until the runtime's address is known
-	folder  string                           // of what the worker keeps
-	ordered bloom.DrainOrder                 // by membridge, in an earlier life
-	resting atomic.Pointer[bloom.DrainOrder] // membridge's order, nil until there is one in this life
-	leave   func()                           // says goodbye to membridge; set by Run
+	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
+	folder  string                        // of what the worker keeps
+	ordered bloom.DrainOrder              // by membridge, in an earlier life
+	leave   func()                        // says goodbye to membridge; set by Run
+
+	orderMu sync.Mutex
+	resting *bloom.DrainOrder // membridge's order, nil until there is one in this life
 }
 
 // OpenWorker builds a worker. Nothing is asked of the server before Run.
@@ -125,9 +127,9 @@ func (w *Worker) build(address string) error {
 		return err
 	}
 	w.inner.Store(inner)
-	if o := w.resting.Load(); o != nil {
-		inner.Rest(*o) // what was ordered before; a later order finds it
-	}
+	w.orderMu.Lock()
+	defer w.orderMu.Unlock()
+	w.passOn() // what was ordered before
 	return nil
 }
 
