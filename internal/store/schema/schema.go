@@ -27,7 +27,11 @@ type Migration struct {
 }
 
 // Schema is the steps that this program knows, and the database they are for.
-type Schema struct{ provider *goose.Provider }
+type Schema struct {
+	provider *goose.Provider
+	tries    int           // of a step whose tables are in use
+	pause    time.Duration // between two of them
+}
 
 // SQLite is the schema of a SQLite file. The steps lie in the folder migrations
 // of files. Whoever migrates holds the lock of the file: SQLite has none that
@@ -46,7 +50,7 @@ func Postgres(db *sql.DB, files fs.FS, lockID int64) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	return open(goose.DialectPostgres, db, files, goose.WithSessionLocker(briefly{locker}))
 }
 
 func open(dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.ProviderOption) (*Schema, error) {
@@ -58,7 +62,7 @@ func open(dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.Provi
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{provider}, nil
+	return &Schema{provider, inUseTries, inUsePause}, nil
 }
 
 // Migrations lists all steps, the oldest first, and which of them the database
@@ -78,8 +82,9 @@ func (s *Schema) Migrations(ctx context.Context) ([]Migration, error) {
 	return steps, nil
 }
 
-// Up applies what is pending and tells how many steps that were. A database that
-// has steps this program does not know is left alone: ErrNewerSchema.
+// Up applies what is pending and tells how many steps that were, also when a later
+// one failed. A database that has steps this program does not know is left alone:
+// ErrNewerSchema. One whose tables others use for longer than a minute: ErrInUse.
 func (s *Schema) Up(ctx context.Context) (applied int, err error) {
 	current, target, err := s.provider.GetVersions(ctx)
 	if err != nil {
@@ -88,6 +93,22 @@ func (s *Schema) Up(ctx context.Context) (applied int, err error) {
 	if current > target {
 		return 0, fmt.Errorf("%w: its schema is number %d, this program knows %d; use the newer program", ErrNewerSchema, current, target)
 	}
-	done, err := s.provider.Up(ctx)
-	return len(done), err
+	for try := 1; ; try++ {
+		done, err := s.provider.Up(ctx)
+		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
+			done = partial.Applied
+		}
+		applied += len(done)
+		if !inUse(err) {
+			return applied, err
+		}
+		if try == s.tries {
+			return applied, fmt.Errorf("%w (%w)", ErrInUse, err)
+		}
+		select {
+		case <-ctx.Done():
+			return applied, ctx.Err()
+		case <-time.After(s.pause):
+		}
+	}
 }
