@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -31,51 +32,61 @@ import (
 // see what the document says.
 func TestReplicasBehindNginx(t *testing.T) {
 	t.Parallel()
-	database, front := pgtest.Start(t), newBalancer(t)
-	h := newHouse(t)
-	h.front = front
-	replicas := h.replicas(2, database, "--trusted-proxy", "127.0.0.1")
-	for _, r := range replicas {
-		r.begin()
-	}
-	web := h.nginx(replicas)
-	h.url = web.url
-	h.api = web.api
-	for i := range 2 {
-		h.work(workerOptions{name: fmt.Sprint("worker-", i), claude: quickClaude(t, filepath.Join(h.dir, "runs")),
-			env: []string{"SSL_CERT_FILE=" + web.cert}, args: []string{"--max-concurrency", "4", "--lease-ttl", "30s"}})
-	}
-	eventually(t, "both workers poll", func() bool {
-		s, err := h.api.Stats(t.Context())
-		return err == nil && s.Workers.Online == 2
-	})
+	h := behindNginx(t, 2)
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() { h.postUntil(t, stop) })
 	seen := &statuses{n: map[string]int{}}
 	for range 4 {
-		load.Go(func() { seen.ask(t, web, stop) })
+		load.Go(func() { seen.ask(t, h.web, stop) })
 	}
 	for i := range 4 {
 		time.Sleep(700 * time.Millisecond) // the fault's moment, not a wait for something
-		r := replicas[i%2]
+		r := h.replicas[i%2]
 		r.proc.kill()
 		time.Sleep(300 * time.Millisecond) // how long it is away
 		r.begin()
 	}
 	close(stop)
 	load.Wait()
-	t.Logf("bare requests without a second try, while replicas were killed 4 times: %v", seen.n)
-	for status := range seen.n {
-		if status != "GET 200" && status != "POST 201" && status != "POST 502" {
-			t.Errorf("bare requests saw %v", seen.n)
-		}
-	}
+	seen.verify(t, "while replicas were killed 4 times")
 	h.largeBody(t)
 	eventually(t, "every task has ended", func() bool {
 		s, err := h.api.Stats(t.Context())
 		return err == nil && s.Tasks.ByStatus[bloom.TaskCompleted] == s.Tasks.Total
 	})
+}
+
+// site is a house of two replicas behind nginx.
+type site struct {
+	*house
+	replicas []*replica
+	web      *nginx
+	runs     string // the file in which each run is noted
+}
+
+// behindNginx starts one with so many workers, and waits until all of them poll.
+func behindNginx(t *testing.T, workers int) *site {
+	t.Helper()
+	database, front := pgtest.Start(t), newBalancer(t) // before the house, to outlive it
+	h := newHouse(t)
+	h.front = front
+	s := &site{house: h, replicas: h.replicas(2, database, "--trusted-proxy", "127.0.0.1"), runs: filepath.Join(h.dir, "runs")}
+	for _, r := range s.replicas {
+		r.begin()
+	}
+	s.web = h.nginx(s.replicas)
+	h.url, h.api = s.web.url, s.web.api
+	claude := quickClaude(t, s.runs)
+	for i := range workers {
+		h.work(workerOptions{name: fmt.Sprint("worker-", i), claude: claude,
+			env: []string{"SSL_CERT_FILE=" + s.web.cert}, args: []string{"--max-concurrency", "4", "--lease-ttl", "30s"}})
+	}
+	eventually(t, "all workers poll", func() bool {
+		now, err := h.api.Stats(t.Context())
+		return err == nil && int(now.Workers.Online) == workers
+	})
+	return s
 }
 
 // postUntil posts tasks one after the other and follows each to its end.
@@ -86,20 +97,29 @@ func (h *house) postUntil(t *testing.T, stop <-chan struct{}) {
 			return
 		default:
 		}
-		s := spec(fmt.Sprint("nginx ", n))
-		s.Prompt, s.MaxAttempts = fmt.Sprintf("say done-%d; and nothing else", n), 10
-		task, err := h.api.Submit(t.Context(), s)
-		if err != nil {
-			t.Errorf("submit: %v", err)
+		if !h.postAndFollow(t, n) {
 			return
 		}
-		for _, err := range h.api.FollowEvents(t.Context(), task.ID, client.FollowOptions{}) {
-			if err != nil {
-				t.Errorf("follow: %v", err)
-				return
-			}
+	}
+}
+
+func (h *house) postAndFollow(t *testing.T, n int) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	s := spec(fmt.Sprint("nginx ", n))
+	s.Prompt, s.MaxAttempts = fmt.Sprintf("say done-%d; and nothing else", n), 10
+	task, err := h.api.Submit(ctx, s)
+	if err != nil {
+		t.Errorf("submit: %v", err)
+		return false
+	}
+	for _, err := range h.api.FollowEvents(ctx, task.ID, client.FollowOptions{}) {
+		if err != nil {
+			t.Errorf("follow: %v", err)
+			return false
 		}
 	}
+	return true
 }
 
 // largeBody posts as much as a task may have, which nginx refuses by default.
@@ -148,6 +168,18 @@ func (s *statuses) ask(t *testing.T, web *nginx, stop <-chan struct{}) {
 		s.n[seen]++
 		s.mu.Unlock()
 		time.Sleep(5 * time.Millisecond) // a client's own pause, not a wait for something
+	}
+}
+
+// verify wants that all were served, but for a POST whose connection broke: nginx
+// cannot know whether it was acted on.
+func (s *statuses) verify(t *testing.T, during string) {
+	t.Helper()
+	t.Logf("bare requests without a second try, %s: %v", during, s.n)
+	for status := range s.n {
+		if status != "GET 200" && status != "POST 201" && status != "POST 502" {
+			t.Errorf("bare requests saw %v", s.n)
+		}
 	}
 }
 
