@@ -17,32 +17,120 @@ const MaxClaimWait = 60 * time.Second
 // cancel or the order to drain. It comes back with what it has when ctx ends or
 // the service closes.
 func (s *Service) Claim(ctx context.Context, r bloom.ClaimRequest, wait time.Duration) (bloom.ClaimResult, error) {
-	r.WorkerID, r.InstanceID = bloom.CleanText(r.WorkerID), bloom.CleanText(r.InstanceID)
-	var foreign []string
-	r.Held, foreign = partition(r.Held)
+	p := s.newPoll(r, wait)
 	if wait <= 0 {
-		r.Renew = true
-		res, err := s.store.Claim(ctx, r)
-		return filled(res, foreign), err
+		err := p.renew(ctx)
+		return p.answer, err
 	}
-	w := s.hub.join(r) // before the first look: what comes after it is not missed
-	defer s.hub.leave(w)
-	r.Renew = true
-	wakes, _ := s.hub.take(w)
-	first, err := s.store.Claim(ctx, r)
-	first = filled(first, foreign)
-	s.hub.unused(w, without(wakes, first.Leases))
-	if err != nil || s.urgent(r, first) {
-		return first, err
+	p.waiter = s.hub.join(p.request) // before the first look: what comes after it is not missed
+	defer s.hub.leave(p.waiter)
+	err := p.begin(ctx)
+	if err == nil && !p.over {
+		err = p.run(ctx)
 	}
-	if first.Urgent() {
-		wait = min(wait, repeatOrders)
+	return p.answer, err
+}
+
+// poll is one claim. It is passed on by its address, since its frames are what a
+// thousand that wait hold on to: requests and answers are 200 bytes in each.
+type poll struct {
+	svc     *Service
+	request bloom.ClaimRequest
+	foreign []string // of what the worker holds, what cannot be ours
+	wait    time.Duration
+	waiter  *waiter
+	answer  bloom.ClaimResult
+	over    bool // the answer is one to come back with now
+}
+
+func (s *Service) newPoll(r bloom.ClaimRequest, wait time.Duration) *poll {
+	p := &poll{svc: s, request: r, wait: wait}
+	p.request.WorkerID, p.request.InstanceID = bloom.CleanText(r.WorkerID), bloom.CleanText(r.InstanceID)
+	p.request.Held, p.foreign = partition(r.Held)
+	return p
+}
+
+// renew is the first look of a poll, which renews what the worker holds.
+func (p *poll) renew(ctx context.Context) error {
+	p.request.Renew = true
+	res, err := p.svc.store.Claim(ctx, p.request)
+	p.request.Renew = false
+	p.answer = filled(res, p.foreign)
+	return err
+}
+
+// begin looks for the first time and gets the poll ready to wait.
+func (p *poll) begin(ctx context.Context) error {
+	hub := p.svc.hub
+	wakes, _ := hub.take(p.waiter)
+	err := p.renew(ctx)
+	hub.unused(p.waiter, without(wakes, p.answer.Leases))
+	if err != nil {
+		return err
 	}
-	if err := s.introduce(ctx, w, r.WorkerID); err != nil {
-		return first, err
+	if p.over = p.svc.urgent(p.request, p.answer); p.over {
+		return nil
 	}
-	r.Renew = false
-	return s.waitForClaim(ctx, r, w, first, wait)
+	if p.answer.Urgent() {
+		p.wait = min(p.wait, repeatOrders)
+	}
+	// The hub is told what the worker can take.
+	worker, _, err := p.svc.store.Worker(ctx, p.request.WorkerID)
+	if err != nil {
+		return err
+	}
+	hub.know(p.waiter, worker.Capabilities)
+	return nil
+}
+
+// run waits and looks until there is something to come back with.
+func (p *poll) run(ctx context.Context) error {
+	deadline := time.NewTimer(p.wait)
+	defer deadline.Stop()
+	regular := time.NewTimer(jittered(p.svc.poll))
+	defer regular.Stop()
+	for {
+		select {
+		case <-p.waiter.signal:
+		case <-regular.C:
+		case <-deadline.C:
+			return nil
+		case <-p.svc.closing:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		if err := p.look(ctx); err != nil || p.over {
+			return err
+		}
+		regular.Reset(jittered(p.svc.poll))
+	}
+}
+
+// look looks again. What it finds becomes the answer if it is news.
+func (p *poll) look(ctx context.Context) error {
+	hub := p.svc.hub
+	wakes, ended := hub.take(p.waiter)
+	if ended {
+		hub.unused(p.waiter, wakes)
+		p.over = true
+		return nil
+	}
+	res, err := p.svc.store.Claim(ctx, p.request)
+	hub.unused(p.waiter, without(wakes, res.Leases))
+	switch {
+	case errors.Is(err, context.Canceled):
+		p.over = true
+		return nil
+	case err != nil:
+		return err
+	}
+	if p.over = p.svc.urgent(p.request, res); p.over {
+		renewed := p.answer.Renewed
+		p.answer = filled(res, nil)
+		p.answer.Renewed = renewed
+	}
+	return nil
 }
 
 // repeatOrders is how soon a worker that still runs what it was told to cancel,
@@ -53,55 +141,6 @@ const repeatOrders = 5 * time.Second
 func (s *Service) urgent(r bloom.ClaimRequest, res bloom.ClaimResult) bool {
 	news := s.hub.tell(r, res)
 	return news || len(res.Leases) > 0 || len(res.Lost) > 0
-}
-
-// introduce tells the hub what the worker can take.
-func (s *Service) introduce(ctx context.Context, w *waiter, workerID string) error {
-	worker, _, err := s.store.Worker(ctx, workerID)
-	if err != nil {
-		return err
-	}
-	s.hub.know(w, worker.Capabilities)
-	return nil
-}
-
-func (s *Service) waitForClaim(ctx context.Context, r bloom.ClaimRequest, w *waiter, first bloom.ClaimResult, wait time.Duration) (bloom.ClaimResult, error) {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for {
-		poll := time.NewTimer(jittered(s.poll))
-		select {
-		case <-w.signal:
-		case <-poll.C:
-		case <-deadline.C:
-			poll.Stop()
-			return first, nil
-		case <-s.closing:
-			poll.Stop()
-			return first, nil
-		case <-ctx.Done():
-			poll.Stop()
-			return first, nil
-		}
-		poll.Stop()
-		wakes, ended := s.hub.take(w)
-		if ended {
-			s.hub.unused(w, wakes)
-			return first, nil
-		}
-		res, err := s.store.Claim(ctx, r)
-		s.hub.unused(w, without(wakes, res.Leases))
-		switch {
-		case errors.Is(err, context.Canceled):
-			return first, nil
-		case err != nil:
-			return first, err
-		case s.urgent(r, res):
-			res = filled(res, nil)
-			res.Renewed = first.Renewed
-			return res, nil
-		}
-	}
 }
 
 // without is the wakes whose task is not among the leases.
