@@ -97,7 +97,6 @@ func foreign(err error) *bloom.Error {
 // write sends f outside of huma.
 func (f *Failure) write(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
 	h.Del("Content-Length")
 	for name, values := range f.GetHeaders() {
 		h[name] = values
@@ -105,10 +104,16 @@ func (f *Failure) write(w http.ResponseWriter) {
 	if f.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="bloom-runtime"`)
 	}
-	w.WriteHeader(f.status)
+	writeJSON(w, f.status, f)
+}
+
+// writeJSON answers outside of huma, as huma does.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(f) // the caller is gone then; nobody is left to tell
+	_ = enc.Encode(v) // the caller is gone then; nobody is left to tell
 }
 
 // humaFailure gives the few errors that huma makes by itself our shape. It runs

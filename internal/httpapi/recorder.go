@@ -56,6 +56,7 @@ type call struct {
 	caller auth.Principal
 	r      *http.Request
 	w      http.ResponseWriter
+	rest   func() // what lasting has left to do
 }
 
 type callKey struct{}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -76,16 +75,15 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 		return nil, err
 	}
 	lines := accepts(c.r, ndjson)
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
+	return lasting(c, func() {
 		defer stream.Close()
-		_, w := humago.Unwrap(hc)
 		if finished && last != "" && !lines {
-			w.WriteHeader(http.StatusNoContent) // an EventSource stops reconnecting then
+			c.w.WriteHeader(http.StatusNoContent) // an EventSource stops reconnecting then
 			return
 		}
-		out := s.openStream(w, lines)
+		out := s.openStream(c.w, lines)
 		s.copyStream(ctx, c, stream, out)
-	}}, nil
+	})
 }
 
 func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Stream, out *streamWriter) {
@@ -176,14 +174,13 @@ func (o *streamWriter) flush() error {
 	return o.rc.Flush()
 }
 
-func (s *Server) changes(ctx context.Context, _ *call, _ *none) (*huma.StreamResponse, error) {
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		_, w := humago.Unwrap(hc)
+func (s *Server) changes(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
+	return lasting(c, func() {
 		feed, stop := s.svc.Changes()
 		defer stop()
-		out := s.openStream(w, false)
+		out := s.openStream(c.w, false)
 		s.copyChanges(ctx, feed, out)
-	}}, nil
+	})
 }
 
 func (s *Server) copyChanges(ctx context.Context, feed *dispatch.ChangeFeed, out *streamWriter) {

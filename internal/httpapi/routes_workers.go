@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
@@ -60,7 +62,7 @@ func (s *Server) workerRoutes() {
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Order a worker to take no more work, or lift the order", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}}, s.claim)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
 }
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
@@ -131,7 +133,7 @@ func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[b
 	return &reply[bloom.Worker]{http.StatusOK, w}, err
 }
 
-func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*reply[bloom.ClaimResult], error) {
+func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamResponse, error) {
 	b := claimBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
 	if err := decode(c, limitBody, &b); err != nil {
 		return nil, err
@@ -143,10 +145,15 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*reply[bloom.C
 	if wait > 0 {
 		s.allowUntil(c.w, wait+30*time.Second)
 	}
-	res, err := s.svc.Claim(ctx, bloom.ClaimRequest{
-		WorkerID: in.ID, InstanceID: b.InstanceID, Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held,
-	}, wait)
-	return &reply[bloom.ClaimResult]{http.StatusOK, res}, err
+	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held}
+	return lasting(c, func() {
+		res, err := s.svc.Claim(ctx, r, wait)
+		if err != nil {
+			s.failure(ctx, c.id, err).write(c.w)
+			return
+		}
+		writeJSON(c.w, http.StatusOK, res)
+	})
 }
 
 // allowUntil lifts the server's deadlines for an answer that takes its time. The

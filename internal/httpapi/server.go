@@ -201,6 +201,9 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		}
 		c.caller, c.r, c.w = caller, r, w
 		h(w, r)
+		if c.rest != nil {
+			c.rest()
+		}
 	}
 }
 

@@ -1,0 +1,51 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// What huma calls has 2.6 KB of its frames below it, which makes a stack 16 KB
+// instead of 8 for as long as an answer lasts. (The race detector's stacks are
+// larger anyway, so that their size tells nothing here.)
+func TestWhatLastsHoldsNoFramesOfHuma(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w", 1)
+	task := r.task("")
+	out := make(chan claimed, 1)
+	r.claiming(out, "w", `{"instance_id":"i","max":0,"wait_sec":60}`)
+	for _, path := range []string{"/api/runtime/events", "/api/runtime/llm-tasks/" + task.ID + "/events"} {
+		res, err := r.client.Do(r.request("GET", path, ""))
+		must(t, err)
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK { // else the stream is open: its head has come
+			t.Fatalf("%s: %s", path, res.Status)
+		}
+	}
+	for _, waits := range []string{"dispatch.(*poll).run(", "httpapi.(*Server).copyChanges(", "httpapi.(*Server).copyStream("} {
+		if stack := stackIn(t, waits); strings.Contains(stack, "huma/v2") {
+			t.Errorf("huma waits with it:\n%s", stack)
+		}
+	}
+	r.service.Close()
+	<-out
+}
+
+// stackIn is the stack of a goroutine that is in function, once there is one.
+func stackIn(t *testing.T, function string) string {
+	t.Helper()
+	dump := make([]byte, 16<<20)
+	for t.Context().Err() == nil {
+		for stack := range strings.SplitSeq(string(dump[:runtime.Stack(dump, true)]), "\n\n") {
+			if strings.Contains(stack, function) {
+				return stack
+			}
+		}
+		runtime.Gosched()
+	}
+	t.Fatal("nobody waits in " + function)
+	return ""
+}
