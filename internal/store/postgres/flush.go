@@ -18,11 +18,8 @@ import (
 // locked yet: that happens here, in the order of load.
 func (t *tx) flush() error {
 	b := &pgx.Batch{}
-	if t.recalled {
-		b.Queue("begin")
-		if len(t.newLeases) > 0 {
-			lockSlotsOf(b, column(t.newLeases, func(l *lease) string { return l.WorkerID }))
-		}
+	if t.recalled && len(t.newLeases) > 0 {
+		lockSlotsOf(b, column(t.newLeases, func(l *lease) string { return l.WorkerID }))
 	}
 	slices.SortFunc(t.dirty, func(a, b *task) int { return cmp.Compare(a.seq, b.seq) })
 	slices.SortFunc(t.moved, func(a, b *lease) int { return cmp.Compare(a.ID, b.ID) })

@@ -153,15 +153,21 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// send runs a batch whose last statement is the commit.
+// send runs the batch that ends the transaction. One that nothing was read for is
+// all of it, and committed by the server at its end without being told.
 func (t *tx) send(b *pgx.Batch) error {
 	committed := false
-	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
-		committed = tag.String() == "COMMIT"
-		return nil
-	})
+	if !t.recalled {
+		b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+			committed = tag.String() == "COMMIT"
+			return nil
+		})
+	}
 	delete(t.c.PgConn().CustomData(), warned)
 	err := t.c.SendBatch(t.ctx, b).Close()
+	if t.recalled {
+		committed = err == nil
+	}
 	var pg *pgconn.PgError
 	switch {
 	case committed && t.c.PgConn().CustomData()[warned] != nil:
