@@ -178,7 +178,7 @@ func (j *journal) warned(code string) bool {
 func task(prompt string) bloom.Task {
 	return bloom.Task{
 		ID: "t1", ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
-		Policy: bloom.Policy{TimeoutSec: 60}, DesiredFormat: bloom.FormatText,
+		Policy: bloom.Policy{TimeoutSec: 600}, DesiredFormat: bloom.FormatText,
 	}
 }
 
