@@ -226,8 +226,18 @@ func (s *Store) left(ctx context.Context, t *tx) (there bool, err error) {
 			WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, token)
 		return false, errInProgress
 	}
+	c, err := s.hot.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer c.Release()
+	said := c.Conn().PgConn().CustomData()
+	delete(said, warned)
 	last := t.audits[len(t.audits)-1]
-	err = s.hot.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
+	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
 		FROM counters WHERE slot = pg_backend_pid() % $3 FOR UPDATE`, last.EntityID, last.ID, counterSlots).Scan(&there)
+	if err == nil && said[warned] != nil {
+		return false, errInProgress // this wait for the standby was called off, too
+	}
 	return there, err
 }
