@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds waits for what must come; nothing is ever awaited by sleeping.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // fakeRunner stands for the claude command line: it tells of each run and lets
 // the test say how it goes.

@@ -150,7 +150,7 @@ func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<
 
 func untilOne(t *testing.T, c *pgx.Conn, question string, args ...any) {
 	t.Helper()
-	for yes, deadline := false, time.Now().Add(time.Minute); !yes; time.Sleep(5 * time.Millisecond) {
+	for yes, deadline := false, time.Now().Add(3*time.Minute); !yes; time.Sleep(5 * time.Millisecond) {
 		if err := c.QueryRow(t.Context(), question, args...).Scan(&yes); err != nil {
 			t.Fatal(err)
 		}
