@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bloom-runtime/bloom"
@@ -63,7 +62,7 @@ func (c *benchPollsCmd) measure(inv *invocation, api *client.Client) (*pollsRepo
 	if err != nil {
 		return nil, err
 	}
-	p := &pollers{benchSite: &benchSite{api: api, label: "bench-" + uuid.NewString()[:8]}, taken: make(chan time.Time)}
+	p := &pollers{benchSite: newBenchSite(api), taken: make(chan time.Time)}
 	defer p.dismiss()
 	if err := p.register(inv.ctx, c.Polls, c.Registered); err != nil {
 		return nil, err
@@ -107,6 +106,9 @@ func (p *pollers) poll(ctx context.Context, name string) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
+			return err
+		}
+		if err := p.returnOthers(ctx, got.Leases); err != nil {
 			return err
 		}
 		p.answered.Add(1)
@@ -158,7 +160,7 @@ func (c *benchPollsCmd) watch(ctx context.Context, p *pollers, report *pollsRepo
 // sample posts a task that any of the polls may take.
 func (p *pollers) sample(ctx context.Context, steps *benchSteps) error {
 	began := time.Now()
-	if _, err := p.api.Submit(ctx, p.spec(p.label)); err != nil {
+	if err := p.submit(ctx, p.label); err != nil {
 		return err
 	}
 	select {
@@ -176,6 +178,7 @@ func (p *pollers) sample(ctx context.Context, steps *benchSteps) error {
 func (p *pollers) dismiss() {
 	ctx, done := context.WithTimeout(context.Background(), 6*leaveWait)
 	defer done()
+	p.callOff(ctx)
 	var group errgroup.Group
 	group.SetLimit(16)
 	for _, name := range p.names {

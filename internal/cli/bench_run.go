@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bloom-runtime/bloom"
@@ -56,7 +55,7 @@ func (c *benchRunCmd) measure(inv *invocation, api *client.Client) (*benchReport
 	}
 	report := &benchReport{Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Clients: c.Clients}
 	// The label keeps the tasks from real workers, and ours from real tasks.
-	site := &benchSite{api: api, label: "bench-" + uuid.NewString()[:8]}
+	site := newBenchSite(api)
 	defer site.leave()
 	if err := site.hire(inv.ctx, (c.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {
 		return nil, err

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +21,13 @@ type benchSite struct {
 	api   *client.Client
 	label string
 	names []string
+
+	mu      sync.Mutex
+	waiting map[string]bool // tasks that were posted for a worker to claim, by id
+}
+
+func newBenchSite(api *client.Client) *benchSite {
+	return &benchSite{api: api, label: "bench-" + uuid.NewString()[:8], waiting: map[string]bool{}}
 }
 
 // leaveWait bounds the tidying up, also after an interrupt.
@@ -40,10 +50,12 @@ func (s *benchSite) hire(ctx context.Context, n int) error {
 	return nil
 }
 
-// leave forgets the workers; their finished tasks stay, as they would.
+// leave forgets the workers and what was not done; their finished tasks stay, as
+// they would.
 func (s *benchSite) leave() {
 	ctx, done := context.WithTimeout(context.Background(), leaveWait)
 	defer done()
+	s.callOff(ctx)
 	for _, name := range s.names {
 		_ = s.api.RemoveWorker(ctx, name) // what stays behind goes offline by itself
 	}
@@ -52,6 +64,26 @@ func (s *benchSite) leave() {
 // context is a new one: a task of a known context waits a moment for the worker
 // that had it. It begins with the time, so that indexes grow at their end.
 func (s *benchSite) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
+
+// callOff cancels the tasks that nobody has claimed.
+func (s *benchSite) callOff(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.waiting {
+		_, _ = s.api.Cancel(ctx, id) // what stays behind waits for a label that nobody carries
+	}
+}
+
+// submit posts a task that a worker with the label is to claim.
+func (s *benchSite) submit(ctx context.Context, label string) error {
+	task, err := s.api.Submit(ctx, s.spec(label))
+	if err == nil {
+		s.mu.Lock()
+		s.waiting[task.ID] = true
+		s.mu.Unlock()
+	}
+	return err
+}
 
 func (s *benchSite) spec(label string) bloom.TaskSpec {
 	return bloom.TaskSpec{ContextID: s.context(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
@@ -84,6 +116,9 @@ func (s *benchSite) lifecycle(wire *benchWire, worker int, steps *benchSteps) er
 }
 
 func (s *benchSite) complete(ctx context.Context, lease bloom.Lease) error {
+	s.mu.Lock()
+	delete(s.waiting, lease.TaskID)
+	s.mu.Unlock()
 	output := "done"
 	_, err := s.api.Complete(ctx, lease.TaskID, bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output})
 	return err
@@ -93,7 +128,22 @@ func (s *benchSite) claimer() string { return s.names[len(s.names)-1] }
 
 func (s *benchSite) claim(ctx context.Context, limit int, wait time.Duration) ([]bloom.LeasedTask, error) {
 	got, err := s.api.Claim(ctx, s.claimer(), client.Claim{InstanceID: s.label, Max: limit, Wait: wait})
-	return got.Leases, err
+	return got.Leases, cmp.Or(err, s.returnOthers(ctx, got.Leases))
+}
+
+// returnOthers gives back what is not ours, for a task without labels is any
+// worker's, and says so: whoever waits for it must not be told that it was done.
+func (s *benchSite) returnOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
+	for _, l := range leases {
+		if strings.HasPrefix(l.Task.ContextID, s.label+"-") {
+			continue
+		}
+		found = fmt.Errorf("task %s of somebody else waits for any worker, and was given back: measure with a server of its own", l.Task.ID)
+		if _, err := s.api.Release(ctx, l.Task.ID, bloom.ReleaseSpec{LeaseID: l.Lease.ID, Reason: "claimed by a measurement"}); err != nil {
+			return fmt.Errorf("task %s of somebody else was claimed and could not be given back, its lease will expire: %w", l.Task.ID, err)
+		}
+	}
+	return found
 }
 
 // startLatency measures from the moment before a task is posted until a worker
@@ -117,7 +167,7 @@ func (s *benchSite) startLatency(ctx context.Context, samples int, steps *benchS
 			return ctx.Err()
 		}
 		began := time.Now()
-		if _, err := s.api.Submit(ctx, s.spec(s.label+"-claim")); err != nil {
+		if err := s.submit(ctx, s.label+"-claim"); err != nil {
 			return err
 		}
 		got := <-result
@@ -138,7 +188,7 @@ func (s *benchSite) startLatency(ctx context.Context, samples int, steps *benchS
 // claims measures claims of one task with the others waiting behind it.
 func (s *benchSite) claims(ctx context.Context, samples int, steps *benchSteps) error {
 	for range samples {
-		if _, err := s.api.Submit(ctx, s.spec(s.label+"-claim")); err != nil {
+		if err := s.submit(ctx, s.label+"-claim"); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ type commands struct {
 	Retention  retentionCmd  `cmd:"" help:"Show how long what has ended is kept, and what is older now."`
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
 	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
-	Bench      benchCmd      `cmd:"" help:"Put load on a running server and measure it."`
+	Bench      benchCmd      `cmd:"" help:"Put load on a running server, one that has no other work, and measure it."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`

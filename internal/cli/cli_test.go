@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -256,5 +257,34 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 	}
 	if out := p.must("task", "list", "--status", "leased", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("tasks are left: %s", out)
+	}
+}
+
+// TestBenchLeavesOthersTasksAlone: a task without labels is any worker's, also a
+// measuring one's, which has not done it.
+func TestBenchLeavesOthersTasksAlone(t *testing.T) {
+	t.Parallel()
+	for name, measure := range map[string][]string{
+		"run":   {"bench", "run", "-n", "1", "-c", "1", "--samples=1"},
+		"polls": {"bench", "polls", "--polls=2", "--settle=0s", "-d", "1m", "--samples=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rt := runtimetest.Start(t)
+			p, api := newPerson(t, rt), apiOf(t, rt)
+			task, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "theirs", AgentSlug: "a", Prompt: "Work."})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.run(measure...); got.code != cli.ExitFailure || !strings.Contains(got.err, task.ID) || !strings.Contains(got.err, "a server of its own") {
+				t.Errorf("exit code %d, %s", got.code, got.err)
+			}
+			if task, err = api.Task(t.Context(), task.ID); err != nil || task.Status != bloom.TaskQueued || task.Attempts != 0 {
+				t.Errorf("the task is %s after %d attempts, %v", task.Status, task.Attempts, err)
+			}
+			if waiting := strings.Count(p.must("task", "list", "--status", "queued", "--json"), `"id"`); waiting != 1 {
+				t.Errorf("%d tasks wait, want only theirs", waiting)
+			}
+		})
 	}
 }
