@@ -58,7 +58,7 @@ func (l *lane) stop() {
 }
 
 func (l *lane) loop() {
-	ops, callers := make([]*op, 0, l.s.cfg.MaxGroup), 0
+	ops, callers, took := make([]*op, 0, l.s.cfg.MaxGroup), 0, time.Duration(0)
 	gather := time.NewTimer(gatherFor)
 	defer gather.Stop()
 	for {
@@ -68,10 +68,12 @@ func (l *lane) loop() {
 		}
 		// For as many callers as were there when the last group ended; a single
 		// one never waits.
-		gather.Reset(gatherFor)
+		gather.Reset(min(max(gatherFor, took/4), gatherAtMost))
 		waiting = l.queue.Linger(waiting, callers, gather.C)
 		if patient := l.dismiss(waiting); len(patient) > 0 {
+			began := time.Now()
 			callers = l.commit(patient)
+			took = time.Since(began)
 		}
 		clear(waiting)
 	}
@@ -79,8 +81,12 @@ func (l *lane) loop() {
 
 // gatherFor is how long a group waits for callers who have just been answered and
 // are about to ask again. Two halves of the callers taking turns would cost twice
-// the transactions.
-const gatherFor = 500 * time.Microsecond
+// the transactions. Where a commit takes long, on a slow disk or with a synchronous
+// standby, it is worth a quarter of that, up to gatherAtMost.
+const (
+	gatherFor    = 500 * time.Microsecond
+	gatherAtMost = 5 * time.Millisecond
+)
 
 // dismiss answers those who have waited in the queue for as long as the store is
 // patient, while the server was away for others, and leaves the rest.
