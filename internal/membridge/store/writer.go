@@ -47,13 +47,15 @@ func (w *writer) stop() {
 
 func (w *writer) run() {
 	defer close(w.done)
-	w.queue.Serve(maxGroup, w.commit)
+	w.queue.Serve(maxGroup, 0, w.commit)
 }
 
 // commit runs the batch in one transaction, each write in a savepoint so that
-// one's failure does not touch its neighbours, and answers everybody.
-func (w *writer) commit(batch []*op) {
+// one's failure does not touch its neighbours, and answers everybody. It says how many
+// callers there are.
+func (w *writer) commit(batch []*op) (callers int) {
 	err := w.transact(batch)
+	callers = len(batch) + w.queue.Len()
 	for _, o := range batch {
 		// A write that failed by itself says why, whatever became of the rest.
 		if o.Err == nil {
@@ -61,6 +63,7 @@ func (w *writer) commit(batch []*op) {
 		}
 		o.Finish()
 	}
+	return callers
 }
 
 func (w *writer) transact(batch []*op) error {

@@ -138,18 +138,32 @@ func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 }
 
 // Serve hands out what waits, no more than most operations at once, until the queue was
-// stopped and is empty. The group is only good until commit returns.
-func (q *Queue[T]) Serve(most int, commit func(group []T)) {
-	room := make([]T, 0, most)
+// stopped and is empty. The group is only good until commit returns, which says how
+// many callers there were before it answered them.
+//
+// A group waits for as many callers as there were last: those who have just been
+// answered are about to ask again, and would come too late to share its commit. It
+// waits for a quarter of what the last group took, at least for least and at most for
+// longestWait; a single caller never waits.
+func (q *Queue[T]) Serve(most int, least time.Duration, commit func(group []T) (callers int)) {
+	room, callers, took := make([]T, 0, most), 0, time.Duration(0)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		group, ok := q.Take(room)
 		if !ok {
 			return
 		}
-		commit(group)
+		timer.Reset(min(max(least, took/4), longestWait))
+		group = q.Linger(group, callers, timer.C)
+		began := time.Now()
+		callers = commit(group)
+		took = time.Since(began)
 		clear(group) // callers who were answered are not kept from the collector
 	}
 }
+
+const longestWait = 5 * time.Millisecond
 
 // Linger appends what comes until group has n operations, or as many as its
 // capacity, or until has a value.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -118,9 +119,57 @@ func TestServingGoesOnToTheEndOfTheQueue(t *testing.T) {
 	send(t, q, 1, 2, 3, 4, 5)
 	q.Stop()
 	var served [][]int
-	q.Serve(2, func(ops []int) { served = append(served, slices.Clone(ops)) })
+	q.Serve(2, 0, func(ops []int) int { served = append(served, slices.Clone(ops)); return 0 })
 	if !slices.EqualFunc(served, [][]int{{1, 2}, {3, 4}, {5}}, slices.Equal[[]int]) {
 		t.Errorf("served %v", served)
+	}
+}
+
+// TestCallersWhoAskAgainShareACommit: each comes back a moment after it was answered,
+// when the first of them is there already.
+func TestCallersWhoAskAgainShareACommit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes, least time.Duration
+		all          bool // share a group, once they have found together
+	}{
+		"a slow commit is worth waiting for":  {20 * time.Millisecond, 0, true},
+		"a quick one is not":                  {time.Millisecond, 0, false},
+		"but for as long as it is said to be": {time.Millisecond, 2 * time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := group.NewQueue[chan bool](8)
+				for i := range 8 {
+					go func() {
+						answered := make(chan bool)
+						for again := true; again; again = <-answered {
+							time.Sleep(time.Duration(i) * 200 * time.Microsecond)
+							if q.Send(t.Context(), answered) != nil {
+								return // stopped
+							}
+						}
+					}()
+				}
+				var sizes []int
+				q.Serve(8, c.least, func(callers []chan bool) int {
+					time.Sleep(c.takes)
+					sizes = append(sizes, len(callers))
+					n := len(callers) + q.Len()
+					if len(sizes) == 20 {
+						q.Stop()
+					}
+					for _, answered := range callers {
+						answered <- len(sizes) < 20
+					}
+					return n
+				})
+				if all := slices.Min(sizes[10:20]) == 8; all != c.all {
+					t.Errorf("groups of %v", sizes)
+				}
+			})
+		})
 	}
 }
 

@@ -58,35 +58,18 @@ func (l *lane) stop() {
 }
 
 func (l *lane) loop() {
-	ops, callers, took := make([]*op, 0, l.s.cfg.MaxGroup), 0, time.Duration(0)
-	gather := time.NewTimer(gatherFor)
-	defer gather.Stop()
-	for {
-		waiting, ok := l.queue.Take(ops)
-		if !ok {
-			return
-		}
-		// For as many callers as were there when the last group ended; a single
-		// one never waits.
-		gather.Reset(min(max(gatherFor, took/4), gatherAtMost))
-		waiting = l.queue.Linger(waiting, callers, gather.C)
+	l.queue.Serve(l.s.cfg.MaxGroup, gatherFor, func(waiting []*op) (callers int) {
 		if patient := l.dismiss(waiting); len(patient) > 0 {
-			began := time.Now()
-			callers = l.commit(patient)
-			took = time.Since(began)
+			return l.commit(patient)
 		}
-		clear(waiting)
-	}
+		return 0
+	})
 }
 
-// gatherFor is how long a group waits for callers who have just been answered and
-// are about to ask again. Two halves of the callers taking turns would cost twice
-// the transactions. Where a commit takes long, on a slow disk or with a synchronous
-// standby, it is worth a quarter of that, up to gatherAtMost.
-const (
-	gatherFor    = 500 * time.Microsecond
-	gatherAtMost = 5 * time.Millisecond
-)
+// gatherFor is how long a group waits at least for callers who have just been answered
+// and are about to ask again. Two halves of the callers taking turns would cost twice
+// the transactions.
+const gatherFor = 500 * time.Microsecond
 
 // dismiss answers those who have waited in the queue for as long as the store is
 // patient, while the server was away for others, and leaves the rest.

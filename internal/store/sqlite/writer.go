@@ -44,13 +44,13 @@ func (w *writer) stop() error {
 
 func (w *writer) loop() {
 	defer close(w.done)
-	w.queue.Serve(w.s.cfg.MaxGroup, w.commit)
+	w.queue.Serve(w.s.cfg.MaxGroup, 0, w.commit)
 }
 
 // commit runs a group in one transaction. When one of them fails after it wrote
 // something, or SQLite itself fails, none of the group is kept and each is run
-// again alone, so that no neighbour suffers.
-func (w *writer) commit(ops []*op) {
+// again alone, so that no neighbour suffers. The answer is how many callers there are.
+func (w *writer) commit(ops []*op) (callers int) {
 	changes, ok := w.together(ops)
 	if !ok {
 		changes = nil
@@ -62,10 +62,12 @@ func (w *writer) commit(ops []*op) {
 			changes = append(changes, more...)
 		}
 	}
+	callers = len(ops) + w.queue.Len()
 	for _, o := range ops {
 		o.Finish()
 	}
 	w.s.feed.Publish(changes)
+	return callers
 }
 
 // together reports whether the group was committed as it is.
