@@ -54,7 +54,6 @@ func (c *benchRunCmd) measure(inv *invocation, api *client.Client) (*benchReport
 		return nil, err
 	}
 	report := &benchReport{Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Clients: c.Clients}
-	// The label keeps the tasks from real workers, and ours from real tasks.
 	site := newBenchSite(api)
 	defer site.leave()
 	if err := site.hire(inv.ctx, (c.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {

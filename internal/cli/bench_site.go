@@ -15,15 +15,16 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// benchSite is where a measurement happens: workers of its own, told apart from
-// everything else on the server by a label.
+// benchSite is where a measurement happens: workers and tasks of its own with a label.
+// It keeps the tasks from real workers. Real tasks it keeps from ours when they have
+// labels; returnOthers sees to those that have none.
 type benchSite struct {
 	api   *client.Client
 	label string
 	names []string
 
 	mu      sync.Mutex
-	waiting map[string]bool // tasks that were posted for a worker to claim, by id
+	waiting map[string]bool // tasks that were posted to be claimed and are not completed, by id
 }
 
 func newBenchSite(api *client.Client) *benchSite {
@@ -65,7 +66,7 @@ func (s *benchSite) leave() {
 // that had it. It begins with the time, so that indexes grow at their end.
 func (s *benchSite) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
 
-// callOff cancels the tasks that nobody has claimed.
+// callOff cancels the tasks that were not completed.
 func (s *benchSite) callOff(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,11 +117,13 @@ func (s *benchSite) lifecycle(wire *benchWire, worker int, steps *benchSteps) er
 }
 
 func (s *benchSite) complete(ctx context.Context, lease bloom.Lease) error {
-	s.mu.Lock()
-	delete(s.waiting, lease.TaskID)
-	s.mu.Unlock()
 	output := "done"
 	_, err := s.api.Complete(ctx, lease.TaskID, bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output})
+	if err == nil {
+		s.mu.Lock()
+		delete(s.waiting, lease.TaskID)
+		s.mu.Unlock()
+	}
 	return err
 }
 
