@@ -52,11 +52,17 @@ func (w KnownWorker) postedAt(at int64) KnownWorker {
 	return w
 }
 
-// Rivals reports that another process than the known one calls while that one is
-// alive. An empty instanceID rivals nobody; now is in Unix milliseconds.
-func (w *KnownWorker) Rivals(instanceID string, now int64) bool {
-	return instanceID != "" && w.InstanceID != "" && CleanText(instanceID) != w.InstanceID && !w.Removed &&
-		now-w.InstanceSeen < OfflineAfter.Milliseconds()
+// Rivals reports that a caller must not act as the worker, because the worker's
+// known process is alive and the caller is not that process. A caller that sends
+// no instanceID is refused only if mustName is set. now is in Unix milliseconds.
+func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
+	switch {
+	case w.InstanceID == "" || w.Removed || now-w.InstanceSeen >= OfflineAfter.Milliseconds():
+		return false
+	case instanceID == "":
+		return mustName
+	}
+	return CleanText(instanceID) != w.InstanceID
 }
 
 // Silent reports that the next contact makes the worker online again.
@@ -67,7 +73,7 @@ func (w *KnownWorker) Silent() bool { return w.Status == WorkerOffline || w.Stat
 // drain stands as it stood, for another process too: it was given to the worker.
 // now is in Unix milliseconds.
 func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, error) {
-	if was.Rivals(s.InstanceID, now) {
+	if was.Rivals(s.InstanceID, s.MustName, now) {
 		return WorkerChange{}, ErrWorkerConflict
 	}
 	c := WorkerChange{Worker: was, Action: ActionWorkerUpdated, Detail: "Registered again"}

@@ -53,7 +53,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	if d := cmp.Diff(want, c.Worker); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if c.Worker.Rivals("p\x00", at) {
+	if c.Worker.Rivals("p\x00", true, at) {
 		t.Error("a process rivals itself because its name was cleaned")
 	}
 }
@@ -344,7 +344,7 @@ func TestOrdersToAWorkerAreTold(t *testing.T) {
 	}
 	gone := bloom.RemoveWorker(was)
 	told(t, gone, bloom.ActionWorkerRemoved, "Removed")
-	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.Rivals("q", at) {
+	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.Rivals("q", true, at) {
 		t.Errorf("%+v", w)
 	}
 }

@@ -208,6 +208,7 @@ type LeaseRequest struct {
 type ClaimRequest struct {
 	WorkerID   string
 	InstanceID string   // the living process; another live one is ErrWorkerConflict
+	MustName   bool     // an empty InstanceID is ErrWorkerConflict while a known process is alive
 	Max        int      // new tasks wanted, 0 for none; never more than the worker's free capacity
 	TTLSec     int      // of new leases; 0: DefaultLeaseTTLSec
 	Held       []string // lease ids the worker holds

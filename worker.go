@@ -59,6 +59,10 @@ type WorkerSpec struct {
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
 	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"True: the worker was ordered elsewhere to take no more work. False, as absent, leaves the order as it is: only whoever gave it lifts it"`
 	DrainOrder    int64        `json:"drain_order,omitempty" required:"false" minimum:"0" doc:"The number of that order, when whoever gave it counts: an order that was carried out before changes nothing"`
+
+	// MustName is set for callers whose key is a worker's: while a known process of
+	// the worker is alive, only a caller with its instance id may register it.
+	MustName bool `json:"-"`
 }
 
 // Free is how many more tasks the worker can take.

@@ -39,10 +39,15 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 	return &reply[leased]{http.StatusCreated, leased{lease, worker}}, err
 }
 
+// isWorker reports whether the caller's key is a worker's and nothing more. Such a
+// caller has to prove which worker it is: by the instance id of the process, and by
+// lease ids, which no route shows to other workers.
+func isWorker(c *call) bool { return c.caller.Role == auth.RoleWorker }
+
 // namesLease holds a worker's key to naming the lease it acts under; only then
 // can a stale worker be told from the present one.
 func namesLease(c *call, leaseID string) error {
-	if leaseID == "" && c.caller.Role == auth.RoleWorker {
+	if leaseID == "" && isWorker(c) {
 		return bloom.Invalid("A worker must name its lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
 	}
 	return nil

@@ -74,6 +74,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	if err != nil {
 		return nil, err
 	}
+	spec.MustName = isWorker(c)
 	w, created, err := s.svc.RegisterWorker(ctx, spec, c.caller.Name)
 	status := http.StatusOK
 	if created {
@@ -145,7 +146,7 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 	if wait > 0 {
 		s.allowUntil(c.w, wait+30*time.Second)
 	}
-	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held}
+	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held}
 	return lasting(c, func() {
 		res, err := s.svc.Claim(ctx, r, wait)
 		if err != nil {

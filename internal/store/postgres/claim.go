@@ -29,7 +29,7 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	if w.Rivals(r.InstanceID, t.now) {
+	if w.Rivals(r.InstanceID, r.MustName, t.now) {
 		return res, bloom.ErrWorkerConflict
 	}
 	tasks, err := t.choose(w, r)

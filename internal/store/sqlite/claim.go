@@ -19,7 +19,7 @@ func (t *tx) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	if err := t.contact(&w, r.InstanceID); err != nil {
+	if err := t.contact(&w, r.InstanceID, r.MustName); err != nil {
 		return res, err
 	}
 	if err := t.claimHeld(&res, &w, r); err != nil {

@@ -47,8 +47,8 @@ func (c *conn) workers(where string) ([]bloom.Worker, error) {
 
 // contact notes that a worker's living process was heard of, and makes it
 // online again. Another process while the known one lives is refused.
-func (t *tx) contact(w *bloom.KnownWorker, instanceID string) error {
-	if w.Rivals(instanceID, t.now) {
+func (t *tx) contact(w *bloom.KnownWorker, instanceID string, mustName bool) error {
+	if w.Rivals(instanceID, mustName, t.now) {
 		return bloom.ErrWorkerConflict
 	}
 	heard := w.Heard(instanceID, t.now)
@@ -73,7 +73,7 @@ func (t *tx) touch(workerID string) error {
 	if err != nil {
 		return err
 	}
-	return t.contact(&w, "")
+	return t.contact(&w, "", false)
 }
 
 // auditWorker tells of a change; one that is no news is not told.
