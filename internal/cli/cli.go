@@ -78,6 +78,7 @@ type commands struct {
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
 	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
 	Bench      benchCmd      `cmd:"" help:"Put load on a running server, one that has no other work, and measure it."`
+	OpenAPI    openapiCmd    `cmd:"" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`

@@ -28,6 +28,7 @@ func (s *Server) describe() {
 	if err != nil {
 		panic(err) // the description is made of types that always encode
 	}
+	s.spec = spec
 	s.serveStatic("/openapi.json", "application/json", spec)
 	for name, at := range map[string]string{"index.html": "/docs", "docs.js": "/docs/docs.js", "docs.css": "/docs/docs.css"} {
 		content, err := fs.ReadFile(docsFiles, "docs/"+name)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -53,6 +54,7 @@ type Server struct {
 	tests   *auth.Limiter
 	mux     *guardedMux
 	api     huma.API
+	spec    json.RawMessage // the API's description
 }
 
 // New builds the handler. It panics when a route has no policy or is registered
@@ -118,8 +120,9 @@ func (m *guardedMux) HandleFunc(pattern string, h func(http.ResponseWriter, *htt
 // Policies is the policy of every route, by "METHOD /path".
 func (s *Server) Policies() map[string]auth.Policy { return s.mux.policies }
 
-// OpenAPI is the description of the API, for those who generate from it.
-func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
+// OpenAPI returns the API's description, OpenAPI 3.1 in JSON, as GET /openapi.json
+// serves it. No server has to run for it.
+func OpenAPI(version string) json.RawMessage { return New(Config{Version: version}).spec }
 
 // ServeHTTP answers one request: it names it, guards it, serves it, and writes
 // one line about it.

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+)
+
+// openapiCmd prints what GET /openapi.json of a server of this version serves, for
+// those who generate a client without a running server.
+type openapiCmd struct{}
+
+func (c *openapiCmd) Run(inv *invocation) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, app.OpenAPI(Version), "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := inv.Out.Write(b.Bytes())
+	return err
+}
