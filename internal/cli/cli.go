@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -92,7 +90,9 @@ type invocation struct {
 	colour  bool
 	log     config.Log
 	sources config.Sources
-	kong    *kong.Context
+	// mistakes in the config file or the variables, for the command that shows them.
+	mistakes error
+	kong     *kong.Context
 }
 
 // usageError is a mistake in how the program was called: exit code 2.
@@ -135,100 +135,24 @@ func Main(args []string, sys System) (code int) {
 		return fail(sys, usage(err))
 	}
 	kctx, err := parser.Parse(args)
-	if err != nil {
-		return fail(sys, usagef("%s\nSee: bloom %s--help", plainParse(err), commandOf(err)))
+	if err == nil {
+		err = checkGiven(kctx)
+	} else if group := bareCommand(err); group != nil {
+		return fail(sys, group.PrintUsage(false))
 	}
-	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver)}
+	if err != nil {
+		return fail(sys, usagef("%s\nSee: bloom %s--help", plainParse(err), commandOf(kctx, err)))
+	}
+	if err := resolver.Mistakes.Err(); err != nil && !forgives(kctx) {
+		return fail(sys, usagef("%s", plainParse(err)))
+	}
+	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver), mistakes: resolver.Mistakes.Err()}
 	_, noColour := sys.Env("NO_COLOR")
 	term, _ := sys.Env("TERM")
 	inv.colour = !noColour && !root.NoColor && term != "dumb"
 	stop := inv.listen()
 	defer stop()
 	return fail(sys, kctx.Run(inv))
-}
-
-func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Resolver, error) {
-	resolver := config.Resolver{Env: sys.Env}
-	path, named := configPath(args, sys)
-	file, err := config.ReadFile(path, !named)
-	if err != nil {
-		return nil, resolver, err
-	}
-	resolver.File = file
-	parser, err := kong.New(root,
-		kong.Name("bloom"),
-		kong.Description("BLOOM Runtime: a durable runtime for LLM agent tasks."),
-		kong.Writers(sys.Out, sys.Err),
-		kong.Exit(func(code int) { panic(exitNow(code)) }),
-		kong.Resolvers(resolver),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.ValueFormatter(helpWithVariable),
-		kong.Vars{
-			"version":  versionLine(),
-			"data_dir": config.DefaultDataDir(sys.Env),
-			"hostname": sys.Hostname,
-		},
-	)
-	return parser, resolver, err
-}
-
-// configPath finds the config file's name before the parser runs, because the
-// parser's answers come from it.
-func configPath(args []string, sys System) (path string, named bool) {
-	for i, arg := range args {
-		if arg == "--" {
-			break
-		}
-		if arg == "--config" && i+1 < len(args) {
-			return args[i+1], true
-		}
-		if value, ok := strings.CutPrefix(arg, "--config="); ok {
-			return value, true
-		}
-	}
-	if path, ok := sys.Env("BLOOM_CONFIG"); ok {
-		return path, true
-	}
-	return config.DefaultPath(sys.Env), false
-}
-
-func helpWithVariable(value *kong.Value) string {
-	help := kong.DefaultHelpValueFormatter(value)
-	if value.Tag != nil && value.Tag.Has("var") {
-		help += " ($" + value.Tag.Get("var") + ")"
-	}
-	return help
-}
-
-// commandOf is the command a parse error belongs to, with a trailing blank.
-func commandOf(err error) string {
-	var parse *kong.ParseError
-	if !errors.As(err, &parse) || parse.Context == nil {
-		return ""
-	}
-	if node := parse.Context.Selected(); node != nil {
-		return strings.TrimPrefix(node.FullPath(), "bloom ") + " "
-	}
-	return ""
-}
-
-// The parser's words for values it cannot read, and ours.
-var parserWords = []struct {
-	theirs *regexp.Regexp
-	ours   string
-}{
-	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1 is not a whole number, or too large a one"},
-	{regexp.MustCompile(`expected (?:a valid )?\d*(?: bit )?float but got ("[^"]*").*`), "$1 is not a number"},
-	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is not a time like 30s or 5m"},
-}
-
-// plainParse is what is wrong with the command line in our words.
-func plainParse(err error) string {
-	text := err.Error()
-	for _, w := range parserWords {
-		text = w.theirs.ReplaceAllString(text, w.ours)
-	}
-	return text
 }
 
 // listen turns signals into the ends of the two contexts.

@@ -23,10 +23,9 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no command":                    {nil, nil, "expected one of"},
 		"unknown command":               {nil, []string{"dance"}, "dance"},
 		"unknown flag":                  {nil, []string{"stats", "--fast"}, "--fast"},
-		"empty prompt":                  {nil, []string{"task", "run", " "}, "no prompt"},
+		"empty prompt":                  {nil, []string{"task", "run", " "}, "the value is empty"},
 		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=2h"}, "between 1s and 1h"},
 		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "not an address"},
 		"named config file missing":     {nil, []string{"--config=/nowhere", "stats"}, "no such file"},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
@@ -19,12 +21,10 @@ type configShowCmd struct {
 }
 
 func (c *configShowCmd) Run(inv *invocation) error {
-	if err := c.finish(inv); err != nil {
-		return usage(err)
-	}
+	wrong := errors.Join(inv.mistakes, c.finish(inv))
 	settings := inv.sources.List(inv.kong)
 	if c.JSON {
-		return writeJSON(inv.Out, settings)
+		return errors.Join(writeJSON(inv.Out, settings), usage(wrong))
 	}
 	t := newTable("SETTING", "VALUE", "FROM", "VARIABLE", "FLAG")
 	for _, s := range settings {
@@ -34,7 +34,7 @@ func (c *configShowCmd) Run(inv *invocation) error {
 		}
 		t.row(s.Key, dash(s.Value), from, s.Env, s.Flag)
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return errors.Join(t.print(inv.Out, inv.outPainter()), usage(wrong))
 }
 
 func (c *configShowCmd) finish(inv *invocation) error {

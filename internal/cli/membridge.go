@@ -33,7 +33,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	if err := settings.Finish(inv.sources); err != nil {
 		return usage(err)
 	}
-	if err := config.ReadKey("MEMBRIDGE_ADMIN_KEY", &c.AdminKey, c.AdminKeyFile); err != nil {
+	if err := config.ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &c.AdminKey, c.AdminKeyFile); err != nil {
 		return usage(err)
 	}
 	if c.RuntimeURL != "" {

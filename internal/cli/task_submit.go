@@ -51,6 +51,9 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	if seconds < 1 || seconds > bloom.MaxTimeoutSec {
 		return bloom.TaskSpec{}, usagef("--timeout: %s is not between 1s and 1h", f.Timeout)
 	}
+	if err := f.check(); err != nil {
+		return bloom.TaskSpec{}, err
+	}
 	context := f.Context
 	if context == "" {
 		context = "cli-" + uuid.NewString()
@@ -65,6 +68,19 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay))
 	}
 	return spec, nil
+}
+
+// check refuses what the server would take for "as usual", or for something else.
+func (f *taskFlags) check() error {
+	switch {
+	case f.MaxAttempts < 1 || f.MaxAttempts > bloom.MaxMaxAttempts:
+		return usagef("--max-attempts: %d is not between 1 and %d", f.MaxAttempts, bloom.MaxMaxAttempts)
+	case f.Budget < 0:
+		return usagef("--budget: %d is negative; 0 means no limit", f.Budget)
+	case f.Delay < 0:
+		return usagef("--delay: %s is negative", f.Delay)
+	}
+	return nil
 }
 
 // newTask is a task to be submitted, and the server that is to have it.

@@ -54,17 +54,17 @@ func (d *Data) finish() (err error) {
 }
 
 func (k *Keys) finish() (err error) {
-	if err = ReadKey("RUNTIME_API_KEY", &k.RuntimeAPIKey, k.RuntimeAPIKeyFile); err != nil {
+	if err = ReadKey("--runtime-api-key-file", "RUNTIME_API_KEY", &k.RuntimeAPIKey, k.RuntimeAPIKeyFile); err != nil {
 		return err
 	}
-	return ReadKey("RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
+	return ReadKey("--runtime-worker-key-file", "RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
 }
 
 func (m *MembridgeAccess) finish() error {
 	if err := CheckURL(m.MembridgeServerURL); err != nil {
 		return fmt.Errorf("--membridge-server-url: %w", err)
 	}
-	return ReadKey("MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
+	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
 }
 
 // Finish settles the control plane's settings.
@@ -80,7 +80,7 @@ func (m *Membridge) Finish(src Sources) (err error) {
 		}
 		m.MembridgeListen = net.JoinHostPort(m.MembridgeHost, port)
 	}
-	return ReadKey("MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
+	return ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }
 
 // Finish settles what a worker tells membridge.
@@ -90,10 +90,10 @@ func (a *Announcement) Finish() error {
 			return fmt.Errorf("--membridge-url: %w", err)
 		}
 	}
-	if err := ReadKey("MEMBRIDGE_AGENT_KEY", &a.AgentKey, a.AgentKeyFile); err != nil {
+	if err := ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &a.AgentKey, a.AgentKeyFile); err != nil {
 		return err
 	}
-	return ReadKey("MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
+	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
 }
 
 // Finish settles a client's settings.
@@ -102,7 +102,7 @@ func (c *Client) Finish() error {
 		return fmt.Errorf("--url: %w", err)
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
-	return ReadKey("BLOOM_API_KEY", &c.APIKey, c.KeyFile)
+	return ReadKey("--key-file", "BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 
 // Finish settles a worker's settings; folders that are not named lie in the
@@ -172,28 +172,30 @@ func CheckURL(raw string) error {
 }
 
 // ReadKey reads a secret's file when one is named; both at once is a mistake
-// whose outcome nobody should have to guess.
-func ReadKey(name string, value *Secret, path string) error {
+// whose outcome nobody should have to guess. flag and name + "_FILE" are how the
+// file is named.
+func ReadKey(flag, name string, value *Secret, path string) error {
 	if path == "" {
 		return nil
 	}
+	from := fmt.Sprintf("%s (or %s_FILE)", flag, name)
 	if *value != "" {
-		return fmt.Errorf("%s and %s_FILE are both set; keep one", name, name)
+		return fmt.Errorf("%s and %s are both set; keep one", name, from)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("%s_FILE: %w", name, err)
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxKeyFile {
-		return fmt.Errorf("%s_FILE: %s is not a small plain file", name, path)
+		return fmt.Errorf("%s: %s is not a small plain file", from, path)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%s_FILE: %w", name, err)
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	key := strings.TrimSpace(string(raw))
 	if key == "" {
-		return fmt.Errorf("%s_FILE: %s is empty", name, path)
+		return fmt.Errorf("%s: %s is empty", from, path)
 	}
 	*value = Secret(key)
 	return nil

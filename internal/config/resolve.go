@@ -32,6 +32,26 @@ type Resolver struct {
 	File File
 	// Env looks a variable up; os.LookupEnv.
 	Env func(string) (string, bool)
+	// Mistakes, when set, collects what is wrong with the file and the variables,
+	// and parsing goes on; otherwise the first mistake ends it.
+	Mistakes *Mistakes
+}
+
+// Mistakes are what is wrong with the config file and the variables.
+type Mistakes struct{ errs []error }
+
+// Err is all of them, nil when there are none.
+func (m *Mistakes) Err() error { return errors.Join(m.errs...) }
+
+// report fails, unless mistakes are collected.
+func (r Resolver) report(err error) error {
+	if r.Mistakes == nil || err == nil {
+		return err
+	}
+	if !slices.ContainsFunc(r.Mistakes.errs, func(known error) bool { return known.Error() == err.Error() }) {
+		r.Mistakes.errs = append(r.Mistakes.errs, err)
+	}
+	return nil
 }
 
 var _ kong.Resolver = Resolver{}
@@ -45,11 +65,15 @@ func (r Resolver) Validate(app *kong.Application) error {
 	for _, key := range sortedKeys(r.File.values) {
 		flag, ok := known[key]
 		if !ok {
-			return fmt.Errorf("config file %s: unknown key %q%s", r.File.Path, key, suggest(key, known))
+			if err := r.report(fmt.Errorf("config file %s: unknown key %q%s", r.File.Path, key, suggest(key, known))); err != nil {
+				return err
+			}
+			continue
 		}
-		values := r.File.values[key]
-		if err := check(flag, values); err != nil {
-			return fmt.Errorf("config file %s: %s: %w", r.File.Path, key, err)
+		if err := check(flag, r.File.values[key]); err != nil {
+			if err := r.report(fmt.Errorf("config file %s: %s: %w", r.File.Path, key, err)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -62,7 +86,15 @@ func (r Resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 		return nil, nil
 	}
 	if err := check(flag, values); err != nil {
-		return nil, fmt.Errorf("from %s: %w", name, err)
+		if from == FromFile && r.Mistakes != nil {
+			return nil, nil // Validate reports it
+		}
+		if r.Mistakes != nil {
+			err = fmt.Errorf("--%s: from %s: %w", flag.Name, name, err)
+		} else {
+			err = fmt.Errorf("from %s: %w", name, err)
+		}
+		return nil, r.report(err)
 	}
 	return token(flag, values), nil
 }
@@ -103,9 +135,13 @@ func check(flag *kong.Flag, values []string) error {
 		return err
 	}
 	if flag.Enum != "" && !flag.EnumMap()[values[0]] {
-		return fmt.Errorf("must be one of %s, not %q", strings.ReplaceAll(flag.Enum, ",", ", "), values[0])
+		return fmt.Errorf("must be one of %s, not %q", strings.Join(enumWords(flag), ", "), values[0])
 	}
 	return nil
+}
+
+func enumWords(flag *kong.Flag) []string {
+	return slices.DeleteFunc(strings.Split(flag.Enum, ","), func(word string) bool { return word == "" })
 }
 
 func token(flag *kong.Flag, values []string) any {
@@ -141,7 +177,35 @@ func suggest(key string, known map[string]*kong.Flag) string {
 			return fmt.Sprintf("; did you mean %q?", k)
 		}
 	}
+	for _, k := range sortedKeys(known) {
+		if oneEditApart(k, key) {
+			return fmt.Sprintf("; did you mean %q?", k)
+		}
+	}
 	return "; `bloom config show` lists them"
+}
+
+// oneEditApart reports whether one letter added, left out or changed, or two
+// swapped, makes one of the other.
+func oneEditApart(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b)-len(a) > 1 {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	switch rest := len(a) - i; {
+	case len(a) < len(b):
+		return a[i:] == b[i+1:]
+	case rest == 0 || a[i+1:] == b[i+1:]:
+		return true
+	default:
+		return rest > 1 && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+	}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -1,0 +1,147 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// newcomer is somebody with an empty home folder and nothing but the binary.
+type newcomer struct {
+	home string
+	vars []string
+}
+
+func newNewcomer(t *testing.T) *newcomer {
+	t.Helper()
+	return &newcomer{home: t.TempDir()}
+}
+
+func (n *newcomer) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), programs.bloom, args...)
+	cmd.Dir = n.home
+	cmd.Env = append([]string{"HOME=" + n.home, "PATH=" + os.Getenv("PATH")}, n.vars...)
+	return cmd
+}
+
+func (n *newcomer) bloom(t *testing.T, args ...string) call {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := n.command(t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return call{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func (n *newcomer) config(t *testing.T, lines string) {
+	t.Helper()
+	dir := filepath.Join(n.home, ".config", "bloom")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMistakesOnTheCommandLineAreNamedPlainly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"nothing at all":               {nil, 0, ""},
+		"a group of commands alone":    {[]string{"task"}, 0, ""},
+		"an empty data folder":         {[]string{"up", "--data-dir", ""}, 2, "--data-dir: the value is empty"},
+		"an empty address":             {[]string{"server", "--listen="}, 2, "--listen: the value is empty"},
+		"an empty filter":              {[]string{"task", "list", "--status="}, 2, "--status: the value is empty"},
+		"an empty entry of a list":     {[]string{"worker", "--label", ""}, 2, "--label: the value is empty"},
+		"an empty id":                  {[]string{"task", "get", ""}, 2, "<id>: the value is empty"},
+		"an empty prompt":              {[]string{"task", "run", ""}, 2, "<prompt>: the value is empty"},
+		"no value":                     {[]string{"server", "--listen"}, 2, "--listen: a value is missing"},
+		"a value that looks a flag":    {[]string{"task", "submit", "x", "--delay", "-5s"}, 2, "written --delay=-5s"},
+		"a delay into the past":        {[]string{"task", "submit", "x", "--delay=-5s"}, 2, "--delay: -5s is negative"},
+		"a negative budget":            {[]string{"task", "submit", "x", "--budget=-5"}, 2, "--budget: -5 is negative"},
+		"no attempts":                  {[]string{"task", "submit", "x", "--max-attempts", "0"}, 2, "--max-attempts: 0 is not between 1 and 10"},
+		"too many attempts":            {[]string{"task", "submit", "x", "--max-attempts", "11"}, 2, "--max-attempts: 11 is not between 1 and 10"},
+		"no id":                        {[]string{"task", "get"}, 2, "<id> is missing"},
+		"a status that is none":        {[]string{"task", "list", "--status", "done"}, 2, `--status: "done" is not one of queued, leased, running, completed, failed, dead, cancelled`},
+		"a shell that is none":         {[]string{"completion", "tcsh"}, 2, `<shell>: "tcsh" is not one of bash, zsh, fish`},
+		"a command that is none":       {[]string{"task", "lst"}, 2, `unknown command "lst", did you mean one of "list"`},
+		"a key file that is not there": {[]string{"stats", "--key-file", "/nowhere"}, 2, "--key-file (or BLOOM_API_KEY_FILE): stat /nowhere: no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := newNewcomer(t).bloom(t, c.args...)
+			got.want(t, c.code, "", c.want)
+			if c.code == 0 && !strings.HasPrefix(got.out, "Usage: bloom") {
+				t.Errorf("no help: %s", got.out)
+			}
+			if strings.Contains(got.err, "EOL") || strings.Contains(got.err, `""`) {
+				t.Errorf("the parser's own words: %s", got.err)
+			}
+		})
+	}
+}
+
+// TestTheAdviceOnAMistakeInTheConfigFileWorks: the command that is recommended
+// must not fail the same way.
+func TestTheAdviceOnAMistakeInTheConfigFileWorks(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	n.config(t, "shutdown_gracious = \"3s\"\nlisten = \"127.0.0.1:5999\"\nprot = 5000\nreap_interval = \"soon\"\n")
+	got := n.bloom(t, "stats")
+	got.want(t, 2, "", `unknown key "shutdown_gracious"; `+"`bloom config show` lists them")
+	got.want(t, 2, "", `unknown key "prot"; did you mean "port"?`)
+	got.want(t, 2, "", `reap_interval: "soon" is not a time like 30s or 5m`)
+	shown := n.bloom(t, "config", "show")
+	shown.want(t, 2, "127.0.0.1:5999", `unknown key "shutdown_gracious"`)
+	shown.want(t, 2, "shutdown_grace ", `unknown key "prot"`)
+	n.bloom(t, "server", "--help").want(t, 0, "--shutdown-grace", "")
+}
+
+// TestEveryFlagInTheDocsIsInTheHelp reads the pages as somebody does who then
+// asks the program.
+func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	help := n.bloom(t).out
+	for _, line := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +\S`).FindAllStringSubmatch(help, -1) {
+		help += n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
+	}
+	for _, want := range []string{"default 127.0.0.1:5000", "default assistant", "default 3", "default optional", "default acceptEdits"} {
+		if !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
+			t.Errorf("the help shows no %q", want)
+		}
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := regexp.MustCompile("(?m)`--[a-z][a-z-]+|bloom [a-z ]+[^`\n]*")
+	flags := regexp.MustCompile(`--[a-z][a-z-]+`)
+	// Flags of other programs that the pages name.
+	others := map[string]bool{"--fork-session": true, "--dangerously-skip-permissions": true, "--output-format": true, "--setting-sources": true, "--session-id": true, "--resume": true}
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range ours.FindAllString(string(text), -1) {
+			for _, flag := range flags.FindAllString(place, -1) {
+				if !others[flag] && !regexp.MustCompile(regexp.QuoteMeta(flag)+`\b`).MatchString(help) {
+					t.Errorf("%s names %s, which no help shows (in %q)", page, flag, place)
+				}
+			}
+		}
+	}
+}

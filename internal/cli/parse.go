@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Resolver, error) {
+	resolver := config.Resolver{Env: sys.Env, Mistakes: &config.Mistakes{}}
+	path, named := configPath(args, sys)
+	file, err := config.ReadFile(path, !named)
+	if err != nil {
+		return nil, resolver, err
+	}
+	resolver.File = file
+	parser, err := kong.New(root,
+		kong.Name("bloom"),
+		kong.Description("BLOOM Runtime: a durable runtime for LLM agent tasks."),
+		kong.Writers(sys.Out, sys.Err),
+		kong.Exit(func(code int) { panic(exitNow(code)) }),
+		kong.Resolvers(resolver),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(describeValue),
+		kong.Vars{
+			"version":  versionLine(),
+			"data_dir": config.DefaultDataDir(sys.Env),
+			"hostname": sys.Hostname,
+		},
+	)
+	if err == nil {
+		namePlaceholders(parser.Model.Node)
+	}
+	return parser, resolver, err
+}
+
+// configPath finds the config file's name before the parser runs, because the
+// parser's answers come from it.
+func configPath(args []string, sys System) (path string, named bool) {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if arg == "--config" && i+1 < len(args) {
+			return args[i+1], true
+		}
+		if value, ok := strings.CutPrefix(arg, "--config="); ok {
+			return value, true
+		}
+	}
+	if path, ok := sys.Env("BLOOM_CONFIG"); ok {
+		return path, true
+	}
+	return config.DefaultPath(sys.Env), false
+}
+
+// namePlaceholders keeps the parser from showing a default where a value's kind
+// belongs: describeValue shows defaults, and does so for every flag.
+func namePlaceholders(node *kong.Node) {
+	for _, f := range node.Flags {
+		switch {
+		case f.PlaceHolder != "" || f.IsBool():
+		case f.Target.Type() == reflect.TypeFor[time.Duration]():
+			f.PlaceHolder = "DURATION"
+		default:
+			words := strings.Split(f.Name, "-")
+			f.PlaceHolder = strings.ToUpper(words[len(words)-1])
+		}
+	}
+	for _, child := range node.Children {
+		namePlaceholders(child)
+	}
+}
+
+// describeValue is a flag's help: what it is for, its default, its variable and
+// its other names.
+func describeValue(value *kong.Value) string {
+	help := kong.DefaultHelpValueFormatter(value)
+	if value.Tag == nil {
+		return help
+	}
+	var more []string
+	if value.HasDefault && value.Default != "" && !value.IsBool() {
+		more = append(more, "default "+value.Default)
+	}
+	if value.Tag.Has("var") {
+		more = append(more, "$"+value.Tag.Get("var"))
+	}
+	for _, alias := range value.Tag.Aliases {
+		more = append(more, "also --"+alias)
+	}
+	if len(more) == 0 {
+		return help
+	}
+	return help + " (" + strings.Join(more, ", ") + ")"
+}
+
+// bareCommand is the group of commands that was named without one of its
+// commands, nil when the error is another one.
+func bareCommand(err error) *kong.Context {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return nil
+	}
+	node := parse.Context.Selected()
+	if node == nil {
+		node = parse.Context.Model.Node
+	}
+	if len(node.Children) == 0 || !strings.HasPrefix(parse.Error(), "expected one of ") {
+		return nil
+	}
+	return parse.Context
+}
+
+// checkGiven refuses empty values on the command line: an unset variable in a
+// script would otherwise mean something else than the script says.
+func checkGiven(kctx *kong.Context) error {
+	if selected := kctx.Selected(); selected != nil && selected.Passthrough {
+		return nil
+	}
+	for _, p := range kctx.Path {
+		switch {
+		case p.Resolved:
+		case p.Flag != nil && isEmpty(p.Flag.Target):
+			return fmt.Errorf("--%s: the value is empty; give one, or leave the flag out", p.Flag.Name)
+		case p.Positional != nil && isEmpty(p.Positional.Target):
+			return fmt.Errorf("<%s>: the value is empty", p.Positional.Name)
+		}
+	}
+	return nil
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return strings.TrimSpace(v.String()) == ""
+	case reflect.Slice:
+		return v.Len() == 0 || slices.ContainsFunc(slices.Collect(elements(v)), isEmpty)
+	}
+	return false
+}
+
+func elements(list reflect.Value) func(yield func(reflect.Value) bool) {
+	return func(yield func(reflect.Value) bool) {
+		for i := range list.Len() {
+			if !yield(list.Index(i)) {
+				return
+			}
+		}
+	}
+}
+
+// forgives reports whether the command runs in spite of mistakes in the config
+// file: the one that shows the settings is how they are found.
+func forgives(kctx *kong.Context) bool {
+	return strings.HasPrefix(kctx.Command(), "config")
+}
+
+// commandOf is the command that was called, as far as it was understood, with a
+// trailing blank.
+func commandOf(kctx *kong.Context, err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) {
+		kctx = parse.Context
+	}
+	if kctx == nil {
+		return ""
+	}
+	if node := kctx.Selected(); node != nil {
+		return strings.TrimPrefix(node.FullPath(), "bloom ") + " "
+	}
+	return ""
+}
+
+// The parser's errors have no types, only texts.
+var parserTexts = []struct {
+	theirs *regexp.Regexp
+	ours   string
+}{
+	{regexp.MustCompile(`expected \S+ value but got "EOL" \(<EOL>\)`), "a value is missing"},
+	{regexp.MustCompile(`expected \S+ value but got "[^"]*" \([^)]*\); perhaps try (\S+)="(.*)"\?`), "a value is missing; one that begins with a dash is written $1=$2"},
+	{regexp.MustCompile(`^unexpected argument ([^\s,]+)`), `unknown command "$1"`},
+	{regexp.MustCompile(`missing flags: (.*)`), "$1 is missing"},
+	{regexp.MustCompile(`^expected "(.*)"$`), "$1 is missing"},
+	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1 is not a whole number, or too large a one"},
+	{regexp.MustCompile(`expected (?:a valid )?\d*(?: bit )?float but got ("[^"]*").*`), "$1 is not a number"},
+	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is not a time like 30s or 5m"},
+	{regexp.MustCompile(`^(\S+) must be one of (?:"",)?(.*) but got ("[^"]*")$`), "$1: $3 is not one of $2"},
+}
+
+// plainParse is what is wrong with the command line in our words.
+func plainParse(err error) string {
+	text := err.Error()
+	for _, w := range parserTexts {
+		text = w.theirs.ReplaceAllString(text, w.ours)
+	}
+	if i := strings.Index(text, " is not one of "); i >= 0 {
+		text = text[:i] + strings.ReplaceAll(strings.ReplaceAll(text[i:], `","`, ", "), `"`, "")
+	}
+	return text
+}
