@@ -3,6 +3,7 @@ package bloom
 import (
 	"cmp"
 	"slices"
+	"unicode/utf8"
 )
 
 // This file is the rules by which what the control plane says of a worker is
@@ -12,7 +13,7 @@ import (
 // its name. A worker that was removed stays removed until it is posted anew. What changes nothing but the
 // last contact is no news. now is in Unix milliseconds.
 func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
-	if r.Name == "" || was.Removed && r.PostedAt <= was.PostedAt {
+	if r.Name == "" || utf8.RuneCountInString(r.Name) > MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
 	}
 	if was.ID == "" || was.Removed {

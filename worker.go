@@ -17,6 +17,9 @@ const (
 	WorkerUnknown WorkerStatus = "unknown"
 )
 
+// MaxWorkerName is the most characters in a worker's name.
+const MaxWorkerName = 128
+
 // MaxConcurrency is the most tasks one worker may run at once.
 const MaxConcurrency = 32
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -53,9 +54,12 @@ func (s *Server) proxyRoutes() {
 	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", policy: auth.Admin, body: selectBody{}}, s.selectLeader)
 }
 
+// maxProject is the most characters in a project's id; membridge's own limit is lower.
+const maxProject = 512
+
 // path is the project's at membridge.
 func (in *projectInput) path() (string, error) {
-	if in.CID == "." || in.CID == ".." {
+	if in.CID == "." || in.CID == ".." || utf8.RuneCountInString(in.CID) > maxProject {
 		return "", bloom.NotFound("Project")
 	}
 	return "/projects/" + url.PathEscape(in.CID), nil

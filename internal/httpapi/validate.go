@@ -150,7 +150,7 @@ func defaultWorker() bloom.WorkerSpec {
 func checkWorker(w *bloom.WorkerSpec) error {
 	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
 	var c checker
-	c.text("name", w.Name, 1, 128)
+	c.text("name", w.Name, 1, bloom.MaxWorkerName)
 	if strings.ContainsFunc(w.Name, func(r rune) bool { return r < ' ' || r == '/' }) || w.Name == "." || w.Name == ".." {
 		c.wrong("name", "must fit in an address: no slash and no control characters")
 	}

@@ -1,8 +1,9 @@
 package postgres
 
 import (
+	"slices"
+
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // apply makes what a rule decided about a locked task: the task, its lease, the
@@ -89,8 +90,8 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) {
 // tell adds a task's present state to what subscribers hear after the commit.
 func (t *tx) tell(tk *task, workerID string) {
 	c := bloom.TaskChange(tk.ID, tk.TaskState, workerID)
-	if c.TaskStatus == bloom.TaskQueued && tk.labelKey != "" {
-		c.Labels = schema.ParseList(tk.labelKey)
+	if c.TaskStatus == bloom.TaskQueued && len(tk.Labels) > 0 {
+		c.Labels = slices.Clone(tk.Labels)
 	}
 	t.changes = append(t.changes, c)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // Claim is one look of a worker at its work. One that finds nothing writes
@@ -78,7 +77,7 @@ func (t *tx) choose(w *stored, r bloom.ClaimRequest) ([]*task, error) {
 	}
 	best := slices.Clone(t.queue)
 	best = slices.DeleteFunc(best, func(tk *task) bool {
-		return tk.Status != bloom.TaskQueued || tk.gate != bloom.GateOpen || tk.RunAt > t.now || !w.Capabilities.Carries(schema.ParseList(tk.labelKey)) ||
+		return tk.Status != bloom.TaskQueued || tk.gate != bloom.GateOpen || tk.RunAt > t.now || !w.Capabilities.Carries(tk.Labels) ||
 			tk.preferred != nil && *tk.preferred != w.ID && tk.until > t.now
 	})
 	slices.SortFunc(best, func(a, b *task) int {

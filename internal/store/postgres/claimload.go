@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"fmt"
+	"math/rand/v2"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
@@ -21,22 +24,35 @@ const (
 
 // claimable locks open tasks that the claiming workers may take: for each set of
 // labels that one of them carries, the best, as many as they all have room for.
-// The distinct sets are stepped over in the queue's index, so that the cost does
-// not grow with what waits. Rows that another transaction holds are passed over.
+// The cost does not grow with what waits: up to 6 labels make at most 64 sets
+// (schema.LabelKey names each), and for a worker with more of them 500 of the
+// queue's sets are looked at, from a random one on ($4), so that other claims look
+// at the others. Rows that another transaction holds are skipped.
 const claimable = `
 	WITH RECURSIVE askers AS MATERIALIZED (
-		SELECT w.id, w.labels, least(a.most, w.max_concurrency - (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')) AS room
+		SELECT w.id, w.labels, ARRAY(SELECT DISTINCT convert_to(l, 'UTF8') FROM jsonb_array_elements_text(w.labels) l) AS carries, least(a.most, w.max_concurrency - (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')) AS room
 		FROM unnest($2::text[], $3::int[]) a (id, most) JOIN workers w ON w.id = a.id
 		WHERE w.claude_cli AND NOT w.draining AND NOT w.removed AND w.status IN ('online', 'offline', 'unknown')
-	), sets (label_key) AS (
-		(SELECT q.label_key FROM llm_tasks q WHERE q.gate = 'open' ORDER BY q.label_key LIMIT 1)
+	), walked (label_key, wrapped, n) AS (
+		SELECT $4::text COLLATE "C", false, 0 FROM askers WHERE room > 0 HAVING max(cardinality(carries)) > 6
 		UNION ALL
-		SELECT (SELECT q.label_key FROM llm_tasks q WHERE q.gate = 'open' AND q.label_key > s.label_key ORDER BY q.label_key LIMIT 1)
-		FROM sets s WHERE s.label_key IS NOT NULL
+		SELECT x.label_key, x.wrapped, w.n + 1 FROM walked w CROSS JOIN LATERAL (
+			(SELECT q.label_key, w.wrapped FROM llm_tasks q WHERE q.gate = 'open' AND q.label_key > w.label_key AND (NOT w.wrapped OR q.label_key <= $4)
+				ORDER BY q.label_key LIMIT 1)
+			UNION ALL SELECT ''::text COLLATE "C", true WHERE NOT w.wrapped
+			LIMIT 1) x (label_key, wrapped)
+		WHERE w.n < 500
 	), carried AS MATERIALIZED (
-		SELECT s.label_key, sum(a.room) AS room FROM sets s
-		JOIN askers a ON a.room > 0 AND (s.label_key = '' OR s.label_key::jsonb <@ a.labels)
-		WHERE s.label_key IS NOT NULL GROUP BY s.label_key
+		SELECT c.label_key, sum(c.room) AS room FROM (
+			SELECT a.room, coalesce((
+				SELECT encode(sha256(string_agg(l, '\x00' ORDER BY l)), 'hex') FROM unnest(a.carries) WITH ORDINALITY u (l, i) WHERE set >> (i - 1)::int & 1 = 1), '') AS label_key
+			FROM askers a CROSS JOIN LATERAL generate_series(0, CASE WHEN cardinality(a.carries) <= 6 THEN (1 << cardinality(a.carries)) - 1 ELSE 0 END) set
+			UNION ALL
+			SELECT a.room, w.label_key FROM walked w
+			CROSS JOIN LATERAL (SELECT q.labels FROM llm_tasks q WHERE q.gate = 'open' AND q.label_key = w.label_key LIMIT 1) q
+			JOIN askers a ON cardinality(a.carries) > 6 AND q.labels <@ a.labels
+			WHERE w.n > 0 AND w.label_key <> '') c
+		WHERE c.room > 0 GROUP BY c.label_key
 	)
 	SELECT c.room, t.* FROM carried c CROSS JOIN LATERAL (
 		SELECT t.xmin, ` + taskColumns + ` FROM llm_tasks t
@@ -65,7 +81,7 @@ func (t *tx) loadClaims(b *pgx.Batch, w *want) {
 	}
 	b.Queue(`SELECT EXISTS (SELECT FROM llm_tasks t WHERE t.gate = 'delayed' AND t.run_at <= `+nowSQL+`)`, t.s.testNow()).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&t.due) })
-	b.Queue(claimable, t.s.testNow(), names, most).Query(t.takeQueue)
+	b.Queue(claimable, t.s.testNow(), names, most, fmt.Sprintf("%016x", rand.Uint64())).Query(t.takeQueue)
 }
 
 func (t *tx) takeHoldings(rows pgx.Rows) error {

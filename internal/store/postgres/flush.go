@@ -234,7 +234,7 @@ const prefer = `WITH home AS MATERIALIZED (
 		FROM llm_tasks t
 		CROSS JOIN LATERAL (SELECT x.worker_id FROM leases x WHERE x.context_id = t.context_id ORDER BY x.seq DESC LIMIT 1) l
 		JOIN workers w ON w.id = l.worker_id AND w.status = 'online' AND w.claude_cli AND NOT w.draining AND NOT w.removed
-			AND (t.label_key = '' OR t.label_key::jsonb <@ w.labels)
+			AND t.labels <@ w.labels
 		WHERE t.id = ANY($2::text[]::uuid[]))
 	UPDATE llm_tasks t SET preferred_worker = home.worker_id, preferred_until = ` + nowSQL + ` + $3
 	FROM home WHERE t.seq = home.seq AND home.gate = 'open' AND home.place <= home.room`

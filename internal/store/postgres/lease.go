@@ -75,10 +75,9 @@ func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, err
 
 // pick is the worker that gets the task: the named one, or the rule's choice.
 func (t *tx) pick(tk *task, named string) (*stored, error) {
-	labels := schema.ParseList(tk.labelKey)
 	if named != "" {
 		w, err := t.worker(named)
-		if err == nil && !w.CanTake(labels) {
+		if err == nil && !w.CanTake(tk.Labels) {
 			err = bloom.ErrNoWorker
 		}
 		return w, err
@@ -91,7 +90,7 @@ func (t *tx) pick(tk *task, named string) (*stored, error) {
 	}
 	slices.SortFunc(workers, func(a, b bloom.Worker) int { return strings.Compare(a.ID, b.ID) })
 	holders := t.holders[tk.ContextID]
-	w, ok := bloom.PickWorker(workers, labels, func(id string) bool { return slices.Contains(holders, id) })
+	w, ok := bloom.PickWorker(workers, tk.Labels, func(id string) bool { return slices.Contains(holders, id) })
 	switch {
 	case ok:
 		t.choices = append(t.choices, choice{worker: w.ID, context: tk.ContextID})

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 const (
@@ -44,11 +43,11 @@ func (s *Store) propose(ctx context.Context, taskID string) proposal {
 	if !s.roster.fresh(ctx, s) || !isID(taskID) {
 		return proposal{everybody: true}
 	}
-	var key string
-	if err := s.reads.QueryRow(ctx, `SELECT label_key FROM llm_tasks WHERE id = $1`, taskID).Scan(&key); err != nil {
+	var labels list
+	if err := s.reads.QueryRow(ctx, `SELECT labels FROM llm_tasks WHERE id = $1`, taskID).Scan(&labels); err != nil {
 		return proposal{everybody: true}
 	}
-	return proposal{names: s.roster.best(schema.ParseList(key))}
+	return proposal{names: s.roster.best(labels)}
 }
 
 // fresh reads the workers again when it is time to, and reports whether there are

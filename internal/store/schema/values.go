@@ -2,8 +2,11 @@ package schema
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -35,7 +38,7 @@ func ListJSON(l []string) string {
 	return string(bloom.MustJSON(clean))
 }
 
-// ParseList reads what ListJSON or LabelKey wrote. It is never nil.
+// ParseList reads what ListJSON wrote. It is never nil.
 func ParseList(s string) []string {
 	l := []string{}
 	if s != "" && s != "[]" {
@@ -44,8 +47,10 @@ func ParseList(s string) []string {
 	return l
 }
 
-// LabelKey is the canonical form of a set of labels, by which an index finds the
-// tasks that ask for the same ones: "" for none.
+// LabelKey identifies a set of labels in the queue's index: "" for none, else the
+// SHA-256 of the distinct labels in the order of their bytes, joined by NUL, which
+// no label contains. It is a hash because PostgreSQL bounds the length of an index
+// entry; the same statement is in both stores' migrations and PostgreSQL's claim.
 func LabelKey(labels []string) string {
 	if len(labels) == 0 {
 		return ""
@@ -55,5 +60,6 @@ func LabelKey(labels []string) string {
 		sorted[i] = bloom.CleanText(l)
 	}
 	slices.Sort(sorted)
-	return ListJSON(slices.Compact(sorted))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(sorted), "\x00")))
+	return hex.EncodeToString(sum[:])
 }

@@ -1,8 +1,9 @@
 package sqlite
 
 import (
+	"slices"
+
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // apply writes what a rule decided about a task that was read in this
@@ -105,8 +106,8 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
 // tell adds a task's present state to what subscribers hear after the commit.
 func (t *tx) tell(tk *task, workerID string) {
 	c := bloom.TaskChange(tk.id, tk.state, workerID)
-	if c.TaskStatus == bloom.TaskQueued && tk.labelKey != "" {
-		c.Labels = schema.ParseList(tk.labelKey)
+	if c.TaskStatus == bloom.TaskQueued && len(tk.labels) > 0 {
+		c.Labels = slices.Clone(tk.labels)
 	}
 	t.changes = append(t.changes, c)
 }

@@ -57,10 +57,9 @@ func (t *tx) grant(tk *task, workerID string, ttlSec int) (bloom.Transition, err
 
 // pick is the worker that gets the task: the named one, or the rule's choice.
 func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
-	labels := schema.ParseList(tk.labelKey)
 	if named != "" {
 		w, err := t.worker(named)
-		if err == nil && !w.CanTake(labels) {
+		if err == nil && !w.CanTake(tk.labels) {
 			err = bloom.ErrNoWorker
 		}
 		return w.Worker, err
@@ -69,7 +68,7 @@ func (t *tx) pick(tk *task, named string) (bloom.Worker, error) {
 	if err != nil {
 		return bloom.Worker{}, err
 	}
-	w, ok := bloom.PickWorker(online, labels, func(id string) bool { return t.mem.holds(id, tk.contextID) })
+	w, ok := bloom.PickWorker(online, tk.labels, func(id string) bool { return t.mem.holds(id, tk.contextID) })
 	if !ok {
 		return bloom.Worker{}, bloom.ErrNoWorker
 	}

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -67,51 +66,5 @@ func TestMemoryFollowsARollback(t *testing.T) {
 	}
 	if err := storetest.CheckInvariants(ctx, s); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestManySetsOfLabels hides a worker's task behind more sets of labels than
-// one claim looks at.
-func TestManySetsOfLabels(t *testing.T) {
-	t.Parallel()
-	s := open(t, nil)
-	ctx := t.Context()
-	for _, name := range []string{"few", "many"} {
-		labels := []string{name}
-		for i := range 8 {
-			if name == "many" {
-				labels = append(labels, fmt.Sprint("other-", i))
-			}
-		}
-		if _, _, err := s.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: labels}}, "test"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var all sync.WaitGroup
-	create := func(labels ...string) {
-		n := storetest.Plain("c")
-		n.Spec.Labels = labels
-		if _, _, err := s.CreateTask(ctx, n); err != nil {
-			t.Error(err)
-		}
-	}
-	for i := range 600 {
-		all.Go(func() { create(fmt.Sprintf("a-%03d", i)) })
-	}
-	create("few")
-	create("many", "other-3")
-	all.Wait()
-	for name, claims := range map[string]int{"few": 1, "many": 2} {
-		got := 0
-		for range claims {
-			res, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: name, Max: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got += len(res.Leases)
-		}
-		if got != 1 {
-			t.Errorf("%s got %d tasks in %d claims, want its one", name, got, claims)
-		}
 	}
 }

@@ -3,14 +3,26 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
+
+	lite "modernc.org/sqlite"
 
 	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// init gives the migrations what SQLite lacks.
+func init() {
+	lite.MustRegisterDeterministicScalarFunction("bloom_label_key", 1,
+		func(_ *lite.FunctionContext, args []driver.Value) (driver.Value, error) {
+			labels, _ := args[0].(string)
+			return schema.LabelKey(schema.ParseList(labels)), nil
+		})
+}
 
 // Migrations lists all steps of the schema, the oldest first, and which of them
 // the database at path has. It only reads, also while a process has it open.

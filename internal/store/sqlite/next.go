@@ -62,7 +62,7 @@ const (
 // carried lists the sets of labels to look for: what the worker's labels make
 // when they are few, else what is in the queue.
 func (t *tx) carried(w bloom.Worker) ([]string, error) {
-	labels := schema.ParseList(schema.LabelKey(w.Capabilities.Labels))
+	labels := slices.Compact(slices.Sorted(slices.Values(w.Capabilities.Labels)))
 	if len(labels) > maxSubsetLabels {
 		return t.walkSets(w)
 	}
@@ -86,13 +86,13 @@ func (t *tx) walkSets(w bloom.Worker) ([]string, error) {
 	delete(t.mem.walked, w.ID)
 	keys := []string{""}
 	for range maxWalkedSets {
-		r, ok, err := t.one(`SELECT label_key FROM llm_tasks INDEXED BY llm_tasks_queue
+		r, ok, err := t.one(`SELECT label_key, labels FROM llm_tasks INDEXED BY llm_tasks_queue
 			WHERE status = 'queued' AND gate = 'open' AND label_key > ? ORDER BY label_key LIMIT 1`, from)
 		if err != nil || !ok {
 			return keys, err
 		}
 		from = r.str(0)
-		if w.Capabilities.Carries(schema.ParseList(from)) {
+		if w.Capabilities.Carries(r.list(1)) {
 			keys = append(keys, from)
 		}
 	}

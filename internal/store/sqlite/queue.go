@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
 // errMissed is a compare-and-set that found another state than the one read in
@@ -111,7 +110,7 @@ func (t *tx) prefer(tk *task, gate bloom.Gate) (worker *string, until int64, err
 		return nil, 0, nil
 	case err != nil:
 		return nil, 0, err
-	case !last.CanTake(schema.ParseList(tk.labelKey)):
+	case !last.CanTake(tk.labels):
 		return nil, 0, nil
 	}
 	waiting, err := t.number(`SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ? AND preferred_until > ? AND status = 'queued'`, last.ID, t.now)

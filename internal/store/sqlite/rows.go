@@ -13,23 +13,23 @@ type task struct {
 	id        string
 	contextID string
 	ordered   bool
-	labelKey  string
+	labels    []string
 	state     bloom.TaskState
 	full      *bloom.Task
 }
 
 // stateColumns stay clear of the prompt and of everything else that may be long.
 const stateColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
-	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.label_key`
+	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.labels`
 
 const stateWidth = 15
 
 const taskColumns = stateColumns + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec,
-	t.budget, t.labels, t.idempotency_key, t.context_hints, t.prompt`
+	t.budget, t.idempotency_key, t.context_hints, t.prompt`
 
 func scanState(r row) task {
 	return task{
-		seq: r.int(0), id: r.str(1), ordered: r.bool(12), contextID: r.str(13), labelKey: r.str(14),
+		seq: r.int(0), id: r.str(1), ordered: r.bool(12), contextID: r.str(13), labels: r.list(14),
 		state: bloom.TaskState{
 			Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5),
 			Attempts: int(r.int(6)), MaxAttempts: int(r.int(7)), RunAt: r.int(8), ErrorClass: r.strp(9),
@@ -42,10 +42,10 @@ func scanTask(r row) task {
 	t := scanState(r)
 	f := r[stateWidth:]
 	t.full = &bloom.Task{
-		ID: t.id, ContextID: t.contextID, AgentSlug: f.str(1), Prompt: f.str(9), ContextHints: f.list(8),
+		ID: t.id, ContextID: t.contextID, AgentSlug: f.str(1), Prompt: f.str(8), ContextHints: f.list(7),
 		Policy:        bloom.Policy{TimeoutSec: int(f.int(4)), Budget: f.int(5), Ordered: t.ordered},
 		DesiredFormat: bloom.Format(f.str(3)), CreatedAt: f.int(2), Priority: int(f.int(0)),
-		Labels: f.list(6), IdempotencyKey: f.strp(7), TaskState: t.state,
+		Labels: t.labels, IdempotencyKey: f.strp(6), TaskState: t.state,
 	}
 	return t
 }

@@ -23,7 +23,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 
 func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 	f := new(n.Task(t.now))
-	tk := task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labelKey: schema.LabelKey(f.Labels), state: f.TaskState, full: f}
+	tk := task{id: f.ID, contextID: f.ContextID, ordered: f.Policy.Ordered, labels: f.Labels, state: f.TaskState, full: f}
 	if f.IdempotencyKey != nil {
 		first, ok, err := t.keyed(n.IdempotencyScope, *f.IdempotencyKey, n.BodyHash)
 		if err != nil || ok {
@@ -51,7 +51,7 @@ func (t *tx) create(n bloom.NewTask) (bloom.Task, bool, error) {
 			preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format, timeout_sec, budget, labels,
 			idempotency_scope, idempotency_key, body_hash, context_hints, prompt)
 		VALUES (?,?,'queued',?,?,0,?,?,0,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
-		seq, f.ID, gate, f.UpdatedAt, f.MaxAttempts, f.RunAt, tk.ordered, f.Priority, tk.labelKey,
+		seq, f.ID, gate, f.UpdatedAt, f.MaxAttempts, f.RunAt, tk.ordered, f.Priority, schema.LabelKey(f.Labels),
 		worker, until, f.ContextID, f.AgentSlug, f.CreatedAt, f.DesiredFormat, f.Policy.TimeoutSec, f.Policy.Budget, schema.ListJSON(f.Labels),
 		scope, f.IdempotencyKey, n.BodyHash, schema.ListJSON(f.ContextHints), f.Prompt)
 	if err != nil {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -182,12 +183,26 @@ var queueTests = map[string]func(*harness){
 			h.Errorf("claimed %v of %v", got, made)
 		}
 	},
-	"many sets of labels": func(h *harness) {
-		for i := range 30 {
-			h.create(labelled(fmt.Sprintf("label-%d", i)))
+	"a worker finds its task behind any number of sets of labels": func(h *harness) {
+		var all sync.WaitGroup
+		for i := range 600 { // more than one claim looks at
+			all.Go(func() { h.create(labelled(fmt.Sprintf("label-%d", i))) })
 		}
-		task := h.create(labelled("mine"))
-		h.worker("w", 3, "mine")
-		same(h, "claimed", h.take("w"), task.ID)
+		all.Wait()
+		few, many := h.create(labelled("few")), h.create(labelled("many", "other-3"))
+		h.worker("few", 3, "few")
+		same(h, "with few labels", h.take("few"), few.ID)
+		labels := []string{"many"}
+		for i := range 8 {
+			labels = append(labels, fmt.Sprint("other-", i))
+		}
+		h.worker("many", 3, labels...)
+		got := ""
+		for range 100 {
+			if got = h.take("many"); got != "" {
+				break
+			}
+		}
+		same(h, "with many labels", got, many.ID)
 	},
 }

@@ -1,0 +1,30 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed takes a database back to when
+// the queue's index held the labels themselves.
+func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	s := open(t, url, nil)
+	task := storetest.QueueLabelled(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{`UPDATE llm_tasks SET label_key = labels::text WHERE labels <> '[]'`, `DELETE FROM goose_db_version WHERE version_id >= 5`} {
+		if _, err := connect(t, url).Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := postgres.MigrateUp(t.Context(), url); err != nil || n == 0 {
+		t.Fatalf("%d steps, %v", n, err)
+	}
+	storetest.ClaimLabelled(t, open(t, url, nil), task)
+}

@@ -1,0 +1,38 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed takes a file back to when the
+// queue's index held the labels themselves.
+func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s := openAt(t, path, nil)
+	task := storetest.QueueLabelled(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{`UPDATE llm_tasks SET label_key = labels WHERE labels <> '[]'`, `DELETE FROM goose_db_version WHERE version_id >= 5`} {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := sqlite.MigrateUp(t.Context(), path); err != nil || n == 0 {
+		t.Fatalf("%d steps, %v", n, err)
+	}
+	storetest.ClaimLabelled(t, openAt(t, path, nil), task)
+}
