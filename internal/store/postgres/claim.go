@@ -91,7 +91,8 @@ func (t *tx) choose(w *stored, r bloom.ClaimRequest) ([]*task, error) {
 
 // claimHeld compares what the worker says it holds with what it was given.
 func (t *tx) claimHeld(res *bloom.ClaimResult, w *stored, r bloom.ClaimRequest) error {
-	held := t.claims[w.ID]
+	// Another operation of this transaction may just have ended one of them.
+	held := slices.DeleteFunc(slices.Clone(t.claims[w.ID]), func(id string) bool { return t.leases[id].Status != bloom.LeaseActive })
 	w.ActiveLeases = len(held) + t.given[w.ID]
 	for _, id := range r.Held {
 		if !slices.Contains(held, id) && !slices.Contains(res.Lost, id) {

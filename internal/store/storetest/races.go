@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
@@ -90,6 +92,48 @@ var raceTests = map[string]func(*harness){
 			made.Store(task.ID, true)
 		})
 		same(h, "tasks", size(&made), 1)
+	},
+	"a claim that names leases which are completed meanwhile loses these and renews the others": func(h *harness) {
+		const slots = 16
+		h.worker("w", slots)
+		held := map[string]string{} // lease → task
+		for range 40 {
+			h.create()
+			for range slots {
+				h.create()
+			}
+			for _, l := range h.claim("w", slots, slices.Collect(maps.Keys(held))...).Leases {
+				held[l.Lease.ID] = l.Task.ID
+			}
+			named := slices.Collect(maps.Keys(held))
+			var answers [3]bloom.ClaimResult
+			ended := named[:len(named)/2]
+			together(len(ended)+len(answers), func(i int) {
+				var err error
+				if i < len(ended) {
+					_, err = h.s.Complete(h.ctx, success(held[ended[i]], ended[i], "done"))
+				} else {
+					answers[i-len(ended)], err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: slots, TTLSec: 60, Held: named, Renew: true})
+				}
+				if err != nil {
+					h.Error(err)
+				}
+			})
+			for _, a := range answers {
+				for _, id := range named {
+					renewed := slices.ContainsFunc(a.Renewed, func(r bloom.Renewal) bool { return r.LeaseID == id })
+					if lost := slices.Contains(a.Lost, id); lost == renewed || lost && !slices.Contains(ended, id) {
+						h.Errorf("a lease is lost %v, renewed %v, completed %v", lost, renewed, slices.Contains(ended, id))
+					}
+				}
+				for _, l := range a.Leases {
+					held[l.Lease.ID] = l.Task.ID
+				}
+			}
+			for _, id := range ended {
+				delete(held, id)
+			}
+		}
 	},
 	"fifty complete one lease, half with another outcome": func(h *harness) {
 		h.worker("w", 1)
