@@ -71,7 +71,7 @@ func Examine(ctx context.Context, c DoctorConfig) []Finding {
 func examineClaude(ctx context.Context, run config.Run) []Finding {
 	ctx, done := context.WithTimeout(ctx, 3*doctorWait)
 	defer done()
-	status, err := claude.Check(ctx, claude.Config{Path: run.Claude, PassEnv: run.PassEnv})
+	status, err := claude.Check(ctx, claudeConfig(run, "", nil))
 	switch {
 	case errors.Is(err, claude.ErrNotFound):
 		// The advice that comes with it for others is the fix here, and said once.

@@ -63,6 +63,10 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	proxies, err := cfg.Proxies()
+	if err != nil {
+		return nil, Misuse{err}
+	}
 	// The port first: a second start by mistake should hear of it before it
 	// stumbles over the database's lock.
 	if s.listener, err = listen(ctx, cfg.Listen, "--listen 127.0.0.1:5001, or PORT"); err != nil {
@@ -90,7 +94,7 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	}); err != nil {
 		return nil, err
 	}
-	return s, s.buildHTTP(b)
+	return s, s.buildHTTP(b, proxies)
 }
 
 func (s *Server) openStore(ctx context.Context) (err error) {
@@ -120,14 +124,15 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Server) buildHTTP(b Build) error {
+func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	origin, err := auth.NewOrigin(s.cfg.TrustedOrigin...)
 	if err != nil {
 		return fmt.Errorf("--trusted-origin: %w", err)
 	}
 	s.http = &http.Server{
 		Handler: httpapi.New(httpapi.Config{
-			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Logger: b.Logger, Version: b.Version,
+			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Proxies: proxies,
+			Logger: b.Logger, Version: b.Version,
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

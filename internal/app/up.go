@@ -83,7 +83,8 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 		key, u.MembridgeKeyFile = config.Secret(made), filepath.Join(cfg.Server.DataDir, adminKeyFile)
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
-		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key)}, b)
+		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key),
+		RuntimeURL: "" /* set once the server listens */}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
 	}
@@ -117,7 +118,7 @@ func keptKey(dataDir string) (string, error) {
 // the one beside it.
 func (u *Up) account(cfg UpConfig) MembridgeAccount {
 	if u.Membridge == nil {
-		return MembridgeAccount{}
+		return MembridgeAccount{} //nolint:exhaustruct_v5 // there is none
 	}
 	return MembridgeAccount{URL: u.Membridge.URL(), AgentKey: string(cfg.Membridge.AgentKey), AdminKey: string(cfg.Server.MembridgeAdminKey)}
 }

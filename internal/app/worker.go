@@ -71,11 +71,8 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}), claude: claude.Config{
-		Path: cfg.Run.Claude, Workdir: cfg.Run.Workdir, StateDir: filepath.Join(state, "sessions"),
-		AgentsDir: cfg.Run.AgentsDir, PermissionMode: cfg.Run.PermissionMode, AllowedTools: cfg.Run.AllowedTool,
-		Model: cfg.Run.Model, PassEnv: cfg.Run.PassEnv, Log: b.Logger,
-	}}
+	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}),
+		claude: claudeConfig(cfg.Run, filepath.Join(state, "sessions"), b.Logger)}
 	runner, err := claude.New(w.claude)
 	if err != nil {
 		return nil, err
@@ -110,6 +107,16 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		return nil, err
 	}
 	return w, w.build(cfg.URL)
+}
+
+// claudeConfig is how a worker runs claude.
+func claudeConfig(run config.Run, stateDir string, log *slog.Logger) claude.Config {
+	return claude.Config{
+		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
+		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
+		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Log: log,
+	}
 }
 
 // build makes the worker proper, for a runtime whose address is known.

@@ -25,6 +25,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	process.MaybeSupervise()
+	if os.Getenv(asProgram) != "" {
+		os.Exit(cli.Main(os.Args[1:], cli.RealSystem()))
+	}
 	goleak.VerifyTestMain(m)
 }
 

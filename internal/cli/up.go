@@ -117,7 +117,7 @@ func (c *workerCmd) Run(inv *invocation) error {
 	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey),
 		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
 			AdminKey: string(c.Membridge.MembridgeAdminKey)},
-		InstallMethod: "bloom worker"}, build)
+		NoMembridge: false, InstallMethod: "bloom worker"}, build)
 	if err != nil {
 		return err
 	}

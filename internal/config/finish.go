@@ -36,14 +36,27 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Retention.Finish(); err != nil {
 		return err
 	}
-	for _, p := range s.TrustedProxy {
-		if _, err := netip.ParsePrefix(p); err != nil {
-			if _, err := netip.ParseAddr(p); err != nil {
-				return fmt.Errorf("--trusted-proxy: %q is neither an address nor a network like 10.0.0.0/8", p)
-			}
-		}
+	if _, err := s.Proxies(); err != nil {
+		return err
 	}
 	return s.Data.finish()
+}
+
+// Proxies are the networks of --trusted-proxy, which may be given as addresses.
+func (s *Server) Proxies() ([]netip.Prefix, error) {
+	proxies := make([]netip.Prefix, 0, len(s.TrustedProxy))
+	for _, text := range s.TrustedProxy {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("--trusted-proxy: %q is neither an address nor a network like 10.0.0.0/8", text)
+			}
+			prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		}
+		proxies = append(proxies, prefix.Masked())
+	}
+	return proxies, nil
 }
 
 func (d *Data) finish() (err error) {

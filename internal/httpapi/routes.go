@@ -84,7 +84,7 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 }
 
 func (s *Server) testConnection(ctx context.Context, c *call, _ *none) (*reply[dispatch.Connection], error) {
-	if ok, wait := s.tests.Allow(peer(c.r)); !ok {
+	if ok, wait := s.tests.Allow(s.proxies.Client(c.r)); !ok {
 		return nil, &Failure{Message: "Too many connection tests; try again later", Code: bloom.CodeRateLimited,
 			status: http.StatusTooManyRequests, retryAfter: wait}
 	}

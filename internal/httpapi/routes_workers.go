@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -167,12 +166,4 @@ func (s *Server) allowUntil(w http.ResponseWriter, d time.Duration) {
 		return
 	}
 	_ = rc.SetWriteDeadline(time.Now().Add(d)) // the connection's clock, not the engine's
-}
-
-// peer is the address that a request came from.
-func peer(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
 }

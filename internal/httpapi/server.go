@@ -33,6 +33,9 @@ type Config struct {
 	Proxy MembridgeProxy
 	// Metrics serves the process's figures; nil has none, and no route.
 	Metrics http.Handler
+	// Proxies are those whose X-Forwarded-For names the caller, in the request log
+	// and for limits by address; none by default.
+	Proxies auth.Proxies
 	// Logger gets one line a request and every failure of ours; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
@@ -48,6 +51,7 @@ type Server struct {
 	auth    *auth.Authenticator
 	origin  *auth.Origin
 	proxy   MembridgeProxy
+	proxies auth.Proxies
 	log     *slog.Logger
 	clock   bloom.Clock
 	started time.Time
@@ -73,7 +77,7 @@ func New(c Config) *Server {
 		c.StartedAt = c.Clock.Now()
 	}
 	s := &Server{
-		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, log: c.Logger,
+		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, tests: auth.NewLimiter(c.Clock, 20),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
@@ -250,7 +254,7 @@ func (s *Server) logRequest(r *http.Request, status int, id string, took time.Du
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, took.Milliseconds(), 10)
 	b = append(b, "ms"...)
-	s.log.LogAttrs(ctx, slog.LevelInfo, string(b), slog.String("request_id", id))
+	s.log.LogAttrs(ctx, slog.LevelInfo, string(b), slog.String("request_id", id), slog.String("client", s.proxies.Client(r)))
 }
 
 // requestID is the caller's own id for the request when it is a sane one.

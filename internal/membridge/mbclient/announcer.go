@@ -167,7 +167,7 @@ func (a *Announcer) register(ctx context.Context) error {
 	a.mu.Lock()
 	a.registered, a.target = true, generation
 	a.mu.Unlock()
-	a.cfg.Log.Info("registered with membridge", slog.String("name", r.Name))
+	a.cfg.Log.Info("registered with membridge", slog.String("name", r.Name), slog.Duration("interval", a.cfg.Interval))
 	a.learn(url)
 	return nil
 }

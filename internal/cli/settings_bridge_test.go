@@ -1,0 +1,95 @@
+package cli_test
+
+import (
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+const agentBody = `{"name":"somebody"}`
+
+// bridgeScenes show the control plane's own settings. Alone, its flags are short.
+func bridgeScenes() map[string]scene {
+	listens := func(host, port string) func(*stage) {
+		return func(s *stage) {
+			want := s.values.Replace("http://" + host + ":" + port)
+			if got := s.bridgeURL(); !strings.HasPrefix(got, want) {
+				s.Errorf("listens at %s, want %s", got, want)
+			}
+		}
+	}
+	hostAndPort := func(prefix string) []set {
+		return []set{{prefix + "host", "127.0.0.2", listens("127.0.0.2", "")}, {prefix + "port", "{port}", listens("127.0.0.2", "{port}")}}
+	}
+	agentKey := func(key string) func(*stage) {
+		return func(s *stage) {
+			s.wants(401, "POST", s.bridgeURL()+"/agents", agentBody, "X-MEMBRIDGE-AGENT", key+"x")
+			s.wants(201, "POST", s.bridgeURL()+"/agents", agentBody, "X-MEMBRIDGE-AGENT", key)
+		}
+	}
+	needsToken := func(s *stage) {
+		s.wants(401, "POST", s.bridgeURL()+"/agents", agentBody, "X-MEMBRIDGE-AGENT", workerKey)
+		s.wants(201, "POST", s.bridgeURL()+"/agents", agentBody, "X-MEMBRIDGE-AGENT", workerKey, "X-MEMBRIDGE-TOKEN", strings.Repeat("token", 8))
+	}
+	adminKey := func(key string) func(*stage) {
+		return func(s *stage) {
+			s.wants(401, "GET", s.bridgeURL()+"/projects", "", "X-MEMBRIDGE-ADMIN", key+"x")
+			s.wants(200, "GET", s.bridgeURL()+"/projects", "", "X-MEMBRIDGE-ADMIN", key)
+		}
+	}
+	withKey, withAdmin := []string{"--membridge-agent-key=" + workerKey}, []string{"--membridge-admin-key=" + serverKey}
+	alone, up := []string{"membridge"}, []string{"up"}
+	return map[string]scene{
+		"membridge's address":       {roles: alone, sets: []set{{"--listen", "127.0.0.3:0", listens("127.0.0.3", "")}}},
+		"membridge's address in up": {roles: up, sets: []set{{"--membridge-listen", "127.0.0.3:0", listens("127.0.0.3", "")}}},
+		"membridge's port":          {roles: alone, sets: hostAndPort("--")},
+		"membridge's port in up":    {roles: up, sets: hostAndPort("--membridge-")},
+		"agent tokens":              {roles: alone, also: withKey, sets: []set{{"--agent-tokens", "required", needsToken}}},
+		"agent tokens in up":        {roles: up, also: withKey, sets: []set{{"--membridge-agent-tokens", "required", needsToken}}},
+		"agent key":                 {roles: bridges, also: withAdmin, sets: []set{{"--membridge-agent-key", workerKey, agentKey(workerKey)}}},
+		"agent key in a file":       {roles: bridges, also: withAdmin, sets: []set{{"--membridge-agent-key-file", "{dir}/key", agentKey(fileKey)}}},
+		"membridge's key":           {roles: bridges, sets: []set{{"--membridge-admin-key", serverKey, adminKey(serverKey)}}},
+		"membridge's key in a file": {roles: bridges, sets: []set{{"--membridge-admin-key-file", "{dir}/key", adminKey(fileKey)}}},
+		"runtime's address": {roles: alone, sets: []set{{"--runtime-url", "http://runtime.example:5050", func(s *stage) {
+			if _, text := s.call("POST", s.bridgeURL()+"/agents", agentBody); !strings.Contains(text, "http://runtime.example:5050") {
+				s.Error(text)
+			}
+		}}}},
+		"where membridge is": {roles: servers, up: noMembridge, sets: []set{
+			{"--membridge-server-url", "{bridge}", func(s *stage) {
+				s.await("a call", func() bool { return s.bridge.count(func(recorded) bool { return true }) > 0 })
+			}}}},
+		"key to membridge": {roles: []string{"server"}, sets: []set{{"--membridge-admin-key", serverKey, asksMembridge("X-MEMBRIDGE-ADMIN", serverKey)}}},
+		"key to membridge in a file": {roles: []string{"server"}, sets: []set{
+			{"--membridge-admin-key-file", "{dir}/key", asksMembridge("X-MEMBRIDGE-ADMIN", fileKey)}}},
+	}
+}
+
+// asksMembridge waits until the stage's membridge was shown the key.
+func asksMembridge(header, key string) func(*stage) {
+	return func(s *stage) {
+		s.await(header+" "+key, func() bool { return s.bridge.count(with(header, key)) > 0 })
+	}
+}
+
+// announceScenes show how a worker finds the runtime and membridge.
+func announceScenes() map[string]scene {
+	asksRuntime := func(s *stage) {
+		s.await("a call with the key", func() bool { return s.seen.count(with("X-Runtime-Api-Key", runtimetest.AdminKey)) > 0 })
+	}
+	one := func(flag, value, header, key string) scene {
+		return scene{roles: []string{"worker"}, also: []string{"--membridge-url={bridge}"}, sets: []set{{flag, value, asksMembridge(header, key)}}}
+	}
+	return map[string]scene{
+		"runtime": {roles: []string{"worker"}, sets: []set{
+			{"--url", "{runtime}", asksRuntime}, {"--api-key", runtimetest.AdminKey, asksRuntime}}},
+		"runtime, key in a file": {roles: []string{"worker"}, sets: []set{{"--key-file", "{dir}/admin-key", asksRuntime}}},
+		"membridge": {roles: []string{"worker"}, sets: []set{{"--membridge-url", "{bridge}", func(s *stage) {
+			s.await("a registration", func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "/agents" }) > 0 })
+		}}}},
+		"worker's agent key":           one("--membridge-agent-key", serverKey, "X-MEMBRIDGE-AGENT", serverKey),
+		"worker's agent key in a file": one("--membridge-agent-key-file", "{dir}/key", "X-MEMBRIDGE-AGENT", fileKey),
+		"worker's admin key":           one("--membridge-admin-key", serverKey, "X-MEMBRIDGE-ADMIN", serverKey),
+		"worker's admin key in a file": one("--membridge-admin-key-file", "{dir}/key", "X-MEMBRIDGE-ADMIN", fileKey),
+	}
+}

@@ -1,0 +1,159 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+)
+
+func serverScenes() map[string]scene {
+	return map[string]scene{
+		"address and port": {roles: servers, sets: []set{
+			{"--listen", "127.0.0.3:1", func(s *stage) {
+				if !strings.HasPrefix(s.url(), "http://127.0.0.3:") {
+					s.Error(s.url())
+				}
+			}},
+			{"--port", "{port}", func(s *stage) {
+				if !strings.HasSuffix(s.url(), s.values.Replace(":{port}")) {
+					s.Error(s.url())
+				}
+			}},
+		}},
+		"loops": {roles: servers, up: noMembridge, sets: []set{
+			{"--reap-interval", "1s", func(s *stage) {
+				re := regexp.MustCompile(`bloom_loop_last_success_timestamp_seconds\{loop="reaper"\} (\S+)`)
+				runs := map[string]bool{}
+				if !within(25*time.Second, func() bool { // at the default there is one run in that time, or two
+					_, text := s.call("GET", s.url()+"/metrics", "")
+					if m := re.FindStringSubmatch(text); m != nil {
+						runs[m[1]] = true
+					}
+					return len(runs) >= 4
+				}) {
+					s.Errorf("ran at %v", runs)
+				}
+			}},
+			{"--membridge-sync-interval", "1s", func(s *stage) {
+				if !within(35*time.Second, func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "/agents" }) >= 6 }) {
+					s.Error("membridge was asked too seldom")
+				}
+			}},
+		}},
+		"membridge's time": {roles: servers, up: noMembridge, before: func(s *stage) { s.bridge.stall() }, sets: []set{
+			{"--membridge-timeout", "1300ms", func(s *stage) {
+				_, text := s.call("POST", s.url()+"/api/runtime/test-connection", "")
+				if !strings.Contains(text, "1.3s") {
+					s.Error(text)
+				}
+			}}}},
+		"shutdown": {roles: servers, sets: []set{{"--shutdown-grace", "1700ms", func(s *stage) {
+			host := strings.TrimPrefix(s.url(), "http://")
+			conn, err := net.Dial("tcp", host)
+			if err != nil {
+				s.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "POST /api/runtime/llm-tasks HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n", host)
+			if _, err := conn.Read(make([]byte, 8)); err != nil { // the handler reads the body, which never comes
+				s.Fatal(err)
+			}
+			s.stop()
+			s.says(`requests did not finish in time.* grace=1\.7s`)
+		}}}},
+		"proxy": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-proxy", "127.0.0.0/8", func(s *stage) {
+			s.wants(401, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "198.51.100.1, 203.0.113.77")
+			s.says(`stats 401.* client=203\.0\.113\.77`)
+		}}}},
+		"origin": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-origin", "https://app.example", func(s *stage) {
+			from := func(origin string) []string {
+				return []string{"X-Runtime-API-Key", serverKey, "Origin", origin, "Sec-Fetch-Site", "cross-site"}
+			}
+			s.wants(400, "POST", s.url()+"/api/runtime/llm-tasks", "{}", from("https://app.example")...)
+			s.wants(403, "POST", s.url()+"/api/runtime/llm-tasks", "{}", from("https://other.example")...)
+		}}}},
+		"retention": {roles: servers, before: plantOldTasks, sets: []set{
+			{"--retention-tasks", "30d", func(s *stage) {
+				s.await("the oldest task to go", func() bool {
+					status, _ := s.call("GET", s.url()+"/api/runtime/llm-tasks/"+oldest, "")
+					return status == 404
+				})
+			}},
+			{"--retention-events", "3d", func(s *stage) {
+				s.await("the old task's events to go", func() bool {
+					_, text := s.call("GET", s.url()+"/api/runtime/llm-tasks/"+old+"/events", "", "Accept", "application/x-ndjson")
+					return !strings.Contains(text, `"type":"cancelled"`)
+				})
+				s.wants(200, "GET", s.url()+"/api/runtime/llm-tasks/"+old, "")
+			}},
+			{"--retention-audit", "2d", func(s *stage) {
+				s.await("the old task's audit to go", func() bool {
+					_, text := s.call("GET", s.url()+"/api/runtime/audit?entity_id="+old, "")
+					return strings.TrimSpace(text) == "[]"
+				})
+			}},
+		}},
+	}
+}
+
+func keyScenes() map[string]scene {
+	opens := func(key, role string) func(*stage) {
+		return func(s *stage) {
+			stats, tasks := s.url()+"/api/runtime/stats", s.url()+"/api/runtime/llm-tasks"
+			s.wants(401, "GET", stats, "", "X-Runtime-API-Key", key+"x")
+			s.wants(map[string]int{"admin": 400, "worker": 403}[role], "POST", tasks, "{}", "X-Runtime-API-Key", key)
+		}
+	}
+	return map[string]scene{
+		"keys": {roles: servers, sets: []set{
+			{"--runtime-api-key", serverKey, opens(serverKey, "admin")},
+			{"--runtime-worker-key", workerKey, opens(workerKey, "worker")},
+		}},
+		"keys in files": {roles: servers, before: func(s *stage) { s.file("worker-key", workerKey) }, sets: []set{
+			{"--runtime-api-key-file", "{dir}/key", opens(fileKey, "admin")},
+			{"--runtime-worker-key-file", "{dir}/worker-key", opens(workerKey, "worker")},
+		}},
+		"no keys": {roles: servers, sets: []set{{"--insecure-no-auth", "", func(s *stage) {
+			s.wants(200, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "203.0.113.7") // refused in development mode
+		}}}},
+	}
+}
+
+const (
+	oldest = "01900000-0000-7000-8000-000000000001"
+	old    = "01900000-0000-7000-8000-000000000002"
+)
+
+type ago time.Duration
+
+func (a ago) Now() time.Time { return time.Now().Add(-time.Duration(a)) }
+
+// plantOldTasks leaves a task that ended 40 days ago and one that ended 10 days ago.
+func plantOldTasks(s *stage) {
+	s.file("data/placeholder", "")
+	for id, age := range map[string]ago{oldest: ago(40 * 24 * time.Hour), old: ago(10 * 24 * time.Hour)} {
+		ctx := context.Background()
+		store, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(s.dir, "data", "bloom.db"), Clock: age})
+		if err != nil {
+			s.Fatal(err)
+		}
+		_, _, err = store.CreateTask(ctx, bloom.NewTask{ID: id, BodyHash: uuid.NewString(), Actor: "test",
+			Spec: bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}})
+		if err == nil {
+			_, err = store.Cancel(ctx, id, "test")
+		}
+		if err = errors.Join(err, store.Close()); err != nil {
+			s.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+// asProgram makes the test binary behave as bloom.
+const asProgram = "BLOOM_TEST_AS_PROGRAM"
+
+// stageLimit bounds waits for what must come.
+const stageLimit = 2 * time.Minute
+
+// stage is one role, run as a process, and the parts around it that record what
+// it does.
+type stage struct {
+	*testing.T
+	role   string
+	dir    string // everything lies below it
+	bridge *recorder
+	rt     *runtimetest.Runtime // what a worker works for; nil for other roles
+	seen   *recorder            // requests that rt got
+	key    string               // that opens the runtime
+	values *strings.Replacer
+
+	cmd   *exec.Cmd
+	out   syncBuffer
+	ended chan struct{}
+}
+
+func newStage(t *testing.T, role string) *stage {
+	s := &stage{T: t, role: role, dir: t.TempDir(), bridge: &recorder{}, seen: &recorder{}, ended: make(chan struct{})}
+	bridge := httptest.NewServer(s.bridge.membridge())
+	t.Cleanup(bridge.Close)
+	t.Cleanup(s.bridge.release)
+	pairs := []string{"{dir}", s.dir, "{bridge}", bridge.URL, "{port}", freePort(t), "{claude}", s.script()}
+	if role == "worker" {
+		s.rt = runtimetest.Start(t)
+		s.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool { s.seen.note(r, nil); return false })
+		s.key = runtimetest.AdminKey
+		pairs = append(pairs, "{runtime}", s.rt.URL)
+	}
+	s.file("key", "a-key-out-of-a-file\n")
+	s.file("admin-key", runtimetest.AdminKey+"\n")
+	s.values = strings.NewReplacer(pairs...)
+	return s
+}
+
+// script makes the claude that records how it was called. A prompt with HANG
+// makes it say nothing more.
+func (s *stage) script() string {
+	s.file("claude", `#!/bin/sh
+case "$1" in --version) echo "2.0.0 (recording)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
+dir="`+s.dir+`"
+printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"
+for f in args env pwd; do mv "$dir/$f.tmp" "$dir/$f"; done
+echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
+read -r prompt
+case "$prompt" in *HANG*) exec sleep 3600;; esac
+echo '{"type":"result","subtype":"success","is_error":false,"result":"pong","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'
+`)
+	path := filepath.Join(s.dir, "claude")
+	if err := os.Chmod(path, 0o700); err != nil {
+		s.Fatal(err)
+	}
+	return path
+}
+
+func (s *stage) file(name, content string) {
+	s.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) read(name string) string {
+	raw, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil {
+		s.Error(err)
+	}
+	return string(raw)
+}
+
+// start runs the role until the test ends.
+func (s *stage) start(args ...string) {
+	s.Helper()
+	for i := range args {
+		args[i] = s.values.Replace(args[i])
+	}
+	s.cmd = exec.Command(os.Args[0], append([]string{s.role}, args...)...)
+	s.cmd.Env = []string{asProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "CANARY_A=passed-on", "CANARY_B=kept"}
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
+	s.cmd.WaitDelay = 10 * time.Second
+	if err := s.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() { defer close(s.ended); _ = s.cmd.Wait() }()
+	s.Cleanup(func() {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		_ = s.cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-s.ended:
+		case <-time.After(stageLimit):
+			_ = s.cmd.Process.Kill()
+			<-s.ended
+		}
+		if s.Failed() {
+			s.Logf("bloom %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), s.out.String())
+		}
+	})
+}
+
+// stop asks the role to stop and waits for its end.
+func (s *stage) stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	s.await("the end", func() bool {
+		select {
+		case <-s.ended:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// await looks again and again until ok; what is looked at gives no signal.
+func (s *stage) await(what string, ok func() bool) {
+	s.Helper()
+	if !within(stageLimit, ok) {
+		s.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func within(d time.Duration, ok func() bool) bool {
+	for limit := time.Now().Add(d); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
+
+// says waits for the pattern in what the role prints and returns its last group.
+func (s *stage) says(pattern string) string {
+	s.Helper()
+	var found []string
+	re := regexp.MustCompile(pattern)
+	s.await(pattern, func() bool { found = re.FindStringSubmatch(s.out.String()); return found != nil })
+	return found[len(found)-1]
+}
+
+var readyLines = map[string]string{
+	"server": `Runtime listens at (http://\S+),`, "up": `BLOOM Runtime  (http://\S+)`, "membridge": `Membridge listens at (http://\S+),`,
+}
+
+// url is where the role itself listens; for a worker, the runtime's.
+func (s *stage) url() string {
+	s.Helper()
+	if s.rt != nil {
+		return s.rt.URL
+	}
+	return s.says(readyLines[s.role])
+}
+
+// bridgeURL is where the role's own membridge listens.
+func (s *stage) bridgeURL() string {
+	s.Helper()
+	if s.role == "up" {
+		return s.says(`the control plane, is at (http://\S+)`)
+	}
+	return s.url()
+}
+
+// call sends a request and returns status and body.
+func (s *stage) call(method, url, body string, header ...string) (int, string) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := new(http.Client).Do(req)
+	if err != nil {
+		s.Error(err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	raw, _ := io.ReadAll(res.Body)
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	return res.StatusCode, string(raw)
+}
+
+// wants checks the status that a request gets.
+func (s *stage) wants(status int, method, url, body string, header ...string) {
+	s.Helper()
+	if got, text := s.call(method, url, body, header...); got != status {
+		s.Errorf("%s %s with %q: %d, want %d: %s", method, url, header, got, status, text)
+	}
+}
+
+func (s *stage) api() *client.Client {
+	s.Helper()
+	c, err := client.New(s.url(), client.Options{APIKey: s.key})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(c.Close)
+	return c
+}
+
+// submit posts a task for the worker, with its label.
+func (s *stage) submit(prompt string) bloom.Task {
+	s.Helper()
+	task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: "a context", AgentSlug: "poet", Prompt: prompt, MaxAttempts: 1})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return task
+}
+
+// finished submits a task and waits for its end.
+func (s *stage) finished(prompt string) bloom.Task {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), stageLimit)
+	defer cancel()
+	task, err := s.api().Await(ctx, s.submit(prompt).ID)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return task
+}
+
+func (s *stage) worker() bloom.Worker {
+	s.Helper()
+	var found bloom.Worker
+	s.await("a worker that is online", func() bool {
+		list, err := s.api().Workers(s.Context())
+		for _, w := range list {
+			if w.Status == bloom.WorkerOnline {
+				found = w
+			}
+		}
+		return err == nil && found.ID != ""
+	})
+	return found
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// recorder notes the requests that a stand-in gets.
+type recorder struct {
+	mu   sync.Mutex
+	got  []recorded
+	hang chan struct{} // nil: nothing hangs
+}
+
+type recorded struct {
+	path   string
+	header http.Header
+	body   map[string]any
+}
+
+func (r *recorder) note(q *http.Request, body map[string]any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, recorded{q.URL.Path, q.Header.Clone(), body})
+}
+
+// count is how many requests fulfil the condition so far.
+func (r *recorder) count(fits func(recorded) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.got {
+		if fits(one) {
+			n++
+		}
+	}
+	return n
+}
+
+// with is the condition that a header has the value.
+func with(header, value string) func(recorded) bool {
+	return func(r recorded) bool { return slices.Contains(r.header.Values(header), value) }
+}
+
+// stall lets health hang until release.
+func (r *recorder) stall() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hang = make(chan struct{})
+}
+
+func (r *recorder) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hang != nil {
+		close(r.hang)
+		r.hang = nil
+	}
+}
+
+// membridge is a stand-in of the control plane.
+func (r *recorder) membridge() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(q.Body).Decode(&body)
+		r.note(q, body)
+		r.mu.Lock()
+		hang := r.hang
+		r.mu.Unlock()
+		if hang != nil && q.URL.Path == "/health" {
+			<-hang
+		}
+		answer := `{"status":"ok","service":"membridge-control-plane"}`
+		if q.Method == http.MethodGet && q.URL.Path != "/health" {
+			answer = `[]`
+		}
+		_, _ = io.WriteString(w, answer)
+	})
+}

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// workerScenes show how a worker runs tasks, through a stand-in of claude that
+// records how it was called.
+func workerScenes() map[string]scene {
+	argument := func(want string) func(*stage) {
+		return func(s *stage) {
+			want := s.values.Replace(want)
+			if args := strings.Split(s.read("args"), "\n"); !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, want) }) {
+				s.Errorf("claude got %q, want %q", args, want)
+			}
+		}
+	}
+	holds := func(file, want string) func(*stage) {
+		return func(s *stage) {
+			if got := s.read(file); !strings.Contains(got, want) {
+				s.Errorf("%s holds %q, want %q", file, got, want)
+			}
+		}
+	}
+	about := func(ok func(bloom.Worker) bool) func(*stage) {
+		return func(s *stage) {
+			if w := s.worker(); !ok(w) {
+				s.Errorf("%+v", w)
+			}
+		}
+	}
+	return map[string]scene{
+		"how claude is called": {roles: workers,
+			before: func(s *stage) {
+				s.file("agents-of-mine/poet.md", "---\nname: poet\n---\nSpeak in unusual verses.")
+				s.file("mcp.json", "{}")
+			},
+			sets: []set{
+				{"--claude", "{claude}", func(s *stage) {
+					if task := s.finished("say pong"); task.Status != bloom.TaskCompleted {
+						s.Errorf("the task is %s", task.Status)
+					}
+				}},
+				{"--permission-mode", "plan", argument("--permission-mode=plan")},
+				{"--allowed-tool", "Bash(git *)", argument("--allowed-tools=Bash(git *)")},
+				{"--disallowed-tool", "WebFetch", argument("--disallowed-tools=AskUserQuestion,WebFetch")},
+				{"--setting-source", "user", argument("--setting-sources=user")},
+				{"--mcp-config", "{dir}/mcp.json", argument("--mcp-config={dir}/mcp.json")},
+				{"--strict-mcp-config", "", argument("--strict-mcp-config")},
+				{"--model", "unusual-model", argument("--model=unusual-model")},
+				{"--agents-dir", "{dir}/agents-of-mine", holds("args", "Speak in unusual verses.")},
+				{"--pass-env", "CANARY_A", func(s *stage) {
+					holds("env", "CANARY_A=passed-on")(s)
+					if strings.Contains(s.read("env"), "CANARY_B") {
+						s.Error("a variable is passed on that was not named")
+					}
+				}},
+				{"--workdir", "{dir}/unusual-workdir", holds("pwd", "/unusual-workdir/")},
+				{"--workdir-per-context", "", func(s *stage) {
+					if strings.TrimSpace(s.read("pwd")) == s.dir+"/unusual-workdir" {
+						s.Error("the context has no folder of its own")
+					}
+				}},
+				{"--lease-ttl", "77s", func(s *stage) {
+					leases, _, err := s.api().Leases(s.Context(), bloom.LeaseQuery{})
+					if err != nil || len(leases) != 1 || leases[0].TTLSeconds != 77 {
+						s.Errorf("%+v, %v", leases, err)
+					}
+				}},
+			}},
+		"what a worker tells": {roles: workers, sets: []set{
+			{"--name", "unusual-name", about(func(w bloom.Worker) bool { return w.ID == "unusual-name" })},
+			{"--max-concurrency", "7", about(func(w bloom.Worker) bool { return w.Capabilities.MaxConcurrency == 7 })},
+			{"--label", "unusual", about(func(w bloom.Worker) bool { return slices.Equal(w.Capabilities.Labels, []string{"unusual"}) })},
+		}},
+		"silence": {roles: workers, sets: []set{{"--silence", "3s", func(s *stage) {
+			if task := s.finished("HANG"); task.Status != bloom.TaskFailed { // at the default it would run for 10 minutes
+				s.Errorf("a task whose claude says nothing is %s", task.Status)
+			}
+		}}}},
+		"drain": {roles: workers, sets: []set{{"--drain-grace", "1700ms", func(s *stage) {
+			s.submit("HANG")
+			s.says("task begun")
+			s.stop()
+			s.says(`grace=1\.7s`)
+		}}}},
+		"membridge's interval in up": {roles: []string{"up"}, sets: []set{{"--membridge-interval", "7s", announces}}},
+		"membridge's interval": {roles: []string{"worker"}, also: []string{"--membridge-url={bridge}"}, sets: []set{{"--membridge-interval", "7s", func(s *stage) {
+			announces(s)
+			s.await("a registration", func() bool { return s.bridge.count(func(r recorded) bool { return r.body["interval_sec"] == 7.0 }) > 0 })
+		}}}},
+	}
+}
+
+func announces(s *stage) { s.says("registered with membridge.*interval=7s") }
