@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test-deps.sh installs what the tests run besides Go: the claude command line
 # from npm (into .tools), and from the system's packages, when we may, PostgreSQL's
-# server programs, nginx and PgBouncer. What is there already is left alone.
+# server programs, nginx, PgBouncer, OpenRC, systemd's tools and logrotate. What is there already is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,9 +14,13 @@ missing=()
 have initdb || missing+=(postgresql)
 have nginx || missing+=(nginx-light)
 have pgbouncer || missing+=(pgbouncer)
+have openrc-run || missing+=(openrc)
+have logrotate || missing+=(logrotate)
+have systemd-analyze || missing+=(systemd)
+have ip || missing+=(iproute2)
 ((${#missing[@]} == 0)) && exit 0
 
-# Without PostgreSQL its tests fail; those of nginx and PgBouncer are skipped.
+# Without PostgreSQL its tests fail; those of the other programs are skipped.
 cannot() {
 	echo "test-deps: $1: ${missing[*]}" >&2
 	have initdb && exit 0

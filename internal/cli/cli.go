@@ -74,6 +74,7 @@ type commands struct {
 	Migrate    migrateCmd    `cmd:"" help:"Look at the database's schema or bring it up to date."`
 	Retention  retentionCmd  `cmd:"" help:"Show how long what has ended is kept, and what is older now."`
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
+	Service    serviceCmd    `cmd:"" help:"Run roles as services of this machine (OpenRC, systemd)."`
 	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
 	Bench      benchCmd      `cmd:"" help:"Put load on a running server, one that has no other work, and measure it."`
 	OpenAPI    openapiCmd    `cmd:"" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`

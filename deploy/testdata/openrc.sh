@@ -1,0 +1,112 @@
+#!/bin/sh
+# openrc.sh installs all roles under Debian's real OpenRC and starts, queries,
+# breaks, stops and uninstalls them. It runs as root in mount, process and network
+# namespaces of its own: nothing of it reaches the machine.
+# usage: openrc.sh BLOOM WORKDIR
+set -eu
+bloom=$1 work=$2
+
+fail() {
+	echo "FAILED: $*"
+	tail -n 20 /var/log/bloom-* /var/log/rc.log 2>/dev/null || true
+	exit 1
+}
+await() { # await WHAT COMMAND…
+	what=$1
+	shift
+	for _ in $(seq 300); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	fail "$what did not happen: $*"
+}
+
+for dir in etc var; do
+	mkdir -p "$work/$dir/upper" "$work/$dir/work"
+	mount -t overlay overlay -o "lowerdir=/$dir,upperdir=$work/$dir/upper,workdir=$work/$dir/work" "/$dir"
+done
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /usr/local/bin
+ip link set lo up
+# OpenRC as after a boot, with a network and nothing else.
+mkdir -p /run/lock
+for dir in daemons exclusive failed hotplugged inactive init.d options scheduled started starting stopping tmp wasinactive; do
+	mkdir -p "/run/openrc/$dir"
+done
+rm -rf /etc/init.d/* /etc/runlevels/*
+mkdir -p /etc/runlevels/default
+cat >/etc/init.d/network <<'NET'
+#!/sbin/openrc-run
+depend() { provide net; }
+start() { :; }
+NET
+chmod 755 /etc/init.d/network
+touch /run/openrc/softlevel
+export BLOOM_RUNTIME_URL=http://127.0.0.1:5000
+
+"$bloom" service install runtime membridge worker --init openrc --now || fail "install"
+await "the server answers" bloom stats --key-file /etc/bloom/runtime.key
+for role in runtime membridge worker; do
+	rc-service "bloom-$role" status | grep -q started || fail "bloom-$role is not started"
+	[ -L "/etc/runlevels/default/bloom-$role" ] || fail "bloom-$role does not start with the machine"
+	[ -s "/run/bloom-$role.pid" ] || fail "bloom-$role has no pidfile"
+done
+await "the worker is known" sh -c 'bloom workers --key-file /etc/bloom/runtime.key | grep -q online'
+await "membridge is connected" sh -c 'curl -fs http://127.0.0.1:5000/health | grep -q "\"connected\":true"'
+echo "ok: started"
+
+server=$(pgrep -f -x "/usr/local/bin/bloom server")
+[ "$(ps -o user= -p "$server")" = bloom ] || fail "the server runs as $(ps -o user= -p "$server")"
+[ "$(stat -c %U "/proc/$(pgrep -f -x "/usr/local/bin/bloom worker")")" = bloom-worker ] || fail "the worker does not run as its own user"
+su -s /bin/sh -c 'cat /etc/bloom/runtime.key' bloom-worker >/dev/null 2>&1 && fail "the worker's user can read the server's key"
+su -s /bin/sh -c 'cat /etc/bloom-runtime.env' bloom >/dev/null 2>&1 && fail "the environment file is not root's alone"
+echo "ok: separated"
+
+kill -9 "$server"
+await "the server is started again" bloom stats --key-file /etc/bloom/runtime.key
+await "the worker comes back" sh -c 'bloom workers --key-file /etc/bloom/runtime.key | grep -q online'
+echo "ok: started again after a crash"
+
+# A forced rotation loses nothing that is written afterwards.
+logrotate -f -s "$work/rotated" /etc/logrotate.d/bloom || fail "logrotate"
+bloom stats --key-file /etc/bloom/runtime.key >/dev/null
+await "the log goes on" grep -q 'GET /api/runtime/stats 200' /var/log/bloom-runtime-error.log
+[ -s /var/log/bloom-runtime-error.log.1 ] || fail "nothing was rotated"
+echo "ok: logs rotated"
+
+rc-service bloom-runtime stop || fail "stop"
+rc-service bloom-runtime status >/dev/null && fail "it is started after a stop"
+[ -z "$(pgrep -f -x '/usr/local/bin/bloom server')" ] || fail "the server still runs"
+echo "ok: stopped"
+
+refused() { # refused WHY
+	rc-service bloom-runtime start >"$work/refused" 2>&1 && fail "it started: $1"
+	grep -q "$1" "$work/refused" || fail "wanted '$1', got: $(cat "$work/refused")"
+}
+chmod 644 /etc/bloom-runtime.env
+refused "mode 0600"
+chmod 600 /etc/bloom-runtime.env
+echo 'REAP INTERVAL' >>/etc/bloom-runtime.env
+refused "not NAME=VALUE"
+sed -i '$d' /etc/bloom-runtime.env
+bloom service install runtime --init openrc --set BLOOM_REAP_INTERVAL=soon >/dev/null
+refused "BLOOM_REAP_INTERVAL"
+mv /usr/local/bin/bloom /usr/local/bin/gone
+refused "is missing or cannot be run"
+mv /usr/local/bin/gone /usr/local/bin/bloom
+mv /etc/bloom-runtime.env /etc/gone
+refused "bloom-runtime.env is missing"
+mv /etc/gone /etc/bloom-runtime.env
+bloom service install runtime --init openrc --set BLOOM_REAP_INTERVAL=20s --set 'BLOOM_TRUSTED_PROXIES=$(touch /run/evaluated)' >/dev/null
+refused "trusted-proxy"
+[ ! -e /run/evaluated ] || fail "the environment file was evaluated"
+sed -i '/TRUSTED_PROXIES/d' /etc/bloom-runtime.env
+rc-service bloom-runtime start || fail "start"
+await "the server answers" bloom stats --key-file /etc/bloom/runtime.key
+echo "ok: guarded"
+
+bloom service uninstall runtime membridge worker --init openrc || fail "uninstall"
+[ -z "$(pgrep -f '/usr/local/bin/bloom (server|worker|membridge)')" ] || fail "something still runs"
+ls /etc/init.d/bloom-* /etc/runlevels/default/bloom-* /etc/logrotate.d/bloom 2>/dev/null && fail "something is left"
+[ -s /etc/bloom-runtime.env ] && [ -s /etc/bloom/runtime.key ] && [ -s /var/lib/bloom/bloom.db ] || fail "settings, keys or data are gone"
+echo "ok: uninstalled"

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/service"
+)
+
+type serviceCmd struct {
+	Install   serviceInstallCmd   `cmd:"" help:"Set roles up as services of this machine (OpenRC or systemd): users, folders, keys, settings, service definitions."`
+	Uninstall serviceUninstallCmd `cmd:"" help:"Stop services and remove their definitions; settings, keys and data stay."`
+}
+
+// serviceTarget is what both commands are told.
+type serviceTarget struct {
+	Role   []string     `arg:"" optional:"" name:"role" enum:"runtime,membridge,worker" help:"Roles: runtime, membridge, worker; default: runtime."`
+	Init   service.Init `name:"init" enum:"auto,openrc,systemd" default:"auto" help:"What runs services: auto (find out), openrc, systemd."`
+	Root   string       `name:"root" placeholder:"DIR" help:"Folder that holds a whole system, for making an image; nothing is started."`
+	DryRun bool         `name:"dry-run" help:"Print what would be done, change nothing."`
+}
+
+func (t serviceTarget) config() (service.Config, error) {
+	c := service.Config{Roles: t.Role, Init: t.Init, Root: t.Root}
+	if len(c.Roles) == 0 {
+		c.Roles = []string{"runtime"}
+	}
+	var err error
+	if c.Init == "auto" {
+		if c.Init, err = service.Detect(t.Root); err != nil {
+			return c, usage(err)
+		}
+	}
+	if c.Program, err = os.Executable(); err != nil {
+		return c, err
+	}
+	if !t.DryRun && t.Root == "" && os.Geteuid() != 0 {
+		return c, usagef("services belong to root: run this with sudo, or with --dry-run to see what it does")
+	}
+	return c, nil
+}
+
+type serviceInstallCmd struct {
+	serviceTarget
+	Set      []string `name:"set" sep:"none" placeholder:"NAME=VALUE" help:"Setting to write to the role's environment file (repeatable)."`
+	KeyFile  string   `name:"worker-key-file" placeholder:"FILE" help:"File with the key that this machine's worker shows to the server."`
+	Packaged bool     `name:"packaged" hidden:"" help:"Leave out what a package brings itself."`
+	Now      bool     `name:"now" help:"Start the services now, and with the machine."`
+}
+
+func (c *serviceInstallCmd) Run(inv *invocation) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	var key config.Secret
+	if err := config.ReadKey("--worker-key", &key, c.KeyFile); err != nil {
+		return usage(err)
+	}
+	cfg.Settings, cfg.Key, cfg.Packaged, cfg.Start = c.Set, string(key), c.Packaged, c.Now
+	steps, err := service.Install(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	return inv.carryOut(c.serviceTarget, cfg, steps)
+}
+
+type serviceUninstallCmd struct{ serviceTarget }
+
+func (c *serviceUninstallCmd) Run(inv *invocation) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	steps, err := service.Uninstall(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	return inv.carryOut(c.serviceTarget, cfg, steps)
+}
+
+// carryOut does the steps one after the other, or prints them.
+func (inv *invocation) carryOut(t serviceTarget, cfg service.Config, steps []service.Step) error {
+	inv.say("%s, for %s:", strings.Join(cfg.Roles, ", "), cfg.Init)
+	if t.DryRun {
+		return service.Print(inv.Out, steps)
+	}
+	for _, s := range steps {
+		done, err := s.Do(inv.ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(inv.Out, clean(done, true))
+	}
+	return nil
+}

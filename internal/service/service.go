@@ -1,0 +1,259 @@
+// Package service sets up roles of the program as services of this machine, under
+// OpenRC or systemd: users, folders, keys, settings and the service definitions,
+// which are those of package deploy. It knows nothing of what the roles do.
+package service
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/deploy"
+)
+
+// Init is a system that runs services.
+type Init string
+
+// The systems that are known.
+const (
+	OpenRC  Init = "openrc"
+	Systemd Init = "systemd"
+)
+
+// role is what one of our services consists of.
+type role struct {
+	name string   // runtime, membridge or worker
+	user string   // it runs as
+	keys []string // files with keys that it needs
+}
+
+func (r role) service() string { return "bloom-" + r.name }
+func (r role) envFile() string { return "/etc/" + r.service() + ".env" }
+func (r role) home() string {
+	if r.name == "runtime" {
+		return "/var/lib/bloom"
+	}
+	return "/var/lib/" + r.service()
+}
+
+// workerKey is the file with the key that this machine's worker shows. It is not in
+// keyFolder: who runs as the worker's user must not read the server's keys.
+const (
+	keyFolder = "/etc/bloom"
+	workerKey = "/etc/bloom-worker.key"
+)
+
+var roles = []role{
+	{"runtime", "bloom", []string{"runtime.key", "worker.key", "membridge.key"}},
+	{"membridge", "bloom", []string{"membridge.key"}},
+	{"worker", "bloom-worker", nil},
+}
+
+// RoleNames are the roles that can be installed.
+func RoleNames() []string { return []string{"runtime", "membridge", "worker"} }
+
+// Config says what to set up.
+type Config struct {
+	Roles []string
+	Init  Init // Detect finds it
+	// Root is a folder that holds a whole system, for making images; empty is this
+	// machine. Nothing is started and no user is made elsewhere than here.
+	Root string
+	// Program is this program's file.
+	Program string
+	// Settings are lines NAME=VALUE for the environment files of the roles.
+	Settings []string
+	// Key is what a worker shows to the server; empty takes the one of the server on
+	// this machine.
+	Key string
+	// Packaged leaves out what a package brings itself: program, service definitions.
+	Packaged bool
+	// Start has the services started now and with the machine.
+	Start bool
+}
+
+// Detect finds out which system runs services here.
+func Detect(root string) (Init, error) {
+	for _, known := range []struct {
+		path string
+		init Init
+	}{
+		// What runs now, then what is installed.
+		{"/run/systemd/system", Systemd}, {"/run/openrc", OpenRC},
+		{"/lib/systemd/systemd", Systemd}, {"/usr/lib/systemd/systemd", Systemd}, {"/sbin/openrc-run", OpenRC}, {"/usr/sbin/openrc-run", OpenRC},
+	} {
+		if _, err := os.Stat(filepath.Join(root, known.path)); err == nil {
+			return known.init, nil
+		}
+	}
+	return "", errors.New("found neither systemd nor OpenRC; name one with --init")
+}
+
+// Install is what has to be done to set the roles up. Whatever is there already is
+// kept: settings, keys, data.
+func Install(c Config) ([]Step, error) {
+	chosen, err := choose(c.Roles)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(chosen); err != nil {
+		return nil, err
+	}
+	program := c.program()
+	var steps []Step
+	if c.Root == "" {
+		for _, r := range chosen {
+			steps = append(steps, c.makeUser(r))
+		}
+	}
+	steps = append(steps, c.folder(keyFolder, 0o750, "root", "bloom"))
+	if program != c.Program {
+		steps = append(steps, c.copyProgram(program))
+	}
+	for _, r := range chosen {
+		steps = append(steps, c.folder(r.home(), 0o700, r.user, r.user))
+		for _, key := range r.keys {
+			steps = append(steps, c.key(filepath.Join(keyFolder, key), "", r.user))
+		}
+		if r.name == "worker" {
+			steps = append(steps, c.key(workerKey, filepath.Join(keyFolder, "worker.key"), r.user))
+		}
+		steps = append(steps, c.environment(r))
+		if !c.Packaged {
+			steps = append(steps, c.definition(r, program))
+		}
+	}
+	if c.Init == OpenRC && !c.Packaged {
+		steps = append(steps, c.write("/etc/logrotate.d/bloom", content("logrotate/bloom"), 0o644))
+	}
+	return dedupe(append(steps, c.begin(chosen)...)), nil
+}
+
+// Uninstall is what has to be done to end the services and remove their
+// definitions. Settings, keys and data stay.
+func Uninstall(c Config) ([]Step, error) {
+	chosen, err := choose(c.Roles)
+	if err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, r := range slices.Backward(chosen) {
+		if c.Root == "" {
+			for _, command := range c.ending(r) {
+				steps = append(steps, run(true, command...))
+			}
+		}
+		for _, path := range c.paths(r) {
+			steps = append(steps, c.remove(path))
+		}
+	}
+	if c.Init == OpenRC && len(chosen) == len(roles) {
+		steps = append(steps, c.remove("/etc/logrotate.d/bloom"))
+	}
+	if c.Init == Systemd && c.Root == "" {
+		steps = append(steps, run(false, "systemctl", "daemon-reload"))
+	}
+	return steps, nil
+}
+
+// check refuses settings that would not be the ones that were meant.
+func (c Config) check(chosen []role) error {
+	if len(c.Settings) > 0 && len(chosen) > 1 {
+		return errors.New("settings belong to one role: install one at a time")
+	}
+	for _, s := range c.Settings {
+		name, _, found := strings.Cut(s, "=")
+		if !found || name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" || strings.ContainsAny(s, "\n\r\x00") {
+			return fmt.Errorf("%q is not a setting like PORT=5000", name)
+		}
+	}
+	if strings.ContainsAny(c.Key, " \t\n\r") {
+		return errors.New("a key holds no blanks or line breaks")
+	}
+	return nil
+}
+
+func choose(names []string) ([]role, error) {
+	var chosen []role
+	for _, r := range roles {
+		if slices.Contains(names, r.name) {
+			chosen = append(chosen, r)
+		}
+	}
+	if len(chosen) == 0 || len(chosen) < len(names) {
+		return nil, fmt.Errorf("name each of these at most once: %s", strings.Join(RoleNames(), ", "))
+	}
+	return chosen, nil
+}
+
+// program is where the services find the program: where it is, if that is a place
+// for programs that no person's login owns.
+func (c Config) program() string {
+	switch filepath.Dir(c.Program) {
+	case "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/bin", "/opt/bloom/bin":
+		return c.Program
+	}
+	return "/usr/local/bin/bloom"
+}
+
+// content is one of the files of package deploy.
+func content(name string) []byte {
+	raw, err := deploy.Files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return raw
+}
+
+// paths are the files that define a role's service; the first is the service itself.
+func (c Config) paths(r role) []string {
+	if c.Init == OpenRC {
+		return []string{"/etc/init.d/" + r.service()}
+	}
+	paths := []string{"/etc/systemd/system/" + r.service() + ".service"}
+	if r.name == "runtime" {
+		paths = append(paths, "/etc/systemd/system/bloom-runtime.socket")
+	}
+	return paths
+}
+
+// begin starts the services, or says how to.
+func (c Config) begin(chosen []role) (steps []Step) {
+	if c.Root != "" {
+		return nil
+	}
+	var commands [][]string
+	if c.Init == Systemd {
+		if _, err := os.Stat("/run/systemd/system"); err == nil || !c.Packaged {
+			commands = append(commands, []string{"systemctl", "daemon-reload"})
+		}
+	}
+	for _, r := range chosen {
+		if c.Init == OpenRC {
+			commands = append(commands, []string{"rc-update", "add", r.service(), "default"}, []string{"rc-service", r.service(), "restart"})
+			continue
+		}
+		commands = append(commands, []string{"systemctl", "enable", r.service()}, []string{"systemctl", "restart", r.service()})
+	}
+	for _, command := range commands {
+		if c.Start || command[len(command)-1] == "daemon-reload" {
+			steps = append(steps, run(false, command...))
+		} else {
+			steps = append(steps, Step{Title: "to do by hand: " + strings.Join(command, " ")})
+		}
+	}
+	return steps
+}
+
+func (c Config) ending(r role) [][]string {
+	if c.Init == OpenRC {
+		return [][]string{{"rc-service", "--ifexists", r.service(), "stop"}, {"rc-update", "--all", "del", r.service()}}
+	}
+	if r.name == "runtime" {
+		return [][]string{{"systemctl", "disable", "--now", "bloom-runtime.socket", "bloom-runtime.service"}}
+	}
+	return [][]string{{"systemctl", "disable", "--now", r.service() + ".service"}}
+}
