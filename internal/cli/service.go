@@ -56,7 +56,7 @@ func (c *serviceInstallCmd) Run(inv *invocation) error {
 		return err
 	}
 	var key config.Secret
-	if err := config.ReadKey("--worker-key", &key, c.KeyFile); err != nil {
+	if err := config.ReadKey("--worker-key-file", "--worker-key", &key, c.KeyFile); err != nil {
 		return usage(err)
 	}
 	cfg.Settings, cfg.Key, cfg.Packaged, cfg.Start = c.Set, string(key), c.Packaged, c.Now
