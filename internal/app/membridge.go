@@ -106,6 +106,8 @@ type MembridgeConfig struct {
 	DatabaseURL string
 	AdminKey    string
 	RuntimeURL  string // told to agents; may be empty
+	// ListenFlag is how the person who started it says where it listens.
+	ListenFlag string
 }
 
 // Membridge is the control plane, open and ready to run.
@@ -117,7 +119,7 @@ type Membridge struct {
 
 // OpenMembridge builds the control plane and takes its port.
 func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridge, error) {
-	l, err := listen(ctx, cfg.MembridgeListen, "--listen 127.0.0.1:8001, beside a server --membridge-listen, or MEMBRIDGE_PORT")
+	l, err := listen(ctx, cfg.MembridgeListen, cfg.ListenFlag+" 127.0.0.1:8001, or MEMBRIDGE_PORT")
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,8 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 	}
 	server, err := membridge.Open(ctx, membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
-		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired, Development: isLoopback(l.Addr()),
+		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired,
+		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(l.Addr()),
 		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {

@@ -84,7 +84,7 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
 		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key),
-		RuntimeURL: "" /* set once the server listens */}, b)
+		RuntimeURL: "" /* set once the server listens */, ListenFlag: "--membridge-listen"}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
 	}

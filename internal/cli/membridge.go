@@ -18,6 +18,7 @@ type membridgeCmd struct {
 	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --listen alone."`
 	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --listen alone."`
 	AgentTokens  string        `name:"agent-tokens" aliases:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
+	SyncAgentKey bool          `name:"sync-agent-key" aliases:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key along when an agent of the earlier system is called at its URL. Whoever may register an agent can then read the key."`
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
 	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
@@ -29,6 +30,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 		MembridgeAddress: config.MembridgeAddress{MembridgeListen: c.Listen, MembridgeHost: c.Host, MembridgePort: c.Port},
 		MembridgeAgents:  c.MembridgeAgents,
 		AgentTokens:      c.AgentTokens,
+		SyncAgentKey:     c.SyncAgentKey,
 	}
 	if err := settings.Finish(inv.sources); err != nil {
 		return usage(err)
@@ -50,7 +52,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 		return err
 	}
 	m, err := app.OpenMembridge(inv.ctx, app.MembridgeConfig{Membridge: settings, DataDir: dir,
-		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL}, build)
+		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL, ListenFlag: "--listen"}, build)
 	if err != nil {
 		return err
 	}

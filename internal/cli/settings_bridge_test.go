@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
@@ -38,6 +39,16 @@ func bridgeScenes() map[string]scene {
 		}
 	}
 	withKey, withAdmin := []string{"--membridge-agent-key=" + workerKey}, []string{"--membridge-admin-key=" + serverKey}
+	sendsAgentKey := func(s *stage) {
+		asAdmin := []string{"X-MEMBRIDGE-ADMIN", serverKey}
+		s.wants(201, "POST", s.bridgeURL()+"/projects", `{"name":"p"}`, asAdmin...)
+		s.wants(201, "POST", s.bridgeURL()+"/agents", s.values.Replace(`{"name":"a","url":"{bridge}"}`), asAdmin...)
+		s.call("POST", s.bridgeURL()+"/sync/push", `{"project":"p","agent":"a"}`, asAdmin...)
+		if s.bridge.count(with("X-MEMBRIDGE-AGENT", workerKey)) == 0 {
+			s.Error("the agent that was called got no key")
+		}
+	}
+	withBoth := append(slices.Clone(withKey), withAdmin...)
 	alone, up := []string{"membridge"}, []string{"up"}
 	return map[string]scene{
 		"membridge's address":       {roles: alone, sets: []set{{"--listen", "127.0.0.3:0", listens("127.0.0.3", "")}}},
@@ -46,6 +57,8 @@ func bridgeScenes() map[string]scene {
 		"membridge's port in up":    {roles: up, sets: hostAndPort("--membridge-")},
 		"agent tokens":              {roles: alone, also: withKey, sets: []set{{"--agent-tokens", "required", needsToken}}},
 		"agent tokens in up":        {roles: up, also: withKey, sets: []set{{"--membridge-agent-tokens", "required", needsToken}}},
+		"agent key with orders":     {roles: alone, also: withBoth, sets: []set{{"--sync-agent-key", "", sendsAgentKey}}},
+		"agent key with orders, up": {roles: up, also: withBoth, sets: []set{{"--membridge-sync-agent-key", "", sendsAgentKey}}},
 		"agent key":                 {roles: bridges, also: withAdmin, sets: []set{{"--membridge-agent-key", workerKey, agentKey(workerKey)}}},
 		"agent key in a file":       {roles: bridges, also: withAdmin, sets: []set{{"--membridge-agent-key-file", "{dir}/key", agentKey(fileKey)}}},
 		"membridge's key":           {roles: bridges, sets: []set{{"--membridge-admin-key", serverKey, adminKey(serverKey)}}},

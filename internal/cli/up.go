@@ -46,7 +46,7 @@ func (c *upCmd) Run(inv *invocation) error {
 	inv.welcome(up.Server, c.Server)
 	if up.MembridgeTrouble != nil {
 		fmt.Fprintln(inv.Out, inv.outPainter().paint(styleYellow, clean("NO MEMBRIDGE: "+up.MembridgeTrouble.Error()+
-			". Everything else works; choose another address with --membridge-listen, or --no-membridge.", false)))
+			". Everything else works; --no-membridge does without it.", false)))
 	} else if up.Membridge != nil {
 		inv.say("membridge, the control plane, is at %s", up.Membridge.URL())
 		if up.MembridgeKeyFile != "" {

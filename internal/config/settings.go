@@ -110,6 +110,8 @@ type Membridge struct {
 	MembridgeAddress
 	MembridgeAgents
 	AgentTokens string `name:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
+	// SyncAgentKey is described at membridge.Config.
+	SyncAgentKey bool `name:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key along when an agent of the earlier system is called at its URL. Whoever may register an agent can then read the key."`
 }
 
 // TokensRequired is the value of AgentTokens that refuses the agent key alone.

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bloom-runtime/bloom/internal/jsonnum"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
@@ -57,8 +58,9 @@ func newCaller(c Config) *http.Client {
 
 // SignatureHeader proves to an agent that an order comes from its control plane:
 // t=<Unix seconds>,v1=<hex>, where v1 is the HMAC-SHA256 of "<t>.<body>" under the
-// hex of the SHA-256 of the agent's token. No key ever goes to an agent's URL:
-// whoever may register could have it sent wherever they like.
+// hex of the SHA-256 of the agent's token. No key goes to an agent's URL, unless
+// Config.SyncAgentKey says so: whoever may register could have it sent wherever
+// they like.
 const SignatureHeader = "X-MEMBRIDGE-SIGNATURE"
 
 // Sign is the value of SignatureHeader for a body, sent at a time to the agent
@@ -69,35 +71,38 @@ func Sign(digest string, at time.Time, body []byte) string {
 	return fmt.Sprintf("t=%d,v1=%x", at.Unix(), mac.Sum(nil))
 }
 
-// callAgent posts an order to the agent's URL and returns its word on it. Only
+// callAgent posts an order to the agent's URL and returns its report on it. Only
 // {"ok": true} says that it was carried out: anything may answer at an address.
 // The error is a safe sentence.
-func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job registry.Job) (string, error) {
+func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job registry.Job) (report registry.JobReport, err error) {
 	body, err := json.Marshal(map[string]string{"type": "sync_" + string(job.Kind), "agent": agent.Name,
 		"project": job.Project, "canonical_id": job.CanonicalID, "job_id": job.ID})
 	if err != nil {
-		return "", err
+		return report, err
 	}
 	url := strings.TrimRight(agent.URL, "/") + "/sync/" + string(job.Kind)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return "", errors.New("its URL cannot be called")
+		return report, errors.New("its URL cannot be called")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if agent.Token != "" {
+	switch {
+	case agent.Token != "":
 		req.Header.Set(SignatureHeader, Sign(agent.Token, s.store.Now(), body))
+	case s.cfg.SyncAgentKey:
+		req.Header.Set(AgentHeader, s.cfg.AgentKey)
 	}
 	res, err := s.caller.Do(req)
 	if err != nil {
-		return "", describe(err)
+		return report, describe(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAgentAnswer))
 	if err != nil {
-		return "", describe(err)
+		return report, describe(err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return "", fmt.Errorf("it answered %d", res.StatusCode)
+		return report, fmt.Errorf("it answered %d", res.StatusCode)
 	}
 	return judge(answer)
 }
@@ -110,20 +115,24 @@ type agentsNo string
 
 func (n agentsNo) Error() string { return string(n) }
 
-// judge is an agent's word on an order, or why it is none.
-func judge(answer []byte) (string, error) {
+// judge is an agent's report on an order, or why its answer is none.
+func judge(answer []byte) (report registry.JobReport, err error) {
 	var said struct {
 		OK     *bool  `json:"ok"`
 		Detail string `json:"detail"`
+		registry.JobOutput
 	}
-	if err := json.Unmarshal(answer, &said); err != nil || said.OK == nil {
-		return "", errors.New("its answer is not one of an agent's")
+	if err := jsonnum.Unmarshal(answer, &said); err != nil || said.OK == nil {
+		return report, errors.New("its answer is not one of an agent's")
 	}
+	report.JobOutput = said.JobOutput
+	report.Stdout, report.Stderr = clean(said.Stdout), clean(said.Stderr)
 	detail := clean(said.Detail[:min(len(said.Detail), maxSaid)])
 	if !*said.OK {
-		return "", agentsNo(cmp.Or(detail, "it does not say why"))
+		return report, agentsNo(cmp.Or(detail, "it does not say why"))
 	}
-	return cmp.Or(detail, "Done by the agent"), nil
+	report.Detail = cmp.Or(detail, "Done by the agent")
+	return report, nil
 }
 
 // describe says why a call failed without its address or inner text.

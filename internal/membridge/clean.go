@@ -37,6 +37,7 @@ func cleanedList(list *[]string) *[]string {
 func cleanReports(reports []registry.JobReport) []registry.JobReport {
 	for i := range reports {
 		reports[i].JobID, reports[i].Detail = clean(reports[i].JobID), clean(reports[i].Detail)
+		reports[i].Stdout, reports[i].Stderr = clean(reports[i].Stdout), clean(reports[i].Stderr)
 	}
 	return reports
 }

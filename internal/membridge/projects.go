@@ -58,7 +58,7 @@ func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{},
 type nodeBeat struct {
 	Body struct {
 		NodeID       string    `json:"node_id" minLength:"1" maxLength:"128"`
-		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"When project_id is given, derived from it"`
+		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"The project's id; as a rule the first 16 hex digits of the SHA-256 of its name"`
 		ObsCount     *int64    `json:"obs_count,omitempty" required:"false" nullable:"true" minimum:"0"`
 		DBSHA        *string   `json:"db_sha,omitempty" required:"false" nullable:"true" maxLength:"128"`
 		LastSeen     any       `json:"last_seen,omitempty" required:"false" nullable:"true" doc:"Taken, and not used: the control plane's clock counts"`
@@ -89,9 +89,6 @@ func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error
 		}
 		beat.ProjectID = &name
 	}
-	if err := beat.Check(); err != nil {
-		return nil, err
-	}
 	s.metrics.heartbeats.WithLabelValues("node").Inc()
 	term, err := s.store.NodeBeat(ctx, beat)
 	if err != nil {
@@ -111,14 +108,12 @@ type ProjectPath struct {
 	CID string `path:"cid" minLength:"1" maxLength:"128" doc:"The project's canonical_id"`
 }
 
-// standing is a project's leadership with every node's role in it.
+// standing is a project's leadership with every node's role in it. A project that
+// nobody has reported for has neither, which is no error.
 func (s *Server) standing(ctx context.Context, cid string) (registry.Standing, error) {
 	st, err := s.store.Standing(ctx, cid)
 	if err != nil {
 		return st, err
-	}
-	if !st.Known {
-		return st, registry.ErrNoProject
 	}
 	now := s.store.Now()
 	for i := range st.Nodes {
@@ -174,9 +169,6 @@ type termList struct{ Body []registry.Term }
 
 func (s *Server) history(ctx context.Context, in *historyQuery) (*termList, error) {
 	terms, err := s.store.History(ctx, in.CID, in.Limit)
-	if err == nil && len(terms) == 0 { // a project that was deleted keeps its terms
-		_, err = s.standing(ctx, in.CID)
-	}
 	return &termList{terms}, err
 }
 

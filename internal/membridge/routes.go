@@ -7,10 +7,12 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/bloom-runtime/bloom/internal/jsonnum"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
@@ -42,6 +44,8 @@ func (s *Server) routes() {
 	}
 	mux.HandleFunc("GET /openapi.json", page("application/json", spec))
 	mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
+	mux.HandleFunc("GET /ui", s.webApplication)
+	mux.HandleFunc("GET /static/ui.html", s.webApplication)
 	figures := s.metrics.handler()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if _, refusal := s.gate.check(accessAdmin, presented(r)); refusal != nil {
@@ -65,6 +69,9 @@ func apiConfig(version string) huma.Config {
 	c := huma.DefaultConfig("Membridge", version)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by routes
 	c.CreateHooks = nil                                   // no $schema in bodies
+	json := huma.DefaultJSONFormat
+	json.Unmarshal = jsonnum.Unmarshal
+	c.Formats = map[string]huma.Format{"application/json": json, "json": json}
 	c.AllowAdditionalPropertiesByDefault = true
 	c.Transformers = []huma.Transformer{reshape}
 	c.Info.Description = "Control plane of BLOOM Runtime: agents, projects, leadership, sync. Times are Unix seconds."
@@ -170,6 +177,16 @@ func page(kind string, body []byte) http.HandlerFunc {
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'sha256-"+docsScript+"'; frame-ancestors 'none'")
 		_, _ = w.Write(body) // the reader has gone: nobody is left to tell
 	}
+}
+
+// webApplication leads to the runtime's web application, which the earlier control
+// plane had at these addresses itself.
+func (s *Server) webApplication(w http.ResponseWriter, r *http.Request) {
+	if address := s.runtimeFor(r.Context()); address != "" {
+		http.Redirect(w, r, strings.TrimRight(address, "/")+"/", http.StatusFound)
+		return
+	}
+	problem(http.StatusNotFound, "The web application is the runtime's, whose address is not known here; start membridge with --runtime-url, or open the runtime's own address").write(w)
 }
 
 type health struct {

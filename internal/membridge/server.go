@@ -45,9 +45,14 @@ type Config struct {
 	AdminKey string
 	AgentKey string
 	// RequireTokens refuses the agent key without a token of the agent's own, which
-	// binds the name that it writes. Agents of the described system have none, so
-	// that it is off unless asked for.
+	// binds the name that it writes. Agents of the earlier system have none, so that
+	// it is off unless asked for.
 	RequireTokens bool
+	// SyncAgentKey sends AgentKey along when an agent without a token is called at
+	// its URL: agents of the earlier system take no order without it. Whoever may
+	// register an agent can then read the key; use it only where all agents are
+	// trusted with each other's names.
+	SyncAgentKey bool
 	// Development lets requests in without a key while both keys are empty. The
 	// caller sets it only when every listener is loopback or a unix socket; each
 	// request is checked besides (see access.go).
@@ -93,6 +98,9 @@ func (c *Config) finish() error {
 		if key != "" && len(key) < minKey {
 			return fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", name, minKey)
 		}
+	}
+	if c.SyncAgentKey && c.AgentKey == "" {
+		return errors.New("--sync-agent-key needs an agent key to send: set MEMBRIDGE_AGENT_KEY")
 	}
 	if c.AdminKey != "" && c.AdminKey == c.AgentKey {
 		return errors.New("MEMBRIDGE_AGENT_KEY must differ from MEMBRIDGE_ADMIN_KEY: agents would be admins")

@@ -150,8 +150,6 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	if beat("n1") != "unknown" || beat("n2") != "unknown" {
 		t.Error("a role before any selection")
 	}
-	p.want(t, 404, "POST", path+"/leadership/select", `{"primary_node_id":"n9"}`)
-	p.want(t, 404, "POST", "/projects/nope/leadership/select", `{"primary_node_id":"n1"}`)
 	p.want(t, 400, "POST", path+"/leadership/select", `{"primary_node_id":"n1","lease_seconds":0}`)
 	sel := p.want(t, 200, "POST", path+"/leadership/select", `{"primary_node_id":"n1"}`).json(t)
 	if sel["ok"] != true || sel["lease_seconds"] != 3600.0 || sel["epoch"] != 1.0 || sel["issued_by"] != "admin" {
@@ -173,14 +171,15 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	if h := p.want(t, 200, "GET", path+"/leadership/history", "").list(t); len(h) != 2 || h[0]["epoch"] != 2.0 {
 		t.Errorf("history: %v", h)
 	}
-	p.want(t, 404, "GET", "/projects/0123456789abcdef/leadership/history", "")
+	if h := p.want(t, 200, "GET", "/projects/0123456789abcdef/leadership/history", "").list(t); len(h) != 0 {
+		t.Errorf("history of an unknown project: %v", h)
+	}
 	if n := p.want(t, 200, "GET", path+"/nodes", "").list(t); len(n) != 2 || n[0]["obs_count"] != 3.0 || n[0]["project_id"] != "alpha" {
 		t.Errorf("nodes: %v", n)
 	}
 	if l := p.want(t, 200, "GET", "/projects", "").list(t); len(l) != 1 || l[0]["nodes_count"] != 2.0 {
 		t.Errorf("projects: %v", l)
 	}
-	p.want(t, 404, "GET", "/projects/nope/nodes", "")
 	p.want(t, 204, "DELETE", "/projects/alpha", "")
 	p.want(t, 404, "DELETE", "/projects/alpha", "")
 }
@@ -205,31 +204,6 @@ func TestAProjectMadeAnewHasNoLeader(t *testing.T) {
 	if s := p.want(t, 200, "POST", path+"/select", `{"primary_node_id":"n","expected_epoch":1}`).json(t); s["epoch"] != 2.0 {
 		t.Errorf("selection: %v", s)
 	}
-}
-
-func TestAHeartbeatCannotGiveAProjectASecondName(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	cid := registry.CanonicalID("alpha")
-	for _, body := range []string{`{"node_id":"n","canonical_id":"c","project_id":"alpha"}`, `{"node_id":"n","canonical_id":"` + cid + `","project_id":"beta"}`} {
-		if d := p.want(t, 400, "POST", "/agent/heartbeat", body).json(t)["detail"].(string); !strings.HasPrefix(d, "canonical_id: must be") {
-			t.Errorf("%s: %s", body, d)
-		}
-	}
-	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+cid+`","project_id":" alpha "}`)
-	if l := p.want(t, 200, "GET", "/projects", "").list(t); len(l) != 1 || l[0]["name"] != "alpha" || l[0]["canonical_id"] != cid {
-		t.Errorf("projects: %v", l)
-	}
-	// Who names no project may report before it is made, and is counted from then on.
-	later := registry.CanonicalID("later")
-	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+later+`","project_id":""}`)
-	if made := p.want(t, 201, "POST", "/projects", `{"name":"later"}`).json(t); made["nodes_count"] != 1.0 {
-		t.Errorf("made: %v", made)
-	}
-	p.want(t, 204, "DELETE", "/projects/"+later, "")
-	p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"unnamed"}`)
-	p.want(t, 204, "DELETE", "/projects/unnamed", "")
-	p.want(t, 404, "GET", "/projects/unnamed/nodes", "")
 }
 
 func ready(t *testing.T, change ...func(*membridge.Config)) *plane {

@@ -29,6 +29,7 @@ type syncOrder struct {
 	Body struct {
 		Project string `json:"project" minLength:"1" maxLength:"256" doc:"Name or canonical_id"`
 		Agent   string `json:"agent" minLength:"1" maxLength:"128"`
+		DryRun  bool   `json:"dryrun" required:"false" doc:"Refused when true: there are no dry runs"`
 	}
 }
 
@@ -47,6 +48,9 @@ type syncAnswer struct {
 // sync orders an agent to move a project's memory. One whose heartbeats come in
 // gets the order with the next; one that does not beat, but gave a URL, is called.
 func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder) (*syncAnswer, error) {
+	if in.Body.DryRun {
+		return nil, problem(http.StatusBadRequest, "dryrun: there are no dry runs; nothing was done")
+	}
 	project, err := s.findProject(ctx, in.Body.Project)
 	if err != nil {
 		return nil, err
@@ -98,14 +102,19 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 	if err := s.store.AddJob(ctx, job); err != nil {
 		return job, err
 	}
-	detail, failed := s.callAgent(ctx, agent, job)
-	state := registry.JobCompleted
+	report, failed := s.callAgent(ctx, agent, job)
+	report.JobID, report.Status = job.ID, registry.JobCompleted
 	if failed != nil {
-		state, detail = registry.JobFailed, failed.Error()
+		report.Status, report.Detail = registry.JobFailed, failed.Error()
 	}
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	job, err := s.store.FinishJob(keep, job.ID, state, detail)
+	job, err := s.store.FinishJob(keep, report)
+	if err == nil && failed == nil {
+		if err = s.store.Answered(keep, agent.Name); errors.Is(err, registry.ErrNoAgent) {
+			err = nil // deleted meanwhile
+		}
+	}
 	switch {
 	case err != nil:
 		return job, err
@@ -126,23 +135,33 @@ func undone(why string, job registry.Job) error {
 	return p
 }
 
-// findProject finds a project by name or canonical id.
+// findProject finds a project by canonical id, else by name.
 func (s *Server) findProject(ctx context.Context, key string) (registry.Project, error) {
 	projects, err := s.store.Projects(ctx)
 	if err != nil {
 		return registry.Project{}, err
 	}
+	var named []registry.Project
 	for _, p := range projects {
-		if p.Name == key || p.CanonicalID == key {
+		if p.CanonicalID == key {
 			return p, nil
 		}
+		if p.Name == key {
+			named = append(named, p)
+		}
 	}
-	return registry.Project{}, registry.ErrNoProject
+	switch len(named) {
+	case 0:
+		return registry.Project{}, registry.ErrNoProject
+	case 1:
+		return named[0], nil
+	}
+	return registry.Project{}, registry.ErrTwins
 }
 
 type jobQuery struct {
 	Limit   int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
-	Project string `query:"project" maxLength:"256" doc:"Name of a project"`
+	Project string `query:"project" maxLength:"256" doc:"A project's name or canonical_id"`
 }
 
 type jobList struct{ Body []registry.Job }

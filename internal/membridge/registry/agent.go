@@ -19,7 +19,7 @@ type Agent struct {
 	URL           string             `json:"url" doc:"Where the control plane may call the agent; empty when it cannot be called"`
 	Status        bloom.WorkerStatus `json:"status" enum:"online,offline,syncing,error,unknown"`
 	RegisteredAt  Seconds            `json:"registered_at" doc:"Unix seconds"`
-	LastSeen      *Seconds           `json:"last_seen" doc:"Last registration or heartbeat, Unix seconds"`
+	LastSeen      *Seconds           `json:"last_seen" doc:"When the agent was last heard of by a heartbeat or an answer, Unix seconds; null when it never was"`
 	HeartbeatAt   *Seconds           `json:"heartbeat_at" doc:"Last heartbeat, Unix seconds; null when it never sent one"`
 	IntervalSec   float64            `json:"interval_sec" doc:"How often it beats; silent for three times as long, it is offline"`
 	Capabilities  bloom.Capabilities `json:"capabilities"`

@@ -36,13 +36,27 @@ type Job struct {
 	CreatedAt   Seconds  `json:"created_at" doc:"Unix seconds"`
 	UpdatedAt   Seconds  `json:"updated_at" doc:"Unix seconds"`
 	FinishedAt  *Seconds `json:"finished_at" doc:"Unix seconds"`
+	JobOutput
+	// Action, DryRun and RequestID are what clients of the earlier control plane
+	// look for.
+	Action    JobKind `json:"action" enum:"push,pull" doc:"The same as kind"`
+	DryRun    bool    `json:"dryrun" doc:"Always false: there are no dry runs"`
+	RequestID string  `json:"request_id" doc:"The same as id"`
 }
 
-// JobReport is an agent's word on a job it was given.
+// JobOutput is what the program said that an agent ran for a job.
+type JobOutput struct {
+	Stdout     string `json:"stdout" required:"false" maxLength:"65536"`
+	Stderr     string `json:"stderr" required:"false" maxLength:"65536"`
+	ReturnCode *int   `json:"returncode" required:"false" nullable:"true" doc:"Null when no program was run, or nothing is known of it"`
+}
+
+// JobReport says how a job ended.
 type JobReport struct {
 	JobID  string   `json:"job_id" minLength:"1" maxLength:"64"`
 	Status JobState `json:"status" enum:"completed,failed"`
 	Detail string   `json:"detail" required:"false" maxLength:"4096"`
+	JobOutput
 }
 
 // JobFilter narrows a listing. Limit is at most 200; zero means 50.

@@ -18,14 +18,15 @@ const (
 // Project is a body of work whose memory is shared by nodes.
 type Project struct {
 	Name        string   `json:"name"`
-	CanonicalID string   `json:"canonical_id" doc:"First 16 hex digits of the SHA-256 of the name"`
+	CanonicalID string   `json:"canonical_id" doc:"Tells projects apart: the first 16 hex digits of the SHA-256 of the name, or what its nodes say"`
 	CreatedAt   *Seconds `json:"created_at" doc:"Unix seconds"`
 	LastSeen    *Seconds `json:"last_seen" doc:"Last heartbeat of any of its nodes, Unix seconds"`
 	NodesCount  int      `json:"nodes_count"`
 	Source      Source   `json:"source" enum:"manual,heartbeat"`
 }
 
-// CanonicalID derives a project's id from its name, as the described system does.
+// CanonicalID derives a project's id from its name. Nodes may report for a
+// project under another id; then that id is the project's.
 func CanonicalID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])[:16]
@@ -46,7 +47,7 @@ type Node struct {
 	NodeID       string   `json:"node_id"`
 	CanonicalID  string   `json:"canonical_id"`
 	Role         Role     `json:"role" enum:"primary,secondary,unknown"`
-	ObsCount     int64    `json:"obs_count"`
+	ObsCount     *int64   `json:"obs_count" doc:"Observations in its memory; null when it never said"`
 	DBSHA        string   `json:"db_sha"`
 	LastSeen     Seconds  `json:"last_seen" doc:"Unix seconds, by the control plane's clock"`
 	IPAddrs      []string `json:"ip_addrs" nullable:"false"`
@@ -65,15 +66,6 @@ type NodeBeat struct {
 	ProjectID    *string
 	AgentVersion *string
 	Proof        Proof
-}
-
-// Check refuses a beat that names a project by a name and an id that do not
-// belong together: the name would stand for two projects.
-func (b NodeBeat) Check() error {
-	if b.ProjectID != nil && CanonicalID(*b.ProjectID) != b.CanonicalID {
-		return ErrForeignID
-	}
-	return nil
 }
 
 // Term is one leadership: a node that is preferred as primary, until a moment.

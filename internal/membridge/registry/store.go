@@ -13,9 +13,8 @@ var (
 	ErrNoAgent   = bloom.NotFound("Agent")
 	ErrNoProject = bloom.NotFound("Project")
 	ErrNoJob     = bloom.NotFound("Job")
-	ErrNoNode    = &bloom.Error{Kind: bloom.KindNotFound, Code: "node_not_found", Message: "No such node has reported for this project"}
 	ErrExists    = bloom.Conflict("Project already exists")
-	ErrForeignID = bloom.Invalid("canonical_id: must be the first 16 hex digits of the SHA-256 of the name in project_id")
+	ErrTwins     = bloom.Conflict("Several projects have this name; give the canonical_id instead")
 	ErrEpoch     = &bloom.Error{Kind: bloom.KindConflict, Code: "epoch_changed", Message: "Another primary was selected in the meantime; look at the leadership again"}
 )
 
@@ -34,7 +33,6 @@ type BeatResult struct {
 
 // Standing is a project's leadership.
 type Standing struct {
-	Known   bool  // the project or one of its nodes is known
 	Current *Term // nil when nobody was ever selected
 	Nodes   []Node
 }
@@ -70,6 +68,8 @@ type Store interface {
 	// Touch notes a contact with an agent that beats, as its heartbeat that is still
 	// waiting is one. ErrNoAgent.
 	Touch(ctx context.Context, name string) error
+	// Answered notes that an agent answered a call: it is online. ErrNoAgent.
+	Answered(ctx context.Context, name string) error
 	// SetDrain orders an agent to take no more work, or to take it again. Each word
 	// has a number of its own, greater than those before. ErrNoAgent.
 	SetDrain(ctx context.Context, name string, drain bool) (Agent, error)
@@ -91,19 +91,19 @@ type Store interface {
 	CreateProject(ctx context.Context, name string) (Project, error)
 	// Projects returns all projects by name, their nodes counted.
 	Projects(ctx context.Context) ([]Project, error)
-	// DeleteProject forgets the project of that name or canonical id, and its
-	// nodes, and ends its term: should it come back, nobody leads it. Terms stay in
-	// the history, since epochs must go on growing. ErrNoProject.
+	// DeleteProject deletes the project of that canonical id or name with its nodes,
+	// and ends its term: should it come back, nobody leads it. Terms stay in the
+	// history, since epochs must go on growing. ErrNoProject, ErrTwins.
 	DeleteProject(ctx context.Context, key string) error
 
 	// NodeBeat records a node's heartbeat, registers its project when it names
-	// one, and returns the current term, nil when there is none. The name must be
-	// the one the canonical id was derived from. The errors of Proof.Bind.
+	// one, and returns the current term, nil when there is none. A project keeps the
+	// name that it has. The errors of Proof.Bind.
 	NodeBeat(ctx context.Context, beat NodeBeat) (*Term, error)
 	// Standing returns a project's term and its nodes by id, without roles.
 	Standing(ctx context.Context, canonicalID string) (Standing, error)
-	// Select begins a new term. Of two at once one gets the higher epoch and
-	// stands. ErrNoProject, ErrNoNode, ErrEpoch.
+	// Select begins a new term. The node need not have reported yet. Of two at once
+	// one gets the higher epoch and stands. ErrEpoch.
 	Select(ctx context.Context, s Selection) (Term, error)
 	// History returns a project's terms, newest first. limit is at most 200.
 	History(ctx context.Context, canonicalID string, limit int) ([]Term, error)
@@ -111,7 +111,7 @@ type Store interface {
 	// AddJob records a job as it is given, id and state included.
 	AddJob(ctx context.Context, job Job) error
 	// FinishJob ends a job that is not yet final. ErrNoJob when it is unknown.
-	FinishJob(ctx context.Context, id string, state JobState, detail string) (Job, error)
+	FinishJob(ctx context.Context, report JobReport) (Job, error)
 	// Job returns one job. ErrNoJob.
 	Job(ctx context.Context, id string) (Job, error)
 	// Jobs returns the history, newest first.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -44,27 +45,27 @@ func scanAgent(row scanner) (registry.Agent, error) {
 // counts as a heartbeat too.
 func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat bool) error {
 	caps, load, ips := text(a.Capabilities), text(a.Load), text(a.IPAddrs)
-	var heartbeat *int64
-	posted := int64(0) // keeps what is stored
+	var heartbeat, heard *int64 // nil keeps what is stored
+	posted := int64(0)          // keeps what is stored
 	if !beat {
 		posted = now
 	}
 	if beat || a.HeartbeatAt != nil {
-		heartbeat = &now
+		heartbeat, heard = &now, &now
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $14, $15, $16, 0, $17)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $18, $15, $16, 0, $17)
 		ON CONFLICT (name) DO UPDATE SET
 			url = excluded.url, status = excluded.status, interval_ms = excluded.interval_ms,
 			capabilities = excluded.capabilities, load = excluded.load, node_id = excluded.node_id,
 			ip_addrs = excluded.ip_addrs, obs_count = excluded.obs_count, db_sha = excluded.db_sha,
 			agent_version = excluded.agent_version, os_info = excluded.os_info,
-			install_method = excluded.install_method, last_seen = excluded.last_seen,
+			install_method = excluded.install_method, last_seen = coalesce(excluded.last_seen, agents.last_seen),
 			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound,
 			posted_at = CASE WHEN excluded.posted_at = 0 THEN agents.posted_at ELSE excluded.posted_at END`,
 		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, a.ObsCount, a.DBSHA,
-		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token, posted)
+		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token, posted, heard)
 	return err
 }
 
@@ -129,8 +130,10 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 			return err
 		}
 		agent.Bound = agent.Token != ""
-		// Silence made it offline; speaking makes it online, unless it says otherwise.
-		if patch.Status == nil && (agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
+		// Silence made it offline; speaking makes it online, and so does a sync that
+		// went well, unless it says otherwise.
+		synced := slices.ContainsFunc(reports, func(r registry.JobReport) bool { return r.Status == registry.JobCompleted })
+		if patch.Status == nil && (synced || agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
 			agent.Status = bloom.WorkerOnline
 		}
 		patch.Apply(&agent)
@@ -171,6 +174,16 @@ func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent re
 func (s *Store) Touch(ctx context.Context, name string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `UPDATE agents SET last_seen = $2, heartbeat_at = $2 WHERE name = $1`, name, s.nowMillis())
+		return affected(res, err, registry.ErrNoAgent)
+	})
+}
+
+// Answered notes that an agent answered a call.
+func (s *Store) Answered(ctx context.Context, name string) error {
+	return s.write(ctx, func(ctx context.Context, q querier) error {
+		res, err := q.ExecContext(ctx, `
+			UPDATE agents SET status = 'online', last_seen = $2,
+				heartbeat_at = CASE WHEN heartbeat_at IS NULL THEN NULL ELSE $3 END WHERE name = $1`, name, s.nowMillis(), s.nowMillis())
 		return affected(res, err, registry.ErrNoAgent)
 	})
 }

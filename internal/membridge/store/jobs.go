@@ -3,12 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-const jobColumns = `id, kind, project, canonical_id, agent, status, detail, created_at, updated_at, finished_at`
+const jobColumns = `id, kind, project, canonical_id, agent, status, detail, created_at, updated_at, finished_at, output`
 
 // maxListed bounds every history.
 const maxListed = 200
@@ -18,11 +19,16 @@ func scanJob(row scanner) (registry.Job, error) {
 		j                registry.Job
 		created, updated int64
 		finished         sql.NullInt64
+		output           []byte
 	)
-	err := row.Scan(&j.ID, &j.Kind, &j.Project, &j.CanonicalID, &j.Agent, &j.Status, &j.Detail, &created, &updated, &finished)
+	err := row.Scan(&j.ID, &j.Kind, &j.Project, &j.CanonicalID, &j.Agent, &j.Status, &j.Detail, &created, &updated, &finished, &output)
+	if err != nil {
+		return j, err
+	}
+	j.Action, j.RequestID = j.Kind, j.ID
 	j.CreatedAt, j.UpdatedAt = registry.MillisToSeconds(created), registry.MillisToSeconds(updated)
 	j.FinishedAt = secondsPtr(finished)
-	return j, err
+	return j, json.Unmarshal(output, &j.JobOutput)
 }
 
 // handOut returns the agent's open jobs, oldest first, and marks the new ones
@@ -64,9 +70,9 @@ func (s *Store) report(ctx context.Context, q querier, agent string, r registry.
 		return nil
 	}
 	_, err := q.ExecContext(ctx, `
-		UPDATE jobs SET status = $3, detail = $4, updated_at = $5, finished_at = $5
+		UPDATE jobs SET status = $3, detail = $4, updated_at = $5, finished_at = $5, output = $6
 		WHERE id = $1 AND agent = $2 AND status IN ('queued', 'delivered')`,
-		r.JobID, agent, string(r.Status), r.Detail, s.nowMillis())
+		r.JobID, agent, string(r.Status), r.Detail, s.nowMillis(), text(r.JobOutput))
 	return err
 }
 
@@ -78,22 +84,22 @@ func (s *Store) AddJob(ctx context.Context, j registry.Job) error {
 		if j.Status.Final() {
 			finished = &now
 		}
-		_, err := q.ExecContext(ctx, `INSERT INTO jobs (`+jobColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)`,
-			j.ID, string(j.Kind), j.Project, j.CanonicalID, j.Agent, string(j.Status), j.Detail, now, finished)
+		_, err := q.ExecContext(ctx, `INSERT INTO jobs (`+jobColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)`,
+			j.ID, string(j.Kind), j.Project, j.CanonicalID, j.Agent, string(j.Status), j.Detail, now, finished, text(j.JobOutput))
 		return err
 	})
 }
 
 // FinishJob ends a job that is not yet final, and returns it as it is then.
-func (s *Store) FinishJob(ctx context.Context, id string, state registry.JobState, detail string) (job registry.Job, err error) {
+func (s *Store) FinishJob(ctx context.Context, r registry.JobReport) (job registry.Job, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		_, err := q.ExecContext(ctx, `
-			UPDATE jobs SET status = $2, detail = $3, updated_at = $4, finished_at = $4
-			WHERE id = $1 AND status IN ('queued', 'delivered')`, id, string(state), detail, s.nowMillis())
+			UPDATE jobs SET status = $2, detail = $3, updated_at = $4, finished_at = $4, output = $5
+			WHERE id = $1 AND status IN ('queued', 'delivered')`, r.JobID, string(r.Status), r.Detail, s.nowMillis(), text(r.JobOutput))
 		if err != nil {
 			return err
 		}
-		job, err = scanJob(q.QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id))
+		job, err = scanJob(q.QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, r.JobID))
 		return orMissing(err, registry.ErrNoJob)
 	})
 	return job, err
@@ -108,7 +114,7 @@ func (s *Store) Job(ctx context.Context, id string) (registry.Job, error) {
 // Jobs returns the history, newest first.
 func (s *Store) Jobs(ctx context.Context, f registry.JobFilter) ([]registry.Job, error) {
 	return collect(ctx, s.read, scanJob, `SELECT `+jobColumns+` FROM jobs
-		WHERE $1 = '' OR project = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, f.Project, listed(f.Limit))
+		WHERE $1 = '' OR project = $1 OR canonical_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, f.Project, listed(f.Limit))
 }
 
 func listed(limit int) int {

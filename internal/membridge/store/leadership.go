@@ -40,9 +40,6 @@ func currentTerm(ctx context.Context, q querier, cid string) (*registry.Term, er
 // higher.
 func (s *Store) Select(ctx context.Context, sel registry.Selection) (term registry.Term, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
-		if err := s.candidate(ctx, q, sel); err != nil {
-			return err
-		}
 		var epoch int64
 		err := q.QueryRowContext(ctx, `
 			INSERT INTO leaderships (canonical_id, epoch) VALUES ($1, 1)
@@ -64,30 +61,6 @@ func (s *Store) Select(ctx context.Context, sel registry.Selection) (term regist
 		return err
 	})
 	return term, err
-}
-
-// candidate checks that the project and the node are known. It holds on to the
-// project: one that is deleted at the same time ends this term too, or is gone.
-func (s *Store) candidate(ctx context.Context, q querier, sel registry.Selection) error {
-	var node, project int
-	err := q.QueryRowContext(ctx, `SELECT 1 FROM projects WHERE canonical_id = $1`+s.lockRow, sel.CanonicalID).Scan(&project)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	err = q.QueryRowContext(ctx, `
-		SELECT (SELECT count(*) FROM nodes WHERE canonical_id = $1 AND node_id = $2),
-		       (SELECT count(*) FROM projects WHERE canonical_id = $1)
-		     + (SELECT count(*) FROM nodes WHERE canonical_id = $1)`,
-		sel.CanonicalID, sel.PrimaryNodeID).Scan(&node, &project)
-	switch {
-	case err != nil:
-		return err
-	case project == 0:
-		return registry.ErrNoProject
-	case node == 0:
-		return registry.ErrNoNode
-	}
-	return nil
 }
 
 // History returns a project's terms, newest first.

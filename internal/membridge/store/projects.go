@@ -75,13 +75,19 @@ func (s *Store) DeleteProject(ctx context.Context, key string) error {
 	})
 }
 
-// projectForUpdate finds the canonical id of the project of that name, or takes
-// key for one. The row is held, so that a selection comes before or after.
+// projectForUpdate finds the project of that canonical id, else the one of that
+// name. Its row is locked, so that two deletions come one after the other.
 func (s *Store) projectForUpdate(ctx context.Context, q querier, key string) (cid string, err error) {
-	for _, condition := range []string{`name = $1`, `canonical_id = $1`} {
-		err = q.QueryRowContext(ctx, `SELECT canonical_id FROM projects WHERE `+condition+s.lockRow, key).Scan(&cid)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return cid, err
+	for _, condition := range []string{`canonical_id = $1`, `name = $1`} {
+		found, err := collect(ctx, q, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+			`SELECT canonical_id FROM projects WHERE `+condition+s.lockRow, key)
+		switch {
+		case err != nil:
+			return "", err
+		case len(found) > 1:
+			return "", registry.ErrTwins
+		case len(found) == 1:
+			return found[0], nil
 		}
 	}
 	return key, nil // nodes may have reported for a project that nobody has named yet
@@ -97,12 +103,16 @@ func scanNode(row scanner) (registry.Node, error) {
 		n                registry.Node
 		ips              []byte
 		registered, seen int64
+		observations     int64
 	)
-	err := row.Scan(&n.CanonicalID, &n.NodeID, &n.ObsCount, &n.DBSHA, &ips, &n.ProjectID, &n.AgentVersion, &registered, &seen)
+	err := row.Scan(&n.CanonicalID, &n.NodeID, &observations, &n.DBSHA, &ips, &n.ProjectID, &n.AgentVersion, &registered, &seen)
 	if err != nil {
 		return n, err
 	}
 	n.Role = registry.RoleUnknown
+	if observations >= 0 { // -1: the node never said
+		n.ObsCount = &observations
+	}
 	n.RegisteredAt, n.LastSeen = registry.MillisToSeconds(registered), registry.MillisToSeconds(seen)
 	return n, json.Unmarshal(ips, &n.IPAddrs)
 }
@@ -161,7 +171,7 @@ func saveNode(ctx context.Context, q querier, b registry.NodeBeat, bound string,
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO nodes (`+nodeColumns+`, bound)
-		VALUES ($1, $2, coalesce($3, 0), coalesce($4, ''), coalesce($5, '[]'), $6, coalesce($7, ''), $8, $8, $9)
+		VALUES ($1, $2, coalesce($3, -1), coalesce($4, ''), coalesce($5, '[]'), $6, coalesce($7, ''), $8, $8, $9)
 		ON CONFLICT (canonical_id, node_id) DO UPDATE SET
 			obs_count = coalesce($3, nodes.obs_count), db_sha = coalesce($4, nodes.db_sha),
 			ip_addrs = coalesce($5, nodes.ip_addrs), project_id = coalesce($6, nodes.project_id),
@@ -178,12 +188,7 @@ func (s *Store) Standing(ctx context.Context, cid string) (st registry.Standing,
 	if err != nil {
 		return st, err
 	}
-	if st.Current, err = currentTerm(ctx, s.read, cid); err != nil {
-		return st, err
-	}
-	var projects int
-	err = s.read.QueryRowContext(ctx, `SELECT count(*) FROM projects WHERE canonical_id = $1`, cid).Scan(&projects)
-	st.Known = projects > 0 || len(st.Nodes) > 0
+	st.Current, err = currentTerm(ctx, s.read, cid)
 	return st, err
 }
 

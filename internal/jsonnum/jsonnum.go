@@ -1,0 +1,67 @@
+// Package jsonnum reads numbers of JSON as JSON means them: 120.0 and 1.2e2 are
+// the integer 120. Clients in JavaScript and Python write integers so.
+package jsonnum
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// maxExact is the largest integer up to which every integer is a float64.
+const maxExact = 1 << 53
+
+// Unmarshal is json.Unmarshal for which every number with an integral value is
+// written like an integer.
+func Unmarshal(data []byte, v any) error { return json.Unmarshal(integers(data), v) }
+
+// integers rewrites the numbers of a JSON text that are integers in another
+// notation. What is no JSON stays so.
+func integers(data []byte) []byte {
+	if !bytes.ContainsAny(data, ".eE") {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); {
+		end := i + 1
+		switch c := data[i]; {
+		case c == '"':
+			end = stringEnd(data, i)
+			out = append(out, data[i:end]...)
+		case c == '-' || c >= '0' && c <= '9':
+			for end < len(data) && bytes.IndexByte([]byte("0123456789+-.eE"), data[end]) >= 0 {
+				end++
+			}
+			out = append(out, integer(data[i:end])...)
+		default:
+			out = append(out, c)
+		}
+		i = end
+	}
+	return out
+}
+
+func integer(number []byte) []byte {
+	if !bytes.ContainsAny(number, ".eE") || !json.Valid(number) {
+		return number
+	}
+	f, err := strconv.ParseFloat(string(number), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > maxExact {
+		return number
+	}
+	return strconv.AppendInt(nil, int64(f), 10)
+}
+
+// stringEnd is where the string that begins at i ends.
+func stringEnd(data []byte, i int) int {
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(data)
+}
