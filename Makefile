@@ -16,6 +16,8 @@ BENCHTIME ?= 10s
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
+NPM := npm --prefix web
+
 .PHONY: run
 run: build ## Set up everything and start it on http://127.0.0.1:5000 (ARGS="--data-dir …")
 	@scripts/run.sh $(ARGS)
@@ -25,20 +27,44 @@ demo: build ## Run a sample task against a canned stand-in for the model; no acc
 	@scripts/demo.sh
 
 .PHONY: build
-build: ## Build bin/bloom, one static binary
+build: web ## Build bin/bloom, one static binary, with the web application in it
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./cmd/...
 
+# What npm installed, and the build's inputs, decide whether anything is done.
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	$(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The types of the API come from the server's own description: a page that uses a
+# route that has changed does not build.
+web/src/api/schema.d.ts: web/node_modules/.package-lock.json $(shell find internal/httpapi client *.go -name '*.go' -not -name '*_test.go')
+	go run ./cmd/bloom openapi >web/openapi.json
+	@$(NPM) run -s api
+
+internal/webui/dist/index.html.gz: web/src/api/schema.d.ts web/index.html web/vite.config.ts $(shell find web/src web/public web/scripts -type f -not -name '*.test.ts*')
+	@$(NPM) run -s build
+
+.PHONY: web
+web: ## Build the web application into internal/webui (Node 20); skipped without npm
+	@if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory internal/webui/dist/index.html.gz; \
+	else echo "web: npm is missing; the binary will be without the web application" >&2; fi
+
+.PHONY: dev
+dev: web/src/api/schema.d.ts ## Serve the web application from its source, before a running server (BLOOM_URL=http://127.0.0.1:5000)
+	$(NPM) run -s dev
+
 .PHONY: cross
-cross: ## Build for every platform we ship: linux amd64, arm64, armv7
+cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
 	@mkdir -p dist
 	GOOS=linux GOARCH=amd64 $(BUILD) -o dist/bloom-linux-amd64 ./cmd/bloom
 	GOOS=linux GOARCH=arm64 $(BUILD) -o dist/bloom-linux-arm64 ./cmd/bloom
 	GOOS=linux GOARCH=arm GOARM=7 $(BUILD) -o dist/bloom-linux-armv7 ./cmd/bloom
 
 .PHONY: test
-test: test-deps ## Run all tests, with the race detector, in random order
+test: test-deps web ## Run all tests, with the race detector, in random order
 	go test -race -shuffle=on -timeout 20m ./...
+	$(NPM) run -s test
 
 # What the tests run besides Go: the claude command line from npm, and
 # PostgreSQL's server programs.
@@ -51,8 +77,9 @@ e2e: test-deps ## Run only the end-to-end tests with the real claude
 	go test -count=1 -timeout 20m ./e2e/...
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## Check the code against .golangci.yaml
+lint: $(BIN)/golangci-lint web/src/api/schema.d.ts ## Check the code against .golangci.yaml and web/biome.json
 	$(BIN)/golangci-lint run ./...
+	$(NPM) run -s lint
 
 .PHONY: tools
 tools: $(BIN)/golangci-lint test-deps ## Fetch what tests and checks need: the linter, claude, PostgreSQL
@@ -76,4 +103,5 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m)
 
 .PHONY: clean
 clean: ## Remove what was built; .tools and data stay
-	rm -rf bin dist coverage.out
+	rm -rf bin dist coverage.out web/dist web/node_modules web/openapi.json
+	find internal/webui/dist -mindepth 1 -not -name .gitignore -delete

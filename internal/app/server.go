@@ -21,6 +21,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
+	"github.com/bloom-runtime/bloom/internal/webui"
 )
 
 // Limits of the HTTP server. A long poll lasts a minute, a completion of 32 MB
@@ -132,7 +133,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	s.http = &http.Server{
 		Handler: httpapi.New(httpapi.Config{
 			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Proxies: proxies,
-			Logger: b.Logger, Version: b.Version,
+			Logger: b.Logger, Version: b.Version, Web: webui.New(),
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

@@ -31,6 +31,8 @@ type Config struct {
 	Origin *auth.Origin
 	// Proxy passes requests on to membridge; nil answers them with 502.
 	Proxy MembridgeProxy
+	// Web serves the web application; nil has none.
+	Web WebApp
 	// Metrics serves the process's figures; nil has none, and no route.
 	Metrics http.Handler
 	// Proxies are those whose X-Forwarded-For names the caller, in the request log
@@ -45,6 +47,14 @@ type Config struct {
 	StartedAt time.Time
 }
 
+// WebApp serves what no route of the API does. It is open to everybody: the
+// application's files hold no secret, and the API decides on the rest.
+type WebApp interface {
+	http.Handler
+	// Serves reports whether the request is the application's to answer.
+	Serves(r *http.Request) bool
+}
+
 // Server answers the runtime's HTTP requests. It is safe for concurrent use.
 type Server struct {
 	svc     *dispatch.Service
@@ -52,6 +62,7 @@ type Server struct {
 	origin  *auth.Origin
 	proxy   MembridgeProxy
 	proxies auth.Proxies
+	web     WebApp
 	log     *slog.Logger
 	clock   bloom.Clock
 	started time.Time
@@ -77,7 +88,7 @@ func New(c Config) *Server {
 		c.StartedAt = c.Clock.Now()
 	}
 	s := &Server{
-		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, log: c.Logger,
+		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, tests: auth.NewLimiter(c.Clock, 20),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
@@ -157,6 +168,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id})))
 	if rec.held != 0 {
 		rec.matched = true
+		if rec.held == http.StatusNotFound && s.web != nil && s.web.Serves(r) {
+			rec.held = 0
+			clear(h)
+			h["X-Request-Id"] = []string{id}
+			s.web.ServeHTTP(rec, r)
+			return
+		}
 		s.unmatched(rec, r, id)
 	}
 }

@@ -1,0 +1,183 @@
+// Package webui serves the built web application from the binary. It knows
+// nothing of the API. `make web` builds what it embeds; without that it serves a
+// page that says so.
+package webui
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed all:dist
+var embedded embed.FS
+
+//go:embed missing.html
+var missing []byte
+
+// reserved are the first segments of addresses that are never the application's.
+var reserved = []string{"api", "docs", "metrics", "health", "healthz", "readyz", "openapi.json"}
+
+// pages are the first segments of the application's own addresses. "" is the
+// overview.
+var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", "audit", "membridge", "settings", "sign-in"}
+
+// policy lets the page load nothing from anywhere else. Styles may be inline:
+// the menus and dialogs set them.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data: blob:; " +
+	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// Handler serves the application's pages and files. It is safe for concurrent use.
+type Handler struct{ files fs.FS }
+
+// New serves the application that was built into the binary.
+func New() *Handler {
+	files, err := fs.Sub(embedded, "dist")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return &Handler{files: files}
+}
+
+// Built reports whether the binary has the whole application.
+func (h *Handler) Built() bool { return h.has("index.html") }
+
+// Serves reports whether the request is the application's to answer.
+func (h *Handler) Serves(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	first := firstSegment(r.URL.Path)
+	if slices.Contains(reserved, first) {
+		return false
+	}
+	return slices.Contains(pages, first) || h.has(fileName(r.URL.Path)) ||
+		strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := fileName(r.URL.Path)
+	if h.has(name) {
+		h.serve(w, r, name, http.StatusOK)
+		return
+	}
+	status := http.StatusOK
+	if !slices.Contains(pages, firstSegment(r.URL.Path)) {
+		status = http.StatusNotFound // the application says so in its own words
+	}
+	if !h.Built() {
+		header(w, "text/html; charset=utf-8", "no-cache")
+		w.WriteHeader(status)
+		_, _ = w.Write(missing)
+		return
+	}
+	h.serve(w, r, "index.html", status)
+}
+
+func firstSegment(p string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	return first
+}
+
+func fileName(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
+
+// has reports whether the file is there, packed or plain.
+func (h *Handler) has(name string) bool {
+	if name == "" || strings.HasPrefix(path.Base(name), ".") {
+		return false
+	}
+	for _, suffix := range []string{"", ".gz"} {
+		if info, err := fs.Stat(h.files, name+suffix); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// serve writes a file in the best encoding the client takes.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, status int) {
+	cache := "no-cache"
+	if strings.HasPrefix(name, "assets/") {
+		cache = "public, max-age=31536000, immutable" // their names have a hash of the content
+	}
+	header(w, mediaType(name), cache)
+	w.Header().Add("Vary", "Accept-Encoding")
+	content, encoding := h.encoded(name, r.Header.Get("Accept-Encoding"))
+	if encoding != "" {
+		w.Header().Set("Content-Encoding", encoding)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content) //nolint:gosec // a file of ours; the request only chooses which
+	}
+}
+
+func (h *Handler) encoded(name, accept string) (content []byte, encoding string) {
+	if content, err := fs.ReadFile(h.files, name); err == nil {
+		return content, ""
+	}
+	if takes(accept, "br") {
+		if content, err := fs.ReadFile(h.files, name+".br"); err == nil {
+			return content, "br"
+		}
+	}
+	content, err := fs.ReadFile(h.files, name+".gz")
+	if err != nil {
+		return nil, ""
+	}
+	if takes(accept, "gzip") {
+		return content, "gzip"
+	}
+	return unzip(content), ""
+}
+
+func takes(accept, encoding string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(name, encoding) {
+			weight = strings.ReplaceAll(weight, " ", "")
+			return weight != "q=0" && !strings.HasPrefix(weight, "q=0.000")
+		}
+	}
+	return false
+}
+
+func unzip(content []byte) []byte {
+	in, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil
+	}
+	plain, _ := io.ReadAll(in) // it was packed by us at build time
+	return plain
+}
+
+func mediaType(name string) string {
+	switch ext := path.Ext(name); ext {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".webmanifest":
+		return "application/manifest+json"
+	case ".woff2":
+		return "font/woff2"
+	default:
+		return mime.TypeByExtension(ext)
+	}
+}
+
+func header(w http.ResponseWriter, media, cache string) {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", cache)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+}

@@ -1,0 +1,62 @@
+package webui_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/webui"
+)
+
+func request(method, path, accept string) *http.Request {
+	r := httptest.NewRequest(method, path, http.NoBody)
+	r.Header.Set("Accept", accept)
+	return r
+}
+
+func TestTheApplicationAnswersOnlyItsOwnAddresses(t *testing.T) {
+	t.Parallel()
+	h := webui.New()
+	for _, c := range []struct {
+		method, path, accept string
+		want                 bool
+	}{
+		{"GET", "/", "", true},
+		{"GET", "/tasks/01a1fc81-7b04-7788-9c0d-f7a5cf6011f3", "", true},
+		{"HEAD", "/workers", "", true},
+		{"GET", "/no/such/page", "text/html", true},
+		{"GET", "/no/such/file", "*/*", false},
+		{"POST", "/tasks", "text/html", false},
+		{"GET", "/api/runtime/nothing", "text/html", false},
+		{"GET", "/api", "text/html", false},
+		{"GET", "/docs/nothing", "text/html", false},
+		{"GET", "/metrics", "text/html", false},
+		{"GET", "/healthz", "text/html", false},
+		{"GET", "/readyz", "text/html", false},
+		{"GET", "/dist/.gitignore", "", false},
+	} {
+		if got := h.Serves(request(c.method, c.path, c.accept)); got != c.want {
+			t.Errorf("%s %s (Accept %q): served by the application: %v, want %v", c.method, c.path, c.accept, got, c.want)
+		}
+	}
+}
+
+func TestADeepLinkGetsThePageUnderAStrictPolicy(t *testing.T) {
+	t.Parallel()
+	h := webui.New()
+	for path, want := range map[string]int{"/": 200, "/tasks/abc": 200, "/nothing/here": 404} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request("GET", path, "text/html"))
+		if w.Code != want {
+			t.Errorf("GET %s: %d, want %d", path, w.Code, want)
+		}
+		policy := w.Header().Get("Content-Security-Policy")
+		if !strings.Contains(policy, "script-src 'self';") || strings.Contains(policy, "unsafe-eval") {
+			t.Errorf("GET %s: policy %q", path, policy)
+		}
+		if cache := w.Header().Get("Cache-Control"); cache != "no-cache" {
+			t.Errorf("GET %s: Cache-Control %q, a new version must be seen at once", path, cache)
+		}
+	}
+}

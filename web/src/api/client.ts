@@ -1,0 +1,85 @@
+import createClient, { type Middleware } from 'openapi-fetch'
+import type { components, paths } from './schema'
+
+type Schemas = components['schemas']
+export type Task = Schemas['Task']
+export type TaskStatus = Task['status']
+export type Lease = Schemas['Lease']
+export type Worker = Schemas['Worker']
+export type Artifact = Schemas['Artifact']
+export type Result = Schemas['Result']
+export type AuditEntry = Schemas['Audit']
+export type Stats = Schemas['Stats']
+export type Health = Schemas['Health']
+
+export interface FieldProblem {
+  field: string
+  message: string
+}
+
+/** A refusal by the server, or no answer at all (status 0). */
+export class ApiError extends Error {
+  override name = 'ApiError'
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly code: string,
+    readonly details: FieldProblem[] = [],
+    readonly requestId = '',
+  ) {
+    super(message)
+  }
+  get offline() {
+    return this.status === 0
+  }
+}
+
+export const signedOut = new EventTarget()
+
+const refuse: Middleware = {
+  async onResponse({ response }) {
+    if (response.ok) return
+    throw await failureOf(response)
+  },
+  onError({ error }) {
+    if (error instanceof DOMException && error.name === 'AbortError') return error
+    return new ApiError('', 0, 'unreachable')
+  },
+}
+
+/** What a refusing answer says. Anything that is not ours (a proxy's page, say) counts as unreachable. */
+export async function failureOf(response: Response): Promise<ApiError> {
+  let body: Partial<Schemas['Failure']> = {}
+  try {
+    body = await response.clone().json()
+  } catch {
+    // not ours
+  }
+  if (typeof body.error !== 'string' || typeof body.code !== 'string') {
+    return new ApiError('', 0, 'unreachable')
+  }
+  if (response.status === 401) signedOut.dispatchEvent(new Event('signed-out'))
+  return new ApiError(body.error, response.status, body.code, body.details ?? [], body.request_id ?? '')
+}
+
+export const api = createClient<paths>({ baseUrl: '/' })
+api.use(refuse)
+
+/** The body of an answer; failures were thrown before. */
+export async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await answer
+  return data as T
+}
+
+export interface Page<T> {
+  items: T[]
+  /** Cursor of the next page; null on the last one. */
+  next: string | null
+}
+
+/** A page of a list, with the cursor of the next one out of the Link header. */
+export async function page<T>(answer: Promise<{ data?: T[]; response: Response }>): Promise<Page<T>> {
+  const { data, response } = await answer
+  const next = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
+  return { items: data ?? [], next: next ? new URL(next, location.origin).searchParams.get('cursor') : null }
+}

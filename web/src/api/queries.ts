@@ -1,0 +1,53 @@
+import { queryOptions } from '@tanstack/react-query'
+import { api, data } from './client'
+
+/**
+ * Keys of everything that is cached. Live changes invalidate by the first word,
+ * so a new query of tasks begins with 'tasks', of workers with 'workers' …
+ */
+export const keys = {
+  tasks: ['tasks'] as const,
+  task: (id: string) => ['task', id] as const,
+  workers: ['workers'] as const,
+  leases: ['leases'] as const,
+  stats: ['stats'] as const,
+  health: ['health'] as const,
+  config: ['config'] as const,
+  artifacts: ['artifacts'] as const,
+  audit: ['audit'] as const,
+  membridge: ['membridge'] as const,
+  contexts: ['contexts'] as const,
+}
+
+export const health = queryOptions({
+  queryKey: keys.health,
+  // A degraded server answers 503 with the same body.
+  queryFn: async () => {
+    const { data } = await api.GET('/api/runtime/health')
+    return data
+  },
+  refetchInterval: 15_000,
+})
+
+export const stats = queryOptions({
+  queryKey: keys.stats,
+  queryFn: () => data(api.GET('/api/runtime/stats')),
+})
+
+export const workers = queryOptions({
+  queryKey: keys.workers,
+  queryFn: () => data(api.GET('/api/runtime/workers')),
+  refetchInterval: 30_000, // a worker that falls silent changes nothing by itself
+})
+
+export const worker = (id: string) =>
+  queryOptions({
+    queryKey: [...keys.workers, id],
+    queryFn: () => data(api.GET('/api/runtime/workers/{id}', { params: { path: { id } } })),
+  })
+
+export const task = (id: string) =>
+  queryOptions({
+    queryKey: keys.task(id),
+    queryFn: () => data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })),
+  })

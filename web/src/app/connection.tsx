@@ -1,0 +1,21 @@
+import { useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { health } from '@/api/queries'
+import { cn } from '@/lib/cn'
+import { useLiveState } from '@/live/live'
+
+/** Whether what is shown is current. Always in sight. */
+export function Connection() {
+  const { t } = useTranslation()
+  const state = useLiveState()
+  const { data } = useQuery(health)
+  const degraded = data?.status === 'degraded'
+  const tone = state === 'reconnecting' || degraded ? 'text-warn' : state === 'live' ? 'text-good' : 'text-ink-3'
+  return (
+    <div role="status" className="flex items-center gap-2 border-t px-2.5 pt-3 text-xs text-ink-2">
+      <span aria-hidden className={cn('size-2 rounded-full bg-current', tone, state !== 'live' && 'breathe')} />
+      {degraded ? t('app.live.degraded') : t(`app.live.${state}`)}
+      {data && <span className="ml-auto text-ink-3">{data.storage === 'sqlite' ? 'SQLite' : 'PostgreSQL'}</span>}
+    </div>
+  )
+}

@@ -1,0 +1,162 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { Command } from 'cmdk'
+import { Dialog } from 'radix-ui'
+import { useDeferredValue, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { api, data } from '@/api/client'
+import { workers } from '@/api/queries'
+import { setLanguage } from '@/i18n'
+import { setTheme } from '@/lib/preferences'
+import { TaskBadge, WorkerBadge } from '@/ui/badge'
+import { Id } from '@/ui/facts'
+
+const pages = [
+  { to: '/', name: 'overview' },
+  { to: '/tasks', name: 'tasks' },
+  { to: '/contexts', name: 'contexts' },
+  { to: '/workers', name: 'workers' },
+  { to: '/leases', name: 'leases' },
+  { to: '/membridge', name: 'membridge' },
+  { to: '/artifacts', name: 'artifacts' },
+  { to: '/audit', name: 'audit' },
+  { to: '/settings', name: 'settings' },
+] as const
+
+const item =
+  'flex cursor-default items-center gap-3 rounded-lg px-3 py-2 text-sm select-none data-[selected=true]:bg-accent-soft'
+const group =
+  '[&_[cmdk-group-heading]]:px-3 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-2xs [&_[cmdk-group-heading]]:font-medium [&_[cmdk-group-heading]]:text-ink-3'
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Finds pages, tasks, workers and commands by a few letters. */
+export default function Palette({
+  open,
+  onOpenChange,
+  onHelp,
+}: {
+  open: boolean
+  onOpenChange: (open: boolean) => void
+  onHelp: () => void
+}) {
+  const { t, i18n } = useTranslation()
+  const navigate = useNavigate()
+  const [text, setText] = useState('')
+  const query = useDeferredValue(text.trim())
+  const found = useFoundTasks(query)
+  const fleet = useQuery(workers)
+  const run = (act: () => unknown) => () => {
+    onOpenChange(false)
+    void act()
+  }
+  return (
+    <Dialog.Root open={open} onOpenChange={onOpenChange}>
+      <Dialog.Portal>
+        <Dialog.Overlay className="appear fixed inset-0 z-40 bg-[#0b0a10]/45" />
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="rise fixed top-[10vh] left-1/2 z-40 w-[calc(100vw-2rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-xl border bg-raised shadow-float"
+        >
+          <Dialog.Title className="sr-only">{t('app.palette.title')}</Dialog.Title>
+          <Command label={t('app.palette.title')}>
+            <Command.Input
+              value={text}
+              onValueChange={setText}
+              placeholder={t('app.palette.placeholder')}
+              className="h-12 w-full border-b bg-transparent px-4 text-[15px] outline-none placeholder:text-ink-3"
+            />
+            <Command.List className="max-h-[60dvh] overflow-y-auto p-1.5">
+              <Command.Empty className="px-3 py-6 text-center text-ink-2">{t('app.palette.nothing')}</Command.Empty>
+              {found.length > 0 && (
+                <Command.Group heading={t('app.palette.tasks')} className={group} forceMount>
+                  {found.map((task) => (
+                    <Command.Item
+                      key={task.id}
+                      value={`task ${task.id} ${query}`}
+                      onSelect={run(() => navigate({ to: '/tasks/$taskId', params: { taskId: task.id } }))}
+                      className={item}
+                    >
+                      <TaskBadge status={task.status} />
+                      <span className="min-w-0 flex-1 truncate">{task.prompt}</span>
+                      <Id id={task.id} className="text-ink-3" />
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              <Command.Group heading={t('app.palette.pages')} className={group}>
+                {pages.map(({ to, name }) => (
+                  <Command.Item
+                    key={to}
+                    value={t(`app.nav.${name}`)}
+                    onSelect={run(() => navigate({ to }))}
+                    className={item}
+                  >
+                    {t(`app.nav.${name}`)}
+                  </Command.Item>
+                ))}
+                <Command.Item value={t('app.nav.docs')} onSelect={run(() => location.assign('/docs'))} className={item}>
+                  {t('app.nav.docs')}
+                </Command.Item>
+              </Command.Group>
+              {fleet.data && fleet.data.length > 0 && (
+                <Command.Group heading={t('app.nav.workers')} className={group}>
+                  {fleet.data.slice(0, 50).map((worker) => (
+                    <Command.Item
+                      key={worker.id}
+                      value={`worker ${worker.id}`}
+                      onSelect={run(() => navigate({ to: '/tasks', search: { worker_id: worker.id } }))}
+                      className={item}
+                    >
+                      <span className="flex-1 truncate">{worker.id}</span>
+                      <WorkerBadge worker={worker} />
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              <Command.Group heading={t('app.palette.actions')} className={group}>
+                <Command.Item
+                  value={t('app.newTask')}
+                  onSelect={run(() => navigate({ to: '/tasks/new' }))}
+                  className={item}
+                >
+                  {t('app.newTask')}
+                </Command.Item>
+                <Command.Item value={t('app.palette.light')} onSelect={run(() => setTheme('light'))} className={item}>
+                  {t('app.palette.light')}
+                </Command.Item>
+                <Command.Item value={t('app.palette.dark')} onSelect={run(() => setTheme('dark'))} className={item}>
+                  {t('app.palette.dark')}
+                </Command.Item>
+                <Command.Item
+                  value={t('app.palette.language')}
+                  onSelect={run(() => setLanguage(i18n.language === 'uk' ? 'en' : 'uk'))}
+                  className={item}
+                >
+                  {t('app.palette.language')}
+                </Command.Item>
+                <Command.Item value={t('app.shortcuts.title')} onSelect={run(onHelp)} className={item}>
+                  {t('app.shortcuts.title')}
+                </Command.Item>
+              </Command.Group>
+            </Command.List>
+          </Command>
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}
+
+function useFoundTasks(query: string) {
+  const { data: found } = useQuery({
+    queryKey: ['tasks', 'palette', query],
+    enabled: query.length >= 2,
+    queryFn: async () => {
+      if (uuid.test(query)) {
+        return [await data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id: query } } }))]
+      }
+      return data(api.GET('/api/runtime/llm-tasks', { params: { query: { q: query, limit: 6 } } }))
+    },
+    retry: false,
+  })
+  return query.length >= 2 ? (found ?? []) : []
+}

@@ -1,0 +1,85 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { NotFound } from './not-found'
+import { Shell } from './shell'
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
+
+const page = <P extends string>(path: P, load: () => Promise<{ default: React.ComponentType }>) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
+
+const overview = page('/', () => import('@/features/overview/overview'))
+const tasks = createRoute({
+  getParentRoute: () => root,
+  path: '/tasks',
+  // The filters live in the address: a link shows the same list.
+  validateSearch: (search: Record<string, unknown>): TaskFilters => {
+    const filters: TaskFilters = {}
+    for (const name of ['status', 'agent_slug', 'context_id', 'worker_id', 'q'] as const) {
+      const value = search[name]
+      if (value !== undefined && value !== '') filters[name] = String(value)
+    }
+    return filters
+  },
+  component: lazyRouteComponent(() => import('@/features/tasks/tasks')),
+})
+const newTask = createRoute({
+  getParentRoute: () => root,
+  path: '/tasks/new',
+  validateSearch: (search: Record<string, unknown>): NewTaskFrom => ({
+    ...(search.from ? { from: String(search.from) } : {}),
+    ...(search.context_id ? { context_id: String(search.context_id) } : {}),
+    ...(search.agent_slug ? { agent_slug: String(search.agent_slug) } : {}),
+  }),
+  component: lazyRouteComponent(() => import('@/features/new-task/new-task')),
+})
+const task = page('/tasks/$taskId', () => import('@/features/task/task'))
+const contexts = page('/contexts', () => import('@/features/contexts/contexts'))
+const context = page('/contexts/$contextId', () => import('@/features/contexts/context'))
+const workers = page('/workers', () => import('@/features/workers/workers'))
+const leases = page('/leases', () => import('@/features/leases/leases'))
+const artifacts = page('/artifacts', () => import('@/features/artifacts/artifacts'))
+const audit = page('/audit', () => import('@/features/audit/audit'))
+const membridge = page('/membridge', () => import('@/features/membridge/membridge'))
+const settings = page('/settings', () => import('@/features/settings/settings'))
+const signIn = page('/sign-in', () => import('@/features/sign-in/sign-in'))
+
+export interface TaskFilters {
+  status?: string
+  agent_slug?: string
+  context_id?: string
+  worker_id?: string
+  q?: string
+}
+
+export interface NewTaskFrom {
+  /** A task to begin from. */
+  from?: string
+  context_id?: string
+  agent_slug?: string
+}
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    overview,
+    tasks,
+    newTask,
+    task,
+    contexts,
+    context,
+    workers,
+    leases,
+    artifacts,
+    audit,
+    membridge,
+    settings,
+    signIn,
+  ]),
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

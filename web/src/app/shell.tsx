@@ -1,0 +1,191 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { Languages, Menu as MenuIcon, Monitor, Moon, Plus, Search, Sun, X } from 'lucide-react'
+import { Dialog } from 'radix-ui'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { health } from '@/api/queries'
+import { setLanguage } from '@/i18n'
+import { type Language, setTheme, useTheme } from '@/lib/preferences'
+import { Button, buttonClass, IconButton } from '@/ui/button'
+import { Kbd } from '@/ui/facts'
+import { Menu, MenuChoice } from '@/ui/menu'
+import { Toasts } from '@/ui/toast'
+import { Connection } from './connection'
+import { Logo } from './logo'
+import { Nav } from './nav'
+import { openPalette, Shortcuts } from './shortcuts'
+
+export function Shell() {
+  const { t } = useTranslation()
+  const path = useRouterState({ select: (s) => s.location.pathname })
+  if (path === '/sign-in') return <Outlet />
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[228px_minmax(0,1fr)]">
+      <a
+        href="#main"
+        className="sr-only z-50 rounded-lg bg-accent px-3 py-2 text-on-accent focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
+      >
+        {t('app.skip')}
+      </a>
+      <aside className="sticky top-0 hidden h-dvh flex-col gap-5 overflow-y-auto border-r px-3 py-4 lg:flex">
+        <Logo />
+        <Nav />
+        <Connection />
+      </aside>
+      <div className="flex min-w-0 flex-col">
+        <TopBar />
+        <DevelopmentBanner />
+        <main id="main" tabIndex={-1} className="min-w-0 flex-1 outline-none">
+          <Outlet />
+        </main>
+      </div>
+      <Shortcuts />
+      <Toasts />
+    </div>
+  )
+}
+
+function TopBar() {
+  const { t } = useTranslation()
+  return (
+    <header className="sticky top-0 z-30 flex h-13 items-center gap-1 border-b bg-canvas/90 px-3 backdrop-blur-sm sm:px-6 lg:px-8">
+      <MobileNav />
+      <button
+        type="button"
+        onClick={openPalette}
+        className="mr-auto flex h-8 w-full max-w-72 items-center gap-2 rounded-lg border bg-surface px-2.5 text-[13px] text-ink-3 transition-colors hover:border-line-strong"
+      >
+        <Search className="size-3.5" aria-hidden />
+        <span className="truncate">{t('app.search')}</span>
+        <span className="ml-auto hidden gap-1 sm:flex" aria-hidden>
+          <Kbd>{/mac/i.test(navigator.platform) ? '⌘' : 'Ctrl'}</Kbd>
+          <Kbd>{'K'}</Kbd>
+        </span>
+      </button>
+      <LanguageMenu />
+      <ThemeMenu />
+      <Link
+        to="/tasks/new"
+        className={`${buttonClass('primary', 'sm')} ml-1 max-sm:px-2`}
+        aria-label={t('app.newTask')}
+      >
+        <Plus className="size-4" aria-hidden />
+        <span className="max-sm:hidden">{t('app.newTask')}</span>
+      </Link>
+    </header>
+  )
+}
+
+function MobileNav() {
+  const { t } = useTranslation()
+  const [open, setOpen] = useState(false)
+  return (
+    <Dialog.Root open={open} onOpenChange={setOpen}>
+      <Dialog.Trigger asChild>
+        <Button look="ghost" size="icon" className="-ml-1 lg:hidden" aria-label={t('app.nav.open')}>
+          <MenuIcon className="size-5" aria-hidden />
+        </Button>
+      </Dialog.Trigger>
+      <Dialog.Portal>
+        <Dialog.Overlay className="appear fixed inset-0 z-40 bg-[#0b0a10]/45" />
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="appear fixed inset-y-0 left-0 z-40 flex w-72 max-w-[85vw] flex-col gap-5 overflow-y-auto border-r bg-canvas px-3 py-4"
+        >
+          <div className="flex items-center justify-between">
+            <Logo />
+            <Dialog.Close asChild>
+              <IconButton label={t('ui.close')}>
+                <X className="size-4" aria-hidden />
+              </IconButton>
+            </Dialog.Close>
+          </div>
+          <Dialog.Title className="sr-only">{t('app.nav.label')}</Dialog.Title>
+          <Nav onGo={() => setOpen(false)} />
+          <Connection />
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}
+
+const languageNames: { value: Language; label: string }[] = [
+  { value: 'en', label: 'English' },
+  { value: 'uk', label: 'Українська' },
+]
+
+function LanguageMenu() {
+  const { t, i18n } = useTranslation()
+  return (
+    <Menu
+      trigger={
+        <button
+          type="button"
+          aria-label={t('app.language')}
+          title={t('app.language')}
+          className={buttonClass('ghost', 'icon')}
+        >
+          <Languages className="size-4" aria-hidden />
+        </button>
+      }
+    >
+      <MenuChoice value={i18n.language as Language} onChange={(l) => void setLanguage(l)} options={languageNames} />
+    </Menu>
+  )
+}
+
+function ThemeMenu() {
+  const { t } = useTranslation()
+  const theme = useTheme()
+  const Icon = theme === 'dark' ? Moon : theme === 'light' ? Sun : Monitor
+  return (
+    <Menu
+      trigger={
+        <button
+          type="button"
+          aria-label={t('app.theme.label')}
+          title={t('app.theme.label')}
+          className={buttonClass('ghost', 'icon')}
+        >
+          <Icon className="size-4" aria-hidden />
+        </button>
+      }
+    >
+      <MenuChoice
+        value={theme}
+        onChange={setTheme}
+        options={[
+          { value: 'system', label: t('app.theme.system') },
+          { value: 'light', label: t('app.theme.light') },
+          { value: 'dark', label: t('app.theme.dark') },
+        ]}
+      />
+    </Menu>
+  )
+}
+
+/** Without keys whoever is on the machine is admin: that must be seen. */
+function DevelopmentBanner() {
+  const { t } = useTranslation()
+  const { data } = useQuery(health)
+  const [hidden, setHidden] = useState(false)
+  if (!data || data.auth === 'keys' || hidden) return null
+  const insecure = data.auth === 'insecure'
+  return (
+    <div
+      role="note"
+      className={`flex items-center gap-3 border-b px-4 py-1.5 text-xs sm:px-6 lg:px-8 ${insecure ? 'bg-bad-soft text-bad' : 'bg-warn-soft text-warn'}`}
+    >
+      <p className="min-w-0 flex-1">
+        <strong className="font-semibold">{insecure ? t('app.insecure.title') : t('app.development.title')}</strong>{' '}
+        {insecure ? t('app.insecure.text') : t('app.development.text')}
+      </p>
+      {!insecure && (
+        <IconButton label={t('ui.close')} small onClick={() => setHidden(true)} className="text-current">
+          <X className="size-3.5" aria-hidden />
+        </IconButton>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,99 @@
+import { useNavigate } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { Dialog } from '@/ui/dialog'
+import { Kbd } from '@/ui/facts'
+
+const Palette = lazy(() => import('./palette'))
+
+const opens = new EventTarget()
+export const openPalette = () => opens.dispatchEvent(new Event('palette'))
+
+const list = [
+  { keys: ['Ctrl', 'K'], what: 'palette' },
+  { keys: ['/'], what: 'search' },
+  { keys: ['N'], what: 'newTask' },
+  { keys: ['G', 'O'], what: 'goOverview' },
+  { keys: ['G', 'T'], what: 'goTasks' },
+  { keys: ['G', 'W'], what: 'goWorkers' },
+  { keys: ['?'], what: 'help' },
+] as const
+
+const typing = (target: EventTarget | null) =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+
+/** The keyboard's shortcuts, the command palette and the help that lists them. */
+export function Shortcuts() {
+  const { t } = useTranslation()
+  const navigate = useNavigate()
+  const [palette, setPalette] = useState(false)
+  const [help, setHelp] = useState(false)
+
+  useEffect(() => {
+    let leader = 0
+    const show = () => setPalette(true)
+    const press = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+        event.preventDefault()
+        setPalette((open) => !open)
+        return
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return
+      const afterG = Date.now() - leader < 1200
+      leader = 0
+      const act = () => {
+        switch (event.key) {
+          case '/': {
+            const box = document.querySelector<HTMLInputElement>('[data-search]')
+            if (box) box.focus()
+            else setPalette(true)
+            return true
+          }
+          case '?':
+            setHelp(true)
+            return true
+          case 'n':
+            void navigate({ to: '/tasks/new' })
+            return true
+          case 'g':
+            leader = Date.now()
+            return true
+        }
+        const to = afterG && ({ o: '/', t: '/tasks', w: '/workers' } as const)[event.key as 'o' | 't' | 'w']
+        if (to) void navigate({ to })
+        return Boolean(to)
+      }
+      if (act()) event.preventDefault()
+    }
+    addEventListener('keydown', press)
+    opens.addEventListener('palette', show)
+    return () => {
+      removeEventListener('keydown', press)
+      opens.removeEventListener('palette', show)
+    }
+  }, [navigate])
+
+  return (
+    <>
+      {palette && (
+        <Suspense>
+          <Palette open={palette} onOpenChange={setPalette} onHelp={() => setHelp(true)} />
+        </Suspense>
+      )}
+      <Dialog open={help} onOpenChange={setHelp} title={t('app.shortcuts.title')}>
+        <dl className="grid grid-cols-[1fr_auto] gap-y-2.5">
+          {list.map(({ keys, what }) => (
+            <div key={what} className="contents">
+              <dt>{t(`app.shortcuts.${what}`)}</dt>
+              <dd className="flex gap-1">
+                {keys.map((key) => (
+                  <Kbd key={key}>{key}</Kbd>
+                ))}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      </Dialog>
+    </>
+  )
+}

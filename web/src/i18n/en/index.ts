@@ -1,0 +1,33 @@
+// One file a page, so that people who work on different pages do not meet.
+import app from './app.json'
+import artifacts from './artifacts.json'
+import audit from './audit.json'
+import contexts from './contexts.json'
+import leases from './leases.json'
+import membridge from './membridge.json'
+import newTask from './new-task.json'
+import overview from './overview.json'
+import settings from './settings.json'
+import signIn from './sign-in.json'
+import task from './task.json'
+import tasks from './tasks.json'
+import ui from './ui.json'
+import workers from './workers.json'
+
+export const messages = {
+  app,
+  artifacts,
+  audit,
+  contexts,
+  leases,
+  membridge,
+  newTask,
+  overview,
+  settings,
+  signIn,
+  task,
+  tasks,
+  ui,
+  workers,
+}
+export type Messages = typeof messages

@@ -1,0 +1,29 @@
+import './styles/index.css'
+import { QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { queryClient } from './app/query-client'
+import { router } from './app/router'
+import { startI18n } from './i18n'
+import { watchSystemTheme } from './lib/preferences'
+import { live, refreshOnChanges } from './live/live'
+import { TipProvider } from './ui/tip'
+
+const root = document.getElementById('root')
+if (!root) throw new Error('index.html has no #root')
+
+watchSystemTheme()
+await startI18n()
+refreshOnChanges(queryClient)
+live.start()
+
+createRoot(root).render(
+  <StrictMode>
+    <QueryClientProvider client={queryClient}>
+      <TipProvider>
+        <RouterProvider router={router} />
+      </TipProvider>
+    </QueryClientProvider>
+  </StrictMode>,
+)

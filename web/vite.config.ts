@@ -1,0 +1,27 @@
+import tailwind from '@tailwindcss/vite'
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'vitest/config'
+
+const server = process.env.BLOOM_URL ?? 'http://127.0.0.1:5000'
+const proxied = ['/api', '/openapi.json', '/metrics', '/health', '/healthz', '/readyz']
+
+export default defineConfig({
+  plugins: [react(), tailwind()],
+  resolve: { alias: { '@': new URL('./src', import.meta.url).pathname } },
+  build: {
+    target: 'es2022',
+    assetsInlineLimit: 0, // the content security policy allows no data: scripts or fonts
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+    chunkSizeWarningLimit: 1200,
+  },
+  server: {
+    port: 5173,
+    proxy: Object.fromEntries(proxied.map((path) => [path, { target: server, changeOrigin: true }])),
+  },
+  test: {
+    environment: 'jsdom',
+    include: ['src/**/*.test.{ts,tsx}'],
+    setupFiles: ['src/test/setup.ts'],
+  },
+})
