@@ -171,7 +171,13 @@ func TestUpAloneDoesATask(t *testing.T) {
 // up starts everything in one process, or starts it again on the same folder.
 func (h *house) up(args ...string) *proc {
 	h.t.Helper()
-	env := h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...)
+	return h.upWith(nil, args...)
+}
+
+// upWith is up with more in the environment.
+func (h *house) upWith(extra []string, args ...string) *proc {
+	h.t.Helper()
+	env := append(h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...), extra...)
 	p := spawn(h.t, "up", env, append([]string{
 		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", freeAddress(h.t),
 		"--name", "only", "--claude", claudeBinary(h.t), "--pass-env", markName,

@@ -29,19 +29,35 @@ type proc struct {
 // spawn starts bloom. What it prints is kept and shown when the test fails.
 func spawn(t *testing.T, name string, env []string, args ...string) *proc {
 	t.Helper()
-	return spawnProgram(t, name, env, programs.bloom, args...)
+	p := command(t, name, env, programs.bloom, args...)
+	// bloom hides its environment from /proc, so its mark is also its name there.
+	for _, pair := range env { // the last one counts
+		if strings.HasPrefix(pair, markName+"=") {
+			p.cmd.Args[0] = pair
+		}
+	}
+	return p.start()
 }
 
 // spawnProgram is spawn for another program.
 func spawnProgram(t *testing.T, name string, env []string, program string, args ...string) *proc {
 	t.Helper()
+	return command(t, name, env, program, args...).start()
+}
+
+func command(t *testing.T, name string, env []string, program string, args ...string) *proc {
 	p := &proc{t: t, name: name, cmd: exec.Command(program, args...), out: newOutput(), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
 	// A descendant that survives would hold the pipe: the leak check finds it.
 	p.cmd.WaitDelay = 2 * time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return p
+}
+
+func (p *proc) start() *proc {
+	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	go func() {
 		defer close(p.done)
@@ -198,8 +214,8 @@ const markName = "E2E_MARK"
 
 func markPrefix() string { return fmt.Sprintf("%d-", os.Getpid()) }
 
-// marked lists the living processes whose mark begins with the prefix. Zombies
-// have no environment and are not among them.
+// marked lists the living processes whose mark, in their environment or as their
+// name, begins with the prefix. Zombies have neither and are not among them.
 func marked(prefix string) (pids []int) {
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil || len(environs) == 0 {
@@ -210,6 +226,8 @@ func marked(prefix string) (pids []int) {
 		if err != nil || len(raw) == 0 {
 			continue // it has ended meanwhile, or is none of ours
 		}
+		name, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		raw = append(append(raw, 0), name...)
 		if !bytes.Contains(append([]byte{0}, raw...), []byte("\x00"+markName+"="+prefix)) {
 			continue
 		}

@@ -157,7 +157,7 @@ func (c Config) Warnings() []string {
 		warnings = append(warnings, "permission mode bypassPermissions: every task may run any command on this machine")
 	}
 	if runtime.GOOS != "linux" {
-		warnings = append(warnings, "only on Linux can processes that left claude's process group be ended")
+		warnings = append(warnings, "only on Linux can processes that left claude's process group be ended, and the worker's environment be hidden from tasks")
 	}
 	return warnings
 }

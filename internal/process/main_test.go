@@ -1,8 +1,10 @@
 package process_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -58,6 +60,14 @@ func child(role string, args []string) int {
 		return family(false)
 	case "caller":
 		return caller(args)
+	case "patricide":
+		return patricide()
+	case "silent":
+		time.Sleep(time.Hour)
+	case "keeper":
+		return keeper()
+	case "spy":
+		return spy()
 	}
 	return 0
 }
@@ -82,17 +92,91 @@ func family(stay bool) int {
 	return 0
 }
 
-// caller runs a family and waits to be killed.
-func caller([]string) int {
-	self, err := os.Executable()
-	if err != nil {
-		return 1
+// patricide starts one child in its group and one in a session of its own,
+// prints all pids, and kills its supervisor.
+func patricide() int {
+	for _, session := range []bool{false, true} {
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"x", "__child", "silent"}, &syscall.ProcAttr{
+			Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: session},
+		})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println(pid)
 	}
-	p, err := process.Start(process.Command{Path: self, Args: []string{"__child", "family"}, Stdout: os.Stdout, Stderr: os.Stderr})
+	fmt.Println(os.Getpid())
+	_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+	time.Sleep(time.Hour)
+	return 0
+}
+
+// caller runs the role named by its argument, a family by default, waits for
+// its end, says so, and waits to be killed or for its input to end.
+func caller(args []string) int {
+	role := "family"
+	if len(args) > 0 {
+		role = args[0]
+	}
+	p, err := process.Start(process.Command{Path: "/proc/self/exe", Args: []string{"__child", role}, Stdout: os.Stdout, Stderr: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	_, _ = p.Wait()
+	exit, _ := p.Wait()
+	fmt.Println(exit.LeftBehind)
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	return 0
+}
+
+// keeper has a secret in its environment, conceals it when it is told to, and
+// runs a spy.
+func keeper() int {
+	if os.Getenv("CONCEAL") != "" {
+		if err := process.Conceal(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if os.Getenv("SECRET") == "" {
+		fmt.Fprintln(os.Stderr, "the keeper lost its own secret")
+		return 1
+	}
+	return caller([]string{"spy"})
+}
+
+// spy prints what it can open of its supervisor and of the process above that.
+func spy() int {
+	pid := os.Getppid()
+	for range 2 {
+		for _, name := range []string{"environ", "mem"} {
+			content, err := readProc(pid, name)
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				fmt.Println(name, "refused")
+			default:
+				fmt.Printf("%s opened %q\n", name, content)
+			}
+		}
+		var state string
+		stat, _ := readProc(pid, "stat")
+		if _, err := fmt.Sscan(stat[strings.LastIndexByte(stat, ')')+1:], &state, &pid); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	return 0
+}
+
+func readProc(pid int, name string) (string, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(file)
+	if name == "mem" && !errors.Is(err, fs.ErrPermission) {
+		err = nil // its first page is never mapped
+	}
+	return string(content), err
 }

@@ -8,8 +8,12 @@
 // supervisor ends everything: TERM, a grace, then KILL until nothing is left.
 //
 // On Linux "everything" includes descendants that left the process group
-// (setsid, daemons): the supervisor is their subreaper. On other unixes only
-// the process group is ended; FullTree reports which holds.
+// (setsid, daemons): the supervisor is their subreaper. The caller in turn is the
+// subreaper of its supervisors, so that a command that kills its supervisor leaves
+// nothing either: the caller then ends every child that Start did not make. A
+// program that calls Start must therefore not start other children that have to
+// survive that. On other unixes only the process group is ended; FullTree reports
+// which holds.
 //
 // The package knows processes and nothing of what they are for.
 package process
@@ -149,7 +153,7 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 		return nil, errors.Join(err, orders.Close(), lifeline.Close())
 	}
 	cmd.ExtraFiles = []*os.File{orders, report}
-	err = cmd.Start()
+	err = startSupervisor(cmd)
 	_ = orders.Close() // the child has its own copies now
 	_ = report.Close()
 	if err != nil {
@@ -160,6 +164,7 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	if err != nil || first.Error != "" {
 		startErr := first.startError(err)
 		_ = cmd.Wait() // startErr says more than its exit code would
+		supervisorEnded(cmd.Process.Pid)
 		return nil, errors.Join(startErr, lifeline.Close(), reports.Close())
 	}
 	p.pid = first.PID
@@ -204,6 +209,11 @@ func (p *Process) order(order byte) {
 func (p *Process) wait() {
 	last, reportErr := readReport(p.reader)
 	waitErr := p.cmd.Wait()
+	supervisorEnded(p.cmd.Process.Pid)
+	var orphanErr error
+	if reportErr != nil {
+		last.LeftBehind, orphanErr = endOrphans()
+	}
 	drainErr := drain(p.stdout, p.stderr)
 	p.mu.Lock()
 	_ = p.lifeline.Close()
@@ -214,7 +224,7 @@ func (p *Process) wait() {
 	if reportErr != nil {
 		// The supervisor was killed; by its death the command was, too.
 		p.exit.Code, p.exit.Signal = -1, syscall.SIGKILL
-		p.err = fmt.Errorf("supervisor ended without a report: %w", errors.Join(reportErr, waitErr))
+		p.err = fmt.Errorf("supervisor ended without a report: %w", errors.Join(reportErr, waitErr, orphanErr))
 	}
 	if errors.Is(waitErr, exec.ErrWaitDelay) { // the rest of waitErr is in the report
 		drainErr = errors.Join(drainErr, waitErr)

@@ -68,6 +68,7 @@ func (s *supervisor) run(path string, argv []string) {
 	// the command after exec, and TERM would do nothing to it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	becomeSubreaper()
+	_ = setDumpable(false) // the command must not trace its supervisor; its own exec makes it ordinary again
 	syscall.CloseOnExec(ordersFD)
 	syscall.CloseOnExec(reportsFD)
 	proc, err := os.StartProcess(path, argv, &os.ProcAttr{

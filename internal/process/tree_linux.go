@@ -29,12 +29,22 @@ func childAttributes() *syscall.SysProcAttr {
 // executable is the running binary even when its file was replaced meanwhile.
 func executable() (string, error) { return "/proc/self/exe", nil }
 
-// descendants lists the living processes below root, zombies left out.
-func descendants(root int) []int {
-	children := make(map[int][]int)
+// listed is a process as /proc shows it.
+type listed struct {
+	pid    int
+	zombie bool
+}
+
+// processTree has the children of every process by its id.
+type processTree map[int][]listed
+
+// readTree looks at all processes once. Those that appear or end meanwhile may
+// be missing.
+func readTree() processTree {
+	tree := processTree{}
 	proc, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return tree
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1) // what was read before an error still counts
@@ -43,35 +53,52 @@ func descendants(root int) []int {
 		if err != nil {
 			continue
 		}
-		if parent, alive := parentOf(pid); alive {
-			children[parent] = append(children[parent], pid)
+		if parent, zombie, ok := parentOf(pid); ok {
+			tree[parent] = append(tree[parent], listed{pid, zombie})
 		}
 	}
-	var found []int
+	return tree
+}
+
+// below lists every process below root.
+func (t processTree) below(root int) (found []listed) {
 	queue := []int{root}
 	for len(queue) > 0 {
-		below := children[queue[0]]
-		queue = append(queue[1:], below...)
-		found = append(found, below...)
+		children := t[queue[0]]
+		queue = queue[1:]
+		found = append(found, children...)
+		for _, child := range children {
+			queue = append(queue, child.pid)
+		}
 	}
 	return found
 }
 
+// descendants lists the living processes below root, zombies left out.
+func descendants(root int) (pids []int) {
+	for _, p := range readTree().below(root) {
+		if !p.zombie {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
 // parentOf reads a process's parent. Its name may contain anything, so the
-// fields are counted from the last parenthesis (proc(5)).
-func parentOf(pid int) (parent int, alive bool) {
+// fields are counted from the last parenthesis (proc_pid_stat(5)).
+func parentOf(pid int) (parent int, zombie, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
-		return 0, false
+		return 0, false, false
 	}
 	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 2 || fields[0][0] == 'Z' {
-		return 0, false
+	if len(fields) < 2 {
+		return 0, false, false
 	}
 	parent, err = strconv.Atoi(string(fields[1]))
-	return parent, err == nil
+	return parent, fields[0][0] == 'Z', err == nil
 }

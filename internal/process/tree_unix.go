@@ -15,6 +15,8 @@ const FullTree = false
 
 func becomeSubreaper() {}
 
+func setDumpable(bool) error { return nil }
+
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func executable() (string, error) { return os.Executable() }

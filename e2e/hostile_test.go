@@ -1,0 +1,55 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// TestARunCannotReadTheKeysOfItsWorker lets a task look for keys in the
+// environment of every process that it may read, which as root are all.
+func TestARunCannotReadTheKeysOfItsWorker(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.script("spy", func(r standin.Request) standin.Reply {
+		if r.HasToolResult() {
+			return standin.Reply{Text: r.LastUser()}
+		}
+		return standin.Tool("", "Bash", map[string]any{
+			"command":     `cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -E '^(SPIED|E2E_MARK)=' | sort -u; echo looked`,
+			"description": "look around",
+		})
+	})
+	h.upWith([]string{"SPIED=canary-of-the-worker", "RUNTIME_API_KEY=" + adminKey}, "--allowed-tool", "Bash")
+	o := h.await(t, h.submit(t, spec("spy")).ID)
+	if o.task.Status != bloom.TaskCompleted || !strings.Contains(o.output, "looked") || !strings.Contains(o.output, markName) {
+		t.Fatalf("the task is %s with %q, want it to have looked around; %s", o.task.Status, o.output, o.story())
+	}
+	if strings.Contains(o.output, "canary-of-the-worker") {
+		t.Errorf("the run read the worker's environment:\n%s", o.output)
+	}
+}
+
+// TestARunThatKillsItsSupervisorLeavesNothing lets a task kill the process that
+// watches over claude, with a process of its own outside claude's session.
+func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	h.work(workerOptions{name: "host", args: []string{"--allowed-tool", "Bash"}})
+	h.script("patricide", standin.Sequence(standin.Tool("", "Bash", map[string]any{
+		"command":     "setsid sleep 600 </dev/null >/dev/null 2>&1 & kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 600",
+		"description": "be rid of the supervisor",
+	})))
+	s := spec("patricide")
+	s.MaxAttempts = 1
+	o := h.await(t, h.submit(t, s).ID)
+	if o.task.Status == bloom.TaskCompleted || len(o.results) != 1 || o.results[0].ErrorClass == nil || *o.results[0].ErrorClass != bloom.ClassCrashed {
+		t.Errorf("the task is %s, want one result of class crashed; %s", o.task.Status, o.story())
+	}
+	if left := len(marked(h.markOf("host"))); left != 1 {
+		t.Errorf("%d processes carry the worker's mark, want the worker alone", left)
+	}
+}
