@@ -1,18 +1,181 @@
 package cli
 
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/bench"
+)
+
 type benchCmd struct {
 	Run   benchRunCmd   `cmd:"" default:"withargs" help:"Measure lifecycles, latencies and lists."`
+	Fleet benchFleetCmd `cmd:"" help:"Measure the real path: clients create, workers claim and complete."`
 	Polls benchPollsCmd `cmd:"" help:"Let many workers wait for work at once."`
 	Fill  benchFillCmd  `cmd:"" help:"Create many tasks, to measure with a full store."`
 }
 
 // shown prints what a measurement came to, or why it came to nothing.
-func (r *remote) shown(inv *invocation, report interface{ print(*invocation) error }, err error) error {
+func shown[T any](r *remote, inv *invocation, report T, err error, print func(T) error) error {
 	switch {
 	case err != nil:
 		return interrupted(inv, err)
 	case r.JSON:
 		return writeJSON(inv.Out, report)
 	}
-	return report.print(inv)
+	return print(report)
+}
+
+type benchRunCmd struct {
+	remote
+	Clients  int           `name:"clients" short:"c" default:"16" placeholder:"N" help:"Clients at once."`
+	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long lifecycles run."`
+	Count    int           `name:"count" short:"n" placeholder:"N" help:"Run this many lifecycles instead of a duration."`
+	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Measurements of each latency."`
+	Skip     bool          `name:"lifecycles-only" help:"Leave out start latency, lists, claim and stats."`
+}
+
+func (c *benchRunCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.Clients < 1 || c.Samples < 1 || c.Count < 0 || c.Duration <= 0 {
+		return usagef("--clients, --samples and --duration must be greater than 0")
+	}
+	m := bench.Run{
+		APIKey: string(c.APIKey), Clients: c.Clients, Duration: c.Duration, Count: c.Count, Samples: c.Samples, Lifecycles: c.Skip,
+	}
+	report, err := m.Measure(inv.ctx, api)
+	return shown(&c.remote, inv, report, err, inv.printRun)
+}
+
+func (inv *invocation) printRun(r *bench.RunReport) error {
+	fmt.Fprintf(inv.Out, "%s, %s, %s tasks in the store before\n", r.Server, r.Storage, thousands(r.Tasks))
+	fmt.Fprintf(inv.Out, "%s\n\n", inv.outPainter().paint(styleBold, fmt.Sprintf("%.0f lifecycles/s with %s (%s in %.1fs)",
+		r.PerSecond, plural(int64(r.Clients), "client"), thousands(int64(r.Lifecycles)), r.Seconds)))
+	return inv.printLatencies(r.Steps)
+}
+
+func (inv *invocation) printLatencies(steps []bench.Latency) error {
+	t := newTable("STEP", "COUNT", "P50", "P95", "P99", "MAX")
+	for _, l := range steps {
+		t.row(l.Name, thousands(int64(l.Count)), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+func ms(v float64) string { return fmt.Sprintf("%.2f ms", v) }
+
+type benchFleetCmd struct {
+	remote
+	Creators int           `name:"creators" default:"16" placeholder:"N" help:"Clients that create tasks at once."`
+	Workers  int           `name:"workers" default:"4" placeholder:"N" help:"Workers that claim and complete them."`
+	Slots    int           `name:"slots" default:"16" placeholder:"N" help:"Tasks that a worker has at once, 1 to 32."`
+	Backlog  int           `name:"backlog" default:"0" placeholder:"N" help:"Most tasks created and not yet completed; 0: twice the slots of all workers."`
+	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long tasks are created."`
+	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Tasks created one by one before, while all workers wait; 0 for none."`
+}
+
+func (c *benchFleetCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	m := bench.Fleet{
+		APIKey: string(c.APIKey), Creators: c.Creators, Workers: c.Workers, Slots: c.Slots, Backlog: c.Backlog, Duration: c.Duration, Samples: c.Samples,
+	}
+	if err := m.Check(); err != nil {
+		return usage(err)
+	}
+	report, err := m.Measure(inv.ctx, api)
+	return shown(&c.remote, inv, report, err, inv.printFleet)
+}
+
+func (inv *invocation) printFleet(r *bench.FleetReport) error {
+	fmt.Fprintf(inv.Out, "%s, %s, %s tasks in the store before\n", r.Server, r.Storage, thousands(r.Tasks))
+	fmt.Fprintf(inv.Out, "%s\n\n", inv.outPainter().paint(styleBold, fmt.Sprintf("%.0f tasks/s with %s and %s of %s (%s in %.1fs, %s)", r.PerSecond,
+		plural(int64(r.Creators), "creator"), plural(int64(r.Workers), "worker"), plural(int64(r.Slots), "slot"),
+		thousands(int64(r.Completed)), r.Seconds, plural(int64(r.Failures), "failed call"))))
+	return inv.printLatencies(r.Steps)
+}
+
+type benchPollsCmd struct {
+	remote
+	Polls      int           `name:"polls" default:"1000" placeholder:"N" help:"Workers whose long polls wait at once."`
+	Registered int           `name:"registered" default:"0" placeholder:"N" help:"Workers registered besides, which say nothing more."`
+	Duration   time.Duration `name:"duration" short:"d" default:"30s" help:"How long nothing happens but waiting."`
+	Settle     time.Duration `name:"settle" default:"10s" help:"How long the first looks may take before."`
+	Samples    int           `name:"samples" default:"100" placeholder:"N" help:"Tasks posted then, to measure how soon one of the polls has each; 0 for none."`
+	PID        []int         `name:"pid" placeholder:"PID" help:"Process on this machine whose CPU and memory to measure, with its children (repeatable; Linux)."`
+}
+
+func (c *benchPollsCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.Polls < 1 || c.Registered < 0 || c.Samples < 0 || c.Duration <= 0 || c.Settle < 0 {
+		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle not below")
+	}
+	m := bench.Polls{Polls: c.Polls, Registered: c.Registered, Duration: c.Duration, Settle: c.Settle, Samples: c.Samples, PID: c.PID}
+	report, err := m.Measure(inv.ctx, api)
+	return shown(&c.remote, inv, report, err, inv.printPolls)
+}
+
+func (inv *invocation) printPolls(r *bench.PollsReport) error {
+	inv.say("%s polls wait, %s workers are registered (%s); %d polls came back in %.0f s",
+		thousands(int64(r.Polls)), thousands(int64(r.Registered)), r.Storage, r.Answered, r.Seconds)
+	for _, p := range r.Processes {
+		inv.say("process %d (%s): %.1f %% of a core, %.0f MB", p.PID, p.Name, p.CPUPercent, p.MemoryMB)
+	}
+	for _, s := range r.Steps {
+		inv.say("%s: p50 %.1f ms, p99 %.1f ms (%d)", s.Name, s.P50, s.P99, s.Count)
+	}
+	return nil
+}
+
+type benchFillCmd struct {
+	remote
+	Count   int    `name:"count" short:"n" default:"100000" placeholder:"N" help:"Tasks to create."`
+	Clients int    `name:"clients" short:"c" default:"32" placeholder:"N" help:"Clients at once."`
+	Queued  int    `name:"queued" default:"5" placeholder:"PERCENT" help:"Share that stays queued; the others have ended."`
+	DataDir string `name:"data-dir" placeholder:"DIR" help:"Fill the data folder of a server that is stopped: whole lifecycles, and much faster."`
+}
+
+func (c *benchFillCmd) Run(inv *invocation) error {
+	if c.Count < 1 || c.Clients < 1 || c.Queued < 0 || c.Queued > 100 {
+		return usagef("--count and --clients must be greater than 0, --queued between 0 and 100")
+	}
+	f := bench.Fill{Count: c.Count, Clients: c.Clients, Queued: c.Queued}
+	if inv.ErrTerminal {
+		f.Progress = func(made int64) { fmt.Fprintf(inv.Err, "\r%s of %s", thousands(made), thousands(int64(c.Count))) }
+	}
+	began := time.Now()
+	if err := c.fill(inv, f); err != nil {
+		return interrupted(inv, err)
+	}
+	took := time.Since(began)
+	if c.JSON {
+		return writeJSON(inv.Out, map[string]any{"created": c.Count, "seconds": took.Seconds()})
+	}
+	inv.say("%s tasks in %s (%.0f/s)", thousands(int64(c.Count)), span(took), float64(c.Count)/took.Seconds())
+	return nil
+}
+
+func (c *benchFillCmd) fill(inv *invocation, f bench.Fill) (err error) {
+	if c.DataDir == "" {
+		api, err := c.open()
+		if err != nil {
+			return err
+		}
+		return f.Server(inv.ctx, api)
+	}
+	store, err := app.OpenStore(inv.ctx, c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return f.Store(inv.ctx, store)
 }

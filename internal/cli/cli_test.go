@@ -251,6 +251,23 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 	if waited.Polls != 5 || len(waited.Latencies) == 0 || waited.Latencies[0].Count != 4 {
 		t.Errorf("got %+v", waited)
 	}
+	fleet := decode[struct {
+		Completed int
+		Failures  int     `json:"failed_calls"`
+		PerSecond float64 `json:"tasks_per_second"`
+		Latencies []struct {
+			Step  string
+			Count int
+		}
+	}](t, p.must("bench", "fleet", "--creators=3", "--workers=2", "--slots=2", "-d", "300ms", "--samples=4", "--json"))
+	counts = map[string]int{}
+	for _, l := range fleet.Latencies {
+		counts[l.Step] = l.Count
+	}
+	if fleet.Completed == 0 || fleet.Failures != 0 || fleet.PerSecond <= 0 || counts["create to start, idle"] != 4 ||
+		counts["create to start, under load"] != fleet.Completed || counts["complete"] != fleet.Completed+4 {
+		t.Errorf("got %+v", fleet)
+	}
 	if out := p.must("workers", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("workers are left: %s", out)
 	}
@@ -265,6 +282,7 @@ func TestBenchLeavesOthersTasksAlone(t *testing.T) {
 	t.Parallel()
 	for name, measure := range map[string][]string{
 		"run":   {"bench", "run", "-n", "1", "-c", "1", "--samples=1"},
+		"fleet": {"bench", "fleet", "--workers=2", "--slots=1", "-d", "1m"},
 		"polls": {"bench", "polls", "--polls=2", "--settle=0s", "-d", "1m", "--samples=1"},
 	} {
 		t.Run(name, func(t *testing.T) {

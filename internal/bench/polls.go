@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -13,73 +13,68 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-type benchPollsCmd struct {
-	remote
-	Polls      int           `name:"polls" default:"1000" placeholder:"N" help:"Workers whose long polls wait at once."`
-	Registered int           `name:"registered" default:"0" placeholder:"N" help:"Workers registered besides, which say nothing more."`
-	Duration   time.Duration `name:"duration" short:"d" default:"30s" help:"How long nothing happens but waiting."`
-	Settle     time.Duration `name:"settle" default:"10s" help:"How long the first looks may take before."`
-	Samples    int           `name:"samples" default:"100" placeholder:"N" help:"Tasks posted then, to measure how soon one of the polls has each; 0 for none."`
-	PID        []int         `name:"pid" placeholder:"PID" help:"Process on this machine whose CPU and memory to measure, with its children (repeatable; Linux)."`
+// Polls measures what it costs to have many workers waiting.
+type Polls struct {
+	Polls      int           // workers whose long polls wait at once
+	Registered int           // workers registered besides, which say nothing more
+	Duration   time.Duration // how long nothing happens but waiting
+	Settle     time.Duration // how long the first looks may take before
+	Samples    int           // tasks posted then, to measure how soon one of the polls has each
+	PID        []int         // processes on this machine to measure, with their children; Linux only
 }
 
-// pollsReport is what waiting costs.
-type pollsReport struct {
-	Storage    string         `json:"storage"`
-	Polls      int            `json:"polls"`
-	Registered int            `json:"registered"`
-	Seconds    float64        `json:"seconds"`
-	Answered   int64          `json:"polls_answered"`
-	Processes  []processUse   `json:"processes"`
-	Steps      []benchLatency `json:"latencies"`
+// PollsReport is what waiting costs.
+type PollsReport struct {
+	Storage    string       `json:"storage"`
+	Polls      int          `json:"polls"`
+	Registered int          `json:"registered"`
+	Seconds    float64      `json:"seconds"`
+	Answered   int64        `json:"polls_answered"`
+	Processes  []ProcessUse `json:"processes"`
+	Steps      []Latency    `json:"latencies"`
 }
 
 // pollWait is how long one poll waits: as long as a server allows.
 const pollWait = 60 * time.Second
 
-// Run measures what it costs to have many workers waiting.
-func (c *benchPollsCmd) Run(inv *invocation) error {
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	if c.Polls < 1 || c.Registered < 0 || c.Samples < 0 || c.Duration <= 0 || c.Settle < 0 {
-		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle not below")
-	}
-	report, err := c.measure(inv, api)
-	return c.shown(inv, report, err)
-}
-
 // pollers are the workers of the measurement.
 type pollers struct {
-	*benchSite
+	*site
 	answered atomic.Int64
 	taken    chan time.Time
+	slots    int // tasks that each takes at once; 0: 1
 }
 
-func (c *benchPollsCmd) measure(inv *invocation, api *client.Client) (*pollsReport, error) {
-	health, err := api.Health(inv.ctx)
+// Measure runs against the server of api.
+func (m Polls) Measure(ctx context.Context, api *client.Client) (*PollsReport, error) {
+	health, err := api.Health(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &pollers{benchSite: newBenchSite(api), taken: make(chan time.Time)}
+	p := &pollers{site: newSite(api), taken: make(chan time.Time)}
 	defer p.dismiss()
-	if err := p.register(inv.ctx, c.Polls, c.Registered); err != nil {
+	if err := p.register(ctx, m.Polls, m.Registered); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(inv.ctx)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	polls, polling := errgroup.WithContext(ctx)
-	for _, name := range p.names[:c.Polls] {
+	for _, name := range p.names[:m.Polls] {
 		polls.Go(func() error { return p.poll(polling, name) })
 	}
-	report := &pollsReport{Storage: health.Storage, Polls: c.Polls, Registered: c.Polls + c.Registered}
-	err = c.watch(polling, p, report)
+	report := &PollsReport{Storage: health.Storage, Polls: m.Polls, Registered: m.Polls + m.Registered}
+	err = m.watch(polling, p, report)
 	stop()
 	if ended := polls.Wait(); ended != nil {
 		err = ended // it made the watching end
 	}
 	return report, err
+}
+
+// registerWith makes n workers known that take so many tasks at once.
+func (p *pollers) registerWith(ctx context.Context, n, slots int) error {
+	p.slots = slots
+	return p.register(ctx, n, 0)
 }
 
 // register makes n workers that poll known, and others, many at a time.
@@ -91,7 +86,7 @@ func (p *pollers) register(ctx context.Context, n, others int) error {
 		p.names[i] = fmt.Sprintf("%s-%d", p.label, i)
 		group.Go(func() error {
 			_, _, err := p.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: p.names[i], Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
-				InstanceID: p.label, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1, Labels: []string{p.label}}})
+				InstanceID: p.label, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: max(1, p.slots), Labels: []string{p.label}}})
 			return err
 		})
 	}
@@ -126,29 +121,29 @@ func (p *pollers) poll(ctx context.Context, name string) error {
 	return nil
 }
 
-func (c *benchPollsCmd) watch(ctx context.Context, p *pollers, report *pollsReport) error {
-	if err := sleep(ctx, c.Settle); err != nil {
+func (m Polls) watch(ctx context.Context, p *pollers, report *PollsReport) error {
+	if err := sleep(ctx, m.Settle); err != nil {
 		return err
 	}
-	before, err := usesOf(c.PID)
+	before, err := usesOf(m.PID)
 	if err != nil {
 		return err
 	}
 	began, answered := time.Now(), p.answered.Load()
-	if err := sleep(ctx, c.Duration); err != nil {
+	if err := sleep(ctx, m.Duration); err != nil {
 		return err
 	}
-	after, err := usesOf(c.PID)
+	after, err := usesOf(m.PID)
 	if err != nil {
 		return err
 	}
 	report.Seconds, report.Answered = time.Since(began).Seconds(), p.answered.Load()-answered
-	report.Processes = []processUse{}
+	report.Processes = []ProcessUse{}
 	for i := range after {
 		report.Processes = append(report.Processes, after[i].since(before[i], report.Seconds))
 	}
-	steps := newBenchSteps("create to start")
-	for range c.Samples {
+	steps := newSteps("create to start")
+	for range m.Samples {
 		if err := p.sample(ctx, steps); err != nil {
 			return err
 		}
@@ -158,7 +153,7 @@ func (c *benchPollsCmd) watch(ctx context.Context, p *pollers, report *pollsRepo
 }
 
 // sample posts a task that any of the polls may take.
-func (p *pollers) sample(ctx context.Context, steps *benchSteps) error {
+func (p *pollers) sample(ctx context.Context, steps *steps) error {
 	began := time.Now()
 	if err := p.submit(ctx, p.label); err != nil {
 		return err
@@ -197,16 +192,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (r *pollsReport) print(inv *invocation) error {
-	inv.say("%s polls wait, %s workers are registered (%s); %d polls came back in %.0f s",
-		thousands(int64(r.Polls)), thousands(int64(r.Registered)), r.Storage, r.Answered, r.Seconds)
-	for _, p := range r.Processes {
-		inv.say("process %d (%s): %.1f %% of a core, %.0f MB", p.PID, p.Name, p.CPUPercent, p.MemoryMB)
-	}
-	for _, s := range r.Steps {
-		inv.say("%s: p50 %.1f ms, p99 %.1f ms (%d)", s.Name, s.P50, s.P99, s.Count)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bufio"
@@ -7,20 +7,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// benchWire is one client's connection for lifecycles: HTTP/1.1 written and read
+// wire is one client's connection for lifecycles: HTTP/1.1 written and read
 // by the goroutine that measures. The SDK's own goroutines, timers and decoding
 // would take a fifth of a small machine that the server is measured on.
 // Not for concurrent use.
-type benchWire struct {
+type wire struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	out    []byte
@@ -29,11 +31,11 @@ type benchWire struct {
 	header string // of every request
 }
 
-// benchWireTimeout bounds one request, as the SDK's does.
-const benchWireTimeout = 30 * time.Second
+// wireTimeout bounds one request, as the SDK's does.
+const wireTimeout = 30 * time.Second
 
-// dialBench connects to the runtime's API at base, as client.BaseURL gives it.
-func dialBench(ctx context.Context, base, key string) (*benchWire, error) {
+// dial connects to the runtime's API at base, as client.BaseURL gives it.
+func dial(ctx context.Context, base, key string) (*wire, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, err
@@ -52,20 +54,20 @@ func dialBench(ctx context.Context, base, key string) (*benchWire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &benchWire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), path: u.EscapedPath()}
-	w.header = " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bloom-bench/" + Version + "\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
+	w := &wire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), path: u.EscapedPath()}
+	w.header = " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bloom-bench\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
 	if key != "" {
 		w.header += "X-Runtime-API-Key: " + key + "\r\n"
 	}
 	return w, nil
 }
 
-func (w *benchWire) close() { _ = w.conn.Close() }
+func (w *wire) close() { _ = w.conn.Close() }
 
 // post sends body and decodes the answer into out. Anything but a success is an
 // error: a measurement stops at the first.
-func (w *benchWire) post(route string, body []byte, out any) error {
-	if err := w.conn.SetDeadline(time.Now().Add(benchWireTimeout)); err != nil {
+func (w *wire) post(route string, body []byte, out any) error {
+	if err := w.conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
 		return err
 	}
 	w.out = append(w.out[:0], "POST "...)
@@ -90,13 +92,23 @@ func (w *benchWire) post(route string, body []byte, out any) error {
 	case err != nil:
 		return fmt.Errorf("POST %s: %w", route, err)
 	case resp.StatusCode/100 != 2:
-		return fmt.Errorf("POST %s: %s: %.300s", route, resp.Status, w.answer)
+		return &refusedError{route: route, status: resp.StatusCode, answer: string(w.answer)}
 	}
 	return json.Unmarshal(w.answer, out)
 }
 
+// refusedError is an answer that is no success.
+type refusedError struct {
+	route, answer string
+	status        int
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("POST %s: %d: %.300s", e.route, e.status, e.answer)
+}
+
 // create posts a task with a key of its own, as every careful client does.
-func (w *benchWire) create(context, label string) (task string, err error) {
+func (w *wire) create(context, label string) (task string, err error) {
 	var made struct {
 		ID string `json:"id"`
 	}
@@ -105,7 +117,7 @@ func (w *benchWire) create(context, label string) (task string, err error) {
 	return made.ID, err
 }
 
-func (w *benchWire) lease(task, worker string) (lease string, err error) {
+func (w *wire) lease(task, worker string) (lease string, err error) {
 	var granted struct {
 		Lease struct {
 			ID string `json:"id"`
@@ -115,14 +127,14 @@ func (w *benchWire) lease(task, worker string) (lease string, err error) {
 	return granted.Lease.ID, err
 }
 
-func (w *benchWire) heartbeat(task, lease string) error {
+func (w *wire) heartbeat(task, lease string) error {
 	var renewed struct {
 		ExpiresAt int64 `json:"expires_at"`
 	}
 	return w.post("/llm-tasks/"+task+"/heartbeat", []byte(`{"lease_id":"`+lease+`"}`), &renewed)
 }
 
-func (w *benchWire) complete(task, lease string) error {
+func (w *wire) complete(task, lease string) error {
 	var done struct {
 		Task struct {
 			Status bloom.TaskStatus `json:"status"`
@@ -133,4 +145,16 @@ func (w *benchWire) complete(task, lease string) error {
 		err = fmt.Errorf("the completed task is %q", done.Task.Status)
 	}
 	return err
+}
+
+// claim is one long poll of a worker's process that holds leases.
+func (w *wire) claim(worker, instance string, most int, holds map[string]bool) ([]bloom.LeasedTask, error) {
+	var got struct {
+		Leases []bloom.LeasedTask `json:"leases"`
+	}
+	body := bloom.MustJSON(map[string]any{
+		"instance_id": instance, "max": most, "wait_sec": fleetWait, "held": slices.Collect(maps.Keys(holds)),
+	})
+	err := w.post("/workers/"+worker+"/claim", body, &got)
+	return got.Leases, err
 }

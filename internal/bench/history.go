@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/app"
 )
 
-// benchHistory writes what a store looks like after long use: tasks that went
+// history writes what a store looks like after long use: tasks that went
 // their whole way with artifact, result, events and audit, some of which failed,
 // and some that wait. It works on the store itself, of a server that is stopped.
-type benchHistory struct {
+type history struct {
 	store   bloom.Store
 	workers []string
 	queued  int // percent
@@ -27,12 +26,8 @@ const (
 	historyOutput = "Three things were decided: the release moves to Thursday, Ana writes the migration notes, and the old endpoint stays until spring. Open: who tells the partners. "
 )
 
-func openHistory(ctx context.Context, dataDir string, clients, queued int) (*benchHistory, error) {
-	store, err := app.OpenStore(ctx, dataDir)
-	if err != nil {
-		return nil, err
-	}
-	h := &benchHistory{store: store, queued: queued}
+func newHistory(ctx context.Context, store bloom.Store, clients, queued int) (*history, error) {
+	h := &history{store: store, queued: queued}
 	for i := range 1 + (clients-1)/bloom.MaxConcurrency {
 		name := fmt.Sprintf("bench-history-%d", i)
 		_, _, err := store.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
@@ -47,7 +42,7 @@ func openHistory(ctx context.Context, dataDir string, clients, queued int) (*ben
 
 // task writes the nth task, as one of several clients. Its label is nobody's
 // once the workers are gone.
-func (h *benchHistory) task(ctx context.Context, client, n int) error {
+func (h *history) task(ctx context.Context, client, n int) error {
 	id := uuid.Must(uuid.NewV7()).String()
 	_, _, err := h.store.CreateTask(ctx, bloom.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: bloom.TaskSpec{
 		ContextID: fmt.Sprintf("meeting-%d", n/20), AgentSlug: fmt.Sprintf("agent-%d", n%7), Prompt: historyPrompt, Priority: -1000, Labels: []string{fillLabel}}})
@@ -70,7 +65,7 @@ func (h *benchHistory) task(ctx context.Context, client, n int) error {
 	return h.complete(ctx, n, lease)
 }
 
-func (h *benchHistory) complete(ctx context.Context, n int, lease bloom.Lease) error {
+func (h *history) complete(ctx context.Context, n int, lease bloom.Lease) error {
 	output := historyOutput
 	done := bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output, Metrics: bloom.Metrics{DurationMS: int64(n % 60_000)}}
 	if n%25 == 13 {
@@ -85,14 +80,14 @@ func (h *benchHistory) complete(ctx context.Context, n int, lease bloom.Lease) e
 }
 
 // close forgets the workers. The tidying up is due after an interrupt as well.
-func (h *benchHistory) close() error {
+func (h *history) close() error {
 	ctx, done := context.WithTimeout(context.Background(), leaveWait)
 	defer done()
 	var errs []error
 	for _, name := range h.workers {
 		errs = append(errs, h.store.RemoveWorker(ctx, name, "bench"))
 	}
-	return errors.Join(append(errs, h.store.Close())...)
+	return errors.Join(errs...)
 }
 
 func sum(s string) string {

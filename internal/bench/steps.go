@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// benchLatency is how long a step took, in milliseconds.
-type benchLatency struct {
+// Latency is how long a step took, in milliseconds.
+type Latency struct {
 	Name  string  `json:"step"`
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`
@@ -17,47 +17,47 @@ type benchLatency struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// benchSteps collects how long steps took. Safe for concurrent use.
-type benchSteps struct {
+// steps collects how long steps took. Safe for concurrent use.
+type steps struct {
 	mu    sync.Mutex
 	names []string
 	took  map[string][]time.Duration
 }
 
-func newBenchSteps(names ...string) *benchSteps {
-	return &benchSteps{names: names, took: map[string][]time.Duration{}}
+func newSteps(names ...string) *steps {
+	return &steps{names: names, took: map[string][]time.Duration{}}
 }
 
 // since notes the time from began to now, and answers with now.
-func (b *benchSteps) since(name string, began time.Time) time.Time {
+func (b *steps) since(name string, began time.Time) time.Time {
 	now := time.Now()
 	b.add(name, now.Sub(began))
 	return now
 }
 
-func (b *benchSteps) add(name string, d time.Duration) {
+func (b *steps) add(name string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.took[name] = append(b.took[name], d)
 }
 
-func (b *benchSteps) count(name string) int {
+func (b *steps) count(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.took[name])
 }
 
-func (b *benchSteps) latencies() []benchLatency {
+func (b *steps) latencies() []Latency {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := []benchLatency{}
+	out := []Latency{}
 	for _, name := range b.names {
 		took := b.took[name]
 		if len(took) == 0 {
 			continue
 		}
 		slices.Sort(took)
-		out = append(out, benchLatency{Name: name, Count: len(took), P50: quantile(took, 0.50),
+		out = append(out, Latency{Name: name, Count: len(took), P50: quantile(took, 0.50),
 			P95: quantile(took, 0.95), P99: quantile(took, 0.99), Max: quantile(took, 1)})
 	}
 	return out

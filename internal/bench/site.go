@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"cmp"
@@ -15,10 +15,10 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// benchSite is where a measurement happens: workers and tasks of its own with a label.
+// site is where a measurement happens: workers and tasks of its own with a label.
 // It keeps the tasks from real workers. Real tasks it keeps from ours when they have
 // labels; returnOthers sees to those that have none.
-type benchSite struct {
+type site struct {
 	api   *client.Client
 	label string
 	names []string
@@ -27,14 +27,14 @@ type benchSite struct {
 	waiting map[string]bool // tasks that were posted to be claimed and are not completed, by id
 }
 
-func newBenchSite(api *client.Client) *benchSite {
-	return &benchSite{api: api, label: "bench-" + uuid.NewString()[:8], waiting: map[string]bool{}}
+func newSite(api *client.Client) *site {
+	return &site{api: api, label: "bench-" + uuid.NewString()[:8], waiting: map[string]bool{}}
 }
 
 // leaveWait bounds the tidying up, also after an interrupt.
 const leaveWait = 10 * time.Second
 
-func (s *benchSite) hire(ctx context.Context, n int) error {
+func (s *site) hire(ctx context.Context, n int) error {
 	for i := range n + 1 { // the last one claims
 		name := fmt.Sprintf("%s-%d", s.label, i)
 		label := s.label
@@ -53,7 +53,7 @@ func (s *benchSite) hire(ctx context.Context, n int) error {
 
 // leave forgets the workers and what was not done; their finished tasks stay, as
 // they would.
-func (s *benchSite) leave() {
+func (s *site) leave() {
 	ctx, done := context.WithTimeout(context.Background(), leaveWait)
 	defer done()
 	s.callOff(ctx)
@@ -64,10 +64,10 @@ func (s *benchSite) leave() {
 
 // context is a new one: a task of a known context waits a moment for the worker
 // that had it. It begins with the time, so that indexes grow at their end.
-func (s *benchSite) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
+func (s *site) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
 
 // callOff cancels the tasks that were not completed.
-func (s *benchSite) callOff(ctx context.Context) {
+func (s *site) callOff(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.waiting {
@@ -76,7 +76,7 @@ func (s *benchSite) callOff(ctx context.Context) {
 }
 
 // submit posts a task that a worker with the label is to claim.
-func (s *benchSite) submit(ctx context.Context, label string) error {
+func (s *site) submit(ctx context.Context, label string) error {
 	task, err := s.api.Submit(ctx, s.spec(label))
 	if err == nil {
 		s.mu.Lock()
@@ -86,13 +86,13 @@ func (s *benchSite) submit(ctx context.Context, label string) error {
 	return err
 }
 
-func (s *benchSite) spec(label string) bloom.TaskSpec {
+func (s *site) spec(label string) bloom.TaskSpec {
 	return bloom.TaskSpec{ContextID: s.context(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
 }
 
 // lifecycle is create, lease, heartbeat, complete: what the described system's
 // own figures count.
-func (s *benchSite) lifecycle(wire *benchWire, worker int, steps *benchSteps) error {
+func (s *site) lifecycle(wire *wire, worker int, steps *steps) error {
 	began := time.Now()
 	task, err := wire.create(s.context(), s.label)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *benchSite) lifecycle(wire *benchWire, worker int, steps *benchSteps) er
 	return nil
 }
 
-func (s *benchSite) complete(ctx context.Context, lease bloom.Lease) error {
+func (s *site) complete(ctx context.Context, lease bloom.Lease) error {
 	output := "done"
 	_, err := s.api.Complete(ctx, lease.TaskID, bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output})
 	if err == nil {
@@ -127,16 +127,16 @@ func (s *benchSite) complete(ctx context.Context, lease bloom.Lease) error {
 	return err
 }
 
-func (s *benchSite) claimer() string { return s.names[len(s.names)-1] }
+func (s *site) claimer() string { return s.names[len(s.names)-1] }
 
-func (s *benchSite) claim(ctx context.Context, limit int, wait time.Duration) ([]bloom.LeasedTask, error) {
+func (s *site) claim(ctx context.Context, limit int, wait time.Duration) ([]bloom.LeasedTask, error) {
 	got, err := s.api.Claim(ctx, s.claimer(), client.Claim{InstanceID: s.label, Max: limit, Wait: wait})
 	return got.Leases, cmp.Or(err, s.returnOthers(ctx, got.Leases))
 }
 
 // returnOthers gives back what is not ours, for a task without labels is any
 // worker's, and says so: whoever waits for it must not be told that it was done.
-func (s *benchSite) returnOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
+func (s *site) returnOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
 	for _, l := range leases {
 		if strings.HasPrefix(l.Task.ContextID, s.label+"-") {
 			continue
@@ -151,7 +151,7 @@ func (s *benchSite) returnOthers(ctx context.Context, leases []bloom.LeasedTask)
 
 // startLatency measures from the moment before a task is posted until a worker
 // that waited for it has it in hand.
-func (s *benchSite) startLatency(ctx context.Context, samples int, steps *benchSteps) error {
+func (s *site) startLatency(ctx context.Context, samples int, steps *steps) error {
 	type handed struct {
 		leases []bloom.LeasedTask
 		at     time.Time
@@ -189,7 +189,7 @@ func (s *benchSite) startLatency(ctx context.Context, samples int, steps *benchS
 }
 
 // claims measures claims of one task with the others waiting behind it.
-func (s *benchSite) claims(ctx context.Context, samples int, steps *benchSteps) error {
+func (s *site) claims(ctx context.Context, samples int, steps *steps) error {
 	for range samples {
 		if err := s.submit(ctx, s.label+"-claim"); err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *benchSite) claims(ctx context.Context, samples int, steps *benchSteps) 
 	return nil
 }
 
-func (s *benchSite) reads(ctx context.Context, steps *benchSteps) error {
+func (s *site) reads(ctx context.Context, steps *steps) error {
 	began := time.Now()
 	_, next, err := s.api.Tasks(ctx, bloom.TaskQuery{})
 	if err != nil {

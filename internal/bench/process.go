@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// processUse is what a process and its children take.
-type processUse struct {
+// ProcessUse is what a process and its children take.
+type ProcessUse struct {
 	PID        int     `json:"pid"`
 	Name       string  `json:"name"`
 	CPUPercent float64 `json:"cpu_percent" doc:"Of one core"`
@@ -23,14 +23,14 @@ type processUse struct {
 const ticksPerSecond = 100
 
 // usesOf reads what processes have taken so far.
-func usesOf(pids []int) ([]processUse, error) {
-	uses := make([]processUse, len(pids))
+func usesOf(pids []int) ([]ProcessUse, error) {
+	uses := make([]ProcessUse, len(pids))
 	for i, pid := range pids {
 		name, ticks, err := readStat(pid)
 		if err != nil {
 			return nil, fmt.Errorf("process %d cannot be measured: %w", pid, err)
 		}
-		u := processUse{PID: pid, Name: name, ticks: ticks, MemoryMB: memory(pid)}
+		u := ProcessUse{PID: pid, Name: name, ticks: ticks, MemoryMB: memory(pid)}
 		for _, child := range children(pid) {
 			if _, ticks, err := readStat(child); err == nil { // it may have ended
 				u.ticks += ticks
@@ -42,7 +42,7 @@ func usesOf(pids []int) ([]processUse, error) {
 	return uses, nil
 }
 
-func (u processUse) since(before processUse, seconds float64) processUse {
+func (u ProcessUse) since(before ProcessUse, seconds float64) ProcessUse {
 	u.CPUPercent = 100 * float64(u.ticks-before.ticks) / ticksPerSecond / seconds
 	return u
 }

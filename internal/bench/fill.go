@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// Fill creates many tasks, to measure with a full store.
+type Fill struct {
+	Count   int // tasks
+	Clients int // at once
+	Queued  int // percent that stay queued; the others have ended
+	// Progress, when not nil, hears of the number of tasks from time to time. It is
+	// called by many goroutines.
+	Progress func(made int64)
+}
+
+// fillLabel is nobody's: no worker takes what waits.
+const fillLabel = "bench-fill"
+
+// Server fills a server with tasks that were queued and cancelled, through its API.
+func (f Fill) Server(ctx context.Context, api *client.Client) error {
+	return f.fill(ctx, func(ctx context.Context, _, n int) error {
+		task, err := api.Submit(ctx, bloom.TaskSpec{ContextID: fillLabel, AgentSlug: "bench",
+			Prompt: "Take up room.", Priority: -1000, Labels: []string{fillLabel}})
+		if err == nil && n%100 >= f.Queued {
+			_, err = api.Cancel(ctx, task.ID)
+		}
+		return err
+	})
+}
+
+// Store fills the store of a server that is stopped with tasks that went their whole
+// way, which is much faster.
+func (f Fill) Store(ctx context.Context, store bloom.Store) (err error) {
+	h, err := newHistory(ctx, store, f.Clients, f.Queued)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	return f.fill(ctx, h.task)
+}
+
+func (f Fill) fill(ctx context.Context, one func(ctx context.Context, client, n int) error) error {
+	var made atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	turns := newQuota(f.Count)
+	for i := range f.Clients {
+		group.Go(func() error {
+			for ctx.Err() == nil && turns.take() {
+				n := made.Add(1)
+				if err := one(ctx, i, int(n)); err != nil {
+					return err
+				}
+				if f.Progress != nil && n%1000 == 0 {
+					f.Progress(n)
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}

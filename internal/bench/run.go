@@ -1,0 +1,115 @@
+// Package bench puts load on a running server through its API and measures what comes
+// of it. It knows nothing of how the server works.
+package bench
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// Run measures whole lives of tasks, created, leased, renewed and completed by the
+// same client, and then single steps.
+type Run struct {
+	APIKey     string
+	Clients    int           // at once
+	Duration   time.Duration // how long lifecycles run
+	Count      int           // so many lifecycles instead; 0: as long as Duration
+	Samples    int           // measurements of each latency
+	Lifecycles bool          // nothing but lifecycles
+}
+
+// RunReport is what a measurement came to. Durations are milliseconds.
+type RunReport struct {
+	Server     string    `json:"server"`
+	Storage    string    `json:"storage"`
+	Tasks      int64     `json:"tasks_before"`
+	Clients    int       `json:"clients"`
+	Lifecycles int       `json:"lifecycles"`
+	Seconds    float64   `json:"seconds"`
+	PerSecond  float64   `json:"lifecycles_per_second"`
+	Steps      []Latency `json:"latencies"`
+}
+
+// Measure runs against the server of api.
+func (r Run) Measure(ctx context.Context, api *client.Client) (*RunReport, error) {
+	health, err := api.Health(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := api.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report := &RunReport{Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Clients: r.Clients}
+	site := newSite(api)
+	defer site.leave()
+	if err := site.hire(ctx, (r.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {
+		return nil, err
+	}
+	if err := r.lifecycles(ctx, site, report); err != nil || r.Lifecycles {
+		return report, err
+	}
+	return report, r.latencies(ctx, site, report)
+}
+
+func (r Run) lifecycles(whole context.Context, site *site, report *RunReport) error {
+	steps := newSteps("create", "lease", "heartbeat", "complete", "lifecycle")
+	ctx, done := context.WithCancel(whole)
+	defer done()
+	if r.Count == 0 {
+		ctx, done = context.WithTimeout(ctx, r.Duration)
+		defer done()
+	}
+	quota := newQuota(r.Count)
+	began := time.Now()
+	var group errgroup.Group
+	for i := range r.Clients {
+		group.Go(func() error {
+			wire, err := dial(ctx, site.api.BaseURL(), r.APIKey)
+			if err != nil {
+				return err
+			}
+			defer wire.close()
+			for ctx.Err() == nil && quota.take() {
+				// A lifecycle that has begun is ended, so that nothing stays behind.
+				if err := site.lifecycle(wire, i/bloom.MaxConcurrency, steps); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if whole.Err() != nil {
+		return whole.Err()
+	}
+	report.Seconds = time.Since(began).Seconds()
+	report.Lifecycles = steps.count("lifecycle")
+	report.PerSecond = float64(report.Lifecycles) / report.Seconds
+	report.Steps = append(report.Steps, steps.latencies()...)
+	return nil
+}
+
+func (r Run) latencies(ctx context.Context, site *site, report *RunReport) error {
+	steps := newSteps("create to start", "claim one of many", "list 100", "list 100 by status", "list 100, page 10", "stats")
+	if err := site.startLatency(ctx, r.Samples, steps); err != nil {
+		return err
+	}
+	if err := site.claims(ctx, r.Samples, steps); err != nil {
+		return err
+	}
+	for range r.Samples {
+		if err := site.reads(ctx, steps); err != nil {
+			return err
+		}
+	}
+	report.Steps = append(report.Steps, steps.latencies()...)
+	return nil
+}
