@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,17 +44,14 @@ func (e *APIError) Error() string {
 // Unwrap gives the error of the runtime's vocabulary.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// Unreachable says that the server could not be reached, that its answer did not
-// come whole, or that something else answered in its stead: a proxy, a captive
-// portal. Whether the call had its effect is not known.
+// Unreachable says that the server could not be reached or that its answer did
+// not come whole. Whether the call had its effect is not known.
 type Unreachable struct {
 	URL string // of the runtime, without the call's path
 	// Sent tells that the request may have reached the server; false means
 	// that no connection was made.
 	Sent bool
-	// RetryAfter is what an answer that was not the server's asked for; 0 when none did.
-	RetryAfter time.Duration
-	Err        error
+	Err  error
 }
 
 // Error says which server could not be reached and why.
@@ -106,52 +104,64 @@ func withoutURL(err error) error {
 // maxErrorBody bounds what is read of an answer that is not a success.
 const maxErrorBody = 64 << 10
 
-// apiError reads the answer's error. An answer without our error's shape is not
-// the server's; its text is not shown.
-func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
+// apiError reads the answer's error. Whatever stands between us and the server
+// may have answered in a form of its own; its text is not shown.
+func apiError(resp *http.Response) error {
 	var body struct {
 		Error     string             `json:"error"`
 		Code      string             `json:"code"`
 		Details   []bloom.FieldError `json:"details"`
 		RequestID string             `json:"request_id"`
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if ctx.Err() != nil {
-		return ctx.Err()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if json.Unmarshal(raw, &body) != nil || body.Error == "" {
+		body.Error = unnamed(resp)
 	}
-	if err != nil || json.Unmarshal(raw, &body) != nil || !ourRefusal(body.Error, body.Code, body.RequestID) {
-		return c.foreign(resp)
+	kind, code := kindOf(resp.StatusCode)
+	if body.Code == "" {
+		body.Code = code
+	}
+	if body.RequestID == "" {
+		body.RequestID = resp.Header.Get("X-Request-Id")
 	}
 	return &APIError{
 		Status: resp.StatusCode, RequestID: body.RequestID, RetryAfter: retryAfter(resp.Header),
-		Err: &bloom.Error{Kind: kindOf(resp.StatusCode), Code: body.Code, Message: body.Error, Details: body.Details},
+		Err: &bloom.Error{Kind: kind, Code: body.Code, Message: body.Error, Details: body.Details},
 	}
 }
 
-// kindOf is the way back from a status to the vocabulary.
-func kindOf(status int) bloom.Kind {
+func unnamed(resp *http.Response) string {
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		return "The server redirects to " + to + "; use that address"
+	}
+	return fmt.Sprintf("The server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+}
+
+// kindOf is the way back from a status to the vocabulary, with the code to
+// assume when the answer names none.
+func kindOf(status int) (bloom.Kind, string) {
 	switch status {
 	case http.StatusUnauthorized:
-		return bloom.KindUnauthorized
+		return bloom.KindUnauthorized, bloom.CodeUnauthorized
 	case http.StatusForbidden:
-		return bloom.KindForbidden
+		return bloom.KindForbidden, bloom.CodeForbidden
 	case http.StatusNotFound, http.StatusGone:
-		return bloom.KindNotFound
+		return bloom.KindNotFound, bloom.CodeNotFound
 	case http.StatusConflict:
-		return bloom.KindConflict
+		return bloom.KindConflict, bloom.CodeConflict
 	case http.StatusRequestEntityTooLarge:
-		return bloom.KindTooLarge
+		return bloom.KindTooLarge, bloom.CodeTooLarge
 	case http.StatusTooManyRequests:
-		return bloom.KindRateLimited
+		return bloom.KindRateLimited, bloom.CodeRateLimited
 	case http.StatusBadGateway:
-		return bloom.KindUpstream
+		return bloom.KindUpstream, bloom.CodeMembridgeDown
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return bloom.KindUnavailable
+		return bloom.KindUnavailable, bloom.CodeUnavailable
 	}
 	if status >= 400 && status < 500 {
-		return bloom.KindInvalid
+		return bloom.KindInvalid, bloom.CodeInvalid
 	}
-	return bloom.KindInternal
+	return bloom.KindInternal, bloom.CodeInternal
 }
 
 // retryAfter reads the seconds form, the only one the runtime sends.

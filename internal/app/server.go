@@ -92,7 +92,6 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	if s.service, err = dispatch.New(ctx, dispatch.Config{
 		Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger, Membridge: s.control,
 		MembridgeURL: cfg.MembridgeServerURL, MembridgeAdminKey: string(cfg.MembridgeAdminKey),
-		PageBytes: cfg.PageMiB << 20,
 	}); err != nil {
 		return nil, err
 	}
@@ -135,7 +134,6 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 		Handler: httpapi.New(httpapi.Config{
 			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Proxies: proxies,
 			Logger: b.Logger, Version: b.Version, Web: webui.New(),
-			BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout,
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

@@ -76,6 +76,7 @@ type commands struct {
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
 	Service    serviceCmd    `cmd:"" help:"Run roles as services of this machine (OpenRC, systemd)."`
 	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
+	Memory     memoryCmd     `cmd:"" help:"Move a project's memory between nodes through object storage."`
 	Bench      benchCmd      `cmd:"" help:"Put load on a running server, one that has no other work, and measure it."`
 	OpenAPI    openapiCmd    `cmd:"" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
@@ -109,6 +110,15 @@ func usage(err error) error {
 }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	error
+
+	code int
+}
+
+func (e exitError) Unwrap() error { return e.error }
 
 // errSilent fails without another word: the command has said it all.
 var errSilent = errors.New("")
@@ -194,5 +204,8 @@ func fail(sys System, err error) int {
 		return ExitUsage
 	}
 	fmt.Fprintln(sys.Err, "bloom:", clean(explain(err), true))
+	if exit := (exitError{}); errors.As(err, &exit) {
+		return exit.code
+	}
 	return ExitFailure
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -70,21 +69,15 @@ func specHash(spec bloom.TaskSpec) string {
 	return jsonHash(spec)
 }
 
-// jsonHash is the SHA-256 of v's encoding.
+// jsonHash is the SHA-256 of v's encoding, which goes straight into the hash.
 func jsonHash(v any) string {
-	sum := sha256.Sum256(encodeJSON(v))
-	return hex.EncodeToString(sum[:])
-}
-
-// encodeJSON is v as a line of JSON.
-func encodeJSON(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	h := sha256.New()
+	enc := json.NewEncoder(h)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // plain structs of text and numbers always encode
 	}
-	return b.Bytes()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Task is one task.
@@ -93,6 +86,11 @@ func (s *Service) Task(ctx context.Context, id string) (bloom.Task, error) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
 	return s.store.Task(ctx, id)
+}
+
+// Tasks lists tasks, newest first.
+func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	return s.store.Tasks(ctx, q)
 }
 
 // Cancel calls a task off, or asks its worker to.

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// OpenMemory builds access to one project's memory. It makes no request yet. Progress,
+// if set, is told each step of a push or pull as it begins.
+func OpenMemory(c config.Memory, progress func(string)) (*memory.Project, error) {
+	address, tls, err := c.Address()
+	if err != nil {
+		return nil, Misuse{err}
+	}
+	bucket, err := objects.Open(objects.Config{Endpoint: address, AccessKey: string(c.MinioAccessKey), SecretKey: string(c.MinioSecretKey),
+		Region: c.MinioRegion, Bucket: c.MinioBucket, TLS: tls, Transport: nil})
+	if err != nil {
+		return nil, err
+	}
+	return memory.New(memory.Config{
+		Project: c.Project, Node: c.Node, DB: c.DB, Bucket: bucket,
+		LockTTL: config.Seconds(c.LockTTLSeconds), LockGrace: config.Seconds(c.LockGraceSeconds), ForcePush: c.ForcePush,
+		IgnoreLeadership: !c.Leadership, Lease: config.Seconds(c.LeaseSeconds), Primary: c.PrimaryNode,
+		SecondaryMayPush: c.AllowSecondaryPush, PrimaryMayPull: c.AllowPrimaryPull,
+		BackupAge: time.Duration(c.BackupMaxDays) * 24 * time.Hour, BackupCount: c.BackupMaxCount,
+		Now: nil, Progress: progress,
+	})
+}

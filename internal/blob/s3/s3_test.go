@@ -1,0 +1,26 @@
+package s3_test
+
+import (
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
+	"github.com/bloom-runtime/bloom/internal/blob/s3"
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+func TestMinIOKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	server := miniotest.Start(t)
+	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
+		bucket, err := objects.Open(server.Bucket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bucket.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s3.New(bucket)
+	})
+}

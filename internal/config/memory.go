@@ -1,0 +1,110 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ObjectStorage says where an S3-compatible object storage is and who asks.
+type ObjectStorage struct {
+	MinioEndpoint      string `name:"minio-endpoint" var:"MINIO_ENDPOINT" key:"minio_endpoint" placeholder:"HOST" help:"Object storage (S3, MinIO): a host, host:port or URL."`
+	MinioPort          int    `name:"minio-port" var:"MINIO_PORT" key:"minio_port" placeholder:"N" help:"Port of the object storage, where --minio-endpoint has none."`
+	MinioUseSSL        bool   `name:"minio-use-ssl" var:"MINIO_USE_SSL" key:"minio_use_ssl" help:"Speak TLS to the object storage; a URL that begins with https does the same."`
+	MinioRegion        string `name:"minio-region" var:"MINIO_REGION" key:"minio_region" default:"us-east-1" placeholder:"NAME" help:"Region of the object storage."`
+	MinioAccessKey     Secret `name:"minio-access-key" var:"MINIO_ACCESS_KEY" key:"minio_access_key" placeholder:"KEY" help:"Access key of the object storage."`
+	MinioSecretKey     Secret `name:"minio-secret-key" var:"MINIO_SECRET_KEY" key:"minio_secret_key" hidden:"" help:"Secret key of the object storage; better given as a file."`
+	MinioSecretKeyFile string `name:"minio-secret-key-file" var:"MINIO_SECRET_KEY_FILE" key:"minio_secret_key_file" placeholder:"FILE" help:"File with the secret key of the object storage."`
+}
+
+// Address is the storage's host:port, and whether it speaks TLS.
+func (o *ObjectStorage) Address() (address string, tls bool, err error) {
+	host, tls := o.MinioEndpoint, o.MinioUseSSL
+	if strings.Contains(host, "://") {
+		u, err := url.Parse(host)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			return "", false, fmt.Errorf("--minio-endpoint: %q is no address like minio.lan:9000 or http://minio.lan:9000", host)
+		}
+		host, tls = u.Host, tls || u.Scheme == "https"
+	}
+	if host == "" {
+		return "", false, errors.New("no object storage: set MINIO_ENDPOINT or --minio-endpoint")
+	}
+	if _, _, err := net.SplitHostPort(host); err != nil && o.MinioPort != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(o.MinioPort))
+	}
+	return host, tls, nil
+}
+
+// Finish reads the secret key's file and checks the address.
+func (o *ObjectStorage) Finish() error {
+	if _, _, err := o.Address(); err != nil {
+		return err
+	}
+	if err := ReadKey("--minio-secret-key-file", "MINIO_SECRET_KEY", &o.MinioSecretKey, o.MinioSecretKeyFile); err != nil {
+		return err
+	}
+	if o.MinioAccessKey == "" || o.MinioSecretKey == "" {
+		return errors.New("no keys for the object storage: set MINIO_ACCESS_KEY, and MINIO_SECRET_KEY or --minio-secret-key-file")
+	}
+	return nil
+}
+
+// Memory says whose memory is moved, and by which rules.
+type Memory struct {
+	ObjectStorage
+	MinioBucket        string `name:"minio-bucket" var:"MINIO_BUCKET" key:"minio_bucket" default:"claude-memory" placeholder:"NAME" help:"Bucket that holds the memory of all projects."`
+	Project            string `name:"project" var:"CLAUDE_PROJECT_ID" key:"claude_project_id" placeholder:"NAME" help:"Name of the project; default: the working folder's."`
+	DB                 string `name:"db" var:"CLAUDE_MEM_DB" key:"claude_mem_db" placeholder:"FILE" help:"The memory plugin's database; default: ~/.claude-mem/claude-mem.db."`
+	Node               string `name:"node" var:"MEMBRIDGE_NODE_ID" key:"membridge_node_id" default:"${hostname}" help:"Name of this node."`
+	PrimaryNode        string `name:"primary-node" var:"PRIMARY_NODE_ID" key:"primary_node_id" placeholder:"NODE" help:"Node to lead a project that has no leader yet; default: the first that asks."`
+	Leadership         bool   `name:"leadership" var:"LEADERSHIP_ENABLED" key:"leadership_enabled" default:"true" negatable:"" help:"Let only the project's primary node push."`
+	LeaseSeconds       int    `name:"leadership-lease-seconds" var:"LEADERSHIP_LEASE_SECONDS" key:"leadership_lease_seconds" default:"3600" placeholder:"N" help:"How long a leadership lease lasts, in seconds."`
+	LockTTLSeconds     int    `name:"lock-ttl-seconds" var:"LOCK_TTL_SECONDS" key:"lock_ttl_seconds" default:"7200" placeholder:"N" help:"How long a push may take before it counts as dead, in seconds."`
+	LockGraceSeconds   int    `name:"stale-lock-grace-seconds" var:"STALE_LOCK_GRACE_SECONDS" key:"stale_lock_grace_seconds" default:"60" placeholder:"N" help:"How much longer the lock of a dead push is respected, in seconds."`
+	ForcePush          bool   `name:"force-push" aliases:"force" var:"FORCE_PUSH" key:"force_push" help:"Take the lock from a push that may still be running."`
+	AllowSecondaryPush bool   `name:"allow-secondary-push" var:"ALLOW_SECONDARY_PUSH" key:"allow_secondary_push" help:"Let a secondary node push, over what the primary pushed."`
+	AllowPrimaryPull   bool   `name:"allow-primary-pull-override" var:"ALLOW_PRIMARY_PULL_OVERRIDE" key:"allow_primary_pull_override" help:"Let a pull overwrite the primary's own memory."`
+	BackupMaxDays      int    `name:"pull-backup-max-days" var:"PULL_BACKUP_MAX_DAYS" key:"pull_backup_max_days" default:"14" placeholder:"N" help:"Days for which the safety backups of pulls are kept."`
+	BackupMaxCount     int    `name:"pull-backup-max-count" var:"PULL_BACKUP_MAX_COUNT" key:"pull_backup_max_count" default:"50" placeholder:"N" help:"How many safety backups of pulls are kept."`
+}
+
+// Finish fills what depends on the machine and checks the whole.
+func (m *Memory) Finish() error {
+	if err := m.ObjectStorage.Finish(); err != nil {
+		return err
+	}
+	for flag, n := range map[string]int{"--leadership-lease-seconds": m.LeaseSeconds, "--lock-ttl-seconds": m.LockTTLSeconds,
+		"--pull-backup-max-days": m.BackupMaxDays, "--pull-backup-max-count": m.BackupMaxCount} {
+		if n < 1 {
+			return fmt.Errorf("%s: must be at least 1, not %d", flag, n)
+		}
+	}
+	if m.LockGraceSeconds < 0 {
+		return fmt.Errorf("--stale-lock-grace-seconds: must not be negative, but is %d", m.LockGraceSeconds)
+	}
+	if m.Project == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("--project: %w", err)
+		}
+		m.Project = filepath.Base(dir)
+	}
+	if m.DB == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return fmt.Errorf("--db: %w", err)
+		}
+		m.DB = filepath.Join(home, ".claude-mem", "claude-mem.db")
+	}
+	return nil
+}
+
+// Seconds is n seconds as a duration.
+func Seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// half is the prefix of a backup folder that is not whole yet.
+const half = ".half-"
+
+// BackupManifest says what a safety backup holds and why it was made.
+type BackupManifest struct {
+	Timestamp    time.Time `json:"timestamp"`
+	Host         string    `json:"hostname"`
+	Reason       string    `json:"reason"`
+	LocalSHA     string    `json:"local_sha"`
+	RemoteSHA    string    `json:"remote_sha"`
+	Observations int64     `json:"local_obs"`
+	Remote       int64     `json:"remote_obs"`
+	LocalAhead   bool      `json:"local_ahead"`
+	DB           string    `json:"db_path"`
+	// Damaged: the files are as they were found, for SQLite could not read them.
+	Damaged bool `json:"damaged,omitempty"`
+}
+
+// BackupFolder is where the safety backups of a database lie.
+func (p *Project) BackupFolder() string {
+	return filepath.Join(filepath.Dir(p.DB), "backups", "pull-overwrite")
+}
+
+// backup keeps what a pull is about to overwrite. The folder gets its name when all of
+// it is on the disk.
+func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) {
+	base := p.BackupFolder()
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(base, half)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }() // in vain once it is renamed
+	if there.damage == nil {
+		err = copyFile(there.Path, filepath.Join(tmp, "claude-mem.db"))
+	} else {
+		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+			if e := copyFile(p.DB+end, filepath.Join(tmp, "claude-mem.db"+end)); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	about, err := json.MarshalIndent(BackupManifest{
+		Timestamp: p.Now().UTC(), Host: p.Node, Reason: "pull-overwrite safety backup", LocalSHA: there.SHA256, RemoteSHA: m.SHA256,
+		Observations: there.Observations, Remote: m.Observations, LocalAhead: ahead, DB: p.DB, Damaged: there.damage != nil,
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err := writeFile(filepath.Join(tmp, "manifest.json"), strings.NewReader(string(about))); err != nil {
+		return "", err
+	}
+	if err := syncFolder(tmp); err != nil {
+		return "", err
+	}
+	folder := filepath.Join(base, p.Now().UTC().Format("20060102-150405.000000000"))
+	if err := os.Rename(tmp, folder); err != nil {
+		return "", err
+	}
+	return folder, syncFolder(base)
+}
+
+// Backups lists the safety backups, oldest first.
+func (p *Project) Backups() ([]string, error) {
+	entries, err := os.ReadDir(p.BackupFolder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var whole []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), half) {
+			whole = append(whole, filepath.Join(p.BackupFolder(), e.Name()))
+		}
+	}
+	slices.Sort(whole)
+	return whole, err
+}
+
+// removeOldBackups keeps the newest, of those that are young enough. The newest of all
+// stays whatever its age.
+func (p *Project) removeOldBackups() {
+	whole, err := p.Backups()
+	if err != nil || len(whole) == 0 {
+		return // the next pull tries again
+	}
+	for i, folder := range whole[:len(whole)-1] {
+		info, err := os.Stat(folder)
+		if err == nil && (len(whole)-i > p.BackupCount || p.Now().Sub(info.ModTime()) > p.BackupAge) {
+			_ = os.RemoveAll(folder)
+		}
+	}
+}
+
+func copyFile(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return writeFile(to, f)
+}
+
+func writeFile(path string, content io.Reader) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

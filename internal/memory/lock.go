@@ -1,0 +1,75 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// Lock says who is pushing. A released lock stays, with the time zero, because a
+// delete has no condition: it could take away the lock of the next one.
+type Lock struct {
+	Holder      string `json:"hostname"`
+	Timestamp   int64  `json:"timestamp"` // Unix seconds; 0 when released
+	Project     string `json:"project"`
+	CanonicalID string `json:"canonical_id"`
+	Nonce       string `json:"nonce,omitempty"` // of one push
+}
+
+// LockedError says that another push is under way.
+type LockedError struct {
+	Holder string
+	Age    time.Duration
+	Free   time.Duration // from now
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s has been pushing for %s. Wait until it is done; if it is dead, the lock is free in %s, or use --force",
+		e.Holder, e.Age.Round(time.Second), e.Free.Round(time.Second))
+}
+
+func (p *Project) lockKey() string { return p.key("locks", "active.lock") }
+
+// Lock reads the lock; ok is false when nobody holds it.
+func (p *Project) Lock(ctx context.Context) (l Lock, ok bool, err error) {
+	_, err = p.readJSON(ctx, p.lockKey(), &l)
+	if errors.Is(err, objects.ErrNotFound) {
+		return Lock{}, false, nil
+	}
+	return l, err == nil && l.Timestamp != 0, err
+}
+
+// acquire takes the lock and returns how to release it.
+func (p *Project) acquire(ctx context.Context) (release func(context.Context) error, err error) {
+	var held Lock
+	etag, err := p.readJSON(ctx, p.lockKey(), &held)
+	if err != nil && !errors.Is(err, objects.ErrNotFound) && etag == "" {
+		return nil, fmt.Errorf("read the lock: %w", err)
+	}
+	now := p.Now()
+	age := now.Sub(time.Unix(held.Timestamp, 0))
+	if held.Timestamp != 0 && age <= p.LockTTL+p.LockGrace && !p.ForcePush {
+		return nil, &LockedError{Holder: held.Holder, Age: age, Free: p.LockTTL + p.LockGrace - age}
+	}
+	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text()}
+	etag, err = p.swapJSON(ctx, p.lockKey(), mine, etag)
+	if errors.Is(err, objects.ErrConflict) {
+		return nil, &LockedError{Holder: "another process", Free: p.LockTTL + p.LockGrace}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the lock: %w", err)
+	}
+	return func(ctx context.Context) error {
+		free := mine
+		free.Timestamp = 0
+		_, err := p.swapJSON(ctx, p.lockKey(), free, etag)
+		if errors.Is(err, objects.ErrConflict) {
+			return nil // somebody took it by force; it is theirs
+		}
+		return err
+	}, nil
+}

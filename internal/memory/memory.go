@@ -1,0 +1,197 @@
+// Package memory moves a project's memory, the SQLite database that Claude's memory
+// plugin writes on a node, between nodes through object storage. One node, the
+// primary, is the source of truth: it pushes, the others pull.
+//
+// In the bucket, below projects/<canonical id>/:
+//
+//	sqlite/claude-mem.db          the database, as other tools read it
+//	sqlite/claude-mem.db.sha256   its SHA-256
+//	sqlite/versions/<sha256>.db   the same bytes under a name that never changes
+//	sqlite/manifest.json          what was pushed last; written last
+//	locks/active.lock             who is pushing
+//	leadership/lease.json         which node is primary
+//	leadership/audit/…            every lease that was written
+//
+// The manifest alone decides what the memory is. It is changed by compare-and-set,
+// so of two nodes that push at once one wins, and a push that dies half-way leaves
+// the memory before it. The package knows neither tasks nor workers.
+package memory
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// The defaults of the settings.
+const (
+	DefaultLockTTL     = 2 * time.Hour
+	DefaultLockGrace   = time.Minute
+	DefaultLease       = time.Hour
+	DefaultBackupAge   = 14 * 24 * time.Hour
+	DefaultBackupCount = 50
+)
+
+// Config says whose memory it is and where it lies.
+type Config struct {
+	// Project is the project's name; its canonical id is derived from it.
+	Project string
+	// Node names this machine.
+	Node string
+	// DB is the path of the memory plugin's database.
+	DB string
+	// Bucket holds the memory of all projects.
+	Bucket *objects.Bucket
+
+	// LockTTL is how long a push may take before others consider it dead, and
+	// LockGrace how much longer they wait. Zero means the defaults.
+	LockTTL, LockGrace time.Duration
+	// ForcePush takes the lock from whoever has it.
+	ForcePush bool
+
+	// IgnoreLeadership lets every node push and pull.
+	IgnoreLeadership bool
+	// Lease is how long a leadership lease lasts; zero means DefaultLease.
+	Lease time.Duration
+	// Primary is the node to become primary when there is none; empty means the first
+	// that asks.
+	Primary string
+	// SecondaryMayPush and PrimaryMayPull lift the two rules that protect the memory.
+	SecondaryMayPush, PrimaryMayPull bool
+
+	// BackupAge and BackupCount bound the safety backups that pulls make. Zero means
+	// the defaults.
+	BackupAge   time.Duration
+	BackupCount int
+
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Progress, if set, is told each step as it begins.
+	Progress func(step string)
+}
+
+// Project is one project's memory on this node. Its methods may be called at the
+// same time, by several processes too.
+type Project struct {
+	Config
+
+	id string
+}
+
+// New checks a Config and fills its defaults.
+func New(c Config) (*Project, error) {
+	switch {
+	case c.Project == "":
+		return nil, errors.New("no project: set CLAUDE_PROJECT_ID or --project")
+	case c.Node == "":
+		return nil, errors.New("this node has no name: set MEMBRIDGE_NODE_ID or --node")
+	case c.DB == "":
+		return nil, errors.New("no database: set CLAUDE_MEM_DB or --db")
+	case c.Bucket == nil:
+		return nil, errors.New("no object storage")
+	}
+	db, err := filepath.Abs(c.DB)
+	if err != nil {
+		return nil, err
+	}
+	c.DB = db
+	c.LockTTL = cmp.Or(c.LockTTL, DefaultLockTTL)
+	c.LockGrace = cmp.Or(c.LockGrace, DefaultLockGrace)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.BackupAge = cmp.Or(c.BackupAge, DefaultBackupAge)
+	c.BackupCount = cmp.Or(c.BackupCount, DefaultBackupCount)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	return &Project{Config: c, id: CanonicalID(c.Project)}, nil
+}
+
+// CanonicalID is the id that a project has in the bucket and on the control plane:
+// the first 16 hex digits of its name's SHA-256.
+func CanonicalID(project string) string {
+	sum := sha256.Sum256([]byte(project))
+	return hex.EncodeToString(sum[:])[:16]
+}
+
+// ID is the project's canonical id.
+func (p *Project) ID() string { return p.id }
+
+func (p *Project) key(parts ...string) string {
+	return path.Join(append([]string{"projects", p.id}, parts...)...)
+}
+
+func (p *Project) versionKey(sha string) string { return p.key("sqlite", "versions", sha+".db") }
+
+// Manifest says what was pushed last. Version is our addition; without it, in what
+// another tool pushed, the bytes lie in claude-mem.db.
+type Manifest struct {
+	Project      string    `json:"project"`
+	CanonicalID  string    `json:"canonical_id"`
+	Timestamp    time.Time `json:"timestamp"`
+	SourceHost   string    `json:"source_host"`
+	Size         int64     `json:"db_size"` // bytes
+	SHA256       string    `json:"sha256"`
+	Observations int64     `json:"observations"`
+	Summaries    int64     `json:"session_summaries"`
+	Prompts      int64     `json:"user_prompts"`
+	Tables       int64     `json:"tables"`
+	Version      string    `json:"version,omitempty"` // key of the bytes, below sqlite/
+	// Epoch is that of the lease under which it was pushed.
+	Epoch int64 `json:"epoch,omitempty"`
+}
+
+// remote reads the manifest; nil when nothing was pushed yet.
+func (p *Project) remote(ctx context.Context) (*Manifest, string, error) {
+	var m Manifest
+	etag, err := p.readJSON(ctx, p.key("sqlite", "manifest.json"), &m)
+	if errors.Is(err, objects.ErrNotFound) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the manifest: %w", err)
+	}
+	if len(m.SHA256) != sha256.Size*2 {
+		return nil, etag, errors.New("the manifest names no SHA-256: run bloom memory doctor")
+	}
+	return &m, etag, nil
+}
+
+// source is the key of the bytes that m describes.
+func (p *Project) source(m *Manifest) string {
+	if m.Version != "" && path.Clean(m.Version) == m.Version && !path.IsAbs(m.Version) && m.Version[0] != '.' {
+		return p.key("sqlite", m.Version)
+	}
+	return p.key("sqlite", "claude-mem.db")
+}
+
+func (p *Project) readJSON(ctx context.Context, key string, into any) (etag string, err error) {
+	data, info, err := p.Bucket.Read(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return info.ETag, fmt.Errorf("%s is no valid JSON: %w", key, err)
+	}
+	return info.ETag, nil
+}
+
+func (p *Project) swapJSON(ctx context.Context, key string, value any, etag string) (string, error) {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	info, err := p.Bucket.Swap(ctx, key, data, etag)
+	return info.ETag, err
+}

@@ -1,0 +1,449 @@
+package memory_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the plugin's database
+
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// node is one machine: a folder with a database that its plugin writes.
+type node struct {
+	*memory.Project
+
+	t  *testing.T
+	db *sql.DB
+}
+
+// bucket is a new, empty one.
+func bucket(t *testing.T, server *miniotest.Server) *objects.Bucket {
+	t.Helper()
+	b, err := objects.Open(server.Bucket()) // which nobody has made yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newNode(t *testing.T, b *objects.Bucket, name string, change ...func(*memory.Config)) *node {
+	t.Helper()
+	c := memory.Config{Project: "garden", Node: name, DB: filepath.Join(t.TempDir(), "claude-mem.db"), Bucket: b}
+	for _, f := range change {
+		f(&c)
+	}
+	p, err := memory.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &node{Project: p, t: t}
+}
+
+// plugin opens the database as the memory plugin does and keeps it open.
+func (n *node) plugin() *sql.DB {
+	n.t.Helper()
+	if n.db == nil {
+		db, err := sql.Open("sqlite", "file:"+n.DB+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(15000)")
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.db = db
+		n.t.Cleanup(func() { db.Close() })
+	}
+	return n.db
+}
+
+func (n *node) write(texts ...string) {
+	n.t.Helper()
+	if _, err := n.plugin().ExecContext(n.t.Context(), "CREATE TABLE IF NOT EXISTS observations (id INTEGER PRIMARY KEY, text TEXT)"); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, text := range texts {
+		if _, err := n.plugin().ExecContext(n.t.Context(), "INSERT INTO observations (text) VALUES (?)", text); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+func (n *node) observations() []string {
+	n.t.Helper()
+	rows, err := n.plugin().QueryContext(n.t.Context(), "SELECT text FROM observations ORDER BY id")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer rows.Close()
+	var texts []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			n.t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	if err := rows.Err(); err != nil {
+		n.t.Fatal(err)
+	}
+	return texts
+}
+
+func (n *node) push() memory.Pushed {
+	n.t.Helper()
+	out, err := n.Push(n.t.Context())
+	if err != nil {
+		n.t.Fatalf("%s pushes: %v", n.Node, err)
+	}
+	return out
+}
+
+func (n *node) pull() memory.Pulled {
+	n.t.Helper()
+	out, err := n.Pull(n.t.Context())
+	if err != nil {
+		n.t.Fatalf("%s pulls: %v", n.Node, err)
+	}
+	return out
+}
+
+func (n *node) want(texts ...string) {
+	n.t.Helper()
+	if got := n.observations(); fmt.Sprint(got) != fmt.Sprint(texts) {
+		n.t.Fatalf("%s remembers %q, want %q", n.Node, got, texts)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	server := miniotest.Start(t)
+	for name, test := range map[string]func(*testing.T, *objects.Bucket){
+		"what the primary pushes the others pull":                movesOn,
+		"an unchanged memory is not sent again":                  unchanged,
+		"a memory that came by pull and did not change is equal": equalAfterPull,
+		"a secondary does not push":                              secondaryPush,
+		"the primary's memory is not overwritten":                primaryPull,
+		"a selection changes the roles":                          selection,
+		"of two pushers at once one wins":                        twoPushers,
+		"a pull replaces what the plugin has open":               openDatabase,
+		"a pull keeps what was there":                            safetyBackup,
+		"a damaged database is replaced and kept":                damaged,
+		"pages of another size":                                  pageSize,
+		"old backups go":                                         backupsGo,
+		"a lock that was left is taken over":                     staleLock,
+		"a memory that another tool pushed is pulled":            foreignManifest,
+		"a damaged upload is not pulled":                         damagedUpload,
+		"a first lease nobody chose":                             bootstrap,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bucket(t, server))
+		})
+	}
+}
+
+func movesOn(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	if _, err := two.Pull(t.Context()); !errors.Is(err, memory.ErrNothingPushed) {
+		t.Fatalf("pull of nothing: %v", err)
+	}
+	one.write("a", "b")
+	if out := one.push(); out.Observations != 2 || out.Unchanged {
+		t.Fatalf("pushed %+v", out)
+	}
+	two.pull()
+	two.want("a", "b")
+	one.write("c")
+	one.push()
+	two.pull()
+	two.want("a", "b", "c")
+	if s, err := two.Status(t.Context()); err != nil || !s.InStep || s.Role != memory.Secondary || s.Lease.PrimaryNode != "one" {
+		t.Fatalf("status %+v %v", s, err)
+	}
+}
+
+func unchanged(t *testing.T, b *objects.Bucket) {
+	n := newNode(t, b, "one")
+	n.write("a")
+	n.push()
+	if out := n.push(); !out.Unchanged {
+		t.Fatalf("pushed again: %+v", out)
+	}
+}
+
+func equalAfterPull(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a", "b")
+	one.push()
+	two.pull()
+	if out := two.pull(); !out.Unchanged {
+		t.Fatalf("pulled again: %+v", out)
+	}
+	two.plugin() // in a mode with a log now
+	if out := two.pull(); !out.Unchanged {
+		t.Fatalf("pulled again: %+v", out)
+	}
+	one.write("c")
+	one.push()
+	two.pull() // into the open database
+	if out := two.pull(); !out.Unchanged {
+		t.Fatalf("pulled again: %+v", out)
+	}
+}
+
+func secondaryPush(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.write("b")
+	var not *memory.NotPrimaryError
+	if _, err := two.Push(t.Context()); !errors.As(err, &not) || not.Primary != "one" {
+		t.Fatalf("a secondary's push: %v", err)
+	}
+	two.pull()
+	two.want("a")
+}
+
+func primaryPull(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one")
+	one.write("a")
+	one.push()
+	one.write("b")
+	var differs *memory.PrimaryDiffersError
+	if _, err := one.Pull(t.Context()); !errors.As(err, &differs) {
+		t.Fatalf("the primary's pull: %v", err)
+	}
+	one.want("a", "b")
+	again := newNode(t, b, "one") // the same node with an empty disk
+	again.pull()
+	again.want("a")
+}
+
+func selection(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.pull()
+	l, err := two.Select(t.Context(), "two", 0)
+	if err != nil || l.Epoch != 2 || l.NeedsSelection {
+		t.Fatalf("selected %+v %v", l, err)
+	}
+	two.write("b")
+	two.push()
+	var not *memory.NotPrimaryError
+	if _, err := one.Push(t.Context()); !errors.As(err, &not) || not.Primary != "two" {
+		t.Fatalf("the former primary pushes: %v", err)
+	}
+	one.pull()
+	one.want("a", "b")
+}
+
+func twoPushers(t *testing.T, b *objects.Bucket) {
+	free := func(c *memory.Config) { c.IgnoreLeadership = true }
+	nodes := []*node{newNode(t, b, "one", free), newNode(t, b, "two", free), newNode(t, b, "three", free)}
+	for _, n := range nodes {
+		n.write(n.Node)
+	}
+	var all sync.WaitGroup
+	outcomes := make([]error, len(nodes))
+	for i, n := range nodes {
+		all.Go(func() { _, outcomes[i] = n.Push(t.Context()) })
+	}
+	all.Wait()
+	won := 0
+	for i, err := range outcomes {
+		var locked *memory.LockedError
+		switch {
+		case err == nil:
+			won++
+		case !errors.As(err, &locked):
+			t.Errorf("%s: %v", nodes[i].Node, err)
+		}
+	}
+	if won == 0 {
+		t.Fatalf("nobody won: %v", outcomes)
+	}
+	reader := newNode(t, b, "reader")
+	reader.pull()
+	if got := reader.observations(); len(got) != 1 {
+		t.Fatalf("the memory is a mix: %q", got)
+	}
+}
+
+func openDatabase(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a", "b")
+	one.push()
+	two.write("local") // and keeps it open, with a log
+	two.pull()
+	two.want("a", "b")
+	two.write("c")
+	two.want("a", "b", "c")
+}
+
+func safetyBackup(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.write("x", "y")
+	out := two.pull()
+	if !out.LocalAhead || out.Backup == "" {
+		t.Fatalf("pulled %+v", out)
+	}
+	kept := newNode(t, b, "kept", func(c *memory.Config) { c.DB = filepath.Join(out.Backup, "claude-mem.db") })
+	kept.want("x", "y")
+	if _, err := os.Stat(filepath.Join(out.Backup, "manifest.json")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func damaged(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	if err := os.WriteFile(two.DB, []byte("this is no database, but it is mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := two.pull()
+	two.want("a")
+	if got, err := os.ReadFile(filepath.Join(out.Backup, "claude-mem.db")); err != nil || string(got) != "this is no database, but it is mine" {
+		t.Fatalf("kept %q %v", got, err)
+	}
+}
+
+func pageSize(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	db, err := sql.Open("sqlite", "file:"+two.DB+"?_pragma=page_size(8192)&_pragma=journal_mode(WAL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE observations (id INTEGER PRIMARY KEY, text TEXT)")
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	two.pull()
+	two.want("a")
+}
+
+func backupsGo(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two", func(c *memory.Config) { c.BackupCount = 2 })
+	for i := range 4 {
+		one.write(fmt.Sprint(i))
+		one.push()
+		two.write("local")
+		two.pull()
+	}
+	if left, err := two.Backups(); err != nil || len(left) != 2 {
+		t.Fatalf("backups %q %v", left, err)
+	}
+}
+
+func staleLock(t *testing.T, b *objects.Bucket) {
+	now := time.Now()
+	clock := func(c *memory.Config) { c.Now = func() time.Time { return now } }
+	one := newNode(t, b, "one", clock)
+	one.write("a")
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lock := []byte(fmt.Sprintf(`{"hostname":"dead","timestamp":%d}`, now.Unix()))
+	if _, err := b.Swap(t.Context(), "projects/"+one.ID()+"/locks/active.lock", lock, ""); err != nil {
+		t.Fatal(err)
+	}
+	var locked *memory.LockedError
+	if _, err := one.Push(t.Context()); !errors.As(err, &locked) || locked.Holder != "dead" {
+		t.Fatalf("push beside another: %v", err)
+	}
+	now = now.Add(memory.DefaultLockTTL + memory.DefaultLockGrace + 2*time.Second)
+	one.push()
+	if _, held, err := one.Lock(t.Context()); held || err != nil {
+		t.Fatalf("the lock is held after the push (%v)", err)
+	}
+}
+
+// What the earlier tool leaves: no version, and the lock deleted.
+func foreignManifest(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	m := one.push().Manifest
+	prefix := "projects/" + one.ID() + "/"
+	manifest := fmt.Appendf(nil, `{"project":"garden","canonical_id":%q,"timestamp":"2026-01-02T03:04:05.678901+00:00","source_host":"one","db_size":%d,"sha256":%q,"observations":1}`,
+		m.CanonicalID, m.Size, m.SHA256)
+	upload(t, b, prefix+"sqlite/manifest.json", manifest)
+	for _, key := range []string{prefix + "locks/active.lock", prefix + "sqlite/" + m.Version} {
+		if err := b.Remove(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.pull()
+	two.want("a")
+}
+
+func upload(t *testing.T, b *objects.Bucket, key string, data []byte) {
+	t.Helper()
+	_, info, err := b.Read(t.Context(), key)
+	if err != nil && !errors.Is(err, objects.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := b.Swap(t.Context(), key, data, info.ETag); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func damagedUpload(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	m := one.push()
+	upload(t, b, "projects/"+one.ID()+"/sqlite/"+m.Version, []byte("something else"))
+	two.write("mine")
+	if _, err := two.Pull(t.Context()); err == nil {
+		t.Fatal("a damaged memory was pulled")
+	}
+	two.want("mine")
+	if got := failing(one.Doctor(t.Context(), false)); got != "stored memory" && got != "stored memory, leadership" {
+		t.Fatalf("the doctor finds %q", got)
+	}
+}
+
+func failing(found []memory.Finding) string {
+	names := ""
+	for _, f := range found {
+		if !f.OK {
+			if names != "" {
+				names += ", "
+			}
+			names += f.Name
+		}
+	}
+	return names
+}
+
+func bootstrap(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one", func(c *memory.Config) { c.Primary = "two" })
+	one.write("a")
+	var not *memory.NotPrimaryError
+	if _, err := one.Push(t.Context()); !errors.As(err, &not) || not.Primary != "two" {
+		t.Fatalf("push of a node that is not the configured primary: %v", err)
+	}
+	other := newNode(t, b, "one", func(c *memory.Config) { c.Project = "orchard" })
+	other.write("a")
+	other.push()
+	if got := failing(other.Doctor(t.Context(), false)); got != "leadership" {
+		t.Fatalf("the doctor finds %q", got)
+	}
+	if _, err := other.Select(context.WithoutCancel(t.Context()), "one", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := failing(other.Doctor(t.Context(), false)); got != "" {
+		t.Fatalf("the doctor finds %q", got)
+	}
+}

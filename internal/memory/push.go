@@ -1,0 +1,191 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// NotPrimaryError says that this node may not push.
+type NotPrimaryError struct{ Node, Primary string }
+
+func (e *NotPrimaryError) Error() string {
+	return fmt.Sprintf("%s is secondary: only %s, the primary, pushes. Make this node primary (bloom memory leadership --select %s, or Membridge in the web application), or pull",
+		e.Node, e.Primary, e.Node)
+}
+
+// Pushed is what a push did.
+type Pushed struct {
+	Manifest
+
+	// Unchanged: the storage had it already; nothing was sent.
+	Unchanged bool `json:"unchanged"`
+}
+
+// Push sends a consistent snapshot of the database, which others may go on writing.
+// It fails with a *NotPrimaryError on a secondary and with a *LockedError while another
+// push is under way. A push that dies anywhere leaves the memory as it was; the next
+// one cleans up.
+func (p *Project) Push(ctx context.Context) (Pushed, error) {
+	if err := p.Bucket.Ensure(ctx); err != nil {
+		return Pushed{}, err
+	}
+	lease, err := p.mayPush(ctx)
+	if err != nil {
+		return Pushed{}, err
+	}
+	if _, err := os.Stat(p.DB); errors.Is(err, fs.ErrNotExist) {
+		return Pushed{}, fmt.Errorf("there is no database at %s: name it with CLAUDE_MEM_DB or --db, or pull first", p.DB)
+	}
+	p.Progress("taking a snapshot of " + p.DB)
+	local, err := snapshot(ctx, p.DB)
+	if err != nil {
+		return Pushed{}, err
+	}
+	defer local.remove()
+	if now, _, err := p.remote(ctx); err != nil {
+		return Pushed{}, err
+	} else if now != nil && now.SHA256 == local.SHA256 {
+		return Pushed{Manifest: *now, Unchanged: true}, nil
+	}
+	p.Progress("taking the lock")
+	release, err := p.acquire(ctx)
+	if err != nil {
+		return Pushed{}, err
+	}
+	m, err := p.send(ctx, local, lease)
+	return Pushed{Manifest: m}, errors.Join(err, release(context.WithoutCancel(ctx)))
+}
+
+func (p *Project) mayPush(ctx context.Context) (Lease, error) {
+	if p.IgnoreLeadership {
+		return Lease{}, nil
+	}
+	role, lease, err := p.Role(ctx)
+	if err != nil {
+		return Lease{}, err
+	}
+	if role != Primary && !p.SecondaryMayPush {
+		return Lease{}, &NotPrimaryError{Node: p.Node, Primary: lease.PrimaryNode}
+	}
+	return lease, nil
+}
+
+// send uploads under the lock. Only the last step, the manifest, changes the memory.
+func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manifest, error) {
+	// Read again, for the lock is held only now.
+	before, etag, err := p.remote(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	version := p.versionKey(local.SHA256)
+	p.Progress(fmt.Sprintf("uploading %d bytes", local.Size))
+	if err := p.upload(ctx, local, version); err != nil {
+		return Manifest{}, err
+	}
+	p.Progress("verifying what was uploaded")
+	if err := p.verify(ctx, version, local.SHA256); err != nil {
+		return Manifest{}, err
+	}
+	if err := p.publish(ctx, version, local.SHA256); err != nil {
+		return Manifest{}, err
+	}
+	m := Manifest{
+		Project: p.Project, CanonicalID: p.id, Timestamp: p.Now().UTC(), SourceHost: p.Node, Size: local.Size, SHA256: local.SHA256,
+		Observations: local.Observations, Summaries: local.Summaries, Prompts: local.Prompts, Tables: local.Tables,
+		Version: "versions/" + local.SHA256 + ".db", Epoch: lease.Epoch,
+	}
+	if err := p.stillPrimary(ctx, lease); err != nil {
+		return Manifest{}, err
+	}
+	_, err = p.swapJSON(ctx, p.key("sqlite", "manifest.json"), m, etag)
+	if errors.Is(err, objects.ErrConflict) {
+		return Manifest{}, errors.New("another node has pushed meanwhile; its memory stands. Pull, or push again if this node's is the right one")
+	}
+	if err != nil {
+		return Manifest{}, fmt.Errorf("write the manifest: %w", err)
+	}
+	p.sweepVersions(ctx, &m, before)
+	return m, nil
+}
+
+// stillPrimary notices a selection that was made while the upload ran.
+func (p *Project) stillPrimary(ctx context.Context, lease Lease) error {
+	if p.IgnoreLeadership || p.SecondaryMayPush {
+		return nil
+	}
+	now, ok, err := p.Leadership(ctx)
+	if err != nil {
+		return err
+	}
+	if !ok || now.Epoch != lease.Epoch || now.PrimaryNode != p.Node {
+		return &NotPrimaryError{Node: p.Node, Primary: now.PrimaryNode}
+	}
+	return nil
+}
+
+func (p *Project) upload(ctx context.Context, local *Snapshot, key string) error {
+	f, err := os.Open(local.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := p.Bucket.Upload(ctx, key, f, local.Size, "application/vnd.sqlite3"); err != nil {
+		return fmt.Errorf("upload: %w", err)
+	}
+	return nil
+}
+
+// publish puts a version under the names that other tools read.
+func (p *Project) publish(ctx context.Context, version, sha string) error {
+	if err := p.Bucket.Copy(ctx, version, p.key("sqlite", "claude-mem.db")); err != nil {
+		return fmt.Errorf("copy to claude-mem.db: %w", err)
+	}
+	sum := sha + "  claude-mem.db\n"
+	_, err := p.Bucket.Upload(ctx, p.key("sqlite", "claude-mem.db.sha256"), strings.NewReader(sum), int64(len(sum)), "text/plain")
+	if err != nil {
+		return fmt.Errorf("write the SHA-256: %w", err)
+	}
+	return nil
+}
+
+func (p *Project) verify(ctx context.Context, key, sha string) error {
+	r, _, err := p.Bucket.Open(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	defer r.Close()
+	got, err := hashOf(r, io.Discard)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if got != sha {
+		return fmt.Errorf("%s came back with another SHA-256 than was sent: the object storage is not sound", key)
+	}
+	return nil
+}
+
+// sweepVersions removes what neither the memory nor the one before it is. A node may
+// still be pulling the one before.
+func (p *Project) sweepVersions(ctx context.Context, keep ...*Manifest) {
+	kept := map[string]bool{}
+	for _, m := range keep {
+		if m != nil {
+			kept[p.source(m)] = true
+		}
+	}
+	for object, err := range p.Bucket.List(ctx, p.key("sqlite", "versions")+"/") {
+		if err != nil {
+			return // the next push sweeps again
+		}
+		if !kept[object.Key] {
+			_ = p.Bucket.Remove(ctx, object.Key)
+		}
+	}
+}

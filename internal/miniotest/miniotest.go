@@ -1,0 +1,133 @@
+// Package miniotest gives tests a real MinIO server: on a free loopback port, in a
+// temporary folder, ended with the test, and also when the test binary is killed.
+// It is for tests only and must never be imported by the product.
+package miniotest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// startLimit bounds how long the server may take to come up on a busy machine.
+const startLimit = 2 * time.Minute
+
+const user, password = "minio-test", "minio-test-secret" //nolint:gosec // of a server that lives as long as a test
+
+// Server is one MinIO server.
+type Server struct {
+	// Endpoint is its host:port, which it keeps over Stop and Start.
+	Endpoint string
+	dir      string
+	binary   string
+	stop     func()
+}
+
+// Start starts a server that ends with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{Endpoint: freeAddress(t), dir: t.TempDir(), binary: binary(t)}
+	s.Start(t)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Bucket returns access to a bucket that is this test's alone and not made yet.
+func (s *Server) Bucket() objects.Config {
+	return objects.Config{Endpoint: s.Endpoint, AccessKey: user, SecretKey: password, Bucket: "t-" + strings.ToLower(rand.Text())}
+}
+
+// Stop kills the server, as a power failure would; its folder stays.
+func (s *Server) Stop() { s.stop() }
+
+// Start starts a stopped server again, with what it held.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	// The context only ends with the test; Stop ends the server before.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.binary, "server", "--quiet", "--address", s.Endpoint, "--console-address", "127.0.0.1:0", s.dir)
+	cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + user, "MINIO_ROOT_PASSWORD=" + password,
+		"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on"}
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	ended := make(chan struct{})
+	started := make(chan error)
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the death signal follows the thread that starts the process
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("miniotest: %v", err)
+	}
+	s.stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	for !alive(ctx, s.Endpoint) {
+		select {
+		case <-ended:
+			t.Fatalf("miniotest: the server ended: %s", &output)
+		case <-ctx.Done():
+			s.stop()
+			t.Fatalf("miniotest: the server did not come up: %s", &output)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func alive(ctx context.Context, endpoint string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/minio/health/cluster", nil)
+	if err != nil {
+		return false
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// binary finds the server that scripts/test-deps.sh builds.
+func binary(t testing.TB) string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	path := filepath.Join(filepath.Dir(file), "..", "..", ".tools", "bin", "minio")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("miniotest: %v: run `make tools`, which builds it", err)
+	}
+	return path
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return fmt.Sprint(l.Addr())
+}

@@ -1,0 +1,270 @@
+// Package objects keeps bytes under keys in one bucket of an S3-compatible object
+// storage, such as MinIO. It knows neither artifacts nor memory: who uses it decides
+// on keys and on what the bytes mean.
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Errors that callers act on. All others mean that the storage did not do what it
+// was asked, or that nobody knows whether it did.
+var (
+	// ErrNotFound: there is no object under that key, or no bucket.
+	ErrNotFound = errors.New("no such object")
+	// ErrConflict: the object is not, or no longer, the one that the caller has seen.
+	ErrConflict = errors.New("the object was changed by someone else")
+)
+
+const (
+	// MaxSmall bounds what Read and Swap handle, in bytes.
+	MaxSmall = 1 << 20
+	// tries of one request by the library; who calls decides about more.
+	tries = 3
+)
+
+// Config says where the bucket is and who asks.
+type Config struct {
+	// Endpoint is host:port, without a scheme.
+	Endpoint             string
+	AccessKey, SecretKey string
+	// Region is "us-east-1" when empty.
+	Region string
+	Bucket string
+	// TLS asks for https.
+	TLS bool
+	// Transport replaces the way requests are made; nil means the library's.
+	Transport http.RoundTripper
+}
+
+// Bucket is one bucket. It is safe for concurrent use.
+type Bucket struct {
+	client    *minio.Client
+	transport http.RoundTripper
+	name      string
+	region    string
+}
+
+// Info is what the storage knows of an object.
+type Info struct {
+	Key      string
+	Size     int64 // bytes
+	ETag     string
+	Modified time.Time
+}
+
+// Open returns the bucket without a request to it: see Probe.
+func Open(c Config) (*Bucket, error) {
+	region := c.Region
+	if region == "" {
+		region = "us-east-1"
+	}
+	transport := c.Transport
+	if transport == nil {
+		own, err := minio.DefaultTransport(c.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("object storage: %w", err)
+		}
+		transport = own
+	}
+	client, err := minio.New(c.Endpoint, &minio.Options{
+		Creds:      credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
+		Secure:     c.TLS,
+		Region:     region,
+		MaxRetries: tries,
+		Transport:  transport,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("object storage at %q: %w", c.Endpoint, err)
+	}
+	return &Bucket{client: client, transport: transport, name: c.Bucket, region: region}, nil
+}
+
+// Close closes idle connections. The bucket stays usable.
+func (b *Bucket) Close() {
+	if t, ok := b.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Name is the bucket's name.
+func (b *Bucket) Name() string { return b.name }
+
+// Ensure makes the bucket when it is missing.
+func (b *Bucket) Ensure(ctx context.Context) error {
+	there, err := b.client.BucketExists(ctx, b.name)
+	if err != nil {
+		return fmt.Errorf("look for bucket %s: %w", b.name, err)
+	}
+	if there {
+		return nil
+	}
+	err = b.client.MakeBucket(ctx, b.name, minio.MakeBucketOptions{Region: b.region})
+	switch minio.ToErrorResponse(err).Code {
+	case "BucketAlreadyOwnedByYou", "BucketAlreadyExists":
+		return nil // another one made it at the same moment
+	}
+	if err != nil {
+		return fmt.Errorf("make bucket %s: %w", b.name, err)
+	}
+	return nil
+}
+
+// Probe checks what the bucket's users rely on: that it can be written, read and
+// deleted from, and that a write on the condition that nothing is there is refused
+// where something is. A storage that ignores that condition would let two writers
+// win; it is refused here, once, and by name.
+func (b *Bucket) Probe(ctx context.Context) error {
+	if err := b.Ensure(ctx); err != nil {
+		return err
+	}
+	key := "probe/" + rand.Text()
+	if _, err := b.Swap(ctx, key, []byte("first"), ""); err != nil {
+		return fmt.Errorf("bucket %s cannot be written: %w", b.name, err)
+	}
+	defer func() { _ = b.Remove(context.WithoutCancel(ctx), key) }() // an object of five bytes may stay
+	if _, err := b.Swap(ctx, key, []byte("second"), ""); !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-None-Match), so that two nodes could both win; use one that knows them", b.name)
+	}
+	if _, err := b.Swap(ctx, key, []byte("third"), "0123456789abcdef0123456789abcdef"); !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-Match), so that two nodes could both win; use one that knows them", b.name)
+	}
+	if got, _, err := b.Read(ctx, key); err != nil || string(got) != "first" {
+		return fmt.Errorf("bucket %s cannot be read: %q (%w)", b.name, got, err)
+	}
+	if err := b.Remove(ctx, key); err != nil {
+		return fmt.Errorf("bucket %s cannot be deleted from: %w", b.name, err)
+	}
+	return nil
+}
+
+// Read returns a small object whole.
+func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
+	r, info, err := b.Open(ctx, key)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, MaxSmall+1))
+	if err != nil {
+		return nil, Info{}, known(err)
+	}
+	if len(data) > MaxSmall {
+		return nil, Info{}, fmt.Errorf("%s is larger than the %d bytes expected here", key, MaxSmall)
+	}
+	return data, info, nil
+}
+
+// Open streams an object, which the caller closes.
+func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, Info, error) {
+	// The library's own reader asks twice, and fails where the object was replaced
+	// in between.
+	core := minio.Core{Client: b.client}
+	object, info, _, err := core.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, Info{}, known(err)
+	}
+	return object, infoOf(info), nil
+}
+
+// Stat says what is under key.
+func (b *Bucket) Stat(ctx context.Context, key string) (Info, error) {
+	info, err := b.client.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
+	if err != nil {
+		return Info{}, known(err)
+	}
+	return infoOf(info), nil
+}
+
+// Upload streams content under key, whatever was there. Large content goes in
+// parts, of which a failed upload leaves none behind.
+func (b *Bucket) Upload(ctx context.Context, key string, content io.Reader, size int64, mediaType string) (Info, error) {
+	up, err := b.client.PutObject(ctx, b.name, key, content, size, minio.PutObjectOptions{ContentType: mediaType})
+	if err != nil {
+		return Info{}, known(err)
+	}
+	return Info{Key: key, Size: up.Size, ETag: up.ETag}, nil
+}
+
+// Swap writes a small object on the condition that the one under key still has this
+// ETag, or, for an empty ETag, that there is none: ErrConflict otherwise. A write
+// whose answer was lost and that is repeated counts as done, so data has to differ
+// from what another writer would write.
+func (b *Bucket) Swap(ctx context.Context, key string, data []byte, etag string) (Info, error) {
+	opts := minio.PutObjectOptions{ContentType: "application/json"}
+	if etag == "" {
+		opts.SetMatchETagExcept("*")
+	} else {
+		opts.SetMatchETag(etag)
+	}
+	up, err := b.client.PutObject(ctx, b.name, key, bytes.NewReader(data), int64(len(data)), opts)
+	if err == nil {
+		return Info{Key: key, Size: up.Size, ETag: up.ETag}, nil
+	}
+	if err = known(err); !errors.Is(err, ErrConflict) && !(errors.Is(err, ErrNotFound) && etag != "") {
+		return Info{}, err
+	}
+	if now, info, readErr := b.Read(ctx, key); readErr == nil && bytes.Equal(now, data) {
+		return info, nil
+	}
+	return Info{}, ErrConflict
+}
+
+// Copy copies an object inside the bucket, without its bytes passing through here.
+func (b *Bucket) Copy(ctx context.Context, from, to string) error {
+	_, err := b.client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: b.name, Object: to},
+		minio.CopySrcOptions{Bucket: b.name, Object: from})
+	return known(err)
+}
+
+// Remove deletes an object; none is no error.
+func (b *Bucket) Remove(ctx context.Context, key string) error {
+	err := known(b.client.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// List yields the objects whose keys begin with prefix, in the order of their keys.
+func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for object := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+			if !yield(infoOf(object), known(object.Err)) || object.Err != nil {
+				return
+			}
+		}
+	}
+}
+
+func infoOf(o minio.ObjectInfo) Info {
+	return Info{Key: o.Key, Size: o.Size, ETag: o.ETag, Modified: o.LastModified}
+}
+
+// known gives errors that callers act on their own names.
+func known(err error) error {
+	if err == nil {
+		return nil
+	}
+	res := minio.ToErrorResponse(err)
+	switch {
+	case res.StatusCode == http.StatusNotFound || res.Code == "NoSuchKey" || res.Code == "NoSuchBucket":
+		return fmt.Errorf("%w (%w)", ErrNotFound, err)
+	case res.StatusCode == http.StatusPreconditionFailed || res.Code == "PreconditionFailed" || res.Code == "ConditionalRequestConflict":
+		return fmt.Errorf("%w (%w)", ErrConflict, err)
+	}
+	return err
+}
