@@ -24,21 +24,19 @@ type APIError struct {
 	Err        *bloom.Error
 }
 
-// Error is the server's sentence, with what was wrong in the fields it named.
+// Error is the server's sentence, and what was wrong in the fields that it names
+// besides.
 func (e *APIError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Err.Message)
-	for i, d := range e.Err.Details {
-		sep := "; "
-		if i == 0 {
-			sep = " ("
+	var more []string
+	for _, d := range e.Err.Details {
+		if !strings.Contains(e.Err.Message, d.Message) {
+			more = append(more, d.Field+": "+d.Message)
 		}
-		b.WriteString(sep + d.Field + ": " + d.Message)
 	}
-	if len(e.Err.Details) > 0 {
-		b.WriteString(")")
+	if len(more) == 0 {
+		return e.Err.Message
 	}
-	return b.String()
+	return e.Err.Message + " (" + strings.Join(more, "; ") + ")"
 }
 
 // Unwrap gives the error of the runtime's vocabulary.

@@ -3,12 +3,17 @@ package e2e_test
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // newcomer is somebody with an empty home folder and nothing but the binary.
@@ -143,5 +148,165 @@ func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// start runs a server until the test ends and returns its address, and what it has
+// printed so far.
+func (n *newcomer) start(t *testing.T, args ...string) (url string, printed func() string) {
+	t.Helper()
+	var out lockedBuffer
+	cmd := n.command(t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); <-ended })
+	address := regexp.MustCompile(`(?:listens at|BLOOM Runtime) +(http://\S+?),?\s`)
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		if m := address.FindStringSubmatch(out.String()); m != nil {
+			return m[1], out.String
+		}
+	}
+	t.Fatalf("bloom %v does not start:\n%s", args, out.String())
+	return "", nil
+}
+
+// lockedBuffer is a buffer that is read while a process writes to it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestAServerThatNobodyGaveAControlPlaneDoesNotMissIt: neither warnings nor
+// failures, with the flag and without.
+func TestAServerThatNobodyGaveAControlPlaneDoesNotMissIt(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"by default": nil, "said so": {"--no-membridge"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The sync's runs are counted by what the metrics show of them.
+			n := newNewcomer(t)
+			url, printed := n.start(t, append([]string{"server", "--listen=127.0.0.1:0", "--membridge-sync-interval=100ms", "--reap-interval=100ms", "--log-level=debug",
+				"--membridge-timeout=200ms"}, flags...)...)
+			runs := regexp.MustCompile(`bloom_loop_last_success_timestamp_seconds\{loop="(?:reaper|worker-sync)"\} (\S+)`)
+			seen := map[string]bool{}
+			for limit := time.Now().Add(patience); len(seen) < 8 && time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+				for _, m := range runs.FindAllStringSubmatch(get(t, url+"/metrics"), -1) {
+					seen[m[0]] = true
+				}
+			}
+			health := get(t, url+"/api/runtime/health")
+			if !strings.Contains(health, `"consecutiveFailures":0`) || !strings.Contains(health, `"lastError":null`) {
+				t.Errorf("health: %s", health)
+			}
+			for line := range strings.Lines(printed()) {
+				if strings.Contains(line, "membridge") && (strings.Contains(line, "WARN") || strings.Contains(line, "ERROR")) {
+					t.Errorf("the log misses membridge: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatHoldsPromptsIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	data := filepath.Join(n.home, "data")
+	url, printed := n.start(t, "up", "--no-worker", "--listen=127.0.0.1:0", "--membridge-listen=127.0.0.1:0", "--data-dir", data)
+	n.vars = []string{"BLOOM_RUNTIME_URL=" + url}
+	n.bloom(t, "task", "submit", "a secret prompt").want(t, 0, "", "")
+	n.bloom(t, "backup", "copy.db", "--data-dir", data).want(t, 0, "copied to copy.db", "")
+	files := 0
+	err := filepath.WalkDir(n.home, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files++
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil || files < 4 {
+		t.Errorf("%d files, %v\n%s", files, err, printed())
+	}
+	// Beside the running server, what cannot be done is said in one sentence.
+	got := n.bloom(t, "migrate", "up", "--data-dir", data)
+	got.want(t, 1, "", "the database is in use: process ")
+	got.want(t, 1, "", "(a server brings the schema up to date by itself when it starts)")
+}
+
+func TestATakenPortIsNamedWithTheFlagThatChangesIt(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	n := newNewcomer(t)
+	n.bloom(t, "membridge", "--listen", taken.Addr().String()).want(t, 1, "", "choose another address (--listen 127.0.0.1:8001")
+	n.bloom(t, "server", "--listen", taken.Addr().String()).want(t, 1, "", "choose another address (--listen 127.0.0.1:5001")
+	url, printed := n.start(t, "up", "--no-worker", "--listen=127.0.0.1:0", "--membridge-listen", taken.Addr().String())
+	for limit := time.Now().Add(patience); !strings.Contains(printed(), "NO MEMBRIDGE") && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+	}
+	if text := printed(); !strings.Contains(text, "choose another address (--membridge-listen 127.0.0.1:8001") || strings.Contains(text, "(--listen") {
+		t.Errorf("%s: %s", url, text)
+	}
+}
+
+// TestTheDoctorLooksWhereTheWorkerLooks: a claude that make run fetched is found by
+// both, and the login that a task would miss is named.
+func TestTheDoctorLooksWhereTheWorkerLooks(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	bin := filepath.Join(n.home, "tree", "bin")
+	claude := filepath.Join(n.home, "tree", ".tools/claude/node_modules/@anthropic-ai/claude-code-linux-x64")
+	for _, dir := range []string{bin, claude} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(claudeBinary(t), filepath.Join(claude, "claude")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(programs.bloom, filepath.Join(bin, "bloom")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := n.command(t, "doctor", "--listen=127.0.0.1:0", "--url=http://127.0.0.1:1")
+	cmd.Path = filepath.Join(bin, "bloom")
+	cmd.Env = []string{"HOME=" + n.home, "PATH=/nowhere"}
+	out, _ := cmd.CombinedOutput()
+	if text := string(out); !strings.Contains(text, "ok     claude") || !strings.Contains(text, claude) || !strings.Contains(text, "WRONG  login") {
+		t.Errorf("the doctor says:\n%s", text)
 	}
 }

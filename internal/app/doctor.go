@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -57,9 +58,14 @@ const (
 
 // Examine looks at everything that stops people, spending nothing.
 func Examine(ctx context.Context, c DoctorConfig) []Finding {
+	reached, date, server, workers := examineServer(ctx, c)
 	findings := examineClaude(ctx, c.Run)
+	// Where the running server's workers have a claude, this machine needs none.
+	if has := workersWithClaude(workers); findings[0].Status == Wrong && len(has) > 0 {
+		findings[0].Status = Doubtful
+		findings[0].Detail += "; tasks run where there is one: " + strings.Join(has, ", ")
+	}
 	findings = append(findings, examineFolder(c.DataDir), examineDisk(c.DataDir), examineClock(time.Now()))
-	reached, date, server := examineServer(ctx, c)
 	findings = append(findings, examinePort(ctx, c.Listen, reached))
 	findings = append(findings, server...)
 	if !date.IsZero() {
@@ -175,31 +181,65 @@ func examinePort(ctx context.Context, addr string, reached bool) Finding {
 	return Finding{"port", Wrong, detail, "stop that program, or choose another address: --listen 127.0.0.1:5001"}
 }
 
-// examineServer reports whether a runtime answers, its clock, and what was
-// found.
-func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time.Time, found []Finding) {
+// workersWithClaude are the names of the workers that can run tasks now.
+func workersWithClaude(workers []bloom.Worker) (names []string) {
+	for _, w := range workers {
+		if w.Status == bloom.WorkerOnline && w.Capabilities.ClaudeCLI {
+			names = append(names, w.ID)
+		}
+	}
+	return names
+}
+
+// examineWorkers looks at what the running server says of its workers.
+func examineWorkers(workers []bloom.Worker) Finding {
+	var without []string
+	online := 0
+	for _, w := range workers {
+		if w.Status != bloom.WorkerOnline {
+			continue
+		}
+		online++
+		if !w.Capabilities.ClaudeCLI {
+			without = append(without, w.ID)
+		}
+	}
+	switch {
+	case online == 0:
+		return Finding{"workers", Doubtful, "no worker is online: tasks wait", "start one with bloom worker, or bloom up"}
+	case len(without) == online:
+		return Finding{"workers", Wrong, "no worker has claude: tasks wait", "run bloom doctor on the machine of " + strings.Join(without, ", ")}
+	case len(without) > 0:
+		return Finding{"workers", Doubtful, "without claude: " + strings.Join(without, ", "), "run bloom doctor on their machines"}
+	}
+	return Finding{Name: "workers", Status: Fine, Detail: "online with claude: " + strings.Join(workersWithClaude(workers), ", ")}
+}
+
+// examineServer reports whether a runtime answers, its clock, what was found, and
+// the server's workers.
+func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time.Time, found []Finding, workers []bloom.Worker) {
 	ctx, done := context.WithTimeout(ctx, doctorWait)
 	defer done()
 	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{at: &date}}})
 	if err != nil {
-		return false, date, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}
+		return false, date, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}, nil
 	}
 	health, err := api.Health(ctx)
 	if client.IsUnreachable(err) {
-		return false, date, []Finding{{"server", Wrong, "no runtime answers at " + c.URL, "start one with bloom up, or name another with --url"}}
+		return false, date, []Finding{{"server", Wrong, "no runtime answers at " + c.URL, "start one with bloom up, or name another with --url"}}, nil
 	}
 	if err != nil {
-		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}
+		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}, nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
-	if _, err = api.Stats(ctx); err == nil {
-		return true, date, append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"})
+	if workers, err = api.Workers(ctx); err == nil {
+		return true, date, append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers)), workers
 	}
 	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
 	if c.Key == "" {
 		fix = "the server wants a key: give it with --key-file FILE or BLOOM_API_KEY"
 	}
-	return true, date, append(found, Finding{"key", Wrong, err.Error(), fix})
+	return true, date, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
 }
 
 // dates notes the server's clock from its answers.

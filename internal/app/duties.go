@@ -11,10 +11,6 @@ import (
 // duties are the background loops of a server. Among servers that share a
 // database one does them all; when it dies another takes over.
 func (s *Server) duties() []*upkeep.Loop {
-	synced := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{
-		Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
-	})
-	s.control.onChange(synced.Again)
 	retention := upkeep.NewRetention(upkeep.RetentionConfig{
 		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
 	})
@@ -22,8 +18,13 @@ func (s *Server) duties() []*upkeep.Loop {
 	loops := []*upkeep.Loop{
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval, ForeignClock: isShared}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
-		synced,
 		retention,
+	}
+	if s.control != nil {
+		loops = append(loops, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{
+			Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
+		}))
+		s.control.onChange(loops[len(loops)-1].Again)
 	}
 	if isShared {
 		// The others come round soon; what retention left half done need not wait.
@@ -31,6 +32,9 @@ func (s *Server) duties() []*upkeep.Loop {
 		for _, l := range loops {
 			l.Alone(s.sole.mine)
 		}
+	}
+	if isShared && s.control != nil {
+		synced := loops[len(loops)-1]
 		watch := upkeep.NewWatch(upkeep.WatchConfig{Check: s.control.Check, Idle: s.sole.held, Logger: s.log, Every: s.cfg.SyncInterval})
 		s.control.onChange(func() { synced.Again(); watch.Again() })
 		loops = append(loops, watch)

@@ -30,6 +30,10 @@ type controlPlane struct {
 	log     *slog.Logger
 	changed atomic.Pointer[func()]
 	skipped atomic.Int64 // entries of the last list that were no agents
+	// chosen tells that somebody said where membridge is. Else it is looked for at
+	// the default address, and that none answers there is nobody's trouble.
+	chosen atomic.Bool
+	first  string // the address at the start
 }
 
 func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
@@ -38,8 +42,14 @@ func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error)
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)
 	}
-	return &controlPlane{client: c, log: log}, nil
+	p := &controlPlane{client: c, log: log, first: cfg.MembridgeServerURL}
+	p.chosen.Store(cfg.MembridgeChosen)
+	return p, nil
 }
+
+// unasked reports whether a failure is only that of an address that nobody gave,
+// where none has answered so far.
+func (c *controlPlane) unasked() bool { return !c.chosen.Load() && c.client.State().LastSuccess == nil }
 
 // Health asks membridge how it is.
 func (c *controlPlane) Health(ctx context.Context) (json.RawMessage, error) {
@@ -47,10 +57,18 @@ func (c *controlPlane) Health(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Check asks membridge for something that needs the admin key.
-func (c *controlPlane) Check(ctx context.Context) error { return c.client.Check(ctx) }
+func (c *controlPlane) Check(ctx context.Context) error {
+	if err := c.client.Check(ctx); err != nil && !c.unasked() {
+		return err
+	}
+	return nil
+}
 
 // State is what the client has lived through.
 func (c *controlPlane) State() dispatch.MembridgeState {
+	if c.unasked() {
+		return dispatch.MembridgeState{}
+	}
 	return dispatch.MembridgeState(c.client.State())
 }
 
@@ -60,6 +78,9 @@ func (c *controlPlane) Configure(address, key string) {
 	if err := c.client.Configure(address, key); err != nil {
 		c.log.Error("membridge's saved address cannot be used", "error", err)
 		return
+	}
+	if address != c.first || key != "" {
+		c.chosen.Store(true)
 	}
 	if f := c.changed.Load(); f != nil {
 		(*f)()
@@ -74,6 +95,9 @@ func (c *controlPlane) onChange(f func()) { c.changed.Store(&f) }
 // when it begins and when it ends.
 func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
 	list, err := c.client.Agents(ctx)
+	if err != nil && c.unasked() {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	}
 	n, err := sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
 	if errors.Is(err, sqlite.ErrLocked) {
-		return 0, fmt.Errorf("%w by a running bloom, which has brought it up to date; stop it first", err)
+		return 0, fmt.Errorf("%w (a server brings the schema up to date by itself when it starts)", err)
 	}
 	return n, err
 }

@@ -47,7 +47,7 @@ type Server struct {
 	http     *http.Server
 	store    bloom.Store
 	blobs    *local.Store
-	control  *controlPlane
+	control  *controlPlane // nil without one
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
 	metrics  *telemetry.Metrics
@@ -86,13 +86,15 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	if err != nil {
 		return nil, err
 	}
-	if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
-		return nil, err
+	deps := dispatch.Config{Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
+		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: ""}
+	if !cfg.NoMembridge {
+		if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
+			return nil, err
+		}
+		deps.Membridge, deps.MembridgeURL, deps.MembridgeAdminKey = s.control, cfg.MembridgeServerURL, string(cfg.MembridgeAdminKey)
 	}
-	if s.service, err = dispatch.New(ctx, dispatch.Config{
-		Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger, Membridge: s.control,
-		MembridgeURL: cfg.MembridgeServerURL, MembridgeAdminKey: string(cfg.MembridgeAdminKey),
-	}); err != nil {
+	if s.service, err = dispatch.New(ctx, deps); err != nil {
 		return nil, err
 	}
 	return s, s.buildHTTP(b, proxies)
@@ -130,9 +132,13 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("--trusted-origin: %w", err)
 	}
+	var proxy httpapi.MembridgeProxy // stays nil without a control plane
+	if s.control != nil {
+		proxy = s.control
+	}
 	s.http = &http.Server{
 		Handler: httpapi.New(httpapi.Config{
-			Service: s.service, Auth: s.auth, Origin: origin, Proxy: s.control, Metrics: s.metrics, Proxies: proxies,
+			Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Proxies: proxies,
 			Logger: b.Logger, Version: b.Version, Web: webui.New(),
 		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,

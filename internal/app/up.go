@@ -19,8 +19,6 @@ type UpConfig struct {
 	Membridge config.Membridge
 	Run       config.Run
 	NoWorker  bool
-	// NoMembridge leaves the control plane to another process.
-	NoMembridge bool
 }
 
 // Up is a whole runtime in one process.
@@ -45,8 +43,10 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		cfg.Server.RuntimeWorkerKey = key
 	}
 	u := &Up{}
-	if !cfg.NoMembridge {
+	if !cfg.Server.NoMembridge {
 		u.openMembridge(ctx, &cfg, b)
+	} else {
+		cfg.Server.NoMembridge = !cfg.Server.MembridgeChosen
 	}
 	if errors.As(u.MembridgeTrouble, new(Misuse)) {
 		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
@@ -87,6 +87,7 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 		RuntimeURL: "" /* set once the server listens */, ListenFlag: "--membridge-listen"}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
+		cfg.Server.MembridgeChosen = true
 	}
 }
 

@@ -21,12 +21,16 @@ import (
 var ErrNotFound = errors.New("the claude command line was not found")
 
 // Locate finds the claude binary: the one at path, or, when path is empty, the
-// one on the PATH. It returns an absolute path, or an error that matches
+// one on the PATH, else the one that scripts/install-claude.sh put beside this
+// program. It returns an absolute path, or an error that matches
 // ErrNotFound and says where it looked.
 func Locate(path string) (string, error) {
 	if path == "" {
 		found, err := exec.LookPath("claude")
 		if err != nil {
+			found = beside()
+		}
+		if found == "" {
 			return "", fmt.Errorf("%w on the PATH; install it with npm install -g @anthropic-ai/claude-code, or name it with --claude", ErrNotFound)
 		}
 		path = found
@@ -45,6 +49,22 @@ func Locate(path string) (string, error) {
 		return "", fmt.Errorf("%w: %s is not an executable file", ErrNotFound, absolute)
 	}
 	return absolute, nil
+}
+
+// beside is the claude in .tools of the source tree that this program was built in
+// (bin/bloom) or lies in; empty when there is none.
+func beside() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	for _, dir := range []string{filepath.Dir(self), filepath.Dir(filepath.Dir(self))} {
+		found, err := filepath.Glob(filepath.Join(dir, ".tools/claude/node_modules/@anthropic-ai/claude-code-*/claude"))
+		if err == nil && len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
 }
 
 // Status is what Check found out.

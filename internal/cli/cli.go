@@ -35,6 +35,7 @@ type System struct {
 	Hostname string
 	// OutTerminal and ErrTerminal tell whether a person looks at the stream.
 	OutTerminal, ErrTerminal bool
+	InTerminal               bool // a person types at In
 	// Signals brings interrupts and terminations.
 	Signals <-chan os.Signal
 }
@@ -49,7 +50,7 @@ func RealSystem() System {
 	}
 	return System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Hostname: host,
-		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Signals: signals,
+		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), InTerminal: isTerminal(os.Stdin), Signals: signals,
 	}
 }
 

@@ -68,6 +68,18 @@ func bridgeScenes() map[string]scene {
 				s.Error(text)
 			}
 		}}}},
+		"no control plane in up": {roles: up, sets: []set{{"--no-membridge", "", func(s *stage) {
+			s.wants(200, "GET", s.url()+"/api/membridge/health", "") // the stage's own
+			if strings.Contains(s.out.String(), "the control plane, is at") {
+				s.Error(s.out.String())
+			}
+		}}}},
+		"no control plane": {roles: []string{"server"}, sets: []set{{"--no-membridge", "", func(s *stage) {
+			s.wants(502, "GET", s.url()+"/api/membridge/health", "")
+			if _, text := s.call("GET", s.url()+"/metrics", ""); !strings.Contains(text, `loop="reaper"`) || strings.Contains(text, "membridge") || strings.Contains(text, "worker-sync") {
+				s.Error(text)
+			}
+		}}}},
 		"where membridge is": {roles: servers, up: noMembridge, sets: []set{
 			{"--membridge-server-url", "{bridge}", func(s *stage) {
 				s.await("a call", func() bool { return s.bridge.count(func(recorded) bool { return true }) > 0 })

@@ -35,6 +35,9 @@ type taskFlags struct {
 func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	prompt := f.Prompt
 	if prompt == "" || prompt == "-" {
+		if inv.InTerminal {
+			fmt.Fprintln(inv.Err, "Type the prompt; Ctrl-D ends it.")
+		}
 		raw, err := io.ReadAll(io.LimitReader(inv.In, maxPrompt+1))
 		if err != nil {
 			return bloom.TaskSpec{}, fmt.Errorf("read the prompt: %w", err)
@@ -45,7 +48,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		prompt = strings.TrimRight(string(raw), "\n")
 	}
 	if strings.TrimSpace(prompt) == "" {
-		return bloom.TaskSpec{}, usagef("there is no prompt; say what to do")
+		return bloom.TaskSpec{}, usagef("there is no prompt: give one as an argument, or on standard input")
 	}
 	seconds := int((f.Timeout + time.Second - 1) / time.Second)
 	if seconds < 1 || seconds > bloom.MaxTimeoutSec {
@@ -98,7 +101,9 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
+	hush := tellTrying(inv, c.URL)
 	task, err := api.Submit(inv.ctx, spec)
+	hush()
 	if err != nil {
 		return nil, bloom.Task{}, interrupted(inv, err)
 	}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,6 +195,52 @@ func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	p.must("workers", "drain", "w1", "--off")
 	p.must("workers", "remove", "w1")
 	if got := p.run("workers", "get", "w1"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Worker not found") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+func TestSubmitSaysWhyItIsStillTrying(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	told := make(chan struct{})
+	p.stderr = func(b []byte) {
+		if strings.Contains(string(b), "cannot reach its database. Still trying") {
+			close(told)
+		}
+	}
+	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.Method == http.MethodPost:
+			<-told // the answer comes once the person was told
+			return false
+		case strings.HasSuffix(r.URL.Path, "/health"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status":"degraded"}`))
+			return true
+		}
+		return false
+	})
+	if id := strings.TrimSpace(p.must("task", "submit", "x")); len(id) != 36 {
+		t.Errorf("no id: %q", id)
+	}
+}
+
+func TestAMissingHintIsShownWithItsReason(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	employ(t, rt, []bloom.WorkerEvent{event(1, "hint_missing", map[string]string{"hint": "notes.md", "reason": "no such file"})},
+		bloom.Completion{Status: bloom.OutcomeSuccess, Output: text("done")})
+	got := newPerson(t, rt).run("task", "run", "x", "--hint", "notes.md")
+	if !strings.Contains(got.err, "hint notes.md is skipped: no such file") {
+		t.Errorf("told: %s", got.err)
+	}
+}
+
+func TestAWrongFieldIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	got := newPerson(t, runtimetest.Start(t)).run("task", "submit", "x", "--priority", "99999")
+	if got.code != cli.ExitFailure || strings.Count(got.err, "between -1000 and 1000") != 1 {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

@@ -17,10 +17,9 @@ import (
 
 type upCmd struct {
 	config.Server
-	Membridge   config.Membridge `embed:""`
-	Worker      config.Run       `embed:""`
-	NoWorker    bool             `name:"no-worker" help:"Run no worker here."`
-	NoMembridge bool             `name:"no-membridge" help:"Run no control plane here."`
+	Membridge config.Membridge `embed:""`
+	Worker    config.Run       `embed:""`
+	NoWorker  bool             `name:"no-worker" help:"Run no worker here."`
 }
 
 func (c *upCmd) Run(inv *invocation) error {
@@ -38,7 +37,7 @@ func (c *upCmd) Run(inv *invocation) error {
 		return err
 	}
 	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Membridge: c.Membridge, Run: c.Worker,
-		NoWorker: c.NoWorker, NoMembridge: c.NoMembridge}, build)
+		NoWorker: c.NoWorker}, build)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,9 @@ func (v *view) event(e bloom.Event) {
 		v.note(styleCyan, "→ "+d.Name+" "+toolInput(d.Input))
 	case "tool_result":
 		v.toolResult(d)
-	case "warning", "api_retry", "rate_limit", "hint_missing", "stderr":
+	case "hint_missing":
+		v.warn("hint " + d.Hint + " is skipped" + reason(d))
+	case "warning", "api_retry", "rate_limit", "stderr":
 		v.warn(warning(e.Type, d, e.Data))
 	case bloom.EventLeased:
 		v.note(styleDim, "· given to "+dash(d.WorkerID))

@@ -131,7 +131,7 @@ func (c *workersDrainCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, w)
 	}
-	verdict := fmt.Sprintf("takes no more work; %d tasks are under way", w.ActiveLeases)
+	verdict := "takes no more work; tasks still running: " + thousands(int64(w.ActiveLeases))
 	if !w.Draining {
 		verdict = "takes work"
 	}

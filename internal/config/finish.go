@@ -26,7 +26,7 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Keys.finish(); err != nil {
 		return err
 	}
-	if err := s.MembridgeAccess.finish(); err != nil {
+	if err := s.MembridgeAccess.finish(src); err != nil {
 		return err
 	}
 	if err := positive(map[string]time.Duration{"--reap-interval": s.ReapInterval,
@@ -73,10 +73,12 @@ func (k *Keys) finish() (err error) {
 	return ReadKey("--runtime-worker-key-file", "RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
 }
 
-func (m *MembridgeAccess) finish() error {
+func (m *MembridgeAccess) finish(src Sources) error {
 	if err := CheckURL(m.MembridgeServerURL); err != nil {
 		return fmt.Errorf("--membridge-server-url: %w", err)
 	}
+	m.MembridgeChosen = src.Of("membridge_server_url", "MEMBRIDGE_SERVER_URL") != FromDefault ||
+		m.MembridgeAdminKey != "" || m.MembridgeAdminKeyFile != ""
 	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
 }
 

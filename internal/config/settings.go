@@ -54,6 +54,9 @@ type MembridgeAccess struct {
 	MembridgeServerURL    string `name:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" default:"http://127.0.0.1:8000" placeholder:"URL" help:"Address of membridge, the control plane."`
 	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
+	NoMembridge           bool   `name:"no-membridge" var:"BLOOM_NO_MEMBRIDGE" key:"no_membridge" help:"Do without a control plane; with bloom up and --membridge-server-url, use that one instead of one here."`
+	// MembridgeChosen tells that somebody said where membridge is, or gave a key to it.
+	MembridgeChosen bool `kong:"-"`
 }
 
 // Server is what the runtime server needs.

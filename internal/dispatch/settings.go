@@ -236,7 +236,7 @@ func (s *Service) MembridgeState() MembridgeState {
 // that is only the default's.
 func (s *Service) MembridgeForWorkers() string {
 	now := s.currentSettings().url
-	if now == defaultMembridge && !s.MembridgeState().Connected {
+	if s.membridge == nil || now == defaultMembridge && !s.MembridgeState().Connected {
 		return ""
 	}
 	return now

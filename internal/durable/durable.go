@@ -22,6 +22,20 @@ func Replace(path string, data []byte) error { return put(path, data, os.Rename)
 // Of several at once the first stands.
 func Create(path string, data []byte) error { return put(path, data, os.Link) }
 
+// Private makes the file at path readable by its owner only, and makes an empty one
+// where there is none.
+func Private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(0o600)
+	}
+	return errors.Join(err, f.Close())
+}
+
 func put(path string, data []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	half, err := os.CreateTemp(dir, Half) // with mode 0600

@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
 
@@ -90,5 +91,6 @@ func lockFile(path string) (unlock func() error, err error) {
 		f.Close()
 		return nil, fmt.Errorf("another process already uses the membridge registry %s; stop it, or give this one another --data-dir", path)
 	}
-	return f.Close, nil
+	// SQLite gives the files beside it the database's own mode.
+	return f.Close, durable.Private(path)
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // Backup writes a consistent copy of the database at source to path, whether or
@@ -25,6 +27,9 @@ func Backup(ctx context.Context, source, path string) (err error) {
 		return fmt.Errorf("backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := durable.Private(filepath.Join(folder, "db")); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
 	if err := copyTo(source, filepath.Join(folder, "db")); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}

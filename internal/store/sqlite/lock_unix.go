@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // lock takes the file beside the database that says a process has it open. The
@@ -28,6 +30,11 @@ func lock(path string) (*os.File, error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	// SQLite gives the files beside it the database's own mode.
+	if err := durable.Private(path); err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return f, nil
 }
