@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # bench-postgresql.sh measures, on a PostgreSQL of its own that syncs every
 # commit to disk: what the database does by itself (pgbench), the job queue River,
-# and our server with one replica and with two. Everything runs on loopback and in
-# a temporary folder; nothing stays behind.
-# usage: [BENCH="pgbench river one two"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
+# and our server with one replica, with two, and as a fleet (clients that create,
+# workers that claim), the fleet on SQLite too. Everything runs on loopback and in a
+# temporary folder; nothing stays behind.
+# usage: [BENCH="pgbench river one two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
+# SERVERS are the binaries whose servers are measured, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -86,8 +88,12 @@ database() {
 }
 sql() { "$pg/psql" -X -q -h 127.0.0.1 -p "$db_port" -U bloom -d "$@"; }
 
-serve() { # serve PORT
-	own bin/bloom server --data-dir "$work/data-$databases-$1" --database-url "$url" --listen "127.0.0.1:$1" \
+binary=bin/bloom # whose server is measured
+
+serve() { # serve PORT [STORE]
+	local store=(--database-url "$url")
+	[[ ${2:-} != sqlite ]] || store=()
+	own "$binary" server --data-dir "$work/data-$databases-$1${2:-}" "${store[@]}" --listen "127.0.0.1:$1" \
 		--log-level warn >"$work/server-$databases-$1.log" 2>&1
 	server=$!
 	started+=("$server")
@@ -143,6 +149,20 @@ bench_two() {
 	end "$first" "$server"
 }
 
+bench_fleet() {
+	local store shape creators=16 workers slots
+	for store in sqlite postgresql; do
+		for shape in "4 16" "64 1"; do
+			read -r workers slots <<<"$shape"
+			title "$binary, fleet on $store: $creators creators, $workers workers of $slots"
+			database
+			serve "$port" "$store"
+			run bin/bloom bench fleet --url "http://127.0.0.1:$port" --creators "$creators" --workers "$workers" --slots "$slots" -d "$duration" --samples "$samples"
+			end "$server"
+		done
+	done
+}
+
 port=${BENCH_PORT:-5058}
 db_port=${BENCH_DATABASE_PORT:-5068}
 # A module of its own keeps River out of ours.
@@ -150,7 +170,10 @@ db_port=${BENCH_DATABASE_PORT:-5068}
 start_postgres
 echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cores"
 for ((i = 0; i < runs; i++)); do
-	for bench in ${BENCH:-pgbench river one two}; do
-		"bench_$bench"
+	for bench in ${BENCH:-pgbench river one two fleet}; do
+		case $bench in
+		one | two | fleet) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
+		*) "bench_$bench" ;;
+		esac
 	done
 done
