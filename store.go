@@ -95,8 +95,9 @@ type LeaseStore interface {
 	// Reap expires at most limit overdue leases; called again while it answers
 	// with limit.
 	Reap(ctx context.Context, limit int) (Reaped, error)
-	// ExtendLeases gives every active lease at least its own TTL from now on:
-	// the grace after a start or an outage, so that workers can report again.
+	// ExtendLeases gives every active lease its own TTL from now on: the grace after
+	// a start or an outage, so that workers can report again. One that has longer was
+	// given under a clock that was wrong. It answers how many it changed.
 	ExtendLeases(ctx context.Context) (int, error)
 	// ShiftLeases moves every active lease's deadline, after the wall clock
 	// has jumped by that much.

@@ -16,7 +16,7 @@ func (s *Server) duties() []*upkeep.Loop {
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*upkeep.Loop{
-		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval, ForeignClock: isShared}),
+		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
 	}

@@ -20,56 +20,37 @@ const (
 const (
 	// reapBatch bounds one transaction of the reaper.
 	reapBatch = 256
-	// clockJump is how far wall and monotonic clock may part between two runs
-	// before it is a jump and not the slewing of a time daemon.
-	clockJump = 2 * time.Second
 )
 
 // Leases is what the Reaper needs of a store.
 type Leases interface {
 	Reap(ctx context.Context, limit int) (bloom.Reaped, error)
 	ExtendLeases(ctx context.Context) (int, error)
-	ShiftLeases(ctx context.Context, by time.Duration) (int, error)
 }
 
 // ReaperConfig is what a Reaper needs. Store is required.
 type ReaperConfig struct {
 	Store  Leases
-	Clock  bloom.Clock   // bloom.SystemClock when nil; its readings carry a monotonic part
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultReapEvery when 0
-	// ForeignClock states that the store has a clock of its own (a database
-	// server's), so that a jump of this machine's is none of its business.
-	ForeignClock bool
 }
 
 type reaper struct {
-	store   Leases
-	clock   bloom.Clock
-	foreign bool
-	grace   bool // owed before the next reaping
-	last    time.Time
+	store Leases
+	grace bool // owed before the next reaping
 }
 
 // NewReaper makes the loop that ends overdue leases. After a start and after a
 // failure it first gives every active lease its time again, so that workers can
-// report: that they could not was not their fault. When the machine's wall clock
-// has jumped it moves the deadlines along instead of reaping everybody.
+// report: that they could not was not their fault.
 func NewReaper(c ReaperConfig) *Loop {
-	r := &reaper{store: c.Store, clock: c.Clock, foreign: c.ForeignClock, grace: true}
-	if r.clock == nil {
-		r.clock = bloom.SystemClock{}
-	}
-	r.last = r.clock.Now()
+	r := &reaper{store: c.Store, grace: true}
 	return newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
 }
 
 func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	defer func() { r.grace = r.grace || err != nil }()
 	var said []string
-	if said, err = r.followClock(ctx, said); err != nil {
-		return res, err
-	}
 	if r.grace {
 		n, err := r.store.ExtendLeases(ctx)
 		if err != nil {
@@ -88,22 +69,6 @@ func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	}
 	res.Detail = strings.Join(said, "; ")
 	return res, err
-}
-
-// followClock shifts the leases when the wall clock has jumped since the last
-// run. The jump is remembered until that has worked.
-func (r *reaper) followClock(ctx context.Context, said []string) ([]string, error) {
-	now := r.clock.Now()
-	jump := now.Round(0).Sub(r.last.Round(0)) - now.Sub(r.last) // Round(0) drops the monotonic part
-	if !r.foreign && jump.Abs() > clockJump {
-		n, err := r.store.ShiftLeases(ctx, jump)
-		if err != nil {
-			return said, err
-		}
-		said = append(said, fmt.Sprintf("the wall clock jumped by %s; %d leases moved along", jump.Round(time.Second), n))
-	}
-	r.last = now
-	return said, nil
 }
 
 func (r *reaper) reap(ctx context.Context) (all bloom.Reaped, err error) {

@@ -99,7 +99,7 @@ func TestOverdueLeasesAreReapedAfterOneGrace(t *testing.T) {
 	s := open(t, c)
 	l := leased(t, s)
 	c.advance(2 * time.Minute)
-	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Clock: c})
+	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s})
 	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
 		t.Fatal("the first run after a start left no grace")
 	}
@@ -141,7 +141,7 @@ func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
 	s := &outage{Store: open(t, c)}
 	l := leased(t, s)
 	var log bytes.Buffer
-	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	runOnce(t, reaper)
 	s.set(true)
 	for range 3 {

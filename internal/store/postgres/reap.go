@@ -68,11 +68,12 @@ func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	})
 }
 
-// ExtendLeases gives every active lease at least its own TTL from now on.
+// ExtendLeases gives every active lease its own TTL from now on. One that has longer
+// was given under a clock that was wrong.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	return s.moveDeadlines(ctx, func(now int64, l *bloom.Lease) bool {
 		until := now + int64(l.TTLSeconds)*1000
-		if l.ExpiresAt >= until {
+		if l.ExpiresAt == until {
 			return false
 		}
 		l.ExpiresAt = until

@@ -31,12 +31,13 @@ func (s *Store) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	})
 }
 
-// ExtendLeases gives every active lease at least its own TTL from now on.
+// ExtendLeases gives every active lease its own TTL from now on. One that has longer
+// was given under a clock that was wrong.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	return write(ctx, s, func(t *tx) (int, error) {
 		t.mem.forget()
 		n, err := t.put(`UPDATE leases INDEXED BY leases_held SET expires_at = ?1 + ttl_seconds * 1000
-			WHERE status = 'active' AND expires_at < ?1 + ttl_seconds * 1000`, t.now)
+			WHERE status = 'active' AND expires_at <> ?1 + ttl_seconds * 1000`, t.now)
 		return int(n), err
 	})
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -11,9 +12,8 @@ import (
 // tx is what an operation sees of the group's transaction.
 type tx struct {
 	*conn
-	clock bloom.Clock
-	mem   *memory
-	now   int64 // Unix milliseconds, when the running operation began
+	mem *memory
+	now int64 // Unix milliseconds, when the transaction began
 
 	wrote   bool // the running operation has changed something
 	changes []bloom.Change
@@ -21,12 +21,8 @@ type tx struct {
 	audits  []any // columns of the group's audit entries, row after row
 }
 
-func newTx(c *conn, m *memory, clock bloom.Clock) *tx {
-	return &tx{conn: c, mem: m, clock: clock}
-}
-
-func (t *tx) begin() {
-	t.now, t.wrote = bloom.Millis(t.clock.Now()), false
+func newTx(c *conn, m *memory, now time.Time) *tx {
+	return &tx{conn: c, mem: m, now: bloom.Millis(now)}
 }
 
 // put runs a statement that changes something.

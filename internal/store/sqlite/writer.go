@@ -15,6 +15,7 @@ type writer struct {
 	s     *Store
 	c     *conn
 	mem   *memory
+	clock *follower
 	queue *group.Queue[*op]
 	done  chan struct{} // closed when the goroutine has ended
 }
@@ -23,7 +24,7 @@ type writer struct {
 type op = group.Op[*tx]
 
 func startWriter(c *conn, s *Store) *writer {
-	w := &writer{s: s, c: c, mem: newMemory(), queue: group.NewQueue[*op](s.cfg.Queue), done: make(chan struct{})}
+	w := &writer{s: s, c: c, mem: newMemory(), clock: newFollower(s.cfg.Clock, s.log), queue: group.NewQueue[*op](s.cfg.Queue), done: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -83,12 +84,19 @@ func (w *writer) together(ops []*op) ([]bloom.Change, bool) {
 // attempt runs ops in one transaction. A nil error means that it was committed
 // and that every op's own err says how it went; an error that all was undone.
 func (w *writer) attempt(ops []*op) (changes []bloom.Change, err error) {
+	now, jumped, err := w.clock.follow(w.c)
+	if err != nil {
+		return nil, err
+	}
+	if jumped {
+		w.mem.forget()
+	}
 	if _, err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
-	t := newTx(w.c, w.mem, w.s.cfg.Clock)
+	t := newTx(w.c, w.mem, now)
 	for _, o := range ops {
-		t.begin()
+		t.wrote = false
 		if o.Err = o.Run(t); o.Err != nil && !harmless(t, o.Err) {
 			return nil, w.rollback(o.Err)
 		}

@@ -120,6 +120,19 @@ var leaseTests = map[string]func(*harness){
 			same(h, "reaped", did.Total(), want)
 		}
 	},
+	"grace ends what a clock that was ahead gave": func(h *harness) {
+		h.worker("w", 1)
+		l := h.lease(h.create().ID, "w")
+		h.advance(-24 * time.Hour)
+		n, err := h.s.ExtendLeases(h.ctx)
+		h.ok(err)
+		same(h, "changed", n, 1)
+		_, leases, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		if len(leases) != 1 || leases[0].ID != l.ID || leases[0].ExpiresAt != h.now()+60_000 {
+			h.Errorf("leases %+v at %d", leases, h.now())
+		}
+	},
 	"grace gives every active lease its ttl again, and takes none away": func(h *harness) {
 		h.worker("w", 9)
 		old := h.lease(h.create().ID, "w")
