@@ -39,7 +39,7 @@ func serve(ctx context.Context, address string) error {
 	// The first line is for programs: the address to put in ANTHROPIC_BASE_URL.
 	fmt.Printf("http://%s\n", listener.Addr())
 	fmt.Fprintln(os.Stderr, "bloom-standin: every answer is canned, no model is asked")
-	server := &http.Server{Handler: standin.New(standin.Canned), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: standin.New(standin.Scenarios), ReadHeaderTimeout: 10 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -24,7 +24,12 @@ function formatsOf(language: string) {
   )
 
   const unit = (value: number, unit: string, digits = 0) =>
-    number({ style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits: digits }).format(value)
+    number({
+      style: 'unit',
+      unit,
+      unitDisplay: language === 'en' ? 'narrow' : 'short',
+      maximumFractionDigits: digits,
+    }).format(value)
 
   const format = {
     number: (value: number, digits = 0) => number({ maximumFractionDigits: digits }).format(value),

@@ -1,13 +1,13 @@
 import type { ComponentProps, ReactNode } from 'react'
 import { cn } from '@/lib/cn'
+import { ScrollBox } from './scroll-box'
 
 /** A table that scrolls sideways in its own box, never the page. */
 export function Table({ label, children, className }: { label: string; children: ReactNode; className?: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard
-    <section aria-label={label} tabIndex={0} className="relative overflow-x-auto rounded-card">
+    <ScrollBox label={label} className="relative overflow-x-auto rounded-card">
       <table className={cn('w-full border-collapse text-[13px]', className)}>{children}</table>
-    </section>
+    </ScrollBox>
   )
 }
 

@@ -1,7 +1,137 @@
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { Tabs } from 'radix-ui'
+import { useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import type { Task } from '@/api/client'
+import { api, data } from '@/api/client'
+import { keys, task as taskQuery } from '@/api/queries'
+import { TaskBadge } from '@/ui/badge'
+import { CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
+import { Loaded, Skeleton } from '@/ui/states'
+import { Actions } from './actions'
+import { ConversationView } from './conversation-view'
+import { isFinal } from './events'
+import { Records } from './records'
+import { ResultView } from './result'
+import { Side } from './side'
+import { Timeline } from './timeline'
+import { useStream } from './use-stream'
+import { Waiting } from './waiting'
 
-export default function Task() {
+export default function TaskPage() {
+  const { taskId } = useParams({ strict: false }) as { taskId: string }
   const { t } = useTranslation()
-  return <Page title={t('task.title')}>{null}</Page>
+  const query = useQuery(taskQuery(taskId))
+  if (query.data) return <Found key={taskId} task={query.data} />
+  return (
+    <Page title={t('task.title')}>
+      <Loaded query={query} skeleton={<Skeleton className="h-64" />}>
+        {() => null}
+      </Loaded>
+    </Page>
+  )
+}
+
+const tab =
+  'h-9 border-b-2 border-transparent px-1 text-[13px] font-medium text-ink-2 hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink'
+
+function Found({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const over = isFinal(task.status)
+  const stream = useStream(task.id, over)
+  const [shown, setShown] = useState('run')
+  const name = useMemo(() => firstLine(task.prompt), [task.prompt])
+  const results = useQuery({
+    queryKey: [...keys.task(task.id), 'results'],
+    queryFn: () => data(api.GET('/api/runtime/llm-tasks/{id}/results', { params: { path: { id: task.id } } })),
+    enabled: over || task.attempts > 1,
+  })
+  const result = results.data?.[0]
+  return (
+    <Page
+      title={<span className="line-clamp-2 wrap-anywhere">{name}</span>}
+      tabTitle={name.slice(0, 60)}
+      lead={
+        <span className="flex flex-wrap items-center gap-x-3 gap-y-1.5 text-[13px]">
+          <TaskBadge status={task.status} />
+          <span>{task.agent_slug}</span>
+          <span className="inline-flex items-center">
+            <Id id={task.id} />
+            <CopyButton text={task.id} label={t('task.copyId')} />
+          </span>
+        </span>
+      }
+      actions={<Actions task={task} />}
+    >
+      <div className="grid gap-6 xl:grid-cols-[minmax(0,1fr)_20rem]">
+        <div className="min-w-0">
+          {task.status === 'queued' && <Waiting task={task} />}
+          {(task.status === 'failed' || task.status === 'dead') && (
+            <WhyItFailed task={task} message={result?.error_message} />
+          )}
+          <Tabs.Root value={shown} onValueChange={setShown}>
+            <Tabs.List aria-label={t('task.views')} className="mb-4 flex gap-5 overflow-x-auto border-b">
+              <Tabs.Trigger value="run" className={tab}>
+                {t('task.tab.run')}
+              </Tabs.Trigger>
+              <Tabs.Trigger value="result" className={tab}>
+                {t('task.tab.result')}
+              </Tabs.Trigger>
+              <Tabs.Trigger value="timeline" className={tab}>
+                {t('task.tab.timeline')}
+              </Tabs.Trigger>
+              <Tabs.Trigger value="records" className={tab}>
+                {t('task.tab.records')}
+              </Tabs.Trigger>
+            </Tabs.List>
+            <Tabs.Content value="run" tabIndex={-1}>
+              <ConversationView stream={stream} prompt={task.prompt} over={over} />
+            </Tabs.Content>
+            <Tabs.Content value="result" tabIndex={-1}>
+              <ResultView query={results} task={task} over={over} />
+            </Tabs.Content>
+            <Tabs.Content value="timeline" tabIndex={-1}>
+              <Timeline task={task} conversation={stream.conversation} />
+            </Tabs.Content>
+            <Tabs.Content value="records" tabIndex={-1}>
+              <Records taskId={task.id} />
+            </Tabs.Content>
+          </Tabs.Root>
+        </div>
+        <Side task={task} conversation={stream.conversation} result={result} />
+      </div>
+    </Page>
+  )
+}
+
+const firstLine = (text: string) => (text.split('\n').find((line) => line.trim() !== '') ?? text).trim().slice(0, 300)
+
+function WhyItFailed({ task, message }: { task: Task; message: string | null | undefined }) {
+  const { t } = useTranslation()
+  const known = [
+    'timeout',
+    'rate_limited',
+    'auth',
+    'provider_error',
+    'budget_exceeded',
+    'context_too_long',
+    'invalid_input',
+    'permission_denied',
+    'output_invalid',
+    'crashed',
+    'worker_lost',
+    'internal',
+  ] as const
+  const cls = known.find((k) => k === task.error_class)
+  return (
+    <div role="alert" className="mb-4 rounded-card border border-bad/30 bg-bad-soft px-4 py-3">
+      <p className="font-medium">{cls ? t(`task.why.${cls}.what`) : t('task.why.other.what')}</p>
+      {message && (
+        <p className="mt-1 font-mono text-xs text-ink-2 wrap-anywhere whitespace-pre-wrap">{message.slice(0, 2000)}</p>
+      )}
+      <p className="mt-1.5 text-ink-2">{cls ? t(`task.why.${cls}.do`) : t('task.why.other.do')}</p>
+    </div>
+  )
 }

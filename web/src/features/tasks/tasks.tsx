@@ -1,7 +1,83 @@
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { ArrowUp, ListChecks } from 'lucide-react'
+import { useCallback, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import type { TaskFilters } from '@/app/router'
+import { Button } from '@/ui/button'
+import { Card } from '@/ui/card'
+import { Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
+import { Empty, Failure, SkeletonRows } from '@/ui/states'
+import { Bulk } from './bulk'
+import { Filters } from './filters'
+import { TaskTable } from './task-table'
+import { useTasks } from './use-tasks'
 
 export default function Tasks() {
   const { t } = useTranslation()
-  return <Page title={t('tasks.title')}>{null}</Page>
+  const filters = useSearch({ from: '/tasks' })
+  const navigate = useNavigate()
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const [top, setTop] = useState(true)
+  const atTop = useCallback(() => scrollY < 80, [])
+  const { query, fresh, refresh } = useTasks(filters, atTop)
+  const tasks = useMemo(() => query.data?.pages.flatMap((p) => p.items) ?? [], [query.data])
+  const filtered = Object.keys(filters).length > 0
+  const setFilters = (next: TaskFilters) => {
+    setChosen(new Set())
+    void navigate({ to: '/tasks', search: next, replace: true })
+  }
+  const more = () => {
+    if (query.hasNextPage && !query.isFetchingNextPage) void query.fetchNextPage()
+  }
+  return (
+    <Page title={t('tasks.title')}>
+      <Filters filters={filters} onChange={setFilters} />
+      <Bulk tasks={tasks} chosen={chosen} onDone={() => setChosen(new Set())} />
+      {fresh > 0 && !top && (
+        <Button
+          look="primary"
+          size="sm"
+          className="rise fixed top-16 left-1/2 z-20 -translate-x-1/2 rounded-full shadow-float"
+          onClick={() => {
+            scrollTo({ top: 0 })
+            void refresh()
+          }}
+        >
+          <ArrowUp className="size-3.5" aria-hidden />
+          {t('tasks.fresh', { count: fresh })}
+        </Button>
+      )}
+      {query.error && tasks.length === 0 ? (
+        <Failure error={query.error} retry={() => void query.refetch()} />
+      ) : (
+        <Card>
+          {query.isPending ? (
+            <SkeletonRows rows={12} />
+          ) : tasks.length === 0 ? (
+            <Empty
+              icon={ListChecks}
+              title={filtered ? t('tasks.noneFound') : t('tasks.none')}
+              action={filtered ? <Button onClick={() => setFilters({})}>{t('tasks.clear')}</Button> : <FirstTask />}
+            >
+              {filtered ? t('tasks.noneFoundHint') : t('tasks.noneHint')}
+            </Empty>
+          ) : (
+            <TaskTable
+              tasks={tasks}
+              chosen={chosen}
+              onChoose={setChosen}
+              onTop={setTop}
+              onEnd={more}
+              loadingMore={query.isFetchingNextPage}
+            />
+          )}
+        </Card>
+      )}
+    </Page>
+  )
+}
+
+function FirstTask() {
+  return <Command text={`bloom task run --url ${location.origin} "Write a haiku about durable queues"`} />
 }

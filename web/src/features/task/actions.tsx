@@ -1,0 +1,76 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Ban, CopyPlus, MessageSquarePlus, RotateCcw } from 'lucide-react'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { api, data, type Task } from '@/api/client'
+import { keys } from '@/api/queries'
+import { Badge } from '@/ui/badge'
+import { Button, buttonClass } from '@/ui/button'
+import { Confirm } from '@/ui/dialog'
+import { toast, useSayError } from '@/ui/toast'
+import { isFinal } from './events'
+
+/** What can be done with a task in its state. */
+export function Actions({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const client = useQueryClient()
+  const sayError = useSayError()
+  const [asking, setAsking] = useState(false)
+  const params = { params: { path: { id: task.id } } }
+  const show = (next: Task) => client.setQueryData(keys.task(task.id), next)
+  const requeue = useMutation({
+    mutationFn: () => data(api.POST('/api/runtime/llm-tasks/{id}/requeue', params)),
+    onSuccess: (next) => {
+      if (next) show(next)
+      toast(t('task.requeued'))
+    },
+    onError: sayError,
+  })
+  const cancel = async () => {
+    const next = await data(api.POST('/api/runtime/llm-tasks/{id}/cancel', params))
+    if (next) show(next)
+    toast(next?.status === 'cancelled' ? t('task.cancelled') : t('task.cancelling'))
+  }
+  const over = isFinal(task.status)
+  return (
+    <>
+      {task.cancel_requested && !over && <Badge tone="warn">{t('task.cancelling')}</Badge>}
+      {over && (
+        <Link
+          to="/tasks/new"
+          search={{ context_id: task.context_id, agent_slug: task.agent_slug }}
+          className={buttonClass()}
+        >
+          <MessageSquarePlus className="size-4" aria-hidden />
+          {t('task.continue')}
+        </Link>
+      )}
+      <Link to="/tasks/new" search={{ from: task.id }} className={buttonClass()}>
+        <CopyPlus className="size-4" aria-hidden />
+        {t('task.again')}
+      </Link>
+      {over && task.status !== 'completed' && (
+        <Button look="primary" busy={requeue.isPending} onClick={() => requeue.mutate()}>
+          <RotateCcw className="size-4" aria-hidden />
+          {t('task.requeue')}
+        </Button>
+      )}
+      {!over && (
+        <Button look="danger" disabled={task.cancel_requested} onClick={() => setAsking(true)}>
+          <Ban className="size-4" aria-hidden />
+          {t('task.cancel')}
+        </Button>
+      )}
+      <Confirm
+        open={asking}
+        onOpenChange={setAsking}
+        title={t('task.cancelTitle')}
+        lead={task.status === 'queued' ? t('task.cancelQueued') : t('task.cancelRunning')}
+        action={t('task.cancel')}
+        danger
+        run={cancel}
+      />
+    </>
+  )
+}

@@ -1,0 +1,98 @@
+import { useQuery } from '@tanstack/react-query'
+import { Boxes, Download, ScrollText } from 'lucide-react'
+import { useTranslation } from 'react-i18next'
+import { api, data } from '@/api/client'
+import { keys } from '@/api/queries'
+import { useFormat } from '@/lib/format'
+import { Badge } from '@/ui/badge'
+import { buttonClass } from '@/ui/button'
+import { Panel } from '@/ui/card'
+import { Ago, Id } from '@/ui/facts'
+import { Empty, Loaded } from '@/ui/states'
+import { Table, Td, Th, Tr } from '@/ui/table'
+
+/** The task's artifacts and its entries in the audit log. */
+export function Records({ taskId }: { taskId: string }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const artifacts = useQuery({
+    queryKey: [...keys.artifacts, 'task', taskId],
+    queryFn: () => data(api.GET('/api/runtime/artifacts', { params: { query: { task_id: taskId } } })),
+  })
+  const audit = useQuery({
+    queryKey: [...keys.audit, 'task', taskId],
+    queryFn: () => data(api.GET('/api/runtime/audit', { params: { query: { entity_id: taskId } } })),
+  })
+  return (
+    <div className="space-y-4">
+      <Panel title={t('artifacts.title')} flush>
+        <Loaded
+          query={artifacts}
+          empty={{ when: (list) => !list?.length, show: <Empty icon={Boxes} title={t('task.noArtifacts')} /> }}
+        >
+          {(list) => (
+            <Table label={t('artifacts.title')}>
+              <tbody>
+                {list?.map((a) => (
+                  <Tr key={a.id}>
+                    <Td>
+                      <Id id={a.id} />
+                    </Td>
+                    <Td>
+                      <Badge>{a.type}</Badge>
+                    </Td>
+                    <Td className="tabular text-ink-2">{format.bytes(a.size)}</Td>
+                    <Td className="text-ink-2">
+                      <Ago at={a.created_at} />
+                    </Td>
+                    <Td className="text-right">
+                      <a
+                        href={`/api/runtime/artifacts/${a.id}/content`}
+                        download
+                        aria-label={t('task.result.download')}
+                        className={buttonClass('ghost', 'icon')}
+                      >
+                        <Download className="size-4" aria-hidden />
+                      </a>
+                    </Td>
+                  </Tr>
+                ))}
+              </tbody>
+            </Table>
+          )}
+        </Loaded>
+      </Panel>
+      <Panel title={t('audit.title')} flush>
+        <Loaded
+          query={audit}
+          empty={{ when: (list) => !list?.length, show: <Empty icon={ScrollText} title={t('task.noAudit')} /> }}
+        >
+          {(list) => (
+            <Table label={t('audit.title')}>
+              <thead>
+                <tr>
+                  <Th>{t('task.audit.when')}</Th>
+                  <Th>{t('task.audit.action')}</Th>
+                  <Th>{t('task.audit.actor')}</Th>
+                  <Th>{t('task.audit.detail')}</Th>
+                </tr>
+              </thead>
+              <tbody>
+                {list?.map((e) => (
+                  <Tr key={e.id}>
+                    <Td className="text-ink-2">
+                      <Ago at={e.timestamp} />
+                    </Td>
+                    <Td className="font-mono text-xs">{e.action}</Td>
+                    <Td>{e.actor}</Td>
+                    <Td className="text-ink-2">{e.detail}</Td>
+                  </Tr>
+                ))}
+              </tbody>
+            </Table>
+          )}
+        </Loaded>
+      </Panel>
+    </div>
+  )
+}

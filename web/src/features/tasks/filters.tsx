@@ -1,0 +1,133 @@
+import { useQuery } from '@tanstack/react-query'
+import { Search, X } from 'lucide-react'
+import { useEffect, useRef, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { stats, workers } from '@/api/queries'
+import type { TaskFilters } from '@/app/router'
+import { cn } from '@/lib/cn'
+import { useFormat } from '@/lib/format'
+import { Button } from '@/ui/button'
+import { Input, Select } from '@/ui/field'
+
+const statuses = ['queued', 'leased', 'running', 'completed', 'failed', 'dead', 'cancelled'] as const
+
+/** What the list is narrowed to. It lives in the address. */
+export function Filters({ filters, onChange }: { filters: TaskFilters; onChange: (next: TaskFilters) => void }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const counts = useQuery(stats).data?.tasks.by_status
+  const fleet = useQuery(workers).data
+  const set = (name: keyof TaskFilters, value: string) => {
+    const { [name]: _, ...rest } = filters
+    onChange(value ? { ...rest, [name]: value } : rest)
+  }
+  const pill = (value: string, label: string, count: number | undefined) => (
+    <button
+      key={value}
+      type="button"
+      aria-pressed={(filters.status ?? '') === value}
+      onClick={() => set('status', value)}
+      className={cn(
+        'h-8 shrink-0 rounded-full px-3 text-[13px] font-medium transition-colors',
+        (filters.status ?? '') === value ? 'bg-ink text-canvas' : 'text-ink-2 hover:bg-idle-soft',
+      )}
+    >
+      {label}
+      {count ? <span className="tabular ml-1.5 font-normal opacity-75">{format.compact(count)}</span> : null}
+    </button>
+  )
+  return (
+    <div className="mb-4 space-y-3">
+      <fieldset aria-label={t('tasks.status')} className="-mx-1 flex gap-0.5 overflow-x-auto px-1 pb-0.5">
+        {pill('', t('tasks.all'), undefined)}
+        {statuses.map((s) => pill(s, t(`ui.status.${s}`), counts?.[s]))}
+      </fieldset>
+      <div className="flex flex-wrap items-center gap-2">
+        <Text name="q" value={filters.q ?? ''} onChange={(v) => set('q', v)} label={t('tasks.search')} search />
+        <Text
+          name="agent_slug"
+          value={filters.agent_slug ?? ''}
+          onChange={(v) => set('agent_slug', v)}
+          label={t('tasks.agent')}
+        />
+        <Text
+          name="context_id"
+          value={filters.context_id ?? ''}
+          onChange={(v) => set('context_id', v)}
+          label={t('tasks.context')}
+        />
+        <Select
+          aria-label={t('tasks.worker')}
+          value={filters.worker_id ?? ''}
+          onChange={(e) => set('worker_id', e.target.value)}
+          className="w-44"
+        >
+          <option value="">{t('tasks.anyWorker')}</option>
+          {filters.worker_id && !fleet?.some((w) => w.id === filters.worker_id) && (
+            <option value={filters.worker_id}>{filters.worker_id}</option>
+          )}
+          {fleet?.map((w) => (
+            <option key={w.id} value={w.id}>
+              {w.id}
+            </option>
+          ))}
+        </Select>
+        {Object.keys(filters).length > 0 && (
+          <Button look="ghost" onClick={() => onChange({})}>
+            <X className="size-4" aria-hidden />
+            {t('tasks.clear')}
+          </Button>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** A text filter; it waits until the person stops typing. */
+function Text({
+  name,
+  value,
+  onChange,
+  label,
+  search,
+}: {
+  name: string
+  value: string
+  onChange: (value: string) => void
+  label: string
+  search?: boolean
+}) {
+  const [text, setText] = useState(value)
+  const sent = useRef(value)
+  const change = useRef(onChange)
+  change.current = onChange
+  useEffect(() => {
+    if (value !== sent.current) {
+      sent.current = value
+      setText(value)
+    }
+  }, [value])
+  useEffect(() => {
+    if (text === sent.current) return
+    const timer = setTimeout(() => {
+      sent.current = text
+      change.current(text.trim())
+    }, 300)
+    return () => clearTimeout(timer)
+  }, [text])
+  return (
+    <span className={cn('relative', search ? 'w-full sm:w-72' : 'w-[calc(50%-0.25rem)] sm:w-44')}>
+      {search && <Search className="pointer-events-none absolute top-2.5 left-2.5 size-4 text-ink-3" aria-hidden />}
+      <Input
+        name={name}
+        type="search"
+        aria-label={label}
+        placeholder={label}
+        value={text}
+        onChange={(e) => setText(e.target.value)}
+        className={search ? 'pl-8' : ''}
+        {...(search ? { 'data-search': '' } : {})}
+      />
+    </span>
+  )
+}

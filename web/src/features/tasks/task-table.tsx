@@ -1,0 +1,193 @@
+import { Link, useNavigate } from '@tanstack/react-router'
+import { createColumnHelper, flexRender, getCoreRowModel, useReactTable } from '@tanstack/react-table'
+import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Task } from '@/api/client'
+import { cn } from '@/lib/cn'
+import { TaskBadge } from '@/ui/badge'
+import { Ago, Id } from '@/ui/facts'
+import { Th } from '@/ui/table'
+
+const column = createColumnHelper<Task>()
+const rowHeight = 44
+
+/** Widths of the columns; what does not fit on a narrow screen is left out there. */
+const cells: Record<string, string> = {
+  choose: 'w-10',
+  status: 'w-34',
+  prompt: '',
+  agent_slug: 'w-32 max-lg:hidden',
+  context_id: 'w-28 max-xl:hidden',
+  worker_id: 'w-32 max-lg:hidden',
+  attempts: 'w-20 max-xl:hidden',
+  created_at: 'w-28 max-sm:hidden',
+  id: 'w-28 max-md:hidden',
+}
+
+export function TaskTable({
+  tasks,
+  chosen,
+  onChoose,
+  onTop,
+  onEnd,
+  loadingMore,
+}: {
+  tasks: Task[]
+  chosen: ReadonlySet<string>
+  onChoose: (chosen: ReadonlySet<string>) => void
+  onTop: (top: boolean) => void
+  onEnd: () => void
+  loadingMore: boolean
+}) {
+  const { t } = useTranslation()
+  const navigate = useNavigate()
+  const list = useRef<HTMLTableSectionElement>(null)
+  const [margin, setMargin] = useState(0)
+
+  const columns = useMemo(
+    () => [
+      column.accessor('status', { header: t('tasks.status'), cell: (c) => <TaskBadge status={c.getValue()} /> }),
+      column.accessor('prompt', {
+        header: t('tasks.prompt'),
+        cell: (c) => (
+          <Link
+            to="/tasks/$taskId"
+            params={{ taskId: c.row.original.id }}
+            className="block truncate font-medium hover:text-accent-strong"
+          >
+            {c.getValue().slice(0, 300)}
+          </Link>
+        ),
+      }),
+      column.accessor('agent_slug', { header: t('tasks.agent') }),
+      column.accessor('context_id', {
+        header: t('tasks.context'),
+        cell: (c) => <Id id={c.getValue()} className="text-ink-2" />,
+      }),
+      column.accessor('worker_id', {
+        header: t('tasks.worker'),
+        cell: (c) => c.getValue() ?? <span aria-hidden>–</span>,
+      }),
+      column.accessor('attempts', {
+        header: t('tasks.attempts'),
+        cell: (c) => `${c.getValue()}/${c.row.original.max_attempts}`,
+      }),
+      column.accessor('created_at', { header: t('tasks.created'), cell: (c) => <Ago at={c.getValue()} /> }),
+      column.accessor('id', { header: t('tasks.id'), cell: (c) => <Id id={c.getValue()} className="text-ink-3" /> }),
+    ],
+    [t],
+  )
+  const table = useReactTable({ data: tasks, columns, getCoreRowModel: getCoreRowModel(), getRowId: (task) => task.id })
+  const rows = table.getRowModel().rows
+
+  useLayoutEffect(() => {
+    const measure = () => list.current && setMargin(list.current.getBoundingClientRect().top + scrollY)
+    measure()
+    const watch = new ResizeObserver(measure)
+    watch.observe(document.body)
+    return () => watch.disconnect()
+  }, [])
+  const virtual = useWindowVirtualizer({
+    count: rows.length,
+    estimateSize: () => rowHeight,
+    getItemKey: (i) => rows[i]?.id ?? i,
+    overscan: 12,
+    scrollMargin: margin,
+  })
+  const items = virtual.getVirtualItems()
+  const last = items.at(-1)?.index ?? 0
+  useEffect(() => {
+    if (last >= rows.length - 20) onEnd()
+  }, [last, rows.length, onEnd])
+  useEffect(() => {
+    const look = () => onTop(scrollY < 80)
+    look()
+    addEventListener('scroll', look, { passive: true })
+    return () => removeEventListener('scroll', look)
+  }, [onTop])
+
+  const choose = (id: string, on: boolean) => {
+    const next = new Set(chosen)
+    if (on) next.add(id)
+    else next.delete(id)
+    onChoose(next)
+  }
+  const all = rows.length > 0 && chosen.size >= rows.length
+  // Rows that are out of sight are two empty ones, as high as all of them.
+  const before = (items[0]?.start ?? margin) - margin
+  const after = virtual.getTotalSize() - ((items.at(-1)?.end ?? margin) - margin)
+  return (
+    <table aria-rowcount={rows.length + 1} className="w-full table-fixed border-collapse text-[13px]">
+      <caption className="sr-only">{t('tasks.title')}</caption>
+      <thead>
+        <tr>
+          <Th className={cells.choose}>
+            <input
+              type="checkbox"
+              aria-label={t('tasks.chooseAll')}
+              checked={all}
+              onChange={() => onChoose(all ? new Set() : new Set(rows.map((r) => r.id)))}
+              className="block size-4 accent-accent"
+            />
+          </Th>
+          {table.getFlatHeaders().map((h) => (
+            <Th key={h.id} className={cells[h.id]}>
+              {flexRender(h.column.columnDef.header, h.getContext())}
+            </Th>
+          ))}
+        </tr>
+      </thead>
+      <tbody ref={list} data-testid="tasks">
+        {before > 0 && <tr aria-hidden style={{ height: before }} />}
+        {items.map((v) => {
+          const row = rows[v.index]
+          if (!row) return null
+          const on = chosen.has(row.id)
+          return (
+            <tr
+              key={v.key}
+              aria-rowindex={v.index + 2}
+              data-task={row.id}
+              onClick={(e) => {
+                if (e.target instanceof Element && e.target.closest('a, input, button')) return
+                void navigate({ to: '/tasks/$taskId', params: { taskId: row.id } })
+              }}
+              className={cn('h-11 cursor-pointer border-b', on ? 'bg-accent-soft' : 'hover:bg-sunken/70')}
+            >
+              <td className={cn('px-3', cells.choose)}>
+                <input
+                  type="checkbox"
+                  aria-label={t('tasks.choose', { id: row.id.slice(-8) })}
+                  checked={on}
+                  onChange={(e) => choose(row.id, e.target.checked)}
+                  className="block size-4 accent-accent"
+                />
+              </td>
+              {row.getVisibleCells().map((cell) => (
+                <td
+                  key={cell.id}
+                  className={cn(
+                    'truncate px-3',
+                    cells[cell.column.id],
+                    cell.column.id !== 'prompt' && 'tabular text-ink-2',
+                  )}
+                >
+                  {flexRender(cell.column.columnDef.cell, cell.getContext())}
+                </td>
+              ))}
+            </tr>
+          )
+        })}
+        {after > 0 && <tr aria-hidden style={{ height: after }} />}
+        {loadingMore && (
+          <tr>
+            <td colSpan={9} className="px-3 py-2.5 text-xs text-ink-3">
+              {t('ui.loading')}
+            </td>
+          </tr>
+        )}
+      </tbody>
+    </table>
+  )
+}
