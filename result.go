@@ -1,6 +1,9 @@
 package bloom
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Outcome says how one attempt at a task ended.
 type Outcome string
@@ -21,6 +24,28 @@ type Metrics struct {
 	CostKind     string   `json:"cost_kind,omitempty" enum:"api_usd,subscription_estimate,none" doc:"Whether anybody pays cost_usd"`
 	NumTurns     *int64   `json:"num_turns,omitempty" minimum:"0"`
 	Model        string   `json:"model,omitempty"`
+	// Warnings say what a reader of the outcome has to know besides its status: a
+	// success during which every tool was denied has one.
+	Warnings []Warning `json:"warnings,omitempty" nullable:"false" maxItems:"32" doc:"What qualifies the outcome, for example tools that were denied"`
+}
+
+// MaxWarnings bounds Metrics.Warnings.
+const MaxWarnings = 32
+
+// Warning is something that qualifies an outcome.
+type Warning struct {
+	Code string `json:"code" minLength:"1" maxLength:"64" doc:"For programs, for example permission_denied"`
+	Text string `json:"text" maxLength:"1024" doc:"For people"`
+}
+
+// Clean returns the metrics with clean texts; see CleanText.
+func (m Metrics) Clean() Metrics {
+	m.Model, m.CostKind = CleanText(m.Model), CleanText(m.CostKind)
+	m.Warnings = slices.Clone(m.Warnings)
+	for i, w := range m.Warnings {
+		m.Warnings[i] = Warning{Code: CleanText(w.Code), Text: CleanText(w.Text)}
+	}
+	return m
 }
 
 // Result is the recorded outcome of one attempt. There is at most one a lease.
@@ -111,7 +136,7 @@ func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
 		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
 		ErrorMessage: cleanPointer(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: now, Epoch: l.Epoch,
 	}
-	res.Metrics.Model = CleanText(res.Metrics.Model)
+	res.Metrics = res.Metrics.Clean()
 	if c.Status == OutcomeError {
 		class := cmp.Or(CleanText(c.ErrorClass), ClassInternal)
 		res.ErrorClass = &class

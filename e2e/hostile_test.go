@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -51,5 +52,38 @@ func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	}
 	if left := len(marked(h.markOf("host"))); left != 1 {
 		t.Errorf("%d processes carry the worker's mark, want the worker alone", left)
+	}
+}
+
+// TestADeniedRunIsNoPlainSuccess follows a warning from claude through the store
+// and the API to the command line.
+func TestADeniedRunIsNoPlainSuccess(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.script("denied", func(r standin.Request) standin.Reply {
+		if r.HasToolResult() {
+			return standin.Reply{Text: "all done"}
+		}
+		return standin.Tool("", "Bash", map[string]any{"command": "python3 -c 'open(\"made\", \"w\")'", "description": "make a file"})
+	})
+	h.up()
+	cmd := exec.CommandContext(t.Context(), programs.bloom, "task", "run", "--url", h.url, "scenario denied; make a file")
+	cmd.Env = h.env("BLOOM_API_KEY=" + adminKey)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), "all done") {
+		t.Fatalf("task run: %v\n%s\n%s", err, out, said.String())
+	}
+	if !strings.Contains(said.String(), "warning: every tool that claude tried to use was denied") {
+		t.Errorf("task run does not say that nothing was done:\n%s", said.String())
+	}
+	tasks, _, err := h.api.Tasks(t.Context(), bloom.TaskQuery{})
+	if err != nil || len(tasks) != 1 {
+		t.Fatalf("tasks = %v, %v", tasks, err)
+	}
+	results, err := h.api.Results(t.Context(), tasks[0].ID)
+	if err != nil || len(results) != 1 || len(results[0].Metrics.Warnings) < 2 {
+		t.Errorf("results = %v, %v; want one with its warnings", results, err)
 	}
 }

@@ -1,9 +1,11 @@
 package claude
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,16 +22,19 @@ type agent struct {
 // safeSlug is what may become a file's name or an option's value.
 var safeSlug = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
-const maxAgentFile = 256 << 10
+const (
+	maxAgentFile  = 256 << 10 // bytes read of a file
+	maxAgentFiles = 5_000     // entries of a folder of agents that are looked at
+)
 
 // findAgent looks the slug up among claude's own agent files, then among the
 // operator's. An unknown slug is no error: the task runs plain.
-func (c Config) findAgent(slug, workdir string) (agent, error) {
+func (c Config) findAgent(ctx context.Context, slug, workdir string) (agent, error) {
 	if !safeSlug.MatchString(slug) {
 		return agent{}, nil
 	}
 	for _, dir := range c.agentDirs(workdir) {
-		if knowsAgent(dir, slug) {
+		if knowsAgent(ctx, dir, slug) {
 			return agent{option: slug}, nil
 		}
 	}
@@ -61,15 +66,24 @@ func (c Config) agentDirs(workdir string) []string {
 }
 
 // knowsAgent reports whether a file below dir defines an agent of that name.
-func knowsAgent(dir, name string) bool {
+func knowsAgent(ctx context.Context, dir, name string) bool {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return false // also a pipe, which must not be opened
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
 	found := false
-	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
-			return nil // a folder that cannot be read defines nothing
-		}
-		text, err := readBelow(dir, strings.TrimPrefix(path, dir+string(filepath.Separator)), maxAgentFile)
-		if err != nil {
+	w := walker{ctx: ctx, root: root, left: maxAgentFiles}
+	_ = w.walk(".", func(string) bool { return true }, func(file string) error {
+		if path.Ext(file) != ".md" {
 			return nil
+		}
+		text, _, err := readLimited(root, file, maxAgentFile)
+		if err != nil {
+			return nil // a file that cannot be read defines nothing
 		}
 		if front, _ := splitFrontMatter(text); frontMatterName(front) == name {
 			found = true

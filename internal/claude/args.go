@@ -38,7 +38,7 @@ func (t *taskRun) args(ctx context.Context, path string) []string {
 	if t.runner.features.has(ctx, c, path, "--system-prompt-snapshot") {
 		args = append(args, "--system-prompt-snapshot=off")
 	}
-	return append(args, t.persona()...)
+	return append(args, t.persona(ctx)...)
 }
 
 // permissionMode translates the mode whose name changed between versions.
@@ -53,8 +53,8 @@ func permissionMode(c Config, has func(string) bool) string {
 }
 
 // persona is the agent and what is appended to the system prompt.
-func (t *taskRun) persona() []string {
-	found, err := t.config.findAgent(t.task.AgentSlug, t.workdir)
+func (t *taskRun) persona(ctx context.Context) []string {
+	found, err := t.config.findAgent(ctx, t.task.AgentSlug, t.workdir)
 	if err != nil {
 		t.config.Log.Error("read agent file", "agent", t.task.AgentSlug, "err", err)
 		t.emit.warn("agent_unreadable", "the worker's file of this agent cannot be read; the task runs without it")

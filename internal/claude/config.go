@@ -162,6 +162,24 @@ func (c Config) Warnings() []string {
 	return warnings
 }
 
+// checkMCP looks whether the MCP configuration can be read. A named pipe would
+// hang claude.
+func (c Config) checkMCP() error {
+	for _, file := range c.MCPConfig {
+		if !filepath.IsAbs(file) {
+			continue // the configuration itself
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: %w", file, errNotRegular)
+		}
+	}
+	return nil
+}
+
 // configDir is where claude keeps its own settings, agents and sessions.
 func (c Config) configDir() string {
 	if dir := lookup(c.Environ, "CLAUDE_CONFIG_DIR"); dir != "" {

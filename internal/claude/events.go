@@ -2,9 +2,12 @@ package claude
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // The types of the events that a run emits. docs/worker-and-claude.md has the
@@ -33,16 +36,42 @@ type data = map[string]any
 
 // emitter hands events out one at a time, whichever goroutine they come from.
 type emitter struct {
-	mu   sync.Mutex
-	emit func(typ string, data any)
+	mu       sync.Mutex
+	emit     func(typ string, data any)
+	warnings []bloom.Warning // for the outcome
 }
+
+// notInOutcome are warnings about single lines of output, which say nothing of
+// the outcome.
+var notInOutcome = []string{"unreadable_line", "line_too_long", "output_repair"}
 
 func (e *emitter) send(typ string, d data) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if typ == EventWarning {
+		e.keepWarning(d)
+	}
 	if e.emit != nil {
 		e.emit(typ, d)
 	}
+}
+
+// keepWarning keeps a warning for the outcome, each once.
+func (e *emitter) keepWarning(d data) {
+	code, _ := d["code"].(string)
+	text, _ := d["text"].(string)
+	w := bloom.Warning{Code: code, Text: clip(text, 1024)}
+	if slices.Contains(notInOutcome, code) || slices.Contains(e.warnings, w) || len(e.warnings) >= bloom.MaxWarnings {
+		return
+	}
+	e.warnings = append(e.warnings, w)
+}
+
+// outcomeWarnings are the warnings so far that belong to the outcome.
+func (e *emitter) outcomeWarnings() []bloom.Warning {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.warnings)
 }
 
 func (e *emitter) warn(code, text string) {

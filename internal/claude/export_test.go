@@ -1,6 +1,9 @@
 package claude
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // ReadStream feeds output to the stream's reader in pieces of the given size
 // and returns the longest line it handed over and how many bytes it kept.
@@ -24,8 +27,8 @@ func ReadStream(output []byte, piece, limit int) (longest, lines int) {
 }
 
 // GatherHints is gatherHints with plain results.
-func GatherHints(workdir string, hints []string, limit int) (names []string, total int, missed []string) {
-	files, misses := gatherHints(workdir, hints, limit)
+func GatherHints(ctx context.Context, workdir string, hints []string, limit int) (names []string, total int, missed []string) {
+	files, misses := gatherHints(ctx, workdir, hints, limit)
 	for _, file := range files {
 		names = append(names, file.name)
 		total += len(file.text)

@@ -71,7 +71,7 @@ func FuzzHints(f *testing.F) {
 		f.Add(hint)
 	}
 	f.Fuzz(func(t *testing.T, hint string) {
-		names, total, _ := claude.GatherHints(work, strings.Split(hint, "\n"), 10)
+		names, total, _ := claude.GatherHints(t.Context(), work, strings.Split(hint, "\n"), 10)
 		if total > 10 {
 			t.Errorf("%d bytes were read, the limit is 10", total)
 		}
@@ -87,11 +87,12 @@ func FuzzHints(f *testing.F) {
 // FuzzPrompt: guarding a prompt keeps its text but for invisible characters,
 // and it never begins with a slash.
 func FuzzPrompt(f *testing.F) {
+	work := f.TempDir()
 	for _, prompt := range []string{"/clear", " /x", "@/etc/passwd", "a@b.c", "@a/../b", "＠/x", "\x00", "@"} {
 		f.Add(prompt)
 	}
 	f.Fuzz(func(t *testing.T, prompt string) {
-		guarded := claude.GuardPrompt(prompt)
+		guarded := claude.GuardPrompt(prompt, work)
 		if strings.HasPrefix(strings.TrimSpace(guarded), "/") || !utf8.ValidString(guarded) {
 			t.Errorf("guarded prompt %q", guarded)
 		}
@@ -146,7 +147,7 @@ func TestHints(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			names, total, missed := claude.GatherHints(work, test.hints, test.limit)
+			names, total, missed := claude.GatherHints(t.Context(), work, test.hints, test.limit)
 			if diff := cmp.Diff(test.want, names); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/standin"
@@ -39,6 +40,45 @@ func TestMentionsDoNotReachFilesOutsideTheWorkdir(t *testing.T) {
 	wantSuccess(t, run, "ok")
 	if asked := h.model.Requests()[0].Conversation(); strings.Contains(asked, "canary-content") {
 		t.Error("the model was given a file from outside the working folder")
+	}
+}
+
+// A link in the working folder is judged by where it leads, whatever follows its
+// name; what is no file or folder is not opened at all.
+func TestMentionsOfLinksAndPipesDoNotReachOutside(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"", ",", ".", ":", ")", "]", "#L1-2", "#frag", "!", "'s", "?", "\u00a0x", "、", "/", "*"} {
+		t.Run("followed by "+strings.ReplaceAll(after, "/", "slash"), func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+			outside := t.TempDir()
+			if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("canary-content"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h.file("inside.txt", "welcome-content")
+			for name, to := range map[string]string{
+				"link": filepath.Join(outside, "secret.txt"), "dir": outside, "chain": "link", "good": "inside.txt", "gone": filepath.Join(outside, "canary-later"),
+			} {
+				if err := os.Symlink(to, filepath.Join(h.config.Workdir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Mkfifo(filepath.Join(h.config.Workdir, "pipe"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			asked := task("read @good and @inside.txt\n@link" + after + " @chain" + after + " @./link" + after +
+				" @dir/secret.txt" + after + " @dir" + after + " @pipe" + after + "\n@link" + after)
+			asked.Policy.TimeoutSec = 60
+			run, _ := h.run(asked)
+			wantSuccess(t, run, "ok")
+			conversation := h.model.Requests()[0].Conversation()
+			if strings.Contains(conversation, "canary-content") || strings.Contains(conversation, "secret.txt\n") {
+				t.Errorf("the model was given what lies outside the working folder:\n%s", conversation)
+			}
+			if !strings.Contains(conversation, "welcome-content") {
+				t.Error("a file inside the working folder was not read")
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 )
 
+// Bounds of the work for all hints of one task.
 const (
-	maxGlobEntries = 50_000 // looked at for one pattern
-	maxGlobMatches = 1_000  // taken from one pattern
+	maxGlobEntries = 50_000      // looked at
+	maxGlobMatches = 1_000       // taken from one pattern
+	maxGlobWork    = 100_000_000 // characters of patterns against characters of names; under a second
 )
 
 var (
@@ -40,7 +44,9 @@ type missedHint struct {
 // outside it can be reached: os.Root refuses paths and symbolic links that
 // leave it. When all are larger than limit bytes the oldest, those named first,
 // are cut first.
-func gatherHints(workdir string, hints []string, limit int) (files []hintFile, missed []missedHint) {
+//
+// It stops when ctx ends, and its work is bounded whatever the patterns are.
+func gatherHints(ctx context.Context, workdir string, hints []string, limit int) (files []hintFile, missed []missedHint) {
 	if len(hints) == 0 {
 		return nil, nil
 	}
@@ -49,11 +55,15 @@ func gatherHints(workdir string, hints []string, limit int) (files []hintFile, m
 		return nil, []missedHint{{hint: "*", reason: "the working folder cannot be read"}}
 	}
 	defer root.Close()
+	search := &hintSearch{walker: walker{ctx: ctx, root: root, left: maxGlobEntries}, work: maxGlobWork}
 	seen := map[string]bool{}
 	total := 0
 	// From the newest to the oldest, so that no more is read than fits.
 	for _, hint := range slices.Backward(hints) {
-		names, err := expandHint(root, hint)
+		if ctx.Err() != nil {
+			break
+		}
+		names, err := search.expand(hint)
 		if err != nil {
 			missed = append(missed, missedHint{hint, hintReason(err)})
 		}
@@ -95,9 +105,15 @@ func hintReason(err error) string {
 	return "refused: it cannot be read inside the working folder"
 }
 
-// expandHint turns a hint into the names of files: itself, or what a pattern
+// hintSearch expands the patterns of one task's hints.
+type hintSearch struct {
+	walker
+	work int // what is left of maxGlobWork
+}
+
+// expand turns a hint into the names of files: itself, or what a pattern
 // with *, ?, [ ] or ** matches.
-func expandHint(root *os.Root, hint string) ([]string, error) {
+func (s *hintSearch) expand(hint string) ([]string, error) {
 	name := path.Clean(strings.TrimPrefix(hint, "./"))
 	if hint == "" || strings.ContainsAny(hint, "\x00\\") || path.IsAbs(hint) ||
 		slices.Contains(strings.Split(hint, "/"), "..") || !fs.ValidPath(name) {
@@ -106,41 +122,36 @@ func expandHint(root *os.Root, hint string) ([]string, error) {
 	if !strings.ContainsAny(name, "*?[") {
 		return []string{name}, nil
 	}
-	if _, err := root.Lstat(name); err == nil {
+	if _, err := s.root.Lstat(name); err == nil {
 		return []string{name}, nil // a file may be called that
 	}
-	return globHint(root, strings.Split(name, "/"))
+	// Several ** in a row match what one does.
+	return s.glob(slices.CompactFunc(strings.Split(name, "/"), func(a, b string) bool { return a == "**" && b == "**" }))
 }
 
-func globHint(root *os.Root, pattern []string) ([]string, error) {
+func (s *hintSearch) glob(pattern []string) ([]string, error) {
 	for _, segment := range pattern {
 		if _, err := path.Match(segment, ""); err != nil {
 			return nil, err
 		}
 	}
 	var names []string
-	entries := 0
-	err := fs.WalkDir(root.FS(), fixedPrefix(pattern), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return fs.SkipDir // one unreadable folder does not spoil the others
+	err := s.walk(fixedPrefix(pattern), func(dir string) bool {
+		return !hidden(path.Base(dir)) || slices.Contains(pattern, path.Base(dir))
+	}, func(name string) error {
+		segments := strings.Split(name, "/")
+		for _, segment := range pattern {
+			s.work -= (len(segment) + 1) * (len(name) + 1)
 		}
-		if entries++; entries > maxGlobEntries || len(names) >= maxGlobMatches {
+		if s.work < 0 || len(names) >= maxGlobMatches {
 			return errTooMany
 		}
-		if entry.IsDir() {
-			if hidden(entry.Name()) && !slices.Contains(pattern, entry.Name()) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if matchSegments(pattern, strings.Split(name, "/")) {
+		if matchSegments(pattern, segments) {
 			names = append(names, name)
 		}
 		return nil
 	})
+	slices.SortFunc(names, func(a, b string) int { return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")) })
 	if err == nil && len(names) == 0 {
 		err = fs.ErrNotExist
 	}
@@ -189,21 +200,26 @@ func matchSegments(pattern, name []string) bool {
 }
 
 // readLimited reads at most limit bytes of a text file. more reports that there
-// was more.
+// was more. Nothing but a regular file is read, and opening never waits: a named
+// pipe would, for a writer.
 func readLimited(root *os.Root, name string, limit int) (text string, more bool, err error) {
-	// Looked at before it is opened: opening a named pipe would wait for a writer.
-	info, err := root.Stat(name)
-	if err != nil {
+	// Before it is opened: opening a device may have effects.
+	if info, err := root.Stat(name); err != nil {
 		return "", false, err
-	}
-	if !info.Mode().IsRegular() {
+	} else if !info.Mode().IsRegular() {
 		return "", false, errNotRegular
 	}
-	file, err := root.Open(name)
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", false, err
 	}
 	defer file.Close()
+	// Once more: another process may have replaced it.
+	if info, err := file.Stat(); err != nil {
+		return "", false, err
+	} else if !info.Mode().IsRegular() {
+		return "", false, errNotRegular
+	}
 	content, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
 	if err != nil {
 		return "", false, err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +29,17 @@ func New(config Config) (*Runner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	config.MCPConfig = slices.Clone(config.MCPConfig)
 	var err error
+	for i, file := range config.MCPConfig {
+		if strings.HasPrefix(strings.TrimSpace(file), "{") {
+			continue // the configuration itself, which claude takes as well
+		}
+		// claude would look for it from the working folder, which is the tasks'.
+		if config.MCPConfig[i], err = filepath.Abs(file); err != nil {
+			return nil, err
+		}
+	}
 	if config.Workdir, err = filepath.Abs(config.Workdir); err != nil {
 		return nil, err
 	}
@@ -61,6 +73,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	run.meterMu.Lock()
 	metrics := run.meter.metrics(r.config.Clock.Now().Sub(started).Milliseconds())
 	run.meterMu.Unlock()
+	metrics.Warnings = run.emit.outcomeWarnings()
 	run.emit.send(EventResult, data{"ok": v.ok, "error_class": v.class, "message": v.message, "metrics": metrics})
 	if v.release {
 		return bloom.Run{
@@ -109,6 +122,10 @@ func (t *taskRun) do(parent context.Context) verdict {
 		t.config.Log.Error("claude is missing", "err", err)
 		return notStarted(err)
 	}
+	if err := t.config.checkMCP(); err != nil {
+		t.config.Log.Error("MCP configuration", "error", err)
+		return failed(bloom.ClassInternal, "the worker cannot read its MCP configuration")
+	}
 	if err := t.chooseWorkdir(); err != nil {
 		t.config.Log.Error("working folder", "err", err)
 		v := failed(bloom.ClassInternal, "the worker cannot use its working folder")
@@ -120,7 +137,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	defer release()
 
 	session := t.open(ctx, path)
-	prompt := t.prompt()
+	prompt := t.prompt(ctx)
 	out := session.turn(ctx, prompt)
 	if session.resume != "" && out.noConversation() && ctx.Err() == nil {
 		t.emit.warn("session_gone", "claude no longer knows this context's session; a new one is begun")
@@ -149,7 +166,22 @@ func (t *taskRun) conclude(out outcome) verdict {
 		t.emit.send(EventWarning, data{"code": "left_behind", "count": out.exit.LeftBehind,
 			"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", out.exit.LeftBehind)})
 	}
+	t.warnOfDenials(out)
 	return judge(out)
+}
+
+// warnOfDenials says which tools were denied, and when nothing else was used that
+// nothing was done: the answer reads like a success all the same.
+func (t *taskRun) warnOfDenials(out outcome) {
+	if out.result == nil || len(out.result.Denials) == 0 {
+		return
+	}
+	for _, denial := range out.result.Denials {
+		t.emit.warn("permission_denied", "claude was not permitted to use "+denial.Tool)
+	}
+	if len(out.result.Denials) >= out.toolUses {
+		t.emit.warn("nothing_permitted", "every tool that claude tried to use was denied; whatever the answer says, nothing was done with tools")
+	}
 }
 
 // asJSON checks a success that was to be JSON, and asks once more when it is not.
@@ -193,8 +225,8 @@ func (t *taskRun) chooseWorkdir() error {
 }
 
 // prompt is the task's prompt behind its hints.
-func (t *taskRun) prompt() string {
-	files, missed := gatherHints(t.workdir, t.task.ContextHints, t.config.HintBytes)
+func (t *taskRun) prompt(ctx context.Context) string {
+	files, missed := gatherHints(ctx, t.workdir, t.task.ContextHints, t.config.HintBytes)
 	for _, miss := range missed {
 		t.emit.send(EventHintMissing, data{"hint": clip(miss.hint, 1024), "reason": miss.reason})
 	}
@@ -205,7 +237,7 @@ func (t *taskRun) prompt() string {
 		}
 		t.emit.send(EventHints, data{"files": names})
 	}
-	return guardPrompt(withHints(t.task.Prompt, files))
+	return guardPrompt(withHints(t.task.Prompt, files), t.workdir)
 }
 
 // open decides which session the task goes on with and how claude is called.

@@ -40,6 +40,7 @@ type outcome struct {
 	stderr    string       // the end of it
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
+	toolUses  int          // tools that claude tried to use
 	skipped   int          // size of the longest line that was too long to keep
 }
 

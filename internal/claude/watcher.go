@@ -59,7 +59,7 @@ func (w *watcher) line(line []byte) {
 	case "system":
 		w.system(m)
 	case "assistant", "user":
-		w.noteBackground(m)
+		w.noteTools(m)
 		w.session.emit.show(m)
 	case "rate_limit_event":
 		w.rateLimited(m)
@@ -171,13 +171,16 @@ func (w *watcher) result(m message) {
 	}
 }
 
-// noteBackground says when the model puts work into the background: it ends with
+// noteTools counts the tools that are used, and says when the model puts work into the background: it ends with
 // the turn, while the result still reads like a success.
-func (w *watcher) noteBackground(m message) {
+func (w *watcher) noteTools(m message) {
 	for _, b := range m.Message.blocks() {
 		if b.Type != "tool_use" {
 			continue
 		}
+		w.mu.Lock()
+		w.seen.toolUses++
+		w.mu.Unlock()
 		var input struct {
 			Background bool `json:"run_in_background"`
 		}

@@ -132,8 +132,23 @@ func printResult(inv *invocation, p painter, r bloom.Result) error {
 	if body == "" && r.Output == nil && r.Status == bloom.OutcomeSuccess {
 		body = "(large; read it with: bloom artifacts content " + r.ArtifactID + ")"
 	}
-	_, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body)
-	return err
+	if _, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body); err != nil {
+		return err
+	}
+	for _, w := range warningLines(r.Metrics) {
+		if _, err := fmt.Fprintln(inv.Out, p.paint(styleYellow, w)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warningLines are what qualifies an outcome, a line each.
+func warningLines(m bloom.Metrics) (lines []string) {
+	for _, w := range m.Warnings {
+		lines = append(lines, "warning: "+clean(oneLine(w.Text, 500), false)+" ("+clean(w.Code, false)+")")
+	}
+	return lines
 }
 
 func unlimited(n int64) string {

@@ -159,6 +159,9 @@ func (v *view) verdict(task bloom.Task, r *bloom.Result) {
 			line += ": " + oneLine(*r.ErrorMessage, 500)
 		}
 		line += "  " + metricsLine(r.Metrics)
+		for _, w := range warningLines(r.Metrics) {
+			fmt.Fprintln(v.w, v.p.paint(styleYellow, w))
+		}
 	}
 	fmt.Fprintln(v.w, v.p.paint(style, clean(line, false)))
 }

@@ -54,8 +54,7 @@ func normalCompletion(c bloom.Completion) bloom.Completion {
 	c.ErrorClass = bloom.CleanText(c.ErrorClass)
 	c.ArtifactType = bloom.CleanText(c.ArtifactType)
 	c.ArtifactTags = cleanAll(c.ArtifactTags)
-	c.Metrics.Model = bloom.CleanText(c.Metrics.Model)
-	c.Metrics.CostKind = bloom.CleanText(c.Metrics.CostKind)
+	c.Metrics = c.Metrics.Clean()
 	if c.ArtifactType == "" {
 		c.ArtifactType = bloom.DefaultArtifactType
 	}

@@ -138,6 +138,11 @@ func checkMetrics(c *checker, m *bloom.Metrics) {
 	if m.CostKind != "" {
 		oneOf(c, "metrics.cost_kind", m.CostKind, "api_usd", "subscription_estimate", "none")
 	}
+	c.count("metrics.warnings", len(m.Warnings), bloom.MaxWarnings)
+	for _, w := range m.Warnings[:min(len(m.Warnings), bloom.MaxWarnings)] {
+		c.text("metrics.warnings.code", w.Code, 1, 64)
+		c.text("metrics.warnings.text", w.Text, 0, 1024)
+	}
 }
 
 func defaultWorker() bloom.WorkerSpec {

@@ -80,8 +80,8 @@ func sane(m bloom.Metrics) bloom.Metrics {
 	default:
 		m.CostKind = ""
 	}
-	m.Model = bloom.CleanText(m.Model)
-	return m
+	m.Warnings = m.Warnings[:min(len(m.Warnings), bloom.MaxWarnings)]
+	return m.Clean()
 }
 
 // cutDown makes an error of an outcome that is too long to be reported, with
