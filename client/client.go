@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,9 @@ type Options struct {
 	// connection pool for concurrent use. One that is given should have no
 	// Timeout: it would cut long polls and streams.
 	HTTPClient *http.Client
+	// TLS is how https connections are made; nil means with the system's trust and
+	// no certificate of our own. Ignored with an HTTPClient.
+	TLS *tls.Config
 	// UserAgent names the program; empty means DefaultUserAgent.
 	UserAgent string
 	// Timeout bounds one try of an ordinary call; 0 means DefaultTimeout. Long
@@ -69,19 +73,20 @@ func New(baseURL string, o Options) (*Client, error) {
 		http:      o.HTTPClient,
 	}
 	if c.http == nil {
-		c.http = newHTTPClient()
+		c.http = newHTTPClient(o.TLS)
 	}
 	return c, nil
 }
 
 // newHTTPClient pools enough connections that a worker or a load test with
 // dozens of calls at once never dials anew for each.
-func newHTTPClient() *http.Client {
+func newHTTPClient(secure *tls.Config) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         dialer.DialContext,
+			TLSClientConfig:     secure,
 			ForceAttemptHTTP2:   true,
 			MaxIdleConns:        256,
 			MaxIdleConnsPerHost: 128,

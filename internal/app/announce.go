@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,8 +52,9 @@ type route struct {
 	known chan struct{} // closed with the first address
 }
 
-func newRoute() *route {
+func newRoute(secure *tls.Config) *route {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = secure
 	transport.MaxIdleConnsPerHost = 128
 	return &route{next: transport, known: make(chan struct{})}
 }

@@ -34,16 +34,16 @@ func isLoopback(addr net.Addr) bool {
 }
 
 // localURL is how this machine reaches a listener.
-func localURL(addr net.Addr) string {
+func localURL(scheme string, addr net.Addr) string {
 	ap, err := netip.ParseAddrPort(addr.String())
 	if err != nil {
-		return "http://" + addr.String()
+		return scheme + "://" + addr.String()
 	}
 	ip := ap.Addr().Unmap()
 	if ip.IsUnspecified() {
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "http://" + netip.AddrPortFrom(ip, ap.Port()).String()
+	return scheme + "://" + netip.AddrPortFrom(ip, ap.Port()).String()
 }
 
 // randomKey makes a key that lives in this process only.

@@ -5,16 +5,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/bloom-runtime/bloom/internal/front"
 )
 
-// listen takes an address, or says who has it and how to choose another.
-func listen(ctx context.Context, addr, other string) (net.Listener, error) {
+// openFront begins to answer.
+func (s *Server) openFront(ctx context.Context, withWorker bool) (err error) {
+	c := front.Config{
+		Listener: s.listener, HTTP: httpServer(s.log), Logger: s.log,
+		TLS: front.Files{Certificate: s.cfg.TLSCert, Key: s.cfg.TLSKey, ClientCA: s.cfg.TLSClientCA},
+		ACME: front.ACME{Domains: s.cfg.ACMEDomain, Email: s.cfg.ACMEEmail, Directory: s.cfg.ACMEDirectory, Roots: s.cfg.ACMERoots,
+			Folder: filepath.Join(s.cfg.DataDir, "acme"), ClientCA: s.cfg.TLSClientCA},
+		Redirect: nil, Private: nil,
+	}
+	if s.cfg.HTTPRedirect != "" {
+		if c.Redirect, err = listen(ctx, front.SocketRedirect, s.cfg.HTTPRedirect, "--http-redirect"); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Secure() && withWorker {
+		if s.private, err = listen(ctx, "", "127.0.0.1:0", "--no-worker"); err != nil {
+			return err
+		}
+		c.Private = s.private
+	}
+	s.front, err = front.Open(ctx, c)
+	return err
+}
+
+// httpServer has the limits that every server of ours has.
+func httpServer(log *slog.Logger) *http.Server {
+	return &http.Server{
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// listen takes the socket that was handed over under that name, else an address,
+// or says who has it and how to choose another.
+func listen(ctx context.Context, socket, addr, other string) (net.Listener, error) {
+	if l, err := front.Inherited(socket); l != nil || err != nil {
+		return l, err
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
@@ -143,7 +144,7 @@ type Membridge struct {
 
 // OpenMembridge builds the control plane and takes its port.
 func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridge, error) {
-	l, err := listen(ctx, cfg.MembridgeListen, cfg.ListenFlag+" 127.0.0.1:8001, or MEMBRIDGE_PORT")
+	l, err := listen(ctx, front.SocketMembridge, cfg.MembridgeListen, cfg.ListenFlag+" 127.0.0.1:8001, or MEMBRIDGE_PORT")
 	if err != nil {
 		return nil, err
 	}
@@ -162,17 +163,14 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("membridge: %w", err), l.Close())
 	}
-	m := &Membridge{server: server, listener: l, http: &http.Server{
-		Handler: server.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(b.Logger.Handler(), slog.LevelDebug),
-	}}
+	m := &Membridge{server: server, listener: l, http: httpServer(b.Logger)}
+	m.http.Handler = server.Handler()
 	m.http.RegisterOnShutdown(server.Quiesce)
 	return m, nil
 }
 
 // URL is how this machine reaches it.
-func (m *Membridge) URL() string { return localURL(m.listener.Addr()) }
+func (m *Membridge) URL() string { return localURL("http", m.listener.Addr()) }
 
 // Mode tells whom it answers.
 func (m *Membridge) Mode() membridge.Mode { return m.server.Mode() }
@@ -184,6 +182,7 @@ func (m *Membridge) Run(ctx, cut context.Context) error {
 	go func() { looped <- m.server.Run(duties) }()
 	served := make(chan error, 1)
 	go func() { served <- m.http.Serve(m.listener) }()
+	front.Tell(front.Ready)
 	var err error
 	select {
 	case err = <-served:

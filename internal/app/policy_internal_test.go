@@ -48,7 +48,7 @@ func TestAnAddressOfAnotherMachinesLoopbackIsNotFollowed(t *testing.T) {
 		{"http://bridge.example:8000", "http://127.0.0.1:5000", false}, {"http://bridge.example:8000", "http://localhost:5000", false},
 		{"http://bridge.example:8000", "http://runtime.example:5000", true}, {"http://127.0.0.1:8000", "http://127.0.0.1:5000", true},
 	} {
-		w := &Worker{cfg: WorkerConfig{Membridge: MembridgeAccount{URL: c.membridge}}, log: slog.New(slog.DiscardHandler), route: newRoute()}
+		w := &Worker{cfg: WorkerConfig{Membridge: MembridgeAccount{URL: c.membridge}}, log: slog.New(slog.DiscardHandler), route: newRoute(nil)}
 		w.moved(c.told)
 		if follows := w.route.to != nil; follows != c.follows {
 			t.Errorf("membridge at %s tells %s: follows %v", c.membridge, c.told, follows)

@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -44,7 +45,9 @@ type Server struct {
 	log      *slog.Logger
 	auth     *auth.Authenticator
 	listener net.Listener
-	http     *http.Server
+	private  net.Listener // for the worker of the same process; nil without TLS
+	front    *front.Front
+	handler  http.Handler
 	store    bloom.Store
 	blobs    *local.Store
 	control  *controlPlane // nil without one
@@ -55,9 +58,16 @@ type Server struct {
 	sole     *sole  // nil when no other server can share the store
 }
 
-// OpenServer builds the server and takes its port. Nothing is answered before
-// Run. The errors are for the person who starts it.
-func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err error) {
+// OpenServer builds the server and takes its port. Before Run only questions after
+// its health are answered, with 503; the others wait. The errors are for the person
+// who starts it.
+func OpenServer(ctx context.Context, cfg config.Server, b Build) (*Server, error) {
+	return openServer(ctx, cfg, b, false)
+}
+
+// openServer is OpenServer; withWorker gives a worker of the same process a
+// listener of its own, where others have to use TLS.
+func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool) (_ *Server, err error) {
 	s := &Server{cfg: cfg, log: b.Logger, metrics: telemetry.NewMetrics(bloom.SystemClock{})}
 	defer func() {
 		if err != nil {
@@ -70,14 +80,17 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (_ *Server, err
 	}
 	// The port first: a second start by mistake should hear of it before it
 	// stumbles over the database's lock.
-	if s.listener, err = listen(ctx, cfg.Listen, "--listen 127.0.0.1:5001, or PORT"); err != nil {
+	if s.listener, err = listen(ctx, front.SocketListen, cfg.Listen, "--listen 127.0.0.1:5001, or PORT"); err != nil {
 		return nil, err
 	}
 	if s.auth, err = auth.New(auth.Config{
 		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey),
-		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth,
+		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "",
 	}); err != nil {
 		return nil, Misuse{err}
+	}
+	if err = s.openFront(ctx, withWorker); err != nil {
+		return nil, err
 	}
 	if err = s.openStore(ctx); err != nil {
 		return nil, err
@@ -136,25 +149,29 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	if s.control != nil {
 		proxy = s.control
 	}
-	s.http = &http.Server{
-		Handler: httpapi.New(httpapi.Config{
-			Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Proxies: proxies,
-			Logger: b.Logger, Version: b.Version, Web: webui.New(),
-		}),
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(b.Logger.Handler(), slog.LevelDebug),
-	}
+	s.handler = httpapi.New(httpapi.Config{
+		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Proxies: proxies,
+		Logger: b.Logger, Version: b.Version, Web: webui.New(),
+	})
 	s.loops = s.duties()
 	return nil
 }
 
 // URL is how this machine reaches the server.
-func (s *Server) URL() string { return localURL(s.listener.Addr()) }
+func (s *Server) URL() string { return localURL(s.front.Scheme(), s.listener.Addr()) }
 
 // openURL is URL for others than this machine: a listener on all addresses keeps
 // its unspecified host, which only those who ask can fill in.
-func (s *Server) openURL() string { return "http://" + s.listener.Addr().String() }
+func (s *Server) openURL() string { return s.front.Scheme() + "://" + s.listener.Addr().String() }
+
+// privateURL is how the worker of the same process reaches the server: its
+// certificate is for a name that others call it by.
+func (s *Server) privateURL() string {
+	if s.private == nil {
+		return s.URL()
+	}
+	return localURL("http", s.private.Addr())
+}
 
 // Mode tells how callers are told apart.
 func (s *Server) Mode() auth.Mode { return s.auth.Mode() }
@@ -173,32 +190,35 @@ func (s *Server) Run(ctx, cut context.Context) error {
 		l.Start()
 		defer l.Stop()
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
-	var err error
+	s.front.Handle(s.handler)
+	front.Tell(front.Ready)
 	select {
-	case err = <-served:
+	case err := <-s.front.Failed():
 		s.log.Error("the server stopped by itself", "error", err)
+		return err
 	case <-ctx.Done():
-		err = s.shutdown(cut)
+		front.Tell(front.Stopping)
+		return s.shutdown(cut)
 	}
-	return err
 }
 
-// shutdown stops accepting, ends long polls and streams at once, and lets the
-// other requests finish within the grace.
+// shutdown tells load balancers, stops accepting, ends long polls and streams at
+// once, and lets the other requests finish within the grace.
 func (s *Server) shutdown(cut context.Context) error {
+	s.front.Drain()
+	if s.cfg.ShutdownDelay > 0 {
+		select {
+		case <-time.After(s.cfg.ShutdownDelay):
+		case <-cut.Done():
+		}
+	}
 	wait, done := context.WithTimeout(cut, s.cfg.ShutdownGrace)
 	defer done()
-	finished := make(chan error, 1)
-	go func() { finished <- s.http.Shutdown(wait) }()
-	s.service.Close()
-	err := <-finished
-	if err == nil {
-		return nil
+	if err := s.front.Shutdown(wait, s.service.Close); err != nil {
+		s.log.Warn("requests did not finish in time and are cut", "grace", s.cfg.ShutdownGrace)
+		return s.front.Close()
 	}
-	s.log.Warn("requests did not finish in time and are cut", "grace", s.cfg.ShutdownGrace)
-	return s.http.Close()
+	return nil
 }
 
 // Close lets go of everything; after Run or instead of it.
@@ -209,6 +229,9 @@ func (s *Server) Close() error {
 	}
 	if s.control != nil {
 		s.control.client.Close()
+	}
+	if s.front != nil {
+		errs = append(errs, s.front.Close())
 	}
 	if s.listener != nil {
 		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {

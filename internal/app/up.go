@@ -51,7 +51,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if errors.As(u.MembridgeTrouble, new(Misuse)) {
 		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
 	}
-	if u.Server, err = OpenServer(ctx, cfg.Server, b); err != nil {
+	if u.Server, err = openServer(ctx, cfg.Server, b, !cfg.NoWorker); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
 	if u.Membridge != nil {
@@ -60,7 +60,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if cfg.NoWorker {
 		return u, nil
 	}
-	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.URL(), Key: string(key),
+	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.privateURL(), Key: string(key), TLS: nil,
 		Membridge: u.account(cfg), NoMembridge: u.Membridge == nil, InstallMethod: "bloom up"}, b)
 	if err != nil {
 		return nil, errors.Join(err, u.Close())

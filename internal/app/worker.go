@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
@@ -30,6 +32,8 @@ type WorkerConfig struct {
 	// for it.
 	URL string
 	Key string
+	// TLS is how the runtime is spoken to; nil trusts what the system trusts.
+	TLS *tls.Config
 	// Membridge is where it makes itself known besides. Without its address the
 	// runtime is asked for it, unless NoMembridge.
 	Membridge   MembridgeAccount
@@ -71,7 +75,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(), invited: make(chan struct{}),
+	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{}),
 		claude: claudeConfig(cfg.Run, filepath.Join(state, "sessions"), b.Logger)}
 	runner, err := claude.New(w.claude)
 	if err != nil {
@@ -155,6 +159,8 @@ func (w *Worker) ready() error {
 // going before the runtime does, which would otherwise be told by it once more
 // that the worker is there.
 func (w *Worker) Run(ctx, cut context.Context) error {
+	front.Tell(front.Ready)
+	defer front.Tell(front.Stopping)
 	w.leave = sync.OnceFunc(w.announce())
 	defer w.leave()
 	if w.inner.Load() == nil {

@@ -67,6 +67,9 @@ type Config struct {
 	// InsecureNoAuth (--insecure-no-auth) admits everybody as admin, whatever
 	// the address. For closed labs.
 	InsecureNoAuth bool
+	// WorkerCertificates states that a worker's key counts only on a TLS connection
+	// whose client has shown a certificate that was verified.
+	WorkerCertificates bool
 }
 
 // Mode is how callers are told apart.
@@ -81,9 +84,10 @@ const (
 
 // Authenticator tells callers apart. It is safe for concurrent use.
 type Authenticator struct {
-	fixed []fixedKey
-	keys  Keys
-	mode  Mode
+	fixed        []fixedKey
+	keys         Keys
+	mode         Mode
+	certificates bool // as Config.WorkerCertificates
 }
 
 type fixedKey struct {
@@ -94,7 +98,7 @@ type fixedKey struct {
 // New checks the configuration. The errors are meant for the person who starts
 // the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{keys: c.Keys, mode: ModeKeys}
+	a := &Authenticator{keys: c.Keys, mode: ModeKeys, certificates: c.WorkerCertificates}
 	for _, k := range []struct {
 		setting, key string
 		role         Role
@@ -138,6 +142,8 @@ var (
 		Message: "This key is not known"}
 	errNotLocal = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
 		Message: "Without a key the server answers direct requests from its own machine only; set RUNTIME_API_KEY"}
+	errNoCertificate = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
+		Message: "A worker's key counts only together with a client certificate here; give the worker --client-cert and --client-key"}
 	errForbidden = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden,
 		Message: "This key's role may not do that"}
 )
@@ -158,7 +164,11 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	if key == "" {
 		return Principal{}, errNoKey
 	}
-	return a.byKey(r.Context(), sha256.Sum256([]byte(key)))
+	found, err := a.byKey(r.Context(), sha256.Sum256([]byte(key)))
+	if a.certificates && found.Role == RoleWorker && r.TLS != nil && len(r.TLS.VerifiedChains) == 0 {
+		return Principal{}, errNoCertificate
+	}
+	return found, err
 }
 
 func (a *Authenticator) byKey(ctx context.Context, digest [sha256.Size]byte) (Principal, error) {

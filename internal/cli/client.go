@@ -3,11 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/front"
 )
 
 // remote is what every command that talks to a server has.
@@ -20,7 +22,11 @@ func (r *remote) open() (*client.Client, error) {
 	if err := r.Client.Finish(); err != nil {
 		return nil, usage(err)
 	}
-	c, err := client.New(r.URL, client.Options{APIKey: string(r.APIKey), UserAgent: "bloom-cli/" + Version})
+	secure, err := front.Client(r.CAFile, r.Cert, r.CertKey, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, usage(err)
+	}
+	c, err := client.New(r.URL, client.Options{APIKey: string(r.APIKey), UserAgent: "bloom-cli/" + Version, TLS: secure})
 	return c, usage(err)
 }
 

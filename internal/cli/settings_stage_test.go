@@ -173,7 +173,7 @@ func (s *stage) says(pattern string) string {
 }
 
 var readyLines = map[string]string{
-	"server": `Runtime listens at (http://\S+),`, "up": `BLOOM Runtime  (http://\S+)`, "membridge": `Membridge listens at (http://\S+),`,
+	"server": `Runtime listens at (https?://\S+),`, "up": `BLOOM Runtime  (https?://\S+)`, "membridge": `Membridge listens at (https?://\S+),`,
 }
 
 // url is where the role itself listens; for a worker, the runtime's.
@@ -189,7 +189,7 @@ func (s *stage) url() string {
 func (s *stage) bridgeURL() string {
 	s.Helper()
 	if s.role == "up" {
-		return s.says(`the control plane, is at (http://\S+)`)
+		return s.says(`the control plane, is at (https?://\S+)`)
 	}
 	return s.url()
 }

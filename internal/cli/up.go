@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
@@ -113,7 +114,11 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if c.Membridge.MembridgeURL != "" && inv.sources.Of("runtime_url", "BLOOM_RUNTIME_URL") == config.FromDefault {
 		address, runtime = "", "the runtime that "+c.Membridge.MembridgeURL+" names"
 	}
-	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey),
+	secure, err := front.Client(c.Client.CAFile, c.Client.Cert, c.Client.CertKey, build.Logger)
+	if err != nil {
+		return usage(err)
+	}
+	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey), TLS: secure,
 		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
 			AdminKey: string(c.Membridge.MembridgeAdminKey)},
 		NoMembridge: false, InstallMethod: "bloom worker"}, build)

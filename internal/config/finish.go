@@ -36,6 +36,12 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Retention.Finish(); err != nil {
 		return err
 	}
+	if s.ShutdownDelay < 0 {
+		return errors.New("--shutdown-delay: must not be negative")
+	}
+	if err := s.TLS.finish(); err != nil {
+		return err
+	}
 	if _, err := s.Proxies(); err != nil {
 		return err
 	}
@@ -57,6 +63,52 @@ func (s *Server) Proxies() ([]netip.Prefix, error) {
 		proxies = append(proxies, prefix.Masked())
 	}
 	return proxies, nil
+}
+
+// Secure reports whether the server speaks https.
+func (t *TLS) Secure() bool { return t.TLSCert != "" || len(t.ACMEDomain) > 0 }
+
+// finish refuses what would leave a part of it without effect: whoever asks for
+// TLS must not get plain HTTP.
+func (t *TLS) finish() error {
+	if err := pair("--tls-cert", t.TLSCert, "--tls-key", t.TLSKey); err != nil {
+		return err
+	}
+	if t.TLSCert != "" && len(t.ACMEDomain) > 0 {
+		return errors.New("--tls-cert and --acme-domain: keep one; a certificate comes from files or from ACME")
+	}
+	for _, one := range []struct {
+		flag, value string
+		on          bool
+		needs       string
+	}{
+		{"--tls-client-ca", t.TLSClientCA, t.Secure(), "--tls-cert or --acme-domain"},
+		{"--http-redirect", t.HTTPRedirect, t.Secure(), "--tls-cert or --acme-domain"},
+		{"--acme-email", t.ACMEEmail, len(t.ACMEDomain) > 0, "--acme-domain"},
+		{"--acme-directory", t.ACMEDirectory, len(t.ACMEDomain) > 0, "--acme-domain"},
+		{"--acme-roots", t.ACMERoots, len(t.ACMEDomain) > 0, "--acme-domain"},
+	} {
+		if one.value != "" && !one.on {
+			return fmt.Errorf("%s has no effect without %s", one.flag, one.needs)
+		}
+	}
+	if t.HTTPRedirect != "" {
+		if _, err := withPort(t.HTTPRedirect, 0, FromDefault, FromDefault); err != nil {
+			return fmt.Errorf("--http-redirect: %w", err)
+		}
+	}
+	return nil
+}
+
+// pair refuses one of two settings that need each other.
+func pair(one, oneValue, other, otherValue string) error {
+	switch {
+	case oneValue != "" && otherValue == "":
+		return fmt.Errorf("%s needs %s", one, other)
+	case oneValue == "" && otherValue != "":
+		return fmt.Errorf("%s needs %s", other, one)
+	}
+	return nil
 }
 
 func (d *Data) finish() (err error) {
@@ -117,6 +169,9 @@ func (c *Client) Finish() error {
 		return fmt.Errorf("--url: %w", err)
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
+	if err := pair("--client-cert", c.Cert, "--client-key", c.CertKey); err != nil {
+		return err
+	}
 	return ReadKey("--key-file", "BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 

@@ -59,10 +59,23 @@ type MembridgeAccess struct {
 	MembridgeChosen bool `kong:"-"`
 }
 
+// TLS is how the server proves who it is. Without a certificate it speaks plain HTTP.
+type TLS struct {
+	TLSCert       string   `name:"tls-cert" var:"BLOOM_TLS_CERT" key:"tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it the server speaks https. Read again when it changes."`
+	TLSKey        string   `name:"tls-key" var:"BLOOM_TLS_KEY" key:"tls_key" placeholder:"FILE" help:"Private key of --tls-cert (PEM)."`
+	TLSClientCA   string   `name:"tls-client-ca" var:"BLOOM_TLS_CLIENT_CA" key:"tls_client_ca" placeholder:"FILE" help:"Certificate authority (PEM) of workers: a worker key then counts only with a certificate that it signed."`
+	HTTPRedirect  string   `name:"http-redirect" var:"BLOOM_HTTP_REDIRECT" key:"http_redirect" placeholder:"ADDR" help:"Address, such as :80, at which plain HTTP is redirected to https."`
+	ACMEDomain    []string `name:"acme-domain" var:"BLOOM_ACME_DOMAINS" key:"acme_domains" placeholder:"NAME" help:"Domain to get a certificate for by ACME (repeatable); --listen :443 or --http-redirect :80 must be reachable under it."`
+	ACMEEmail     string   `name:"acme-email" var:"BLOOM_ACME_EMAIL" key:"acme_email" placeholder:"ADDRESS" help:"Address that the certificate authority may write to."`
+	ACMEDirectory string   `name:"acme-directory" var:"BLOOM_ACME_DIRECTORY" key:"acme_directory" placeholder:"URL" help:"The certificate authority's ACME directory; default: Let's Encrypt."`
+	ACMERoots     string   `name:"acme-roots" var:"BLOOM_ACME_ROOTS" key:"acme_roots" placeholder:"FILE" help:"Root certificates (PEM) of a private ACME directory; default: the system's."`
+}
+
 // Server is what the runtime server needs.
 type Server struct {
 	Data
 	Keys
+	TLS
 	MembridgeAccess
 	Retention
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
@@ -72,6 +85,7 @@ type Server struct {
 	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
 	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long membridge may take over one answer."`
 	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
+	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server goes on while /readyz already fails, for load balancers to notice."`
 	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For counts (repeatable)."`
 	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
 }
@@ -106,6 +120,9 @@ type Client struct {
 	URL     string `name:"url" aliases:"runtime-url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" default:"http://127.0.0.1:5000" placeholder:"URL" help:"Address of the runtime."`
 	APIKey  Secret `name:"api-key" var:"BLOOM_API_KEY" key:"api_key" hidden:"" help:"Key to show to the runtime; better given as a file."`
 	KeyFile string `name:"key-file" var:"BLOOM_API_KEY_FILE" key:"api_key_file" placeholder:"FILE" help:"File with the key to show to the runtime."`
+	CAFile  string `name:"ca-file" var:"BLOOM_CA_FILE" key:"ca_file" placeholder:"FILE" help:"Certificate authority (PEM) that alone is trusted for the runtime's certificate; default: the system's."`
+	Cert    string `name:"client-cert" var:"BLOOM_CLIENT_CERT" key:"client_cert" placeholder:"FILE" help:"Certificate (PEM) to show to the runtime, where workers must have one."`
+	CertKey string `name:"client-key" var:"BLOOM_CLIENT_KEY" key:"client_key" placeholder:"FILE" help:"Private key of --client-cert (PEM)."`
 }
 
 // Membridge is what the control plane needs.
