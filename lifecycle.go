@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -97,6 +98,10 @@ type Transition struct {
 	Detail string // one sentence for the audit
 	Noop   bool   // a repeat: nothing is to be written
 }
+
+// Actor is who the audit names for a transition: the worker of its lease when the
+// caller had no name of its own.
+func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.WorkerID) }
 
 // Audit is the state that the audit entry of a transition carries.
 func (t TaskState) Audit() AuditState {

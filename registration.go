@@ -43,6 +43,7 @@ func (c WorkerChange) AuditData() json.RawMessage {
 func newWorker(name string, now int64) KnownWorker {
 	return KnownWorker{Worker: Worker{
 		ID: name, NodeID: name, Status: WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
+		AgentVersion: UnknownVersion, InstallMethod: UnknownInstall,
 		Capabilities: Capabilities{ClaudeCLI: true}.Sane(),
 	}}
 }
@@ -89,7 +90,8 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	w.Capabilities = s.Capabilities.Sane()
 	w.LastHeartbeat = &now
 	w.IPAddrs = cleanList(s.IPAddrs)
-	w.AgentVersion, w.OSInfo, w.InstallMethod = CleanText(s.AgentVersion), CleanText(s.OSInfo), CleanText(s.InstallMethod)
+	w.AgentVersion, w.InstallMethod = cmp.Or(CleanText(s.AgentVersion), UnknownVersion), cmp.Or(CleanText(s.InstallMethod), UnknownInstall)
+	w.OSInfo = CleanText(s.OSInfo)
 	if id := CleanText(s.InstanceID); id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
 	}

@@ -45,7 +45,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	when := at
 	want := bloom.KnownWorker{
 		Worker: bloom.Worker{
-			ID: "w\uFFFD", NodeID: "w\uFFFD", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, IPAddrs: []string{},
+			ID: "w\uFFFD", NodeID: "w\uFFFD", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, IPAddrs: []string{}, AgentVersion: "unknown", InstallMethod: "manual",
 			Capabilities: bloom.Capabilities{MaxConcurrency: bloom.MaxConcurrency, Labels: []string{}},
 		},
 		InstanceID: "p\uFFFD", InstanceSeen: at,

@@ -306,7 +306,7 @@ type WorkerReport struct {
 	PostedAt      int64         // when it was last registered there, by that clock and in any unit; 0: not known
 	LastSeen      int64         // Unix milliseconds; 0: not known, then being named is a sign of life unless offline
 	IPAddrs       []string
-	ObsCount      int64
+	ObsCount      ObsCount // 0: not said
 	DBSHA         string
 	AgentVersion  string
 	OSInfo        string

@@ -3,6 +3,7 @@ package bloom
 import (
 	"cmp"
 	"slices"
+	"strconv"
 )
 
 // WorkerStatus is what is known of a worker's health.
@@ -30,6 +31,24 @@ type Capabilities struct {
 	Labels         []string `json:"labels" required:"false" nullable:"false" doc:"What tasks may ask for"`
 }
 
+// ObsCount is how many observations a worker's memory database holds. 0 is a worker
+// that never said, and null in JSON.
+type ObsCount int64
+
+// MarshalJSON writes null for a count that is not known.
+func (n ObsCount) MarshalJSON() ([]byte, error) {
+	if n == 0 {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(n), 10), nil
+}
+
+// What is shown of a worker that did not say.
+const (
+	UnknownVersion = "unknown"
+	UnknownInstall = "manual"
+)
+
 // Worker is a node that runs tasks. Its id is its registered name.
 type Worker struct {
 	ID            string       `json:"id"`
@@ -39,7 +58,7 @@ type Worker struct {
 	Capabilities  Capabilities `json:"capabilities"`
 	LastHeartbeat *int64       `json:"last_heartbeat" doc:"Last contact from any side, Unix milliseconds; null when there was none"`
 	IPAddrs       []string     `json:"ip_addrs" nullable:"false"`
-	ObsCount      int64        `json:"obs_count"`
+	ObsCount      ObsCount     `json:"obs_count" nullable:"true" doc:"Observations in its memory database; null when it never said"`
 	DBSHA         string       `json:"db_sha"`
 	RegisteredAt  int64        `json:"registered_at" doc:"Unix milliseconds"`
 	ActiveLeases  int          `json:"active_leases"`

@@ -67,6 +67,7 @@ var policies = map[string]string{
 	"POST /api/runtime/llm-tasks/{id}/complete":            "aw",
 	"POST /api/runtime/llm-tasks/{id}/release":             "aw",
 	"POST /api/runtime/llm-tasks/{id}/cancel":              "ac",
+	"POST /api/runtime/llm-tasks/{id}/dispatch":            "ac",
 	"POST /api/runtime/llm-tasks/{id}/requeue":             "ac",
 	"GET /api/runtime/workers":                             "acv",
 	"GET /api/runtime/workers/{id}":                        "acv",

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -54,7 +56,55 @@ func decode(c *call, limit int64, dst any) error {
 	if tooDeep(body) {
 		return bloom.Invalid("The body nests deeper than 64 levels")
 	}
-	return jsonError(json.Unmarshal(body, dst))
+	return unmarshal(body, dst)
+}
+
+// unmarshal decodes JSON. Numbers like 120.0 and 1e3 are integers, in JSON Schema as
+// for the programs that send them; Go's decoder refuses them.
+func unmarshal(body []byte, dst any) error {
+	err := json.Unmarshal(body, dst)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") {
+		err = json.Unmarshal(plainIntegers(body), dst)
+	}
+	return jsonError(err)
+}
+
+// plainIntegers is body with every whole number written without fraction and
+// exponent. What is not JSON stays for the decoder to refuse.
+func plainIntegers(body []byte) []byte {
+	const inNumber = "+-.0123456789eE"
+	out := make([]byte, 0, len(body))
+	for i := 0; i < len(body); {
+		switch c := body[i]; {
+		case c == '"':
+			end := i + 1
+			for end < len(body) && body[end] != '"' {
+				if body[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(body))
+			out, i = append(out, body[i:end]...), end
+		case c == '-' || c >= '0' && c <= '9':
+			end := i + 1
+			for end < len(body) && strings.IndexByte(inNumber, body[end]) >= 0 {
+				end++
+			}
+			out, i = appendNumber(out, body[i:end]), end
+		default:
+			out, i = append(out, c), i+1
+		}
+	}
+	return out
+}
+
+func appendNumber(out, number []byte) []byte {
+	const exact = 1 << 53
+	if f, err := strconv.ParseFloat(string(number), 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= exact && bytes.ContainsAny(number, ".eE") {
+		return strconv.AppendInt(out, int64(f), 10)
+	}
+	return append(out, number...)
 }
 
 func bodyError(err error) error {

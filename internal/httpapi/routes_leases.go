@@ -44,6 +44,15 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 // lease ids, which no route shows to other workers.
 func isWorker(c *call) bool { return c.caller.Role == auth.RoleWorker }
 
+// actorOf is who the audit names. Many workers share a key, so that a worker's key
+// names nobody: then it is the worker itself, or the lease's when that is empty.
+func actorOf(c *call, worker string) string {
+	if isWorker(c) {
+		return worker
+	}
+	return c.caller.Name
+}
+
 // namesLease holds a worker's key to naming the lease it acts under; only then
 // can a stale worker be told from the present one.
 func namesLease(c *call, leaseID string) error {
@@ -76,7 +85,7 @@ func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloo
 	if err := namesLease(c, b.LeaseID); err != nil {
 		return nil, err
 	}
-	done, err := s.svc.Complete(ctx, in.ID, b, c.caller.Name)
+	done, err := s.svc.Complete(ctx, in.ID, b, actorOf(c, ""))
 	return &reply[bloom.Completed]{http.StatusOK, done}, err
 }
 
@@ -88,7 +97,7 @@ func (s *Server) release(ctx context.Context, c *call, in *pathID) (*reply[bloom
 	if err := checkRelease(&b); err != nil {
 		return nil, err
 	}
-	return taskReply(s.svc.Release(ctx, in.ID, b, c.caller.Name))
+	return taskReply(s.svc.Release(ctx, in.ID, b, actorOf(c, "")))
 }
 
 func (s *Server) listLeases(ctx context.Context, c *call, in *leaseFilter) (*page[bloom.Lease], error) {

@@ -268,7 +268,7 @@ func parseEvent(line []byte, number int64) (bloom.WorkerEvent, error) {
 	if tooDeep(line) {
 		return e, bloom.Invalid("An event nests deeper than 64 levels", bloom.FieldError{Field: where, Message: "must nest at most 64 levels"})
 	}
-	if err := json.Unmarshal(line, &e); err != nil {
+	if err := unmarshal(line, &e); err != nil {
 		return e, bloom.Invalid("An event is not a JSON object of the right form", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})
 	}
 	var c checker

@@ -35,6 +35,7 @@ func (s *Server) taskRoutes() {
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
 		})
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Ask for a task to be run", tag: "tasks", policy: auth.Client}, s.dispatchTask)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks", policy: auth.Client},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
@@ -73,6 +74,27 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 	}
 	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name})
 	return &reply[bloom.Task]{http.StatusCreated, task}, err
+}
+
+// dispatched is the answer to a request to run a task.
+type dispatched struct {
+	Dispatched bool    `json:"dispatched" doc:"Always true: workers pull tasks by themselves"`
+	TaskID     string  `json:"task_id" format:"uuid"`
+	WorkerID   *string `json:"worker_id" doc:"Who has the task; null while it waits"`
+	LeaseID    *string `json:"lease_id" doc:"Its lease; null while it waits"`
+}
+
+// dispatchTask is the second step of clients of the earlier implementation, which
+// pushed tasks to workers. Here it only says where the task is.
+func (s *Server) dispatchTask(ctx context.Context, _ *call, in *pathID) (*reply[dispatched], error) {
+	t, err := s.svc.Task(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if t.Status.Terminal() {
+		return nil, bloom.Conflict("Task status is '%s' and cannot be dispatched any more", t.Status)
+	}
+	return &reply[dispatched]{http.StatusOK, dispatched{true, t.ID, t.WorkerID, t.LeaseID}}, nil
 }
 
 func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[bloom.Task], error) {

@@ -74,7 +74,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 		return nil, err
 	}
 	spec.MustName = isWorker(c)
-	w, created, err := s.svc.RegisterWorker(ctx, spec, c.caller.Name)
+	w, created, err := s.svc.RegisterWorker(ctx, spec, actorOf(c, spec.Name))
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
@@ -88,7 +88,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.WorkerSpec, error) {
 	read := func(spec bloom.WorkerSpec) (bloom.WorkerSpec, error) {
 		if len(body) > 0 {
-			if err := jsonError(json.Unmarshal(body, &spec)); err != nil {
+			if err := unmarshal(body, &spec); err != nil {
 				return spec, err
 			}
 		}

@@ -82,7 +82,7 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) {
 	if tr.Action == "" {
 		return
 	}
-	t.audit(tr.Action, bloom.EntityTask, tk.ID, actor, tr.Detail, bloom.MustJSON(tk.TaskState.Audit()))
+	t.audit(tr.Action, bloom.EntityTask, tk.ID, tr.Actor(actor), tr.Detail, bloom.MustJSON(tk.TaskState.Audit()))
 	t.event(tk, event{kind: tr.Event, at: t.now, epoch: tk.Epoch, data: string(tr.EventData())})
 	t.tell(tk, tr.Lease.WorkerID)
 }

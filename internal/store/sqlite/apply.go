@@ -95,7 +95,7 @@ func (t *tx) record(tk *task, tr bloom.Transition, actor string) error {
 	if tr.Action == "" {
 		return nil
 	}
-	t.audit(tr.Action, bloom.EntityTask, tk.id, actor, tr.Detail, bloom.MustJSON(tk.state.Audit()))
+	t.audit(tr.Action, bloom.EntityTask, tk.id, tr.Actor(actor), tr.Detail, bloom.MustJSON(tk.state.Audit()))
 	if err := t.event(tk.seq, tr.Event, tk.state.Epoch, tr.EventData()); err != nil {
 		return err
 	}

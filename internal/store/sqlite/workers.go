@@ -20,7 +20,7 @@ func scanWorker(r row) bloom.KnownWorker {
 		Worker: bloom.Worker{
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
-			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: r.int(9), DBSHA: r.str(10), RegisteredAt: r.int(11),
+			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: bloom.ObsCount(r.int(9)), DBSHA: r.str(10), RegisteredAt: r.int(11),
 			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(23)),
 		},
 		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
@@ -135,7 +135,7 @@ func (t *tx) putWorker(w bloom.KnownWorker) error {
 			draining = ?16, instance_id = ?17, instance_seen = ?18, removed = ?19,
 			followed_drain = ?20, followed_order = ?21, posted_at = ?22, told_order = ?23`,
 		w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
-		schema.ListJSON(w.IPAddrs), w.ObsCount, w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed,
+		schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID, w.InstanceSeen, w.Removed,
 		w.Followed.Drain, w.Followed.Number, w.PostedAt, w.Told)
 	t.mem.keepWorker(w)
 	return err
