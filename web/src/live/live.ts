@@ -1,6 +1,7 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { keys } from '@/api/queries'
+import { recentTasks } from '@/api/recent'
 
 /** One entry of the server's stream of changes. */
 export interface Change {
@@ -83,7 +84,7 @@ export function useChanges(listener: (change: Change) => void) {
 }
 
 const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
-  task: [keys.stats, keys.workers, keys.leases, keys.contexts, keys.artifacts, keys.audit],
+  task: [recentTasks.queryKey, keys.stats, keys.workers, keys.leases, keys.contexts, keys.artifacts, keys.audit],
   events: [],
   worker: [keys.workers, keys.stats, keys.audit],
   settings: [keys.config, keys.health, keys.membridge, keys.audit],

@@ -12,7 +12,7 @@ export function Ago({ at, className }: { at: number; className?: string }) {
   const now = useNow()
   return (
     <Tip text={format.dateTime(at)}>
-      <time dateTime={new Date(at).toISOString()} className={cn('tabular whitespace-nowrap', className)}>
+      <time dateTime={new Date(at).toISOString()} className={cn('whitespace-nowrap', className)}>
         {format.relative(at, now)}
       </time>
     </Tip>

@@ -5,6 +5,7 @@ import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError, api, data, type Task, type Worker } from '@/api/client'
 import { keys, task as taskQuery, workers as workersQuery } from '@/api/queries'
+import { recentTasks } from '@/api/recent'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Kbd } from '@/ui/facts'
@@ -40,10 +41,7 @@ function Form({ first }: { first: Draft }) {
   const navigate = useNavigate()
   const client = useQueryClient()
   const [draft, setDraft] = useState(first)
-  const recent = useQuery({
-    queryKey: [...keys.tasks, 'recent'],
-    queryFn: () => data(api.GET('/api/runtime/llm-tasks', { params: { query: { limit: 100 } } })),
-  })
+  const recent = useQuery(recentTasks)
   const create = useMutation({
     mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) as never })),
     onSuccess: (task) => {
@@ -60,7 +58,7 @@ function Form({ first }: { first: Draft }) {
     event?.preventDefault()
     if (!create.isPending) create.mutate()
   }
-  const tasks = recent.data ?? []
+  const tasks = recent.data?.items ?? []
   return (
     <form
       onSubmit={send}

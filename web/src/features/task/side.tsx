@@ -126,6 +126,6 @@ export function Side({
 const Metric = ({ name, value }: { name: string; value: ReactNode }) => (
   <div className="min-w-0">
     <p className="text-xs text-ink-3">{name}</p>
-    <p className="tabular truncate text-[17px] font-semibold tracking-tight">{value}</p>
+    <p className="truncate text-[17px] font-semibold tracking-tight">{value}</p>
   </div>
 )
