@@ -21,6 +21,7 @@ const (
 	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to (data.status tells)
 	ActionTaskExpired   = "task_expired"
 	ActionTaskDead      = "task_dead"
+	ActionTaskImported  = "task_imported" // from the earlier implementation; what came before has no data
 	ActionLeaseLost     = "lease_lost"
 	ActionWorkerOnline  = "worker_online"
 	ActionWorkerOffline = "worker_offline"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bloom-runtime/bloom/internal/store/earlier"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -69,6 +70,30 @@ func ImportSQLite(ctx context.Context, file, databaseURL string, told func(table
 		return nil, errors.New("name the PostgreSQL database with DATABASE_URL or --database-url")
 	}
 	return postgres.Import(ctx, file, postgres.Config{URL: databaseURL}, told)
+}
+
+// ImportEarlier moves what the earlier implementation kept in the PostgreSQL
+// database at sourceURL into a new SQLite file in dataDir, or, by way of such a
+// file, into the empty PostgreSQL database at databaseURL.
+func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, told func(table string, rows int64)) (_ []earlier.Moved, err error) {
+	if databaseURL == "" {
+		if err := os.MkdirAll(dataDir, 0o700); err != nil {
+			return nil, fmt.Errorf("data folder: %w", err)
+		}
+		return earlier.Import(ctx, sourceURL, filepath.Join(dataDir, DatabaseFile))
+	}
+	dir, err := os.MkdirTemp("", "bloom-import-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, DatabaseFile)
+	moved, err := earlier.Import(ctx, sourceURL, file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = ImportSQLite(ctx, file, databaseURL, told)
+	return moved, err
 }
 
 // Backup copies the database to file, which must not exist; also while a server

@@ -14,7 +14,7 @@ import (
 type migrateCmd struct {
 	Status migrateStatusCmd `cmd:"" help:"List the schema's steps and whether they are applied."`
 	Up     migrateUpCmd     `cmd:"" help:"Apply the steps that are pending. A server does it by itself at its start."`
-	Import migrateImportCmd `cmd:"" help:"Copy a SQLite file into an empty PostgreSQL database, and verify it."`
+	Import migrateImportCmd `cmd:"" help:"Move data here: a SQLite file into PostgreSQL, or the earlier implementation's database."`
 }
 
 // database says which database a command is about.
@@ -65,20 +65,23 @@ func (c *migrateUpCmd) Run(inv *invocation) error {
 }
 
 type migrateImportCmd struct {
-	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database to copy into."`
-	Source      string        `arg:"" name:"source" placeholder:"sqlite:FILE" help:"The file, as sqlite:FILE; its server must be stopped."`
-	JSON        bool          `name:"json" help:"Print JSON for programs."`
+	database
+	Source string `arg:"" name:"source" help:"sqlite:FILE, copied into PostgreSQL; or postgresql://USER@HOST/NAME, the earlier implementation's database (its password in PGPASSWORD), copied into a new SQLite file in the data folder, or into PostgreSQL. Stop the server of either first."`
+	JSON   bool   `name:"json" help:"Print JSON for programs."`
 }
 
 func (c *migrateImportCmd) Run(inv *invocation) error {
-	file, ok := strings.CutPrefix(c.Source, "sqlite:")
-	if !ok || file == "" {
-		return usagef("name the source as sqlite:FILE, not %q", c.Source)
-	}
 	told := func(table string, rows int64) {
 		if inv.ErrTerminal {
 			fmt.Fprintf(inv.Err, "\r%-20s %12d rows", table, rows)
 		}
+	}
+	if strings.HasPrefix(c.Source, "postgresql://") || strings.HasPrefix(c.Source, "postgres://") {
+		return c.earlier(inv, told)
+	}
+	file, ok := strings.CutPrefix(c.Source, "sqlite:")
+	if !ok || file == "" {
+		return usagef("name the source as sqlite:FILE or postgresql://USER@HOST/NAME")
 	}
 	done, err := app.ImportSQLite(inv.ctx, file, string(c.DatabaseURL), told)
 	if inv.ErrTerminal {
@@ -98,6 +101,26 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 		return err
 	}
 	inv.say("Everything was copied and compared. Copy the folder of artifacts and secret.key too, then start with DATABASE_URL.")
+	return nil
+}
+
+// earlier moves the earlier implementation's data.
+func (c *migrateImportCmd) earlier(inv *invocation, told func(string, int64)) error {
+	moved, err := app.ImportEarlier(inv.ctx, c.Source, c.DataDir, string(c.DatabaseURL), told)
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, moved)
+	}
+	t := newTable("TABLE", "READ", "WRITTEN", "NOTE")
+	for _, m := range moved {
+		t.row(m.Table, m.Rows, m.Written, dash(m.Note))
+	}
+	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+		return err
+	}
+	inv.say("Tasks that were under way are queued again, or dead when that was their last attempt. See docs/migrating.md.")
 	return nil
 }
 

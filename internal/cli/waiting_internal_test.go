@@ -29,7 +29,7 @@ func TestWhyATaskWaits(t *testing.T) {
 		"all offline":          {labelled, []bloom.Worker{with(func(w *bloom.Worker) { w.Status = bloom.WorkerOffline })}, "no worker is online"},
 		"labels":               {bloom.Task{Labels: []string{"arm", "gpu"}}, []bloom.Worker{fit}, "labels arm, gpu"},
 		"no claude where fits": {labelled, []bloom.Worker{with(func(w *bloom.Worker) { w.Capabilities.ClaudeCLI = false }), with(func(w *bloom.Worker) { w.Capabilities.Labels = nil })}, "claude command line"},
-		"drained":             {labelled, []bloom.Worker{with(func(w *bloom.Worker) { w.Draining = true })}, "drained"},
+		"drained":              {labelled, []bloom.Worker{with(func(w *bloom.Worker) { w.Draining = true })}, "drained"},
 		"busy":                 {labelled, []bloom.Worker{with(func(w *bloom.Worker) { w.ActiveLeases = 1 })}, "busy"},
 		"ordered":              {bloom.Task{Policy: bloom.Policy{Ordered: true}}, []bloom.Worker{fit}, "earlier ordered"},
 		"about to start":       {labelled, []bloom.Worker{fit}, "waiting for a worker"},

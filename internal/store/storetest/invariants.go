@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -153,6 +154,9 @@ func (c *checker) replay(t *bloom.Task) {
 	if cut && len(entries) == 0 && bloom.Removable(t.TaskState, c.cuts[bloom.ActionAuditRemoved]) {
 		return
 	}
+	if i := slices.IndexFunc(entries, func(a bloom.Audit) bool { return a.Action == bloom.ActionTaskImported }); i >= 0 {
+		entries = entries[:i+1]
+	}
 	for i := len(entries) - 1; i >= 0; i-- {
 		a := entries[i]
 		if a.EntityType != bloom.EntityTask || a.Action == bloom.ActionLeaseLost {
@@ -163,7 +167,7 @@ func (c *checker) replay(t *bloom.Task) {
 			c.wrong("audit %d of task %s holds no state: %s", a.Seq, t.ID, a.Data)
 			return
 		}
-		if cut {
+		if cut || a.Action == bloom.ActionTaskImported {
 			cut, state = false, next
 			continue
 		}

@@ -1,0 +1,57 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom/internal/cli"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+)
+
+// TestTheEarlierDatabaseIsImported moves a dump of the earlier implementation into
+// either store, and reads it back through the command line.
+func TestTheEarlierDatabaseIsImported(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../store/earlier/testdata/earlier.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := pgtest.Start(t)
+	conn, err := pgx.Connect(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), string(script)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"into SQLite": "", "into PostgreSQL": pgtest.Start(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t, nil)
+			dir := filepath.Join(t.TempDir(), "data")
+			if target != "" {
+				p.env["DATABASE_URL"] = target
+			}
+			out := p.must("migrate", "import", source, "--data-dir", dir)
+			if !strings.Contains(out, "llm_tasks") || !strings.Contains(out, "queued again") || strings.Contains(out, "a-secret-that-stays-there") {
+				t.Errorf("got:\n%s", out)
+			}
+			if got := p.run("migrate", "import", source, "--data-dir", dir); got.code != cli.ExitFailure {
+				t.Errorf("a second import: exit code %d: %s", got.code, got.err)
+			}
+			if status := p.must("migrate", "status", "--data-dir", dir); strings.Contains(status, "pending") {
+				t.Errorf("the schema is not up to date:\n%s", status)
+			}
+		})
+	}
+	if got := newPerson(t, nil).run("migrate", "import", "mysql://x"); got.code != cli.ExitUsage || !strings.Contains(got.err, "postgresql://USER@HOST/NAME") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
