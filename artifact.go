@@ -26,4 +26,15 @@ type Artifact struct {
 	Size       int64    `json:"size" doc:"Bytes"`
 	SHA256     string   `json:"sha256" doc:"Hex digest of the content"`
 	MediaType  string   `json:"media_type"`
+
+	// Only a list cuts: GET /artifacts/{id} has the whole content.
+	ContentTruncated bool `json:"content_truncated,omitempty" doc:"The list shows only the beginning of the content"`
+}
+
+// CutTexts cuts content that is longer than n bytes and marks it; 0 cuts nothing.
+func (a *Artifact) CutTexts(n int) {
+	if n > 0 && a.Content != nil {
+		short, cut := cutTo(*a.Content, n)
+		a.Content, a.ContentTruncated = &short, cut
+	}
 }

@@ -61,6 +61,16 @@ type Result struct {
 	CompletedAt  int64   `json:"completed_at" doc:"Unix milliseconds"`
 	ErrorClass   *string `json:"error_class"`
 	Epoch        int64   `json:"epoch"`
+
+	OutputTruncated bool `json:"output_truncated,omitempty" doc:"Only the beginning of the output is shown; the artifact's content has all of it"`
+}
+
+// CutOutput cuts an output that is longer than n bytes and marks it.
+func (r *Result) CutOutput(n int) {
+	if r.Output != nil {
+		short, cut := cutTo(*r.Output, n)
+		r.Output, r.OutputTruncated = &short, cut
+	}
 }
 
 // ErrorClass says in one word why an attempt failed.

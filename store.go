@@ -65,10 +65,12 @@ type TaskStore interface {
 	// with the stream's last number. Events whose worker Seq is known for this
 	// lease are ignored. Another lease gets ErrLeaseLost and changes nothing.
 	AppendEvents(ctx context.Context, taskID, leaseID string, events []WorkerEvent) (last int64, err error)
-	// Events lists a task's stream after the given number, oldest first.
+	// Events lists a task's stream after the given number, oldest first. It answers
+	// with fewer than limit when they reach MaxEventPageBytes.
 	Events(ctx context.Context, taskID string, after int64, limit int) ([]Event, error)
 	// Results lists a task's results, newest first. Output is null when it lies
-	// in the blob store with the result's artifact.
+	// in the blob store with the result's artifact, and after the newest
+	// ResultsWithOutput.
 	Results(ctx context.Context, taskID string) ([]Result, error)
 	// Stats never scans what only grows.
 	Stats(ctx context.Context) (Stats, error)
@@ -91,6 +93,8 @@ type LeaseStore interface {
 	// Release gives a lease back; repeating it changes nothing.
 	Release(ctx context.Context, taskID string, r ReleaseSpec, actor string) (Task, error)
 	Leases(ctx context.Context, q LeaseQuery) (leases []Lease, next Cursor, err error)
+	// Lease is one lease of a task, ErrLeaseLost when the task never had it.
+	Lease(ctx context.Context, taskID, leaseID string) (Lease, error)
 
 	// Reap expires at most limit overdue leases; called again while it answers
 	// with limit.
@@ -151,7 +155,29 @@ type RecordStore interface {
 type Page struct {
 	Limit  int
 	Cursor Cursor
+	// TextBytes is the longest prompt, list of context hints or content that a row
+	// carries, in bytes; a longer one is cut and marked. 0 leaves them whole.
+	TextBytes int
 }
+
+// TextWindow is how many characters of a long text a store reads so that CutTexts
+// finds TextBytes in them: few distinct values, so that a database sees few distinct
+// statements.
+func (p Page) TextWindow() int {
+	n := 1024
+	for n <= p.TextBytes {
+		n *= 2
+	}
+	return n
+}
+
+// ResultsWithOutput is how many of a task's results Store.Results reads with their
+// output: it may be as long as InlineContentLimit.
+const ResultsWithOutput = 16
+
+// MaxEventPageBytes bounds the data of the events that one call of Store.Events
+// answers with, in bytes: it ends with the event that reaches it.
+const MaxEventPageBytes = 256 << 10
 
 // Sizes of a page.
 const (

@@ -97,6 +97,22 @@ type Task struct {
 	Labels         []string `json:"labels" nullable:"false"`
 	IdempotencyKey *string  `json:"idempotency_key"`
 	TaskState
+
+	// Only a list cuts: GET /llm-tasks/{id} has the whole task.
+	PromptTruncated bool `json:"prompt_truncated,omitempty" doc:"The list shows only the beginning of the prompt"`
+	HintsTruncated  bool `json:"context_hints_truncated,omitempty" doc:"The list leaves the context hints out: they are long"`
+}
+
+// CutTexts cuts what is longer than n bytes and marks it; 0 cuts nothing. Hints that
+// a store left out for their length are nil.
+func (t *Task) CutTexts(n int) {
+	if n <= 0 {
+		return
+	}
+	t.Prompt, t.PromptTruncated = cutTo(t.Prompt, n)
+	if t.ContextHints == nil {
+		t.ContextHints, t.HintsTruncated = []string{}, true
+	}
 }
 
 // NewTask is a task on its way into the store.

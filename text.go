@@ -14,3 +14,14 @@ func CleanText(s string) string {
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
+
+// cutTo is the beginning of s that fits into n bytes, at a character's boundary.
+func cutTo(s string, n int) (short string, cut bool) {
+	if len(s) <= n {
+		return s, false
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n]), true // a slice would keep the whole text in memory
+}

@@ -100,7 +100,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 		return nil, err
 	}
 	deps := dispatch.Config{Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
-		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: ""}
+		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
 	if !cfg.NoMembridge {
 		if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
 			return nil, err
@@ -152,6 +152,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	s.handler = httpapi.New(httpapi.Config{
 		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(),
+		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout,
 	})
 	s.loops = s.duties()
 	return nil

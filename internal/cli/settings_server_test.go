@@ -71,6 +71,45 @@ func serverScenes() map[string]scene {
 			s.stop()
 			s.says(`requests did not finish in time.* grace=1\.7s`)
 		}}}},
+		"memory": {roles: servers, sets: []set{
+			{"--page-mib", "1", func(s *stage) {
+				for range 2 {
+					s.wants(201, "POST", s.url()+"/api/runtime/llm-tasks", `{"context_id":"c","agent_slug":"a","run_at":9999999999999,"prompt":"`+strings.Repeat("p", 700<<10)+`"}`)
+				}
+				if _, text := s.call("GET", s.url()+"/api/runtime/llm-tasks?status=queued&limit=10", ""); strings.Count(text, "prompt_truncated") != 1 {
+					s.Errorf("a page of %d bytes", len(text))
+				}
+			}},
+			{"--body-budget-mib", "40", func(s *stage) {
+				path := "/api/runtime/llm-tasks/" + s.heldTask() + "/complete"
+				host := strings.TrimPrefix(s.url(), "http://")
+				conn, err := net.Dial("tcp", host)
+				if err != nil {
+					s.Fatal(err)
+				}
+				defer conn.Close()
+				_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", path, host, 18<<20, `{"output":"`+strings.Repeat("o", 1<<20))
+				s.await("the first body to take its part of the memory", func() bool {
+					status, _ := s.call("POST", s.url()+path, `{"output":"`+strings.Repeat("o", 10<<20)+`"}`)
+					return status == 503
+				})
+			}},
+			{"--stream-timeout", "1s", func(s *stage) {
+				task := s.heldTask()
+				path := "/api/runtime/llm-tasks/" + task
+				s.wants(200, "POST", s.url()+path+"/complete", `{"status":"success","output":"`+strings.Repeat("o", 24<<20)+`"}`)
+				_, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+task, "")
+				id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(text)[1]
+				host := strings.TrimPrefix(s.url(), "http://")
+				conn, err := net.Dial("tcp", host)
+				if err != nil {
+					s.Fatal(err)
+				}
+				defer conn.Close()
+				_, _ = fmt.Fprintf(conn, "GET /api/runtime/artifacts/%s/content HTTP/1.1\r\nHost: %s\r\n\r\n", id, host)
+				s.says("content 200 1...ms") // after one second and a little, not half a minute
+			}},
+		}},
 		"proxy": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-proxy", "127.0.0.0/8", func(s *stage) {
 			s.wants(401, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "198.51.100.1, 203.0.113.77")
 			s.says(`stats 401.* client=203\.0\.113\.77`)
@@ -156,4 +195,14 @@ func plantOldTasks(s *stage) {
 			s.Fatal(err)
 		}
 	}
+}
+
+// heldTask is a task that a worker of its own holds.
+func (s *stage) heldTask() string {
+	s.Helper()
+	s.call("POST", s.url()+"/api/runtime/workers", `{"name":"holder","capabilities":{"labels":["held"],"max_concurrency":8}}`)
+	_, text := s.call("POST", s.url()+"/api/runtime/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","labels":["held"]}`)
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(text)[1]
+	s.wants(201, "POST", s.url()+"/api/runtime/llm-tasks/"+id+"/lease", `{"worker_id":"holder"}`)
+	return id
 }

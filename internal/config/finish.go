@@ -30,8 +30,15 @@ func (s *Server) Finish(src Sources) error {
 		return err
 	}
 	if err := positive(map[string]time.Duration{"--reap-interval": s.ReapInterval,
-		"--membridge-sync-interval": s.SyncInterval, "--membridge-timeout": s.BridgeTimeout, "--shutdown-grace": s.ShutdownGrace}); err != nil {
+		"--membridge-sync-interval": s.SyncInterval, "--membridge-timeout": s.BridgeTimeout, "--shutdown-grace": s.ShutdownGrace,
+		"--stream-timeout": s.StreamTimeout}); err != nil {
 		return err
+	}
+	if s.BodyBudgetMiB < 32 || s.BodyBudgetMiB > 1<<20 {
+		return fmt.Errorf("--body-budget-mib: %d is not between 32 and 1048576", s.BodyBudgetMiB)
+	}
+	if s.PageMiB < 1 || s.PageMiB > 256 {
+		return fmt.Errorf("--page-mib: %d is not between 1 and 256", s.PageMiB)
 	}
 	if err := s.Retention.Finish(); err != nil {
 		return err

@@ -86,6 +86,9 @@ type Server struct {
 	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long membridge may take over one answer."`
 	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
 	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server goes on while /readyz already fails, for load balancers to notice."`
+	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; more of them at once get 503."`
+	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Most that one page of a list holds, in MiB; longer texts are cut and marked."`
+	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a reader of a stream may take nothing before it is dropped."`
 	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For counts (repeatable)."`
 	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
 }

@@ -1,12 +1,14 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -85,10 +87,39 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 	sum := sha256.Sum256([]byte(content))
 	return bloom.CompleteRequest{
 		TaskID: taskID, ArtifactID: artifactID.String(), ResultID: resultID.String(),
-		Completion: c, BodyHash: jsonHash(c), Content: c.Output,
+		Completion: c, BodyHash: completionHash(c), Content: c.Output,
 		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), MediaType: textMedia, Actor: actor,
 	}, nil
 }
+
+// completionHash is jsonHash of a completion, without the whole of a long output's
+// encoding in memory.
+func completionHash(c bloom.Completion) string {
+	if c.Output == nil || len(*c.Output) <= outputChunk {
+		return jsonHash(c)
+	}
+	output, empty := *c.Output, ""
+	c.Output = &empty
+	const field = `"output":"`
+	encoded := encodeJSON(c)
+	at := bytes.Index(encoded, []byte(field)) + len(field) // before it there is only the id and the status
+	h := sha256.New()
+	h.Write(encoded[:at])
+	for len(output) > 0 {
+		n := min(outputChunk, len(output))
+		for n < len(output) && !utf8.RuneStart(output[n]) {
+			n--
+		}
+		part := encodeJSON(output[:n])
+		h.Write(part[1 : len(part)-2]) // without the quotes and the line's end
+		output = output[n:]
+	}
+	h.Write(encoded[at:])
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// outputChunk is how much of an output is encoded at once, in bytes.
+const outputChunk = 64 << 10
 
 // place uploads content that does not belong in a row.
 func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
@@ -138,4 +169,41 @@ func (s *Service) takeBack(ctx context.Context, req bloom.CompleteRequest, kept 
 	if err := s.blobs.Delete(ctx, *req.URL); err != nil {
 		s.log.WarnContext(ctx, "an orphaned upload could not be deleted and waits for the sweep", "url", *req.URL, "error", err)
 	}
+}
+
+// CheckCompletable refuses early, before a long completion is read, what Complete
+// would refuse in any case: a task that does not exist, and a lease that it never
+// had. Without a leaseID only the task is looked for.
+func (s *Service) CheckCompletable(ctx context.Context, taskID, leaseID, actor string) error {
+	_, err := s.leaseOf(ctx, taskID, leaseID)
+	s.refusedStale(ctx, taskID, leaseID, actor, err)
+	return err
+}
+
+// CheckActive is ErrLeaseLost unless the lease is active.
+func (s *Service) CheckActive(ctx context.Context, taskID, leaseID string) error {
+	lease, err := s.leaseOf(ctx, taskID, leaseID)
+	if err == nil && lease.Status != bloom.LeaseActive {
+		return bloom.ErrLeaseLost
+	}
+	return err
+}
+
+// leaseOf is a lease of a task: ErrTaskNotFound, ErrLeaseLost, or the zero Lease when
+// leaseID is empty.
+func (s *Service) leaseOf(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	if leaseID == "" || !isID(taskID) {
+		_, err := s.Task(ctx, taskID)
+		return bloom.Lease{}, err
+	}
+	lease, err := bloom.Lease{}, error(bloom.ErrLeaseLost)
+	if isID(leaseID) {
+		lease, err = s.store.Lease(ctx, taskID, leaseID)
+	}
+	if errors.Is(err, bloom.ErrLeaseLost) {
+		if _, missing := s.Task(ctx, taskID); missing != nil {
+			return lease, missing
+		}
+	}
+	return lease, err
 }

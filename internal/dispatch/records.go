@@ -14,45 +14,33 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Results lists a task's results, newest first, with their output wherever it
-// lies.
-func (s *Service) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
-	if _, err := s.Task(ctx, taskID); err != nil {
-		return nil, err
-	}
-	results, err := s.store.Results(ctx, taskID)
-	if err != nil {
-		return nil, err
-	}
-	for i := range results {
-		if results[i].Output == nil {
-			if results[i].Output, err = s.placedOutput(ctx, results[i].ArtifactID); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return results, nil
-}
-
-// placedOutput is the content of an artifact that lies in the blob store, nil
-// when it has none.
-func (s *Service) placedOutput(ctx context.Context, artifactID string) (*string, error) {
+// placedOutput is the content of an artifact, nil when it has none. Of content that is
+// longer than most bytes it is the beginning, and cut is true.
+func (s *Service) placedOutput(ctx context.Context, artifactID string, most int) (out *string, cut bool, err error) {
 	a, err := s.store.Artifact(ctx, artifactID)
-	if err != nil || a.URL == nil {
-		return nil, err
+	if err != nil || (a.URL == nil && a.Content == nil) {
+		return nil, false, err
 	}
 	content, err := s.openContent(ctx, a)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer content.Close()
+	cut = a.Size > int64(most)
 	var b strings.Builder
-	b.Grow(int(a.Size))
-	if _, err := io.Copy(&b, content); err != nil {
-		return nil, bloom.Internal(fmt.Errorf("read artifact %s: %w", a.ID, err))
+	b.Grow(int(min(a.Size, int64(most))))
+	var from io.Reader = content
+	if cut {
+		from = io.LimitReader(content, int64(most))
 	}
-	out := b.String()
-	return &out, nil
+	if _, err := io.Copy(&b, from); err != nil {
+		return nil, false, bloom.Internal(fmt.Errorf("read artifact %s: %w", a.ID, err))
+	}
+	text := b.String()
+	if cut {
+		text = strings.ToValidUTF8(text, "") // the end may be half a character
+	}
+	return &text, cut, nil
 }
 
 // Artifact is one artifact.
@@ -61,11 +49,6 @@ func (s *Service) Artifact(ctx context.Context, id string) (bloom.Artifact, erro
 		return bloom.Artifact{}, bloom.NotFound("Artifact")
 	}
 	return s.store.Artifact(ctx, id)
-}
-
-// Artifacts lists artifacts, newest first.
-func (s *Service) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
-	return s.store.Artifacts(ctx, q)
 }
 
 // ArtifactContent opens the bytes of an artifact; the caller closes them. A

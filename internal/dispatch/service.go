@@ -63,6 +63,9 @@ type Config struct {
 	// AllContentToBlobs places all content in the blob store, not only what is
 	// longer than bloom.InlineContentLimit: for object storage.
 	AllContentToBlobs bool
+	// PageBytes bounds what one page of a list holds, in bytes; 0 means
+	// DefaultPageBytes.
+	PageBytes int
 	// Poll is how often those who wait look at the store although nothing woke
 	// them, jittered by a quarter; 0 means DefaultPoll.
 	Poll time.Duration
@@ -81,6 +84,7 @@ type Service struct {
 	clock     bloom.Clock
 	log       *slog.Logger
 	inline    int
+	pageBytes int
 	poll      time.Duration
 	env       membridgeSettings
 
@@ -108,7 +112,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s := &Service{
 		store: c.Store, blobs: c.Blobs, seal: c.Seal, membridge: c.Membridge,
-		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit,
+		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
 		closing: make(chan struct{}),

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -69,15 +70,21 @@ func specHash(spec bloom.TaskSpec) string {
 	return jsonHash(spec)
 }
 
-// jsonHash is the SHA-256 of v's encoding, which goes straight into the hash.
+// jsonHash is the SHA-256 of v's encoding.
 func jsonHash(v any) string {
-	h := sha256.New()
-	enc := json.NewEncoder(h)
+	sum := sha256.Sum256(encodeJSON(v))
+	return hex.EncodeToString(sum[:])
+}
+
+// encodeJSON is v as a line of JSON.
+func encodeJSON(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // plain structs of text and numbers always encode
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return b.Bytes()
 }
 
 // Task is one task.
@@ -86,11 +93,6 @@ func (s *Service) Task(ctx context.Context, id string) (bloom.Task, error) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
 	return s.store.Task(ctx, id)
-}
-
-// Tasks lists tasks, newest first.
-func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
-	return s.store.Tasks(ctx, q)
 }
 
 // Cancel calls a task off, or asks its worker to.

@@ -35,7 +35,12 @@ const keepBuffer = 1 << 20
 // decode reads a JSON body of at most limit bytes over what dst holds already,
 // its defaults: an absent field and a null keep them, unknown fields are
 // ignored, and no body is the empty object.
-func decode(c *call, limit int64, dst any) error {
+func (s *Server) decode(c *call, limit int64, dst any) error {
+	return s.decodeChecked(c, limit, dst, nil)
+}
+
+// decodeChecked is decode for bodies that may be large; check is readBody's.
+func (s *Server) decodeChecked(c *call, limit int64, dst any, check func([]byte) error) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buf.Cap() <= keepBuffer {
@@ -43,8 +48,8 @@ func decode(c *call, limit int64, dst any) error {
 			buffers.Put(buf)
 		}
 	}()
-	if _, err := buf.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, limit)); err != nil {
-		return bodyError(err)
+	if err := s.readBody(c, buf, limit, check); err != nil {
+		return err
 	}
 	body := bytes.TrimSpace(buf.Bytes())
 	if len(body) == 0 {
@@ -108,6 +113,9 @@ func appendNumber(out, number []byte) []byte {
 }
 
 func bodyError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return errTooLarge(large.Limit)

@@ -57,6 +57,8 @@ type call struct {
 	r      *http.Request
 	w      http.ResponseWriter
 	rest   func() // what lasting has left to do
+
+	admitted int64 // bytes of the server's budget that the call holds
 }
 
 type callKey struct{}

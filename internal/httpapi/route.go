@@ -128,6 +128,24 @@ func (p Paging) page() (bloom.Page, error) {
 	return bloom.Page{Limit: limit, Cursor: cursor}, nil
 }
 
+// TextPaging is what lists of rows with long texts take.
+type TextPaging struct {
+	Paging
+	Preview number `query:"preview" doc:"Longest text a row shows, in bytes, 1 to 1048576; longer ones are cut and marked. When absent, only as much is cut as the page has to be"`
+}
+
+func (p TextPaging) page() (bloom.Page, error) {
+	page, err := p.Paging.page()
+	if err != nil || p.Preview == "" {
+		return page, err
+	}
+	page.TextBytes, err = strconv.Atoi(string(p.Preview))
+	if err != nil || page.TextBytes < 1 || page.TextBytes > 1<<20 {
+		return page, bloom.Invalid("The preview is wrong", bloom.FieldError{Field: "preview", Message: "must be a number from 1 to 1048576"})
+	}
+	return page, nil
+}
+
 // paged is a page with the address of the next one.
 func paged[T any](c *call, list []T, next bloom.Cursor) *page[T] {
 	if list == nil {

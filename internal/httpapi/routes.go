@@ -44,7 +44,7 @@ func (s *Server) systemRoutes() {
 	handle(s, route{method: http.MethodPost, path: runtimePath + "/config", id: "set-config", summary: "Save where membridge is and the key to it", tag: "system", policy: auth.Admin, body: configBody{}},
 		func(ctx context.Context, c *call, _ *none) (*reply[dispatch.Settings], error) {
 			var b configBody
-			if err := decode(c, limitBody, &b); err != nil {
+			if err := s.decode(c, limitBody, &b); err != nil {
 				return nil, err
 			}
 			if err := b.check(); err != nil {

@@ -29,7 +29,7 @@ func (s *Server) leaseRoutes() {
 
 func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[leased], error) {
 	b := leaseBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	if err := b.check(); err != nil {
@@ -64,7 +64,7 @@ func namesLease(c *call, leaseID string) error {
 
 func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[bloom.HeartbeatResult], error) {
 	var b heartbeatBody
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	if err := namesLease(c, b.LeaseID); err != nil {
@@ -76,7 +76,9 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 
 func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloom.Completed], error) {
 	b := defaultCompletion()
-	if err := decode(c, limitComplete, &b); err != nil {
+	if err := s.decodeChecked(c, limitComplete, &b, func(beginning []byte) error {
+		return s.svc.CheckCompletable(ctx, in.ID, leaseIn(beginning), c.caller.Name)
+	}); err != nil {
 		return nil, err
 	}
 	if err := checkCompletion(&b); err != nil {
@@ -91,7 +93,7 @@ func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloo
 
 func (s *Server) release(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 	var b bloom.ReleaseSpec
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	if err := checkRelease(&b); err != nil {

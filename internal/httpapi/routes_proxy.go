@@ -75,7 +75,7 @@ type selectBody struct {
 
 func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*reply[json.RawMessage], error) {
 	b := selectBody{LeaseSeconds: 3600}
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	var check checker

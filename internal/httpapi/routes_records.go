@@ -16,7 +16,7 @@ import (
 const artifactsPath = runtimePath + "/artifacts"
 
 type artifactFilter struct {
-	Paging
+	TextPaging
 	TaskID string `query:"task_id"`
 }
 
@@ -73,7 +73,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *pathID) (*hum
 		h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 		h.Set("ETag", `"`+a.SHA256+`"`)
 		w.WriteHeader(http.StatusOK)
-		if _, err := io.Copy(w, content); err != nil {
+		if _, err := io.Copy(s.paced(w), content); err != nil {
 			if ctx.Err() == nil {
 				s.log.ErrorContext(ctx, "an artifact's content could not be sent whole", "request_id", c.id, "artifact_id", a.ID, "error", err)
 			}

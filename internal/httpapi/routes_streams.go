@@ -112,7 +112,7 @@ func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Strea
 // streamWriter writes events as server-sent events or as lines.
 type streamWriter struct {
 	w     *bufio.Writer
-	rc    *http.ResponseController
+	to    *pacedWriter
 	lines bool
 }
 
@@ -125,7 +125,8 @@ func (s *Server) openStream(w http.ResponseWriter, lines bool) *streamWriter {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
-	out := &streamWriter{w: bufio.NewWriter(w), rc: http.NewResponseController(w), lines: lines}
+	to := s.paced(w)
+	out := &streamWriter{w: bufio.NewWriter(to), to: to, lines: lines}
 	_ = out.flush()
 	return out
 }
@@ -171,7 +172,7 @@ func (o *streamWriter) flush() error {
 	if err := o.w.Flush(); err != nil {
 		return err
 	}
-	return o.rc.Flush()
+	return o.to.Flush()
 }
 
 func (s *Server) changes(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
@@ -232,14 +233,20 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 	if in.LeaseID == "" {
 		return nil, bloom.Invalid("Events need the lease they happened under", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
 	}
-	lines := bufio.NewReaderSize(http.MaxBytesReader(c.w, c.r.Body, limitEvents), 64<<10)
+	lines := eventLines{r: bufio.NewReaderSize(http.MaxBytesReader(c.w, c.r.Body, limitEvents), smallBody)}
+	lines.admit = func() error {
+		if err := s.svc.CheckActive(ctx, in.ID, in.LeaseID); err != nil {
+			return err
+		}
+		return s.bodies.admit(ctx, c, limitEvents)
+	}
 	var res appended
 	var batch []bloom.WorkerEvent
 	size := 0
 	for number := int64(1); ; number++ {
-		line, readErr := lines.ReadBytes('\n')
-		if readErr != nil && readErr != io.EOF {
-			return nil, bodyError(readErr)
+		line, ended, err := lines.next()
+		if err != nil {
+			return nil, err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			e, err := parseEvent(line, number)
@@ -248,7 +255,7 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 			}
 			batch, size = append(batch, e), size+len(line)
 		}
-		if ended := readErr == io.EOF; len(batch) >= eventBatch || size >= limitBody || ended {
+		if len(batch) >= eventBatch || size >= limitBody || ended {
 			last, err := s.svc.AppendEvents(ctx, in.ID, in.LeaseID, batch)
 			if err != nil {
 				return nil, err
@@ -258,6 +265,35 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 				return &reply[appended]{http.StatusOK, res}, nil
 			}
 			batch, size = nil, 0
+		}
+	}
+}
+
+// eventLines reads a request's lines. The first that is longer than an event may be
+// needs the request to be admitted: it is stored cut, but has to be read whole.
+type eventLines struct {
+	r     *bufio.Reader
+	admit func() error // nil once the request is admitted
+}
+
+// next is the next line, without its end; ended tells that it is the last one.
+func (l *eventLines) next() (line []byte, ended bool, err error) {
+	for {
+		part, err := l.r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, false, nil
+		case errors.Is(err, io.EOF):
+			return line, true, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, false, bodyError(err)
+		}
+		if len(line) > bloom.MaxEventData && l.admit != nil {
+			if err := l.admit(); err != nil {
+				return nil, false, err
+			}
+			l.admit = nil
 		}
 	}
 }

@@ -16,7 +16,7 @@ type createInput struct {
 }
 
 type taskFilter struct {
-	Paging
+	TextPaging
 	Status    string `query:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
 	ContextID string `query:"context_id"`
 	AgentSlug string `query:"agent_slug"`
@@ -58,7 +58,7 @@ func taskReply(t bloom.Task, err error) (*reply[bloom.Task], error) {
 
 func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*reply[bloom.Task], error) {
 	spec := defaultSpec()
-	if err := decode(c, limitCreate, &spec); err != nil {
+	if err := s.decode(c, limitCreate, &spec); err != nil {
 		return nil, err
 	}
 	switch {

@@ -66,7 +66,7 @@ func (s *Server) workerRoutes() {
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
 	var body json.RawMessage
-	if err := decode(c, limitBody, &body); err != nil {
+	if err := s.decode(c, limitBody, &body); err != nil {
 		return nil, err
 	}
 	spec, err := s.workerSpec(ctx, body)
@@ -126,7 +126,7 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 
 func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[bloom.Worker], error) {
 	b := drainBody{Drain: true}
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	w, err := s.svc.DrainWorker(ctx, in.ID, b.Drain, c.caller.Name)
@@ -135,7 +135,7 @@ func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[b
 
 func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamResponse, error) {
 	b := claimBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
-	if err := decode(c, limitBody, &b); err != nil {
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
 	if err := b.check(); err != nil {

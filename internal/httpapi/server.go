@@ -4,6 +4,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -41,6 +42,13 @@ type Config struct {
 	// Logger gets one line a request and every failure of ours; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
+	// BodyBudget bounds the memory of all large request bodies at once, in bytes: each
+	// counts twice, as it came and decoded. DefaultBodyBudget when 0, and never less
+	// than the largest body that is taken.
+	BodyBudget int64
+	// StreamTimeout is how long a reader of a stream or of an artifact may take
+	// nothing before its connection is cut; DefaultStreamTimeout when 0.
+	StreamTimeout time.Duration
 	// Version is shown in the API's description.
 	Version string
 	// StartedAt is when the process began, for health's uptime; now when zero.
@@ -67,9 +75,12 @@ type Server struct {
 	clock   bloom.Clock
 	started time.Time
 	tests   *auth.Limiter
+	bodies  *budget
 	mux     *guardedMux
 	api     huma.API
 	spec    json.RawMessage // the API's description
+
+	streamTimeout time.Duration
 }
 
 // New builds the handler. It panics when a route has no policy or is registered
@@ -90,6 +101,7 @@ func New(c Config) *Server {
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, tests: auth.NewLimiter(c.Clock, 20),
+		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
 	s.api = humago.New(s.mux, apiConfig(c.Version))
@@ -225,6 +237,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			return
 		}
 		c.caller, c.r, c.w = caller, r, w
+		defer s.bodies.release(c)
 		h(w, r)
 		if c.rest != nil {
 			c.rest()

@@ -53,6 +53,9 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 			err = r.Scan(&e.Seq, &e.Type, &e.At, &e.Epoch, &data)
 			e.Data = []byte(data)
 			return e, err
-		}, `SELECT seq, type, at, epoch, data FROM task_events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $3`, seq, after, bloom.Page{Limit: limit}.Size())
+		}, `SELECT seq, type, at, epoch, data FROM (
+				SELECT e.*, sum(octet_length(e.data)) OVER (ORDER BY e.seq) - octet_length(e.data) AS before FROM (
+					SELECT seq, type, at, epoch, data FROM task_events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $3) e) b
+			WHERE before < $4 ORDER BY seq`, seq, after, bloom.Page{Limit: limit}.Size(), bloom.MaxEventPageBytes)
 	})
 }

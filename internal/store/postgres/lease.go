@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
 )
@@ -168,5 +170,18 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		}
 		err = t.apply(tk, l, tr, actor)
 		return tk.Task, err
+	})
+}
+
+// Lease is one lease of a task.
+func (s *Store) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	if !isID(taskID) || !isID(leaseID) {
+		return bloom.Lease{}, bloom.ErrLeaseLost
+	}
+	return read(ctx, s, func(c reader) (bloom.Lease, error) {
+		return found(ctx, c, func(r pgx.Rows) (l bloom.Lease, err error) {
+			err = r.Scan(leaseFields(&l)...)
+			return l, err
+		}, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
 	})
 }

@@ -158,7 +158,12 @@ func (l *listing[T]) status(status bloom.TaskStatus) {
 
 // Tasks lists tasks, the newest first.
 func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
-	l := listing[task]{table: "llm_tasks", columns: strings.ReplaceAll(taskColumns, "t.", "x."), fields: (*task).fields}
+	columns := strings.ReplaceAll(taskColumns, "t.", "x.")
+	if n := q.TextWindow(); q.TextBytes > 0 {
+		columns = strings.Replace(columns, "x.context_hints, x.prompt", fmt.Sprintf(
+			"CASE WHEN length(x.context_hints::text) <= %d THEN x.context_hints ELSE 'null' END, substr(x.prompt, 1, %d)", n, n), 1)
+	}
+	l := listing[task]{table: "llm_tasks", columns: columns, fields: (*task).fields}
 	l.also("x.context_id", bloom.CleanText(q.ContextID))
 	l.also("x.worker_id", bloom.CleanText(q.WorkerID))
 	if q.Status != bloom.TaskCompleted {
@@ -176,6 +181,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 	})
 	tasks := make([]bloom.Task, 0, len(pg.items))
 	for i := range pg.items {
+		pg.items[i].CutTexts(q.TextBytes)
 		tasks = append(tasks, pg.items[i].Task)
 	}
 	return tasks, pg.next, err
@@ -199,12 +205,19 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 
 // Artifacts lists artifacts, the newest first.
 func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
-	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: strings.ReplaceAll(artifactColumns, "a.", "x."), fields: artifactFields}
+	columns := strings.ReplaceAll(artifactColumns, "a.", "x.")
+	if q.TextBytes > 0 {
+		columns = strings.Replace(columns, "x.content", fmt.Sprintf("substr(x.content, 1, %d)", q.TextWindow()), 1)
+	}
+	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: columns, fields: artifactFields}
 	if q.TaskID != "" && !isID(q.TaskID) {
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	}
 	l.also("x.task_id", q.TaskID)
 	pg, err := read(ctx, s, func(c reader) (page[bloom.Artifact], error) { return l.page(ctx, c, q.Page) })
+	for i := range pg.items {
+		pg.items[i].CutTexts(q.TextBytes)
+	}
 	return pg.items, pg.next, err
 }
 

@@ -62,6 +62,10 @@ func (p *pair) Requeue(ctx context.Context, id, actor string) (bloom.Task, error
 func (p *pair) AppendEvents(ctx context.Context, taskID, leaseID string, e []bloom.WorkerEvent) (int64, error) {
 	return p.next().AppendEvents(ctx, taskID, leaseID, e)
 }
+func (p *pair) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	return p.next().Lease(ctx, taskID, leaseID)
+}
+
 func (p *pair) Events(ctx context.Context, id string, after int64, limit int) ([]bloom.Event, error) {
 	return p.next().Events(ctx, id, after, limit)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -109,8 +110,13 @@ func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.Task
 // Results lists a task's results, newest first.
 func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
 	return ofTask(ctx, s, taskID, func(c reader, _ int64) ([]bloom.Result, error) {
-		return collect(ctx, c, scanResult, `SELECT `+resultColumns+` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id
-			WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT $2`, taskID, bloom.MaxPageSize)
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT $2 OFFSET $3`
+		newest, err := collect(ctx, c, scanResult, `SELECT `+resultColumns+from, taskID, bloom.ResultsWithOutput, 0)
+		if err != nil || len(newest) < bloom.ResultsWithOutput {
+			return newest, err
+		}
+		older, err := collect(ctx, c, scanResult, `SELECT `+strings.Replace(resultColumns, "a.content", "NULL::text", 1)+from, taskID, bloom.MaxPageSize, len(newest))
+		return append(newest, older...), err
 	})
 }
 

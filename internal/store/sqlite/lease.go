@@ -124,3 +124,8 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		return tk.whole(), err
 	})
 }
+
+// Lease is one lease of a task.
+func (s *Store) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	return read(ctx, s, func(c *conn) (bloom.Lease, error) { return c.lease(leaseID, taskID) })
+}

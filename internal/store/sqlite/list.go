@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -85,8 +86,13 @@ func (l *listing[T]) also(column, value string) {
 // Tasks lists tasks, the newest first.
 func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	columns := strings.ReplaceAll(taskColumns, "t.", "x.")
+	if n := q.TextWindow(); q.TextBytes > 0 {
+		columns = strings.Replace(columns, "x.context_hints, x.prompt", fmt.Sprintf(
+			"CASE WHEN length(x.context_hints) <= %d THEN x.context_hints ELSE 'null' END, substr(x.prompt, 1, %d)", n, n), 1)
+	}
 	l := listing[bloom.Task]{table: "llm_tasks", columns: columns, scan: func(r row) bloom.Task {
 		tk := scanTask(r)
+		tk.full.CutTexts(q.TextBytes)
 		return tk.whole()
 	}}
 	l.also("x.context_id", q.ContextID)
@@ -131,7 +137,15 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 
 // Artifacts lists artifacts, the newest first.
 func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
-	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: strings.ReplaceAll(artifactColumns, "a.", "x."), scan: scanArtifact}
+	columns := strings.ReplaceAll(artifactColumns, "a.", "x.")
+	if q.TextBytes > 0 {
+		columns = strings.Replace(columns, "x.content", fmt.Sprintf("substr(x.content, 1, %d)", q.TextWindow()), 1)
+	}
+	l := listing[bloom.Artifact]{table: "runtime_artifacts", columns: columns, scan: func(r row) bloom.Artifact {
+		a := scanArtifact(r)
+		a.CutTexts(q.TextBytes)
+		return a
+	}}
 	l.also("x.task_id", q.TaskID)
 	pg, err := read(ctx, s, func(c *conn) (page[bloom.Artifact], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/schema"
@@ -159,9 +160,15 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 		if !ok {
 			return nil, bloom.ErrTaskNotFound
 		}
-		return collect(c, func(r row) bloom.Event {
-			return bloom.Event{Seq: r.int(0), Type: r.str(1), At: r.int(2), Epoch: r.int(3), Data: []byte(r.str(4))}
-		}, `SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, r.int(0), after, bloom.Page{Limit: limit}.Size())
+		events, size := []bloom.Event{}, 0
+		err = c.each(`SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, func(r row) error {
+			events = append(events, bloom.Event{Seq: r.int(0), Type: r.str(1), At: r.int(2), Epoch: r.int(3), Data: []byte(r.str(4))})
+			if size += len(r.str(4)); size >= bloom.MaxEventPageBytes {
+				return errStop
+			}
+			return nil
+		}, r.int(0), after, bloom.Page{Limit: limit}.Size())
+		return events, err
 	})
 }
 
@@ -171,7 +178,12 @@ func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, err
 		if _, err := c.taskState(taskID); err != nil {
 			return nil, err
 		}
-		return collect(c, scanResult, `SELECT `+resultColumns+` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id
-			WHERE r.task_id = ? ORDER BY r.epoch DESC LIMIT ?`, taskID, bloom.MaxPageSize)
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = ? ORDER BY r.epoch DESC LIMIT ? OFFSET ?`
+		newest, err := collect(c, scanResult, `SELECT `+resultColumns+from, taskID, bloom.ResultsWithOutput, 0)
+		if err != nil || len(newest) < bloom.ResultsWithOutput {
+			return newest, err
+		}
+		older, err := collect(c, scanResult, `SELECT `+strings.Replace(resultColumns, "a.content", "NULL", 1)+from, taskID, bloom.MaxPageSize, len(newest))
+		return append(newest, older...), err
 	})
 }

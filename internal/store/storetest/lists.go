@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -30,6 +31,68 @@ func (h *harness) walk(q bloom.TaskQuery, between func()) (ids []string) {
 }
 
 var listTests = map[string]func(*harness){
+	"long texts are cut and marked where a page asks for it": func(h *harness) {
+		long := strings.Repeat("\u00e9", 5000)
+		task := h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = long, []string{long, "b"} })
+		h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = "short", []string{"a"} })
+		for _, most := range []int{1, 1023, 1024, 1025, 4001} {
+			tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{TextBytes: most}})
+			h.ok(err)
+			same(h, "short prompt", tasks[0].PromptTruncated, most < 5)
+			same(h, "short hints", len(tasks[0].ContextHints), 1)
+			cut := tasks[1]
+			same(h, "marked", cut.PromptTruncated && cut.HintsTruncated && cut.ContextHints != nil, true)
+			same(h, "prompt", cut.Prompt, long[:most/2*2])
+			same(h, "hints", len(cut.ContextHints), 0)
+		}
+		for _, most := range []int{0, 2 * 10_100} {
+			tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{TextBytes: most}})
+			h.ok(err)
+			same(h, "whole", string(bloom.MustJSON(tasks[1])), string(bloom.MustJSON(task)))
+		}
+	},
+	"a page of events ends where they become too much": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create()
+		lease := h.lease(task.ID, "w")
+		text := strings.Repeat("e", bloom.MaxEventPageBytes/4)
+		for i := range 10 {
+			_, err := h.s.AppendEvents(h.ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: int64(i + 1), Type: "text", Data: bloom.MustJSON(map[string]string{"text": text})}})
+			h.ok(err)
+		}
+		seq, pages := int64(0), 0
+		for ; ; pages++ {
+			events, err := h.s.Events(h.ctx, task.ID, seq, 1000)
+			h.ok(err)
+			if len(events) == 0 {
+				break
+			}
+			size := 0
+			for _, e := range events {
+				size += len(e.Data)
+				same(h, "number", e.Seq, seq+1)
+				seq = e.Seq
+			}
+			if size > bloom.MaxEventPageBytes+len(text)+100 {
+				h.Errorf("a page of %d bytes", size)
+			}
+		}
+		if pages < 3 || seq < 11 {
+			h.Errorf("%d events on %d pages", seq, pages)
+		}
+	},
+	"a lease is found under its task only": func(h *harness) {
+		h.worker("w", 2)
+		task, other := h.create(), h.create()
+		lease := h.lease(task.ID, "w")
+		got, err := h.s.Lease(h.ctx, task.ID, lease.ID)
+		h.ok(err)
+		same(h, "lease", got.ID+got.TaskID, lease.ID+task.ID)
+		for _, ids := range [][2]string{{other.ID, lease.ID}, {task.ID, newID()}, {"none", lease.ID}, {task.ID, "none"}} {
+			_, err := h.s.Lease(h.ctx, ids[0], ids[1])
+			h.refused(err, bloom.ErrLeaseLost)
+		}
+	},
 	"pages are stable while tasks are added": func(h *harness) {
 		var want []string
 		for range 23 {

@@ -1,0 +1,252 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+// mostMemory is what a server may take under any of the attacks, in bytes.
+const mostMemory = 300 << 20
+
+// process is a server in a process of its own, built without the race detector,
+// which multiplies memory.
+type process struct {
+	*rig
+	cmd *exec.Cmd
+}
+
+// startProcess runs `bloom server`. BLOOM_TEST_SERVER names another binary, to try the
+// attacks on an older one.
+func startProcess(t *testing.T) *process {
+	t.Helper()
+	dir := t.TempDir()
+	binary := os.Getenv("BLOOM_TEST_SERVER")
+	if binary == "" {
+		binary = filepath.Join(dir, "bloom")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/bloom")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	cmd := exec.Command(binary, "server", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	cmd.Env = []string{"RUNTIME_API_KEY=" + adminKey, "RUNTIME_WORKER_KEY=" + workerKey, "HOME=" + dir, "GOMAXPROCS=2"}
+	said, err := cmd.StderrPipe()
+	must(t, err)
+	cmd.Stdout = cmd.Stderr
+	must(t, cmd.Start())
+	address := make(chan string, 1)
+	var lines sync.WaitGroup
+	lines.Go(func() {
+		find := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+		for scan := bufio.NewScanner(said); scan.Scan(); {
+			if url := find.FindString(scan.Text()); url != "" && len(address) == 0 {
+				address <- url
+			}
+		}
+	})
+	r := &rig{t: t, dir: dir, key: adminKey, client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(func() {
+		r.client.CloseIdleConnections()
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		lines.Wait()
+		_ = cmd.Wait()
+	})
+	select {
+	case r.url = <-address:
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not say where it listens")
+	}
+	return &process{rig: r, cmd: cmd}
+}
+
+// memory is the most memory that the process has had at once, in bytes.
+func (p *process) memory() int64 {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	must(p.t, err)
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kb, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	must(p.t, err)
+	return kb << 10
+}
+
+func (p *process) staysSmall(attack string) {
+	p.t.Helper()
+	got := p.memory()
+	p.t.Logf("%s: at most %d MB", attack, got>>20)
+	if got > mostMemory {
+		p.t.Errorf("%s took %d MB", attack, got>>20)
+	}
+}
+
+func TestAListOfLongPromptsTakesLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	prompt := strings.Repeat("p", 4<<20-200)
+	const tasks = 60
+	for range tasks {
+		p.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
+	}
+	var list []bloom.Task
+	a := p.call(200, &list, "GET", "/llm-tasks?limit=1000", "")
+	if len(list) != tasks || len(a.body) > 8<<20 {
+		t.Errorf("%d tasks in %d bytes", len(list), len(a.body))
+	}
+	for _, task := range list {
+		if !task.PromptTruncated || task.Prompt == "" {
+			t.Fatalf("a prompt of %d bytes is not marked as cut", len(task.Prompt))
+		}
+	}
+	p.staysSmall("listing")
+	var whole bloom.Task
+	p.call(200, &whole, "GET", "/llm-tasks/"+list[0].ID, "")
+	if whole.Prompt != prompt || whole.PromptTruncated {
+		t.Errorf("the task itself has %d bytes of the prompt", len(whole.Prompt))
+	}
+}
+
+// held is a task that a worker holds.
+func (p *process) held() (taskID, leaseID string) {
+	p.t.Helper()
+	task := p.task("")
+	l := p.lease(task.ID)
+	return task.ID, l.Lease.ID
+}
+
+func TestStalledReadersOfAStreamTakeLittleMemoryAndAreDropped(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	p.worker("w", 1)
+	task, lease := p.held()
+	text := strings.Repeat("e", 1<<20-4096)
+	for i := 0; i < 100; i += 10 {
+		var body bytes.Buffer
+		for n := i; n < i+10; n++ {
+			fmt.Fprintf(&body, `{"seq":%d,"type":"text","at":1,"data":{"text":"%s"}}`+"\n", n+1, text)
+		}
+		p.call(200, nil, "POST", "/llm-tasks/"+task+"/events?lease_id="+lease, body.String())
+	}
+	for range 12 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
+		must(t, err)
+		defer conn.Close()
+		must(t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
+		_, err = fmt.Fprintf(conn, "GET /api/runtime/llm-tasks/%s/events HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", task, auth.HeaderKey, adminKey)
+		must(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 16<<10)) // it streams
+		must(t, err)
+	}
+	p.staysSmall("stalled readers")
+}
+
+func TestLargeCompletionsTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	const many, few = 24, 6
+	p.worker("w", 32)
+	output := strings.Repeat("o", 28<<20)
+	var absent, present [many]string
+	for i := range many {
+		absent[i] = `/llm-tasks/00000000-0000-7000-8000-000000000000/complete|{"status":"success","lease_id":"00000000-0000-7000-8000-000000000001","output":"`
+		task, lease := p.held()
+		present[i] = "/llm-tasks/" + task + `/complete|{"status":"success","lease_id":"` + lease + `","output":"`
+	}
+	post := func(target string) (int, string) {
+		path, head, _ := strings.Cut(target, "|")
+		body := io.MultiReader(strings.NewReader(head), strings.NewReader(output), strings.NewReader(`"}`))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", p.url+"/api/runtime"+path, body)
+		must(t, err)
+		req.ContentLength = int64(len(head) + len(output) + 2)
+		req.Header.Set(auth.HeaderKey, adminKey)
+		res, err := p.client.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer res.Body.Close()
+		raw, _ := io.ReadAll(res.Body)
+		if res.StatusCode == 503 && res.Header.Get("Retry-After") == "" {
+			t.Errorf("503 without Retry-After")
+		}
+		return res.StatusCode, string(raw)
+	}
+	all := func(targets []string, want int) {
+		var wg sync.WaitGroup
+		for _, target := range targets {
+			wg.Go(func() {
+				for {
+					status, answer := post(target)
+					if status == want {
+						return
+					}
+					if status != 503 && status != 0 { // busy, or cut while it still sent
+						t.Errorf("%d %.200s", status, answer)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all(absent[:], 404)
+	p.staysSmall("completions of no task")
+	all(present[:few], 200)
+	p.staysSmall("completions of held tasks")
+	a := p.do("GET", "/api/runtime/artifacts?limit=1000", "")
+	var list []bloom.Artifact
+	must(t, json.Unmarshal(a.body, &list))
+	if len(list) != few || list[0].Size != int64(len(output)) {
+		t.Errorf("%d artifacts", len(list))
+	}
+}
+
+func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withStreamTimeout(200*time.Millisecond))
+	r.worker("w", 1)
+	task := r.task("")
+	lease := r.lease(task.ID).Lease
+	text := strings.Repeat("e", 1<<20-4096)
+	for n := range 16 {
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/events?lease_id="+lease.ID, fmt.Sprintf(`{"seq":%d,"type":"text","at":1,"data":{"text":"%s"}}`, n+1, text))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(r.url, "http://"))
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	_, err = fmt.Fprintf(conn, "GET /api/runtime/llm-tasks/%s/events HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", task.ID, auth.HeaderKey, adminKey)
+	must(t, err)
+	for !strings.Contains(r.log.String(), "GET /api/runtime/llm-tasks/"+task.ID+"/events 200") { // the request has ended
+		select {
+		case <-ctx.Done():
+			t.Fatal("the reader is still waited for")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func withStreamTimeout(d time.Duration) rigOption {
+	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.StreamTimeout = d }
+}
