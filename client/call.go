@@ -80,10 +80,10 @@ func (c *Client) once(ctx context.Context, call *call, out any) (int, http.Heade
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return resp.StatusCode, resp.Header, apiError(resp)
+		return resp.StatusCode, resp.Header, c.apiError(ctx, resp)
 	}
-	if out != nil && resp.StatusCode != http.StatusNoContent {
-		if err := c.decode(ctx, resp.Body, out); err != nil {
+	if out != nil {
+		if err := c.decode(ctx, resp, out); err != nil {
 			return resp.StatusCode, resp.Header, err
 		}
 	}
@@ -92,18 +92,18 @@ func (c *Client) once(ctx context.Context, call *call, out any) (int, http.Heade
 	return resp.StatusCode, resp.Header, nil
 }
 
-// decode reads a JSON answer. One that breaks off is a transport failure; one
-// that is whole but not what the contract says is not worth another try.
-func (c *Client) decode(ctx context.Context, body io.Reader, out any) error {
-	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+// decode reads a JSON answer. One that breaks off is a transport failure, and so
+// is one that no runtime gives.
+func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return c.transportError(ctx, err)
 	}
 	if len(raw) > maxAnswer {
 		return fmt.Errorf("the server's answer is longer than %d MiB", maxAnswer>>20)
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the server's answer is not what the contract says; is %s a BLOOM runtime? (%w)", c.base, err)
+	if json.Unmarshal(raw, out) != nil || !isOurs(raw, out) {
+		return c.foreign(resp)
 	}
 	return nil
 }

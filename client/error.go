@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -42,14 +41,17 @@ func (e *APIError) Error() string {
 // Unwrap gives the error of the runtime's vocabulary.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// Unreachable says that the server could not be reached or that its answer did
-// not come whole. Whether the call had its effect is not known.
+// Unreachable says that the server could not be reached, that its answer did not
+// come whole, or that something else answered in its stead: a proxy, a captive
+// portal. Whether the call had its effect is not known.
 type Unreachable struct {
 	URL string // of the runtime, without the call's path
 	// Sent tells that the request may have reached the server; false means
 	// that no connection was made.
 	Sent bool
-	Err  error
+	// RetryAfter is what an answer that was not the server's asked for; 0 when none did.
+	RetryAfter time.Duration
+	Err        error
 }
 
 // Error says which server could not be reached and why.
@@ -102,64 +104,52 @@ func withoutURL(err error) error {
 // maxErrorBody bounds what is read of an answer that is not a success.
 const maxErrorBody = 64 << 10
 
-// apiError reads the answer's error. Whatever stands between us and the server
-// may have answered in a form of its own; its text is not shown.
-func apiError(resp *http.Response) error {
+// apiError reads the answer's error. An answer without our error's shape is not
+// the server's; its text is not shown.
+func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 	var body struct {
 		Error     string             `json:"error"`
 		Code      string             `json:"code"`
 		Details   []bloom.FieldError `json:"details"`
 		RequestID string             `json:"request_id"`
 	}
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if json.Unmarshal(raw, &body) != nil || body.Error == "" {
-		body.Error = unnamed(resp)
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	kind, code := kindOf(resp.StatusCode)
-	if body.Code == "" {
-		body.Code = code
-	}
-	if body.RequestID == "" {
-		body.RequestID = resp.Header.Get("X-Request-Id")
+	if err != nil || json.Unmarshal(raw, &body) != nil || !ourRefusal(body.Error, body.Code, body.RequestID) {
+		return c.foreign(resp)
 	}
 	return &APIError{
 		Status: resp.StatusCode, RequestID: body.RequestID, RetryAfter: retryAfter(resp.Header),
-		Err: &bloom.Error{Kind: kind, Code: body.Code, Message: body.Error, Details: body.Details},
+		Err: &bloom.Error{Kind: kindOf(resp.StatusCode), Code: body.Code, Message: body.Error, Details: body.Details},
 	}
 }
 
-func unnamed(resp *http.Response) string {
-	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
-		return "The server redirects to " + to + "; use that address"
-	}
-	return fmt.Sprintf("The server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-}
-
-// kindOf is the way back from a status to the vocabulary, with the code to
-// assume when the answer names none.
-func kindOf(status int) (bloom.Kind, string) {
+// kindOf is the way back from a status to the vocabulary.
+func kindOf(status int) bloom.Kind {
 	switch status {
 	case http.StatusUnauthorized:
-		return bloom.KindUnauthorized, bloom.CodeUnauthorized
+		return bloom.KindUnauthorized
 	case http.StatusForbidden:
-		return bloom.KindForbidden, bloom.CodeForbidden
+		return bloom.KindForbidden
 	case http.StatusNotFound, http.StatusGone:
-		return bloom.KindNotFound, bloom.CodeNotFound
+		return bloom.KindNotFound
 	case http.StatusConflict:
-		return bloom.KindConflict, bloom.CodeConflict
+		return bloom.KindConflict
 	case http.StatusRequestEntityTooLarge:
-		return bloom.KindTooLarge, bloom.CodeTooLarge
+		return bloom.KindTooLarge
 	case http.StatusTooManyRequests:
-		return bloom.KindRateLimited, bloom.CodeRateLimited
+		return bloom.KindRateLimited
 	case http.StatusBadGateway:
-		return bloom.KindUpstream, bloom.CodeMembridgeDown
+		return bloom.KindUpstream
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return bloom.KindUnavailable, bloom.CodeUnavailable
+		return bloom.KindUnavailable
 	}
 	if status >= 400 && status < 500 {
-		return bloom.KindInvalid, bloom.CodeInvalid
+		return bloom.KindInvalid
 	}
-	return bloom.KindInternal, bloom.CodeInternal
+	return bloom.KindInternal
 }
 
 // retryAfter reads the seconds form, the only one the runtime sends.

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -123,7 +123,7 @@ func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duratio
 func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bool, error)) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	call := &call{method: http.MethodGet, path: f.path, accept: "text/event-stream", safety: safe}
+	call := &call{method: http.MethodGet, path: f.path, accept: typeEvents, safety: safe}
 	if f.after > 0 {
 		call.header = map[string]string{"Last-Event-ID": strconv.FormatInt(f.after, 10)}
 	}
@@ -140,7 +140,7 @@ func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bo
 	defer silence.Stop()
 	lines := lineReader{r: bufio.NewReaderSize(resp.Body, 32<<10)}
 	next := lines.sse
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-ndjson") {
+	if mediaType(resp) == typeLines {
 		next = lines.ndjson
 	}
 	for {
@@ -193,13 +193,39 @@ func (c *Client) open(ctx context.Context, call *call) (*http.Response, error) {
 		return nil, c.transportError(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		err := apiError(resp)
+		err := c.apiError(ctx, resp)
 		resp.Body.Close()
 		cancel()
 		return nil, err
 	}
+	if call.accept == typeEvents && !isStream(resp) {
+		resp.Body.Close()
+		cancel()
+		return nil, c.foreign(resp)
+	}
 	resp.Body = &cancelBody{resp.Body, cancel}
 	return resp, nil
+}
+
+// The media types of a stream.
+const (
+	typeEvents = "text/event-stream"
+	typeLines  = "application/x-ndjson"
+)
+
+// isStream reports whether an answer is a runtime's stream, or its word that the
+// stream has ended, which other servers' 204 is not.
+func isStream(resp *http.Response) bool {
+	if resp.StatusCode == http.StatusNoContent {
+		return resp.Header.Get("X-Request-Id") != ""
+	}
+	kind := mediaType(resp)
+	return kind == typeEvents || kind == typeLines
+}
+
+func mediaType(resp *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind
 }
 
 // cancelBody ends the try's context together with its body.

@@ -124,10 +124,11 @@ func (c *Client) AppendEvents(ctx context.Context, taskID, leaseID string, event
 			return fmt.Errorf("encode event %d: %w", events[i].Seq, err)
 		}
 	}
+	var out appended
 	_, err := c.do(ctx, &call{
 		method: http.MethodPost, path: "/llm-tasks/" + seg(taskID) + "/events?lease_id=" + url.QueryEscape(leaseID),
 		body: body.Bytes(), contentType: "application/x-ndjson", safety: safe,
-	}, nil)
+	}, &out)
 	return err
 }
 

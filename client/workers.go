@@ -54,7 +54,8 @@ func (c *Client) Register(ctx context.Context, w bloom.WorkerSpec) (Registered, 
 
 // RemoveWorker forgets a worker; its leases go back to the queue.
 func (c *Client) RemoveWorker(ctx context.Context, id string) error {
-	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: "/workers/" + seg(id), safety: safe}, nil)
+	var out removed
+	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: "/workers/" + seg(id), safety: safe}, &out)
 	if meta.repeated && errors.Is(err, bloom.ErrWorkerNotFound) {
 		return nil // an earlier try, whose answer was lost, removed it
 	}

@@ -362,7 +362,7 @@ func (r *recorder) membridge() http.Handler {
 		if hang != nil && q.URL.Path == "/health" {
 			<-hang
 		}
-		answer := `{"status":"ok","service":"membridge-control-plane"}`
+		answer := `{"status":"ok","service":"membridge-control-plane","name":"somebody"}`
 		if q.Method == http.MethodGet && q.URL.Path != "/health" {
 			answer = `[]`
 		}

@@ -85,6 +85,12 @@ func (o *outbox) load() ([]*letter, error) {
 			_ = os.Rename(path, filepath.Join(o.dir, "refused", filepath.Base(path)))
 			continue
 		}
+		if own := o.path(l.LeaseID); own != path { // moved back by a person from where it was set aside
+			if err := os.Rename(path, own); err != nil {
+				return nil, fmt.Errorf("worker: read the outbox: %w", err)
+			}
+			l.Refused = ""
+		}
 		letters = append(letters, l)
 		o.mu.Lock()
 		o.pending[l.LeaseID] = l

@@ -50,7 +50,7 @@ func (w *Worker) poll(ctx context.Context) error {
 			w.saidRest = false // what it was told is forgotten too
 			w.noteRest()
 			w.mu.Unlock()
-			if err := w.register(ctx); err != nil {
+			if err := w.register(ctx, false); err != nil {
 				return ended(ctx, err)
 			}
 		default:
@@ -92,7 +92,7 @@ func (w *Worker) able(ctx context.Context) error {
 	if !news {
 		return nil
 	}
-	return w.register(ctx)
+	return w.register(ctx, false)
 }
 
 // orderPace is how often a worker that was ordered to drain looks whether the

@@ -123,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.unable = w.notReady(); w.unable != nil {
 		w.log.Error("no tasks are taken: they could not be run", "error", w.unable)
 	}
-	if err := w.register(stopping); err != nil {
+	if err := w.register(stopping, true); err != nil {
 		return ended(stopping, err)
 	}
 	err = w.loop(stopping)
@@ -278,8 +278,10 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	return spec
 }
 
-// register makes the worker known, trying for as long as the server is away.
-func (w *Worker) register(ctx context.Context) error {
+// register makes the worker known, trying for as long as the server is away. A
+// wrong key is told at once at the start; later it may be one that is being
+// replaced, and ends nothing.
+func (w *Worker) register(ctx context.Context, atStart bool) error {
 	for n := 0; ; n++ {
 		spec := w.spec() // things may have changed while the server was away
 		answer, err := w.cfg.Client.Register(ctx, spec)
@@ -295,7 +297,7 @@ func (w *Worker) register(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if refused(err) || denied(err) {
+		if refused(err) || atStart && denied(err) {
 			return fmt.Errorf("the server does not take worker %q: %w", w.cfg.Name, err)
 		}
 		w.unreached(err)

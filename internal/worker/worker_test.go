@@ -435,7 +435,7 @@ func TestARefusedOutcomeIsSetAsideAndSaid(t *testing.T) {
 			return false
 		}
 		w.WriteHeader(http.StatusBadRequest)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "no", "code": bloom.CodeInvalid})
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "no", "code": bloom.CodeInvalid, "request_id": "1"})
 		return true
 	})
 	b.runner.next(t).end <- success("precious")

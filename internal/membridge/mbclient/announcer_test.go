@@ -232,7 +232,7 @@ func TestAnAbsentMembridgeHarmsNothing(t *testing.T) {
 			w.WriteHeader(503)
 			return
 		}
-		io.WriteString(w, `{"ok":true}`)
+		io.WriteString(w, `{"ok":true,"name":"a"}`)
 	})
 	client, _ := dial(t, url)
 	a := mbclient.NewAnnouncer(quiet(client))

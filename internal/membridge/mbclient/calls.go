@@ -291,7 +291,7 @@ type Wanted struct {
 // runtime.
 func (c *Client) RegisterAgent(ctx context.Context, r Registration) (runtimeURL string, err error) {
 	var w Wanted
-	err = c.post(ctx, request{path: "/agents", repeatable: true}, r, &w)
+	err = c.post(ctx, request{path: "/agents", repeatable: true, read: object("name")}, r, &w)
 	return w.RuntimeURL, err
 }
 
@@ -299,7 +299,7 @@ func (c *Client) RegisterAgent(ctx context.Context, r Registration) (runtimeURL 
 // waiting b.WaitSec for something. IsMissing(err): membridge does not know it.
 func (c *Client) AgentHeartbeat(ctx context.Context, name string, b Beat) (Wanted, error) {
 	var w Wanted
-	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, extra: time.Duration(b.WaitSec * float64(time.Second))}
+	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, read: object("name"), extra: time.Duration(b.WaitSec * float64(time.Second))}
 	err := c.post(ctx, r, b, &w)
 	return w, err
 }

@@ -84,7 +84,7 @@ func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, err
 		// The caller gave up: that says nothing about membridge.
 		return 0, nil, down("The request was given up", ctx.Err())
 	}
-	if err = c.judge(status, err); err == nil {
+	if err = c.judge(status, answer, err); err == nil {
 		err = r.understand(status, answer)
 	}
 	var e *bloom.Error
@@ -149,7 +149,7 @@ func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, er
 var errTooLong = errors.New("membridge's answer is too long")
 
 // judge says what an outcome means. nil: membridge answered as it should.
-func (c *Client) judge(status int, err error) error {
+func (c *Client) judge(status int, answer []byte, err error) error {
 	switch {
 	case errors.Is(err, errTooLong):
 		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer is too long", err)
@@ -157,7 +157,7 @@ func (c *Client) judge(status int, err error) error {
 		return down(reason(err, c.opt.Timeout), err)
 	case status >= 500:
 		return upstream(bloom.CodeMembridgeFailed, fmt.Sprintf("Membridge answered %d", status), nil)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && refusal(answer) == nil:
 		return upstream(bloom.CodeMembridgeForbidden, "Membridge refused our key; check "+c.keyName(), nil)
 	case status >= 300 && status < 400:
 		return upstream(bloom.CodeMembridgeElsewhere, "Membridge answered with a redirect, which is not followed; configure its final address", nil)
@@ -204,8 +204,16 @@ func (c *Client) keyName() string {
 // fetch makes a call whose answer is JSON of a known shape. A 4xx comes back as
 // a *StatusError.
 func (c *Client) fetch(ctx context.Context, r request, into any) error {
-	if into != nil && r.read == nil {
-		r.read = func(answer []byte) error { return json.Unmarshal(answer, into) }
+	if into != nil {
+		shape := r.read
+		r.read = func(answer []byte) error {
+			if shape != nil {
+				if err := shape(answer); err != nil {
+					return err
+				}
+			}
+			return json.Unmarshal(answer, into)
+		}
 	}
 	status, answer, err := c.do(ctx, r)
 	if err != nil {

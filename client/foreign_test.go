@@ -1,0 +1,96 @@
+package client_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/proxytest"
+)
+
+// TestAnAnswerThatIsNotTheServersIsUnreachable gives every call each answer that
+// something else may give in the server's stead.
+func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(context.Context, *client.Client) error{
+		"submit": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
+			return err
+		},
+		"task": func(ctx context.Context, c *client.Client) error { _, err := c.Task(ctx, "id"); return err },
+		"tasks": func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Tasks(ctx, bloom.TaskQuery{})
+			return err
+		},
+		"cancel":  func(ctx context.Context, c *client.Client) error { _, err := c.Cancel(ctx, "id"); return err },
+		"requeue": func(ctx context.Context, c *client.Client) error { _, err := c.Requeue(ctx, "id"); return err },
+		"results": func(ctx context.Context, c *client.Client) error { _, err := c.Results(ctx, "id"); return err },
+		"output":  func(ctx context.Context, c *client.Client) error { _, _, err := c.TaskOutput(ctx, "id"); return err },
+		"await":   func(ctx context.Context, c *client.Client) error { _, err := c.Await(ctx, "id"); return err },
+		"register": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Register(ctx, bloom.WorkerSpec{Name: "w"})
+			return err
+		},
+		"remove":  func(ctx context.Context, c *client.Client) error { return c.RemoveWorker(ctx, "w") },
+		"drain":   func(ctx context.Context, c *client.Client) error { _, err := c.DrainWorker(ctx, "w", true); return err },
+		"worker":  func(ctx context.Context, c *client.Client) error { _, err := c.Worker(ctx, "w"); return err },
+		"workers": func(ctx context.Context, c *client.Client) error { _, err := c.Workers(ctx); return err },
+		"lease": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Lease(ctx, "id", client.LeaseOptions{})
+			return err
+		},
+		"claim": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Claim(ctx, "w", client.Claim{})
+			return err
+		},
+		"heartbeat": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Heartbeat(ctx, "id", "lease")
+			return err
+		},
+		"events": func(ctx context.Context, c *client.Client) error { return c.AppendEvents(ctx, "id", "lease", nil) },
+		"complete": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Complete(ctx, "id", bloom.Completion{LeaseID: "lease"})
+			return err
+		},
+		"release": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Release(ctx, "id", bloom.ReleaseSpec{LeaseID: "lease"})
+			return err
+		},
+		"artifact": func(ctx context.Context, c *client.Client) error { _, err := c.Artifact(ctx, "id"); return err },
+		"audit": func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Audit(ctx, bloom.AuditQuery{})
+			return err
+		},
+		"leases": func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Leases(ctx, bloom.LeaseQuery{})
+			return err
+		},
+		"stats":  func(ctx context.Context, c *client.Client) error { _, err := c.Stats(ctx); return err },
+		"health": func(ctx context.Context, c *client.Client) error { _, err := c.Health(ctx); return err },
+		"config": func(ctx context.Context, c *client.Client) error { _, err := c.Config(ctx); return err },
+		"test":   func(ctx context.Context, c *client.Client) error { _, err := c.TestConnection(ctx); return err },
+	}
+	for name, answer := range proxytest.Answers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(answer)
+			defer server.Close()
+			c, err := client.New(server.URL, client.Options{Retry: client.NoRetry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for call, do := range calls {
+				err := do(bounded(t), c)
+				if !client.IsUnreachable(err) {
+					t.Errorf("%s: %v", call, err)
+				}
+				if k := bloom.KindOf(err); k != bloom.KindInternal {
+					t.Errorf("%s: of kind %v, as though the server had said so", call, k)
+				}
+			}
+		})
+	}
+}
