@@ -60,6 +60,7 @@ func TestAWorkerIsToldOfTheKeyThatItNeeds(t *testing.T) {
 	t.Parallel()
 	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"detail":"Invalid key"}`))
 	}))
 	defer bridge.Close()
 	for key, want := range map[string]string{"": "MEMBRIDGE_AGENT_KEY", "an-admin-key": "MEMBRIDGE_ADMIN_KEY"} {

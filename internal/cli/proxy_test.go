@@ -17,7 +17,9 @@ func TestATaskIsRunThroughAProxyThatAnswersInTheServersStead(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
 	employ(t, rt, nil, bloom.Completion{Status: bloom.OutcomeSuccess, Output: text("pong")})
-	step := func(r *http.Request) string { return r.Method + " " + r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
+	step := func(r *http.Request) string {
+		return r.Method + " " + r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	}
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
