@@ -9,6 +9,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/bloom-runtime/bloom/internal/cli.Version=$(VERSION)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
+MODULE  := github.com/bloom-runtime/bloom
+
 FUZZTIME  ?= 1m
 BENCHTIME ?= 10s
 
@@ -65,6 +67,13 @@ cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
 test: test-deps web ## Run all tests, with the race detector, in random order
 	go test -race -shuffle=on -timeout 20m ./...
 	$(NPM) run -s test
+
+# Packages whose tests need nothing but Go: no PostgreSQL, no claude, no network.
+UNIT = $(shell go list -f '{{$$p := .}}{{$$need := false}}{{range .TestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{if not $$need}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|deploy|internal/(claude|pgtest|memory|app|worker|process|blob/s3))(/|$$)|/tools/')
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Go
+	go test -short -timeout 5m $(UNIT)
 
 # What the tests run besides Go: the claude command line from npm, and
 # PostgreSQL's server programs.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# test-deps.sh installs what the tests run besides Go: the claude command line
-# from npm (into .tools), and from the system's packages, when we may, PostgreSQL's
-# server programs, nginx, PgBouncer, OpenRC, systemd's tools and logrotate. What is there already is left alone.
+# test-deps.sh installs what the tests run besides Go: the claude command line from
+# npm (into .tools), and missing system packages: PostgreSQL's server programs, nginx,
+# PgBouncer, OpenRC, systemd's tools and logrotate. Packages are installed only as
+# root, or with sudo when BLOOM_INSTALL=1 says so. No service is left enabled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,6 +31,7 @@ cannot() {
 }
 sudo=()
 if ((EUID != 0)); then
+	[[ ${BLOOM_INSTALL:-} == 1 ]] || cannot "missing (BLOOM_INSTALL=1 installs it with sudo)"
 	if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true 2>/dev/null; then
 		cannot "cannot be installed from here"
 	fi
@@ -37,16 +39,29 @@ if ((EUID != 0)); then
 fi
 command -v apt-get >/dev/null 2>&1 || cannot "install with your system's package manager"
 
-# Only the programs are wanted: no cluster, no service.
+# Only the programs are wanted: no cluster, and no service, neither now nor at the
+# next boot. What is written for that is taken away again.
 export DEBIAN_FRONTEND=noninteractive
-"${sudo[@]}" mkdir -p /etc/postgresql-common
-if [[ ! -e /etc/postgresql-common/createcluster.conf ]]; then
-	echo 'create_main_cluster = false' | "${sudo[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
-fi
-if [[ ! -e /usr/sbin/policy-rc.d ]]; then
-	printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee /usr/sbin/policy-rc.d >/dev/null
-	"${sudo[@]}" chmod 755 /usr/sbin/policy-rc.d
-	trap '"${sudo[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
-fi
+temporary=()
+tidy() { ((${#temporary[@]} == 0)) || "${sudo[@]}" rm -f "${temporary[@]}"; }
+trap tidy EXIT
+put() { # PATH MODE CONTENT, unless the file is there
+	[[ -e $1 ]] && return
+	"${sudo[@]}" mkdir -p "$(dirname "$1")"
+	temporary+=("$1")
+	printf '%b' "$3" | "${sudo[@]}" tee "$1" >/dev/null
+	"${sudo[@]}" chmod "$2" "$1"
+}
+put /etc/postgresql-common/createcluster.conf 644 'create_main_cluster = false\n'
+put /usr/sbin/policy-rc.d 755 '#!/bin/sh\nexit 101\n'
+put /etc/systemd/system-preset/00-bloom-tests.preset 644 'disable *\n'
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+for package in "${missing[@]}"; do
+	for unit in $(dpkg -L "$package" 2>/dev/null | sed -n 's|^\(/usr\)\?/lib/systemd/system/\([^/@]*\.\(service\|timer\|socket\)\)$|\2|p'); do
+		"${sudo[@]}" rm -f /etc/systemd/system/*.wants/"$unit"
+	done
+	for script in $(dpkg -L "$package" 2>/dev/null | sed -n 's|^/etc/init.d/||p'); do
+		"${sudo[@]}" update-rc.d "$script" disable >/dev/null 2>&1 || true
+	done
+done
