@@ -98,6 +98,18 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	@mkdir -p $(BIN)
 	cd tools/golangci && CGO_ENABLED=0 go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+.PHONY: packages
+packages: web $(BIN)/nfpm ## Build apk, deb and rpm for amd64, arm64, armv7 into dist/, with checksums and SBOMs
+	@scripts/packages.sh
+
+$(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p $(BIN)
+	cd tools/nfpm && CGO_ENABLED=0 go build -o $@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+
+.PHONY: test-packages
+test-packages: web test-deps $(BIN)/nfpm ## Build packages twice, then install, upgrade and remove the deb (root; not part of test)
+	BLOOM_TEST_PACKAGES=1 go test -count=1 -timeout 20m -run TestPackages ./deploy
+
 .PHONY: bench
 bench: build ## Measure a fresh server (BENCHTIME=10s)
 	@scripts/bench.sh $(BENCHTIME)

@@ -6,42 +6,8 @@
 set -eu
 bloom=$1 work=$2
 
-fail() {
-	echo "FAILED: $*"
-	tail -n 20 /var/log/bloom-* /var/log/rc.log 2>/dev/null || true
-	exit 1
-}
-await() { # await WHAT COMMAND…
-	what=$1
-	shift
-	for _ in $(seq 300); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	fail "$what did not happen: $*"
-}
+. "$(dirname "$0")/system.sh"
 
-for dir in etc var; do
-	mkdir -p "$work/$dir/upper" "$work/$dir/work"
-	mount -t overlay overlay -o "lowerdir=/$dir,upperdir=$work/$dir/upper,workdir=$work/$dir/work" "/$dir"
-done
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /usr/local/bin
-ip link set lo up
-# OpenRC as after a boot, with a network and nothing else.
-mkdir -p /run/lock
-for dir in daemons exclusive failed hotplugged inactive init.d options scheduled started starting stopping tmp wasinactive; do
-	mkdir -p "/run/openrc/$dir"
-done
-rm -rf /etc/init.d/* /etc/runlevels/*
-mkdir -p /etc/runlevels/default
-cat >/etc/init.d/network <<'NET'
-#!/sbin/openrc-run
-depend() { provide net; }
-start() { :; }
-NET
-chmod 755 /etc/init.d/network
-touch /run/openrc/softlevel
 export BLOOM_RUNTIME_URL=http://127.0.0.1:5000
 
 "$bloom" service install runtime membridge worker --init openrc --now || fail "install"

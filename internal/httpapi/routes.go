@@ -24,6 +24,7 @@ func (s *Server) routes() {
 type health struct {
 	Status    string                  `json:"status" enum:"ok,degraded"`
 	Service   string                  `json:"service"`
+	Version   string                  `json:"version" doc:"Of the program"`
 	Uptime    float64                 `json:"uptime" doc:"Seconds"`
 	Storage   string                  `json:"storage"`
 	Membridge dispatch.MembridgeState `json:"membridge"`
@@ -64,7 +65,7 @@ func (s *Server) systemRoutes() {
 // health shows strangers neither addresses nor inner errors.
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
-		Status: "ok", Service: "bloom-runtime", Uptime: s.clock.Now().Sub(s.started).Seconds(),
+		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
 		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Auth: s.auth.Mode(),
 	}
 	if !c.caller.Known() {

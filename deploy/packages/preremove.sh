@@ -1,0 +1,12 @@
+#!/bin/sh
+# Before removal, not before an upgrade, the services are stopped.
+set -e
+case ${1:-} in upgrade | 1 | failed-upgrade) exit 0 ;; esac
+for service in bloom-worker bloom-runtime bloom-membridge; do
+	if [ -d /run/systemd/system ]; then
+		systemctl disable --now "$service.service" || true
+	elif [ -x /sbin/openrc-run ]; then
+		rc-service "$service" stop || true
+		rc-update --all del "$service" >/dev/null 2>&1 || true
+	fi
+done

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# packages.sh builds the release into dist/: programs and packages for every
+# platform we ship, a bill of materials for each program, and checksums. Two builds
+# of one commit give the same bytes.
+# usage: [ARCHS="amd64 arm64 armv7"] [FORMATS="apk deb rpm"] [VERSION=…] scripts/packages.sh [DIR]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dist=${1:-dist}
+version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
+# Of the commit, not of the build.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH
+MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+
+# package_version makes of v1.2.3 1.2.3; of later commits a version between it and
+# 1.2.4; without a tag one below all.
+package_version() {
+	local tag commits
+	if [[ $version =~ ^v?([0-9]+\.[0-9]+\.[0-9]+)$ ]]; then
+		echo "${BASH_REMATCH[1]}"
+		return
+	fi
+	commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+	if tag=$(git describe --tags --abbrev=0 2>/dev/null) && [[ $tag =~ ^v?([0-9]+)\.([0-9]+)\.([0-9]+)$ ]]; then
+		echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.$((BASH_REMATCH[3] + 1))-git$commits"
+		return
+	fi
+	echo "0.0.0-git$commits"
+}
+PACKAGE_VERSION=$(package_version)
+
+mkdir -p "$dist"
+rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/SHA256SUMS"
+(cd tools/sbom && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/sbom .)
+for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
+	goarch=$ARCH goarm=''
+	[[ $ARCH != armv7 ]] || { goarch=arm goarm=7; }
+	PROGRAM=$dist/bloom-linux-$ARCH
+	GOOS=linux GOARCH=$goarch GOARM=$goarm CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X github.com/bloom-runtime/bloom/internal/cli.Version=$version" -o "$PROGRAM" ./cmd/bloom
+	.tools/bin/sbom "$PROGRAM" "$version" >"$PROGRAM.cdx.json"
+	[[ $ARCH != armv7 ]] || ARCH=arm7
+	# nfpm itself puts variables in some places only.
+	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${MTIME}|$MTIME|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
+	for format in ${FORMATS:-apk deb rpm}; do
+		.tools/bin/nfpm package --config "$dist/nfpm.yaml" --packager "$format" --target "$dist/" >/dev/null
+	done
+done
+rm -f "$dist/nfpm.yaml"
+(cd "$dist" && sha256sum bloom-* >SHA256SUMS)
+ls -l "$dist"

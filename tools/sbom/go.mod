@@ -1,0 +1,3 @@
+module github.com/bloom-runtime/bloom/tools/sbom
+
+go 1.26.0
