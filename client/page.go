@@ -25,6 +25,9 @@ func list[T any](ctx context.Context, c *Client, path string) ([]T, bloom.Cursor
 // every walks all pages. A page that cannot be read ends the walk with its
 // error; breaking out of the loop reads no further page.
 func every[T any](page bloom.Page, read func(bloom.Page) ([]T, bloom.Cursor, error)) iter.Seq2[T, error] {
+	if page.Limit == 0 {
+		page.Limit = bloom.DefaultPageSize // without one a list is no page
+	}
 	return func(yield func(T, error) bool) {
 		for {
 			items, next, err := read(page)

@@ -211,24 +211,27 @@ func (s *site) claims(ctx context.Context, samples int, steps *steps) error {
 	return nil
 }
 
+// hundred is the page of the lists that are measured.
+var hundred = bloom.Page{Limit: 100}
+
 func (s *site) reads(ctx context.Context, steps *steps) error {
 	began := time.Now()
-	_, next, err := s.api.Tasks(ctx, bloom.TaskQuery{})
+	_, next, err := s.api.Tasks(ctx, bloom.TaskQuery{Page: hundred})
 	if err != nil {
 		return err
 	}
 	at := steps.since("list 100", began)
-	if _, _, err := s.api.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted}); err != nil {
+	if _, _, err := s.api.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted, Page: hundred}); err != nil {
 		return err
 	}
 	steps.since("list 100 by status", at)
 	for page := 2; page < 10 && next != (bloom.Cursor{}); page++ {
-		if _, next, err = s.api.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Cursor: next}}); err != nil {
+		if _, next, err = s.api.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: hundred.Limit, Cursor: next}}); err != nil {
 			return err
 		}
 	}
 	at = time.Now()
-	if _, _, err := s.api.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Cursor: next}}); err != nil {
+	if _, _, err := s.api.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: hundred.Limit, Cursor: next}}); err != nil {
 		return err
 	}
 	at = steps.since("list 100, page 10", at)

@@ -41,7 +41,11 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 
 // Leases lists leases, newest first.
 func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
-	return s.store.Leases(ctx, q)
+	list := func(q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) { return s.store.Leases(ctx, q) }
+	if knowsNoPages(q.Page) {
+		return leasesUnpaged(q, list)
+	}
+	return list(q)
 }
 
 // refusedStale tells the audit that somebody worked on under a lost lease. The

@@ -22,7 +22,11 @@ func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 	return bounded(q.Page, s.pageBytes, kind[bloom.Task]{
 		list: func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
 			q.Page = p
-			return s.store.Tasks(ctx, q)
+			list := func(q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) { return s.store.Tasks(ctx, q) }
+			if knowsNoPages(p) {
+				return tasksUnpaged(q, list)
+			}
+			return list(q)
 		},
 		size: taskSize,
 		cut:  func(t *bloom.Task) bool { return t.PromptTruncated || t.HintsTruncated },
@@ -61,6 +65,9 @@ type kind[T any] struct {
 func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cursor, err error) {
 	preview := p.TextBytes > 0
 	share := max(leastText, most/p.Size())
+	if knowsNoPages(p) {
+		share = max(leastText, most/bloom.MaxPageSize)
+	}
 	if p.TextBytes = cmp.Or(p.TextBytes, share); p.TextBytes > share {
 		p.TextBytes = share
 	}
@@ -76,7 +83,7 @@ func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cur
 		fit, size = k.fit(rows, most)
 	}
 	if fit < len(rows) {
-		if p.Limit == 0 && p.Cursor == (bloom.Cursor{}) {
+		if knowsNoPages(p) {
 			return rows, next, nil // who knows no paging must see all of it
 		}
 		p.Limit = fit

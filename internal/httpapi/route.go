@@ -128,6 +128,15 @@ func (p Paging) page() (bloom.Page, error) {
 	return bloom.Page{Limit: limit, Cursor: cursor}, nil
 }
 
+// whole leaves the page without a limit for clients that name neither limit nor
+// cursor: they know no pages and get all that is unfinished.
+func (p Paging) whole(page bloom.Page) bloom.Page {
+	if p.Limit == "" && p.Cursor == "" {
+		page.Limit = 0
+	}
+	return page
+}
+
 // TextPaging is what lists of rows with long texts take.
 type TextPaging struct {
 	Paging

@@ -111,6 +111,6 @@ func (s *Server) listLeases(ctx context.Context, c *call, in *leaseFilter) (*pag
 	if err := checkFilter("status", status, bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed); err != nil {
 		return nil, err
 	}
-	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, Page: p})
+	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, Page: in.whole(p)})
 	return paged(c, leases, next), err
 }

@@ -108,7 +108,7 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	}
 	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: bloom.CleanText(in.ContextID), AgentSlug: bloom.CleanText(in.AgentSlug),
-		WorkerID: bloom.CleanText(in.WorkerID), Text: bloom.CleanText(in.Text), Page: p,
+		WorkerID: bloom.CleanText(in.WorkerID), Text: bloom.CleanText(in.Text), Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

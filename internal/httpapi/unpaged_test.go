@@ -1,0 +1,152 @@
+package httpapi_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestAListWithoutPagesShowsAllThatIsUnfinished: a client that knows no paging must
+// see its queued and running tasks, however many newer ones have ended.
+func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) bloom.Store{
+		"sqlite": func(t *testing.T) bloom.Store {
+			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db")})
+			must(t, err)
+			return s
+		},
+		"postgresql": func(t *testing.T) bloom.Store {
+			s, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.Start(t)})
+			must(t, err)
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			t.Cleanup(func() { _ = store.Close() })
+			api := serve(t, store)
+			unfinished, ended := fillLists(t, store)
+			var tasks []bloom.Task
+			for range 2 { // again with the filter of a context, in which all of them are
+				q := bloom.TaskQuery{}
+				if tasks != nil {
+					q.ContextID = "c"
+				}
+				var err error
+				tasks, _, err = api.Tasks(t.Context(), q)
+				must(t, err)
+				wantUnfinished(t, tasks, unfinished, ended)
+			}
+			for status, n := range map[bloom.TaskStatus]int{bloom.TaskQueued: 150, bloom.TaskCompleted: 100, bloom.TaskRunning: 0, bloom.TaskLeased: 1} {
+				found, _, err := api.Tasks(t.Context(), bloom.TaskQuery{Status: status})
+				must(t, err)
+				if len(found) != n {
+					t.Errorf("%d tasks are %s, want %d", len(found), status, n)
+				}
+			}
+			leases, _, err := api.Leases(t.Context(), bloom.LeaseQuery{})
+			must(t, err)
+			if len(leases) < 101 || leases[len(leases)-1].Status != bloom.LeaseActive || leases[0].Status != bloom.LeaseReleased {
+				t.Errorf("%d leases, the oldest is %s", len(leases), leases[len(leases)-1].Status)
+			}
+			all := 0
+			for _, err := range api.AllTasks(t.Context(), bloom.TaskQuery{}) {
+				must(t, err)
+				all++
+			}
+			if all != len(unfinished)+ended {
+				t.Errorf("walked %d tasks, want %d", all, len(unfinished)+ended)
+			}
+		})
+	}
+}
+
+func serve(t *testing.T, store bloom.Store) *client.Client {
+	t.Helper()
+	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
+	blobs, err := local.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { blobs.Close() })
+	sealer, err := auth.OpenSealer(dir)
+	must(t, err)
+	service, err := dispatch.New(t.Context(), dispatch.Config{Store: store, Blobs: blobs, Seal: sealer, Logger: quiet, Poll: time.Hour})
+	must(t, err)
+	t.Cleanup(service.Close)
+	keys, err := auth.New(auth.Config{AdminKey: adminKey, LoopbackOnly: true})
+	must(t, err)
+	server := httptest.NewServer(httpapi.New(httpapi.Config{Service: service, Auth: keys, Logger: quiet, Version: "test", Metrics: http.NotFoundHandler()}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	api, err := client.New(server.URL, client.Options{APIKey: adminKey, HTTPClient: &http.Client{Transport: transport}})
+	must(t, err)
+	return api
+}
+
+// fillLists makes one held task and 150 queued ones, and then 130 newer ones that have
+// ended.
+func fillLists(t *testing.T, s bloom.Store) (unfinished []string, ended int) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	_, _, err := s.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}}, "w")
+	must(t, err)
+	create := func() bloom.Task {
+		task, _, err := s.CreateTask(ctx, storetest.Plain("c"))
+		must(t, err)
+		return task
+	}
+	held := create()
+	_, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: held.ID, WorkerID: "w"})
+	must(t, err)
+	unfinished = []string{held.ID}
+	for range 150 {
+		unfinished = append(unfinished, create().ID)
+	}
+	for ended = range 130 {
+		task := create()
+		l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
+		must(t, err)
+		_, err = s.Complete(ctx, storetest.Success(task.ID, l.ID))
+		must(t, err)
+	}
+	return unfinished, ended + 1
+}
+
+func wantUnfinished(t *testing.T, tasks []bloom.Task, unfinished []string, ended int) {
+	t.Helper()
+	others := 0
+	var found []string
+	for i, task := range tasks {
+		if i > 0 && task.CreatedAt > tasks[i-1].CreatedAt {
+			t.Error("the list is not newest first")
+		}
+		if task.Status.Terminal() {
+			others++
+		} else {
+			found = append(found, task.ID)
+		}
+	}
+	slices.Sort(found)
+	slices.Sort(unfinished)
+	if !slices.Equal(found, unfinished) || others < 100 || others > ended {
+		t.Errorf("%d unfinished tasks and %d others, want %d and at least 100", len(found), others, len(unfinished))
+	}
+}
