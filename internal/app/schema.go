@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/earlier"
+	"github.com/bloom-runtime/bloom/internal/store/importer"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -64,12 +65,12 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 }
 
 // ImportSQLite copies everything of a SQLite file, whose server is stopped, into
-// an empty PostgreSQL database; see postgres.Import.
-func ImportSQLite(ctx context.Context, file, databaseURL string, told func(table string, rows int64)) ([]postgres.Imported, error) {
+// an empty PostgreSQL database; see package importer.
+func ImportSQLite(ctx context.Context, file, databaseURL string, told func(table string, rows int64)) ([]importer.Imported, error) {
 	if databaseURL == "" {
 		return nil, errors.New("name the PostgreSQL database with DATABASE_URL or --database-url")
 	}
-	return postgres.Import(ctx, file, postgres.Config{URL: databaseURL}, told)
+	return importer.Import(ctx, file, databaseURL, told)
 }
 
 // ImportEarlier moves what the earlier implementation kept in the PostgreSQL

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/store"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 func TestADatabaseOfANewerProgramIsRefused(t *testing.T) {

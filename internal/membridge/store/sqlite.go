@@ -15,7 +15,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/durable"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 // maxGroup is how many waiting writes are committed together at most. It bounds

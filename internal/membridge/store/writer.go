@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/bloom-runtime/bloom/internal/store/group"
+	"github.com/bloom-runtime/bloom/internal/group"
 )
 
 // writer commits waiting writes together: one fsync serves everybody who waits

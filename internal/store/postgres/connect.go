@@ -19,12 +19,8 @@ import (
 // minVersion is PostgreSQL 15 as the server numbers it.
 const minVersion = 150000
 
-// laneConns are for the lane, and for asking what became of a commit of it.
-const laneConns = 2
-
-// aloneConns is how many operations may run in transactions of their own, and
-// how many locks may be held, at once.
-const aloneConns = 6
+// lookUps is how many connections ask what became of commits.
+const lookUps = 2
 
 // readSettings of every connection. Plans that never scan what grows are right
 // from the first row on, while statistics come only with the first ANALYZE; and
@@ -46,11 +42,12 @@ var hotSettings = map[string]string{
 	"plan_cache_mode":  "force_generic_plan",
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
-	// A server that is frozen in the midst of a transaction, and a row that somebody
-	// else has locked, must hold up others for less than their patience. A group
-	// that meets such a row is run again one by one.
+	// A server that is frozen in the midst of a transaction must hold up others for
+	// less than their patience. No row is waited for; what else may be locked (a
+	// table, a value that somebody is about to insert) is waited for briefly, then
+	// the operations are run again one by one.
 	"idle_in_transaction_session_timeout": "5000",
-	"lock_timeout":                        "1000",
+	"lock_timeout":                        "100",
 }
 
 // parse reads a connection string. Its error never quotes it: it holds a
@@ -74,8 +71,33 @@ func addSettings(cfg *pgx.ConnConfig, settings map[string]string) {
 	}
 }
 
-func (s *Store) openPool(ctx context.Context, most int32, settings map[string]string) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(s.cfg.URL)
+// Connect is a connection of its own for who fills a database. The caller closes it.
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
+// ErrHalfImported says that an import into the database has begun and not ended.
+var ErrHalfImported = errors.New("postgresql: an import into this database was broken off; " +
+	"run the same bloom migrate import again to finish it, or drop the database")
+
+// checkWhole refuses a database that an import is still filling.
+func (d *database) checkWhole(ctx context.Context) error {
+	var half bool
+	if err := d.reads.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&half); err != nil {
+		return fmt.Errorf("postgresql: %w", err)
+	}
+	if half {
+		return ErrHalfImported
+	}
+	return nil
+}
+
+func (d *database) openPool(ctx context.Context, most int32, settings map[string]string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(d.cfg.URL)
 	if err != nil {
 		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
 	}
@@ -83,7 +105,7 @@ func (s *Store) openPool(ctx context.Context, most int32, settings map[string]st
 	maps.Copy(all, settings)
 	addSettings(cfg.ConnConfig, all)
 	cfg.ConnConfig.DialFunc = dial
-	s.fence.guard(cfg.ConnConfig)
+	d.fence.guard(cfg.ConnConfig)
 	cfg.ConnConfig.OnNotice = noteWarning
 	cfg.AfterConnect = noteSession
 	cfg.MaxConns = most
@@ -168,11 +190,11 @@ func supported(number int, version string) error {
 }
 
 // warnUnsafe says so when the server may forget what it has acknowledged.
-func (s *Store) warnUnsafe(ctx context.Context) {
+func (d *database) warnUnsafe(ctx context.Context) {
 	for _, name := range []string{"fsync", "synchronous_commit"} {
 		var value string
-		if err := s.reads.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err == nil && strings.EqualFold(value, "off") {
-			s.log.Warn("postgresql may lose acknowledged writes with the power", "setting", name, "value", value)
+		if err := d.reads.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err == nil && strings.EqualFold(value, "off") {
+			d.cfg.Logger.Warn("postgresql may lose acknowledged writes with the power", "setting", name, "value", value)
 		}
 	}
 }
@@ -185,26 +207,23 @@ type reader interface {
 
 // read runs fn on the readers' pool. A read that met a dead connection is run
 // again on another.
-func read[T any](ctx context.Context, s *Store, fn func(c reader) (T, error)) (T, error) {
+func read[T any](ctx context.Context, d *database, fn func(c reader) (T, error)) (T, error) {
 	var zero T
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
 			return zero, err
 		}
-		s.mu.RLock()
-		stopped := s.stopped
-		s.mu.RUnlock()
-		if stopped {
+		if d.stopped.Load() {
 			return zero, bloom.ErrUnavailable
 		}
-		v, err := fn(s.reads)
+		v, err := fn(d.reads)
 		if err == nil {
 			return v, nil
 		}
 		if tries < readTries && ctx.Err() == nil && isGone(err) {
 			continue
 		}
-		return zero, s.fail(err)
+		return zero, d.fail(err)
 	}
 }
 

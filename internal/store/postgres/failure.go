@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // missedCode is division_by_zero: a compare-and-set that finds another state than
@@ -20,7 +21,7 @@ const missedCode = "22012"
 // isGone reports that the connection or the server went away: nothing is wrong
 // with the operation, and it may be tried again on another connection.
 func isGone(err error) bool {
-	if errors.Is(err, errUnknown) {
+	if errors.Is(err, store.ErrUnknown) {
 		return true // whatever the look-up said
 	}
 	var pg *pgconn.PgError
@@ -49,7 +50,7 @@ func isCut(err error) bool {
 // sees what the other did.
 func isRace(err error) bool {
 	var pg *pgconn.PgError
-	if errors.Is(err, errUnknown) || !errors.As(err, &pg) {
+	if errors.Is(err, store.ErrUnknown) || !errors.As(err, &pg) {
 		return false
 	}
 	switch pg.Code {
@@ -59,16 +60,13 @@ func isRace(err error) bool {
 	return false
 }
 
-// isRepeated reports that something is there already that is asked for again.
-func isRepeated(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23505"
-}
-
 // explain says in one sentence what an operator can do about a failure.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
-	if errors.Is(err, errUnknown) || !errors.As(err, &pg) {
+	if errors.Is(err, store.ErrConflict) {
+		return unavailable("The database is busy; try again shortly", err)
+	}
+	if errors.Is(err, store.ErrUnknown) || !errors.As(err, &pg) {
 		return unavailable(bloom.ErrUnavailable.Message, err)
 	}
 	switch {
@@ -82,7 +80,7 @@ func explain(err error) *bloom.Error {
 		return unavailable(bloom.ErrUnavailable.Message, err)
 	case pg.Code == "42501":
 		return unavailable("The database user may not write these tables; check its grants", err)
-	case isRace(err):
+	case isRace(err), errors.Is(err, store.ErrConflict):
 		return unavailable("The database is busy; try again shortly", err)
 	}
 	return bloom.Internal(err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Bounds of the work of one list call.
@@ -157,13 +158,13 @@ func (l *listing[T]) status(status bloom.TaskStatus) {
 }
 
 // Tasks lists tasks, the newest first.
-func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
-	columns := strings.ReplaceAll(taskColumns, "t.", "x.")
+func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	columns := strings.ReplaceAll(wholeColumns, "t.", "x.")
 	if n := q.TextWindow(); q.TextBytes > 0 {
 		columns = strings.Replace(columns, "x.context_hints, x.prompt", fmt.Sprintf(
 			"CASE WHEN length(x.context_hints::text) <= %d THEN x.context_hints ELSE 'null' END, substr(x.prompt, 1, %d)", n, n), 1)
 	}
-	l := listing[task]{table: "llm_tasks", columns: columns, fields: (*task).fields}
+	l := listing[store.Task]{table: "llm_tasks", columns: columns, fields: wholeFields}
 	l.also("x.context_id", bloom.CleanText(q.ContextID))
 	l.also("x.worker_id", bloom.CleanText(q.WorkerID))
 	if q.Status != bloom.TaskCompleted {
@@ -173,7 +174,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 	if q.Status == bloom.TaskCompleted {
 		l.status(q.Status)
 	}
-	pg, err := read(ctx, s, func(c reader) (page[task], error) {
+	pg, err := read(ctx, d, func(c reader) (page[store.Task], error) {
 		if q.Text != "" {
 			return l.search(ctx, c, q.Page, q.Text)
 		}
@@ -188,7 +189,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 }
 
 // Leases lists leases, the newest first.
-func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+func (d *database) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	l := listing[bloom.Lease]{table: "leases", columns: strings.ReplaceAll(leaseColumns, "l.", "x."), fields: leaseFields}
 	switch q.Status {
 	case "":
@@ -199,12 +200,12 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 	default:
 		l.by, l.byArgs = "x.status IN ('expired','failed') AND x.status = "+l.arg(q.Status), 1
 	}
-	pg, err := read(ctx, s, func(c reader) (page[bloom.Lease], error) { return l.page(ctx, c, q.Page) })
+	pg, err := read(ctx, d, func(c reader) (page[bloom.Lease], error) { return l.page(ctx, c, q.Page) })
 	return pg.items, pg.next, err
 }
 
 // Artifacts lists artifacts, the newest first.
-func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
 	columns := strings.ReplaceAll(artifactColumns, "a.", "x.")
 	if q.TextBytes > 0 {
 		columns = strings.Replace(columns, "x.content", fmt.Sprintf("substr(x.content, 1, %d)", q.TextWindow()), 1)
@@ -214,7 +215,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	}
 	l.also("x.task_id", q.TaskID)
-	pg, err := read(ctx, s, func(c reader) (page[bloom.Artifact], error) { return l.page(ctx, c, q.Page) })
+	pg, err := read(ctx, d, func(c reader) (page[bloom.Artifact], error) { return l.page(ctx, c, q.Page) })
 	for i := range pg.items {
 		pg.items[i].CutTexts(q.TextBytes)
 	}
@@ -222,7 +223,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 }
 
 // Audit lists audit entries, the newest first.
-func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := listing[bloom.Audit]{
 		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data`,
 		fields: func(a *bloom.Audit) []any {
@@ -238,7 +239,7 @@ func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 	default:
 		l.also("x.action", action)
 	}
-	pg, err := read(ctx, s, func(c reader) (page[bloom.Audit], error) { return l.page(ctx, c, q.Page) })
+	pg, err := read(ctx, d, func(c reader) (page[bloom.Audit], error) { return l.page(ctx, c, q.Page) })
 	return pg.items, pg.next, err
 }
 

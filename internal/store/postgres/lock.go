@@ -38,22 +38,22 @@ var ErrLockLost = errors.New("postgresql: the lock was lost")
 // holder that dies loses the lock at once with its process, and within a minute
 // with its machine. One that does not ask for a minute has lost it, too.
 func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err error) {
-	cfg, err := parse(s.cfg.URL)
+	cfg, err := parse(s.db.cfg.URL)
 	if err != nil {
 		return nil, false, err
 	}
 	all := maps.Clone(lockSettings)
 	all["application_name"] = "bloom-" + name
 	maps.Copy(cfg.RuntimeParams, all)
-	s.fence.guard(cfg)
+	s.db.fence.guard(cfg)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, false, s.fail(fmt.Errorf("lock %s: %w", name, err))
+		return nil, false, s.db.fail(fmt.Errorf("lock %s: %w", name, err))
 	}
 	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, hashtext($2))`, lockDuty, name).Scan(&ok)
 	if err != nil || !ok {
 		_ = conn.Close(context.WithoutCancel(ctx))
-		return nil, false, s.fail(err)
+		return nil, false, s.db.fail(err)
 	}
 	return &Lock{conn: conn, name: name}, true, nil
 }

@@ -45,9 +45,10 @@ const payloadMost = 7800
 // notifier tells other replicas of this one's changes, and this one's subscribers
 // of theirs, outside every transaction that writes.
 type notifier struct {
-	s    *Store
-	conn *pgx.ConnConfig
-	self string
+	d       *database
+	publish func([]bloom.Change) // to this store's subscribers
+	conn    *pgx.ConnConfig
+	self    string
 
 	mu      sync.Mutex
 	waiting []bloom.Change
@@ -77,9 +78,9 @@ type told struct {
 
 // startNotifier comes back when this replica and those that were there before it
 // know of each other, so that no change after it goes untold.
-func startNotifier(ctx context.Context, s *Store, conn *pgx.ConnConfig) *notifier {
+func startNotifier(ctx context.Context, d *database, conn *pgx.ConnConfig, publish func([]bloom.Change)) *notifier {
 	n := &notifier{
-		s: s, conn: conn.Copy(), self: uuid.NewString(), peers: make(map[string]time.Time), others: -1,
+		d: d, publish: publish, conn: conn.Copy(), self: uuid.NewString(), peers: make(map[string]time.Time), others: -1,
 		met: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	maps.Copy(n.conn.RuntimeParams, lockSettings)
@@ -234,7 +235,7 @@ func (n *notifier) send(ctx context.Context, messages ...message) {
 		b.Queue("SET LOCAL synchronous_commit = off")
 		b.Queue(`SELECT pg_notify($1, p) FROM unnest($2::text[]) p`, channel, payloads)
 		b.Queue("commit")
-		err := n.s.reads.SendBatch(ctx, b).Close()
+		err := n.d.reads.SendBatch(ctx, b).Close()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -242,7 +243,7 @@ func (n *notifier) send(ctx context.Context, messages ...message) {
 		if tries < readTries && isGone(err) {
 			continue
 		}
-		n.s.log.Debug("changes could not be told to other replicas", "error", err)
+		n.d.cfg.Logger.Debug("changes could not be told to other replicas", "error", err)
 		return
 	}
 }
@@ -254,7 +255,7 @@ func (n *notifier) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.s.log.Debug("no news of other replicas for now", "error", err)
+		n.d.cfg.Logger.Debug("no news of other replicas for now", "error", err)
 		timer := time.NewTimer(relisten)
 		select {
 		case <-timer.C:
@@ -288,7 +289,7 @@ func (n *notifier) listenOnce(ctx context.Context, again bool) error {
 	n.meet("", others)
 	n.send(ctx, message{Hello: true, Ask: true})
 	if again {
-		n.s.feed.Publish([]bloom.Change{{Kind: bloom.ChangeMissed}})
+		n.publish([]bloom.Change{{Kind: bloom.ChangeMissed}})
 	}
 	for {
 		got, err := c.WaitForNotification(ctx)
@@ -314,6 +315,5 @@ func (n *notifier) hear(ctx context.Context, payload string) {
 		c.Labels, c.RunAt = t.Labels, t.RunAt
 		changes = append(changes, c)
 	}
-	n.s.lane.known.heard(changes)
-	n.s.feed.Publish(changes)
+	n.publish(changes)
 }

@@ -55,7 +55,7 @@ func TestADumpIsRestored(t *testing.T) {
 		}
 	}
 	s := open(t, to, nil)
-	if d := cmp.Diff(look(t, old), look(t, s)); d != "" {
+	if d := cmp.Diff(storetest.Look(t, old), storetest.Look(t, s)); d != "" {
 		t.Errorf("(-before +restored):\n%.2000s", d)
 	}
 	if err := storetest.Lifecycle(s, "context"); err != nil {

@@ -1,18 +1,11 @@
 // Package postgres keeps everything in a PostgreSQL database that any number of
 // servers share.
 //
-// One goroutine, the lane, does what is asked for most: it takes all operations
-// that wait, decides with the root package's rules on what it remembers of the rows
-// they need, and writes all changes and the commit in one round trip, which fails
-// when a row is no longer as it was remembered. What it does not remember, or what
-// failed, it reads first in a round trip before (rows of tasks locked in the order
-// of their seq). Operations that are rare, or that touch more than they name, run in
-// a transaction of their own.
-//
-// When the connection is cut at the commit, what the transaction would have left
-// is looked for: no answer is guessed.
-//
-// The rules of the lifecycle are the root package's; this one compares and sets.
+// A transaction of package store is two round trips: one that reads and locks what
+// its operations need, one that writes all changes and commits. No row is waited for
+// that somebody else has locked: package store tries again what needs it. When the
+// connection is cut at the commit, what the transaction would have left is looked
+// for: no answer is guessed. There is no rule in this package.
 package postgres
 
 import (
@@ -21,22 +14,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/group"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// Defaults of a Config.
-const (
-	DefaultReaders  = 8
-	DefaultMaxGroup = 128
-	DefaultQueue    = 1024
-	DefaultPatience = 10 * time.Second
-)
+// DefaultReaders is how many connections read at once.
+const DefaultReaders = 8
+
+// DefaultParallel is how many transactions may run at once.
+const DefaultParallel = 4
+
+// DefaultPatience is how long a write is tried again while the server is away.
+const DefaultPatience = store.DefaultPatience
 
 // Config says where the database is and how much of it to use.
 type Config struct {
@@ -49,11 +43,14 @@ type Config struct {
 	Logger *slog.Logger
 	// Readers is the most connections that read at once. 0: DefaultReaders.
 	Readers int
-	// MaxGroup is the most operations committed together. 0: DefaultMaxGroup.
+	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
 	MaxGroup int
-	// Queue is how many operations may wait for the lane before callers block.
-	// 0: DefaultQueue.
+	// Queue is how many operations may wait before callers block.
+	// 0: store.DefaultQueue.
 	Queue int
+	// Parallel is how many transactions may run at once. As a rule one does: another
+	// begins when that is held up. 0: DefaultParallel.
+	Parallel int
 	// Patience is how long a write is tried again while the server is away, and
 	// the longest a group's transaction may take; one that is alone may take twice
 	// as long. 0: DefaultPatience.
@@ -62,93 +59,91 @@ type Config struct {
 
 // Store is a bloom.Store in a PostgreSQL database. Several may share one.
 type Store struct {
-	cfg   Config
-	log   *slog.Logger
-	fence *fence
-	hot   *pgxpool.Pool // for writes: plans are fixed and never scan
-	reads *pgxpool.Pool
-
-	lane *lane // what is asked for most
-
-	contact contactCache // when workers were last noted as heard of
-	roster  roster       // online workers, for leases that name nobody
-
-	feed   group.Feed
-	notify *notifier
-
-	life    context.Context // ends when the store has closed
-	end     context.CancelFunc
-	mu      sync.RWMutex // guards stopped against new writes
-	stopped bool
-	alone   sync.WaitGroup // operations in transactions of their own
-	closing sync.Once
+	*store.Store
+	db *database
 }
 
 var _ bloom.Store = (*Store)(nil)
 
-// Open connects, checks the server's version, migrates the schema and starts the
-// lane. A database of a newer schema is refused with schema.ErrNewerSchema.
+// database is the connections to the server.
+type database struct {
+	cfg     Config
+	fence   *fence
+	hot     *pgxpool.Pool // for writes: plans are fixed and never scan
+	reads   *pgxpool.Pool
+	notify  *notifier
+	stopped atomic.Bool
+}
+
+// Open connects, checks the server's version, migrates the schema and starts
+// the store. A database of a newer schema is refused with schema.ErrNewerSchema.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Readers = cmp.Or(cfg.Readers, DefaultReaders)
-	cfg.MaxGroup = cmp.Or(cfg.MaxGroup, DefaultMaxGroup)
-	cfg.Queue = cmp.Or(cfg.Queue, DefaultQueue)
+	cfg.Parallel = cmp.Or(cfg.Parallel, DefaultParallel)
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	conn, err := parse(cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, log: cfg.Logger, fence: newFence(ctx, conn)}
-	s.fence.guard(conn)
+	d := &database{cfg: cfg, fence: newFence(ctx, conn)}
+	d.fence.guard(conn)
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
 	}
 	if _, err := migrateUp(ctx, conn); err != nil {
 		return nil, fmt.Errorf("postgresql: schema: %w", err)
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	if err := s.connect(ctx); err != nil {
-		s.end()
+	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
-	s.lane = startLane(s)
-	s.notify = startNotifier(ctx, s, conn)
+	s := &Store{store.New(d, store.Config{
+		MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Gather: gatherFor, Parallel: cfg.Parallel, Overlap: overlap, Patience: cfg.Patience,
+	}, cfg.Logger), d}
+	d.notify = startNotifier(ctx, d, conn, s.Publish)
 	return s, nil
 }
 
-func (s *Store) connect(ctx context.Context) (err error) {
-	// Room for the lane, for operations in transactions of their own, and for
-	// the locks of the loops that run once.
-	if s.hot, err = s.openPool(ctx, laneConns+aloneConns, hotSettings); err != nil {
+const (
+	// gatherFor is how long a group waits at least for callers who have just been
+	// answered and are about to ask again. Two halves of the callers taking turns would
+	// cost twice the transactions.
+	gatherFor = 500 * time.Microsecond
+	// overlap is after how long a transaction no longer holds up the next one.
+	overlap = 50 * time.Millisecond
+)
+
+func (d *database) connect(ctx context.Context) (err error) {
+	if d.hot, err = d.openPool(ctx, int32(d.cfg.Parallel)+lookUps, hotSettings); err != nil {
 		return err
 	}
-	if s.reads, err = s.openPool(ctx, int32(s.cfg.Readers), readSettings); err != nil {
-		s.disconnect()
+	if d.reads, err = d.openPool(ctx, int32(d.cfg.Readers), readSettings); err != nil {
+		d.disconnect()
 		return err
 	}
-	if err := s.checkWhole(ctx); err != nil {
-		s.disconnect()
+	if err := d.checkWhole(ctx); err != nil {
+		d.disconnect()
 		return err
 	}
-	s.warnUnsafe(ctx)
+	d.warnUnsafe(ctx)
 	return nil
 }
 
-func (s *Store) disconnect() {
-	if s.hot != nil {
-		s.hot.Close()
+func (d *database) disconnect() {
+	if d.hot != nil {
+		d.hot.Close()
 	}
-	if s.reads != nil {
-		s.reads.Close()
+	if d.reads != nil {
+		d.reads.Close()
 	}
 }
 
 // Name is "postgresql".
-func (s *Store) Name() string { return "postgresql" }
+func (d *database) Name() string { return "postgresql" }
 
 // Ping reports whether the server answers and can write.
-func (s *Store) Ping(ctx context.Context) error {
-	standby, err := read(ctx, s, func(c reader) (standby bool, err error) {
+func (d *database) Ping(ctx context.Context) error {
+	standby, err := read(ctx, d, func(c reader) (standby bool, err error) {
 		err = c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`).Scan(&standby)
 		return standby, err
 	})
@@ -158,28 +153,27 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the writes under way, then closes. Closing twice is allowed.
-func (s *Store) Close() error {
-	s.closing.Do(func() {
-		s.mu.Lock()
-		s.stopped = true
-		s.mu.Unlock()
-		s.lane.stop()
-		s.alone.Wait()
-		s.notify.stop()
-		s.end()
-		s.disconnect()
-	})
+// Tell lets other servers know.
+func (d *database) Tell(changes []bloom.Change) { d.notify.tell(changes) }
+
+// Close ends the connections.
+func (d *database) Close() error {
+	d.stopped.Store(true)
+	d.notify.stop()
+	d.disconnect()
 	return nil
 }
 
-// fail turns what PostgreSQL said into something that may be shown.
-func (s *Store) fail(err error) error {
+// Explain turns what PostgreSQL said into something that may be shown.
+func (d *database) Explain(err error) *bloom.Error { return explain(err) }
+
+// fail logs and explains what a read met.
+func (d *database) fail(err error) error {
 	var ours *bloom.Error
 	switch {
 	case err == nil, errors.As(err, &ours), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	s.log.Error("postgresql failed", "error", err)
+	d.cfg.Logger.Error("postgresql failed", "error", err)
 	return explain(err)
 }

@@ -4,70 +4,46 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// task is a task as it was read under its lock, or as it is about to be
-// inserted, with what the operations of the transaction make of it.
-type task struct {
-	bloom.Task
-	seq       int64
-	gate      bloom.Gate // "" unless queued
-	labelKey  string
-	preferred *string
-	until     int64 // of preferred, Unix milliseconds
-	lastEvent int64
-
-	whole   bool       // prompt and hints were read, too
-	version uint32     // of the row as it was read: its xmin; 0 when that is not known
-	insert  *insertion // not nil: the task is new
-	dirty   bool       // to be written
-}
-
-// insertion is what of a new task is never read again.
-type insertion struct {
-	scope    *string
-	bodyHash string
-	told     string // the data of its first event
-}
-
-// lease is a lease in the same sense.
-type lease struct {
-	bloom.Lease
-	was     bloom.LeaseStatus
-	version uint32 // as a task's
-	insert  bool
-	dirty   bool
-}
-
-const smallColumns = `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
-	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.label_key, t.preferred_worker,
+const taskColumns = `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
+	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
 	t.preferred_until, t.last_event, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
 	t.labels, t.idempotency_key`
 
-const taskColumns = smallColumns + `, t.context_hints, t.prompt`
+const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
-func (t *task) fields() []any {
+func taskFields(t *store.Task) []any {
 	return []any{
-		&t.seq, &t.ID, &t.Status, &t.gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
-		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.labelKey, &t.preferred,
-		&t.until, &t.lastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
-		(*list)(&t.Labels), &t.IdempotencyKey, (*list)(&t.ContextHints), (*text)(&t.Prompt),
+		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
+		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
+		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
+		(*list)(&t.Labels), &t.IdempotencyKey,
 	}
 }
 
-func scanTask(r pgx.Rows) (*task, error) {
-	t := &task{whole: true}
-	return t, r.Scan(t.fields()...)
+func wholeFields(t *store.Task) []any {
+	return append(taskFields(t), (*list)(&t.ContextHints), &t.Prompt)
 }
 
-// scanLocked reads a task with its row's version before the columns.
-func scanLocked(r pgx.Rows) (*task, error) {
-	t := &task{whole: true}
-	return t, r.Scan(append([]any{&t.version}, t.fields()...)...)
+func scanTask(r pgx.Rows) (*store.Task, error) {
+	t := &store.Task{}
+	return t, r.Scan(taskFields(t)...)
+}
+
+func scanWhole(r pgx.Rows) (*store.Task, error) {
+	t := &store.Task{}
+	return t, r.Scan(wholeFields(t)...)
+}
+
+func scanHolding(r pgx.Rows) (h store.Holding, err error) {
+	h.Task = &store.Task{}
+	err = r.Scan(append(leaseFields(&h.Lease), taskFields(h.Task)...)...)
+	return h, err
 }
 
 // list reads a JSON array of strings, never nil.
@@ -86,15 +62,6 @@ func (l *list) Scan(src any) error {
 	return nil
 }
 
-// text reads NULL as "".
-type text string
-
-// ScanText takes a nullable text.
-func (t *text) ScanText(v pgtype.Text) error {
-	*t = text(v.String)
-	return nil
-}
-
 const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`
 
 func leaseFields(l *bloom.Lease) []any {
@@ -106,6 +73,25 @@ func leaseFields(l *bloom.Lease) []any {
 func scanLease(r pgx.Rows) (l bloom.Lease, err error) {
 	err = r.Scan(leaseFields(&l)...)
 	return l, err
+}
+
+const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
+	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
+
+const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
+
+func workerFields(w *bloom.KnownWorker) []any {
+	return []any{
+		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
+		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.Told, &w.ActiveLeases,
+	}
+}
+
+func scanWorker(r pgx.Rows) (*bloom.KnownWorker, error) {
+	w := &bloom.KnownWorker{}
+	return w, r.Scan(workerFields(w)...)
 }
 
 const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content`
@@ -133,6 +119,17 @@ func resultFields(r *bloom.Result) []any {
 func scanResult(rows pgx.Rows) (r bloom.Result, err error) {
 	err = rows.Scan(resultFields(&r)...)
 	return r, err
+}
+
+const agedColumns = `t.seq, t.created_at, t.id, t.context_id, t.status, t.updated_at`
+
+func agedFields(e *store.Aged) []any {
+	return []any{&e.Seq, &e.CreatedAt, &e.ID, &e.ContextID, &e.State.Status, &e.State.UpdatedAt}
+}
+
+func scanAged(r pgx.Rows) (e store.Aged, err error) {
+	err = r.Scan(agedFields(&e)...)
+	return e, err
 }
 
 // collect reads all rows, never nil.
@@ -174,27 +171,12 @@ func scanInt(r pgx.Rows) (n int64, err error) {
 	return n, err
 }
 
-// isID reports whether s is a UUID as this system writes them. Any other name
-// belongs to nothing.
-func isID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return false
-			}
-		}
-	}
-	return true
+func scanText(r pgx.Rows) (s string, err error) {
+	err = r.Scan(&s)
+	return s, err
 }
+
+func isID(s string) bool { return schema.IsID(s) }
 
 // idsOnly drops what cannot be the id of anything.
 func idsOnly(ids []string) []string {

@@ -2,198 +2,167 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// tx is what operations see of a transaction: what was read for them, in which
-// they make their changes, and what is to be written. Nothing reaches the server
-// before flush, except by operations that run alone.
+// tx is a transaction on one connection. It begins with the first Load.
 type tx struct {
-	s        *Store
-	ctx      context.Context
-	c        *pgx.Conn
-	now      int64  // Unix milliseconds
-	alone    bool   // the only operation of its transaction
-	recalled bool   // nothing was read or locked: what was remembered is compared with when it is written
-	version  uint32 // of the rows that were written, once they are
-	until    int64  // the server's time when they were, Unix milliseconds
-
-	wrote   bool // the running operation has changed something
-	changes []bloom.Change
-
-	tasks   map[string]*task   // by id
-	leases  map[string]*lease  // by id
-	active  map[string]*lease  // by task
-	results map[string]outcome // of this transaction, by lease
-	keyed   map[idemKey]keyed  // by idempotency key
-	repeats map[eventKey]bool  // worker's events that are stored
-	workers map[string]*stored // by name
-
-	everybody bool // workers are all that are online, not those that were proposed
-
-	holders map[string][]string // of active leases, by context
-	claims  map[string][]string // ids of the active leases, by claiming worker
-	queue   []*task             // open tasks that claims may take
-	cut     bool                // the queue goes on behind what was read
-	due     bool                // delayed tasks wait to be opened
-
-	newTasks  []*task
-	dirty     []*task
-	opened    []string       // tasks that may prefer somebody
-	choices   []choice       // who was chosen for a task
-	given     map[string]int // leases given to workers by name, not by their claims
-	newLeases []*lease
-	moved     []*lease
-	artifacts []*bloom.Artifact
-	outcomes  []outcome
-	events    []event
-	audits    []bloom.Audit
-	contacts  []*stored
-	counts    counts
+	d     *database
+	conn  *pgxpool.Conn
+	c     *pgx.Conn
+	is    session // of the connection
+	begun bool
 }
 
-type idemKey struct{ scope, key string }
-
-type keyed struct {
-	task     *task
-	bodyHash string
-}
-
-type eventKey struct {
-	taskID string
-	seq    int64
-}
-
-// outcome is a result with what is kept beside it.
-type outcome struct {
-	result   *bloom.Result
-	artifact *bloom.Artifact
-	bodyHash string
-}
-
-type event struct {
-	task, seq, at, epoch int64
-	workerSeq            *int64
-	kind, data           string
-}
-
-func newTx(ctx context.Context, s *Store, c *pgx.Conn, alone bool) *tx {
-	return &tx{
-		s: s, ctx: ctx, c: c, alone: alone, tasks: map[string]*task{}, leases: map[string]*lease{}, active: map[string]*lease{},
-		results: map[string]outcome{}, keyed: map[idemKey]keyed{}, repeats: map[eventKey]bool{},
-		workers: map[string]*stored{}, holders: map[string][]string{}, claims: map[string][]string{}, given: map[string]int{},
+// Begin takes a connection.
+func (d *database) Begin(ctx context.Context) (store.Tx, error) {
+	conn, err := d.hot.Acquire(ctx)
+	if err != nil {
+		return nil, d.failed(err)
 	}
+	return &tx{d: d, conn: conn, c: conn.Conn(), is: sessionOf(conn.Conn())}, nil
 }
 
-// addTask takes in a task that was read; one that is here already stays.
-func (t *tx) addTask(tk *task) *task {
-	if have, ok := t.tasks[tk.ID]; ok {
-		if !have.whole && tk.whole {
-			have.Prompt, have.ContextHints, have.whole = tk.Prompt, tk.ContextHints, true
-		}
-		return have
+// failed says in what way a transaction failed that is undone. When a connection
+// has kept silent for too long all are dropped: the others lead to the same machine,
+// and each would be waited for in turn.
+func (d *database) failed(err error) error {
+	if pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		d.hot.Reset()
+		d.reads.Reset()
 	}
-	t.tasks[tk.ID] = tk
-	return tk
-}
-
-// gaveUp reports whether the lease held its slot and does so no more.
-func (l *lease) gaveUp() bool { return l.was == bloom.LeaseActive && l.Status != bloom.LeaseActive }
-
-// freed are the workers whose slots this transaction gives back, once for each.
-func (t *tx) freed() (workers []string) {
-	for _, l := range slices.Concat(t.moved, t.newLeases) {
-		if l.gaveUp() {
-			workers = append(workers, l.WorkerID)
-		}
-	}
-	return workers
-}
-
-func (t *tx) addLease(l *lease) {
-	if _, have := t.leases[l.ID]; have {
-		return
-	}
-	l.was = l.Status
-	t.leases[l.ID] = l
-	if l.Status == bloom.LeaseActive {
-		t.active[l.TaskID] = l
-	}
-}
-
-// task is one that was read for the transaction. One that begins in it has no
-// stream yet to go on with.
-func (t *tx) task(id string) (*task, error) {
-	tk, ok := t.tasks[id]
 	switch {
-	case !ok:
-		return nil, bloom.ErrTaskNotFound
-	case tk.insert != nil:
-		return nil, errAlone
+	case err == nil:
+		return nil
+	case isGone(err):
+		return fmt.Errorf("%w: %w", store.ErrAway, err)
+	case isRace(err):
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
-	return tk, nil
+	return err
 }
 
-// touchTask marks a task to be written.
-func (t *tx) touchTask(tk *task) {
-	t.wrote = true
-	if !tk.dirty {
-		tk.dirty = true
-		if tk.insert == nil {
-			t.dirty = append(t.dirty, tk)
+// release gives the connection back; one inside a transaction is closed by this.
+func (t *tx) release() {
+	if t.conn != nil {
+		t.conn.Release()
+		t.conn = nil
+	}
+}
+
+// idle is the status of a connection outside of any transaction.
+const idle = 'I'
+
+// Rollback undoes the transaction.
+func (t *tx) Rollback() {
+	defer t.release()
+	if t.conn != nil && !t.c.IsClosed() && t.c.PgConn().TxStatus() != idle {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackFor)
+		defer cancel()
+		if _, err := t.c.Exec(ctx, "rollback"); err != nil {
+			_ = t.c.Close(ctx)
 		}
 	}
 }
 
-// audit adds an entry to the audit log. data nil is null.
-func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) {
-	if data == nil {
-		data = json.RawMessage("null")
+// rollbackFor is how long a connection may take for it before it is closed.
+const rollbackFor = silence / 5
+
+// send runs a batch, in the transaction.
+func (t *tx) send(ctx context.Context, b *pgx.Batch) error {
+	if !t.begun {
+		begin := &pgx.Batch{}
+		begin.Queue("begin")
+		begin.QueuedQueries = append(begin.QueuedQueries, b.QueuedQueries...)
+		b, t.begun = begin, true
 	}
-	t.wrote = true
-	t.audits = append(t.audits, bloom.Audit{
-		ID: schema.NewID(t.now), Timestamp: t.now, Action: bloom.CleanText(action), EntityType: bloom.CleanText(entityType), EntityID: bloom.CleanText(entityID),
-		Actor: bloom.CleanText(actor), Detail: bloom.CleanText(detail), Data: bloom.EventData(data),
+	return t.c.SendBatch(ctx, b).Close()
+}
+
+// warned is where a connection keeps that the server warned of something. The one
+// warning that a commit knows is that it stands here, while the wait for its
+// standby was called off: an operator has cancelled it.
+const warned = "warned"
+
+func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		c.CustomData()[warned] = n.Message
+	}
+}
+
+// Commit writes the changes and commits, in one round trip.
+func (t *tx) Commit(ctx context.Context, c *store.Changes) error {
+	defer t.release()
+	b := &pgx.Batch{}
+	t.queue(b, c)
+	committed := false
+	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
 	})
-}
-
-// event appends to a task's stream. A new task has but one, which is written with
-// it.
-func (t *tx) event(tk *task, e event) {
-	t.touchTask(tk)
-	tk.lastEvent++
-	if tk.insert != nil {
-		tk.insert.told = e.data
-		return
+	delete(t.c.PgConn().CustomData(), warned)
+	err := t.send(ctx, b)
+	var pg *pgconn.PgError
+	switch {
+	case committed && t.c.PgConn().CustomData()[warned] != nil:
+		err = errors.New("postgresql: the commit was answered with a warning")
+	case committed:
+		return nil // what broke after it concerns only the connection
+	case err == nil:
+		t.Rollback()
+		return errors.New("postgresql: the commit was answered with a rollback")
+	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR":
+		t.Rollback()
+		return t.d.failed(err)
 	}
-	e.task, e.seq = tk.seq, tk.lastEvent
-	t.events = append(t.events, e)
+	_ = t.d.failed(err)
+	_ = t.c.Close(ctx)
+	return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 }
 
-// counts are what stats shows, in the order of the counters' columns.
-type counts [9]int64
-
-var countColumns = []string{"queued", "leased", "running", "completed", "failed", "dead", "cancelled", "leases", "active"}
-
-const (
-	countLeases = 7
-	countActive = 8
-)
-
-// count keeps the number of tasks by status.
-func (c *counts) move(from, to bloom.TaskStatus) {
-	if from != "" {
-		c[slices.Index(bloom.TaskStatuses, from)]--
+// Stands looks for the last entry of a transaction, once the server no longer works
+// on it: the process behind the connection that was cut is told to end, for it may
+// wait for more, or have yet to read what it was sent. The number of the transaction
+// does not tell: a crash or a promotion forgets numbers of which nothing was written
+// down, and gives them to others. The look-up's own commit, of a lock that changes
+// nothing, comes back no sooner than what it saw is safe, also on a synchronous
+// standby.
+func (t *tx) Stands(ctx context.Context, last bloom.Audit) (there bool, err error) {
+	hot := t.d.hot
+	var over bool
+	if err := hot.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, t.is.token).Scan(&over); err != nil {
+		return false, t.d.failed(err)
 	}
-	c[slices.Index(bloom.TaskStatuses, to)]++
+	if !over {
+		// Refused to a role that was set for the login: then it ends when it finds the
+		// connection closed.
+		_, _ = hot.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
+			WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, t.is.token)
+		return false, errInProgress
+	}
+	c, err := hot.Acquire(ctx)
+	if err != nil {
+		return false, t.d.failed(err)
+	}
+	defer c.Release()
+	said := c.Conn().PgConn().CustomData()
+	delete(said, warned)
+	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
+		FROM counters WHERE slot = pg_backend_pid() % $3 FOR UPDATE`, last.EntityID, last.ID, counterSlots).Scan(&there)
+	if err == nil && said[warned] != nil {
+		return false, errInProgress // this wait for the standby was called off, too
+	}
+	return there, t.d.failed(err)
 }
 
-// Subscribe calls fn with this store's changes at once, and with those of other
-// processes as the server tells of them.
-func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }
+// errInProgress says that the server may still commit what it was sent before the
+// connection was cut.
+var errInProgress = fmt.Errorf("%w: the commit goes on", store.ErrConflict)

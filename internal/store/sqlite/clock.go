@@ -28,18 +28,17 @@ func newFollower(clock bloom.Clock, log *slog.Logger) *follower {
 
 // follow reads the clock, and when it has jumped since the last call commits what has
 // to move. A jump is remembered until that has worked.
-func (f *follower) follow(c *conn) (now time.Time, jumped bool, err error) {
+func (f *follower) follow(c *conn) (now time.Time, err error) {
 	now = f.clock.Now()
 	jump := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last) // Round(0) drops the monotonic part
 	if jump.Abs() > clockJump {
 		if err := moveAlong(c, jump.Milliseconds()); err != nil {
-			return now, false, err
+			return now, err
 		}
 		f.log.Warn("the wall clock jumped; deadlines moved along", "by", jump.Round(time.Millisecond))
-		jumped = true
 	}
 	f.last = now
-	return now, jumped, nil
+	return now, nil
 }
 
 // moved are the statements that move times by ?1 milliseconds.

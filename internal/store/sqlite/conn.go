@@ -11,7 +11,7 @@ import (
 	lite "modernc.org/sqlite"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 // conn is one connection and its prepared statements. It is used by one

@@ -1,25 +1,13 @@
 package sqlite
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Write runs fn in the writer's next transaction, with a way to change things.
-func (s *Store) Write(ctx context.Context, fn func(put func(query string, args ...any) error) error) error {
-	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
-		t.mem.forget() // of what is changed behind its back
-		return struct{}{}, fn(func(query string, args ...any) error {
-			_, err := t.put(query, args...)
-			return err
-		})
-	})
-	return err
-}
-
-// Plans is how SQLite would run every statement that this store has prepared.
+// Plans is how SQLite would run every statement that this store has prepared. The
+// store may no longer be used afterwards for anything but Close.
 func (s *Store) Plans() map[string]string {
 	plans := map[string]string{}
 	explain := func(c *conn) {
@@ -39,22 +27,16 @@ func (s *Store) Plans() map[string]string {
 			plans[q] = strings.Join(steps, "; ")
 		}
 	}
-	_, err := write(context.Background(), s, func(t *tx) (struct{}, error) {
-		explain(t.conn)
-		return struct{}{}, nil
-	})
-	if err != nil {
+	if s.Ping(background) != nil {
 		return plans // it is closed
 	}
-	for range cap(s.read.slots) {
-		c := <-s.read.slots
+	explain(s.db.write)
+	for range cap(s.db.read.slots) {
+		c := <-s.db.read.slots
 		if c != nil {
 			explain(c)
 		}
-		s.read.slots <- c
+		s.db.read.slots <- c
 	}
 	return plans
 }
-
-// Queued is how many operations wait for the writer.
-func (s *Store) Queued() int { return s.w.queue.Len() }

@@ -84,16 +84,16 @@ func (l *listing[T]) also(column, value string) {
 }
 
 // Tasks lists tasks, the newest first.
-func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
-	columns := strings.ReplaceAll(taskColumns, "t.", "x.")
+func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	columns := strings.ReplaceAll(wholeColumns, "t.", "x.")
 	if n := q.TextWindow(); q.TextBytes > 0 {
 		columns = strings.Replace(columns, "x.context_hints, x.prompt", fmt.Sprintf(
 			"CASE WHEN length(x.context_hints) <= %d THEN x.context_hints ELSE 'null' END, substr(x.prompt, 1, %d)", n, n), 1)
 	}
 	l := listing[bloom.Task]{table: "llm_tasks", columns: columns, scan: func(r row) bloom.Task {
-		tk := scanTask(r)
-		tk.full.CutTexts(q.TextBytes)
-		return tk.whole()
+		t := scanWhole(r).Task
+		t.CutTexts(q.TextBytes)
+		return t
 	}}
 	l.also("x.context_id", q.ContextID)
 	l.also("x.worker_id", q.WorkerID)
@@ -110,7 +110,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 	if q.Status == bloom.TaskCompleted {
 		l.filter += " AND x.status = 'completed'"
 	}
-	pg, err := read(ctx, s, func(c *conn) (page[bloom.Task], error) {
+	pg, err := read(ctx, d, func(c *conn) (page[bloom.Task], error) {
 		if q.Text != "" {
 			return l.search(c, q.Page, q.Text)
 		}
@@ -120,7 +120,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, blo
 }
 
 // Leases lists leases, the newest first.
-func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+func (d *database) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	l := listing[bloom.Lease]{table: "leases", columns: strings.ReplaceAll(leaseColumns, "l.", "x."), scan: scanLease}
 	switch q.Status {
 	case "":
@@ -131,12 +131,12 @@ func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 	default:
 		l.by, l.byArg = "x.status IN ('expired','failed') AND x.status = ?", string(q.Status)
 	}
-	pg, err := read(ctx, s, func(c *conn) (page[bloom.Lease], error) { return l.page(c, q.Page) })
+	pg, err := read(ctx, d, func(c *conn) (page[bloom.Lease], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
 }
 
 // Artifacts lists artifacts, the newest first.
-func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
 	columns := strings.ReplaceAll(artifactColumns, "a.", "x.")
 	if q.TextBytes > 0 {
 		columns = strings.Replace(columns, "x.content", fmt.Sprintf("substr(x.content, 1, %d)", q.TextWindow()), 1)
@@ -147,12 +147,12 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		return a
 	}}
 	l.also("x.task_id", q.TaskID)
-	pg, err := read(ctx, s, func(c *conn) (page[bloom.Artifact], error) { return l.page(c, q.Page) })
+	pg, err := read(ctx, d, func(c *conn) (page[bloom.Artifact], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
 }
 
 // Audit lists audit entries, the newest first.
-func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := listing[bloom.Audit]{
 		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data`,
 		scan: func(r row) bloom.Audit {
@@ -174,6 +174,6 @@ func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 			l.also("x.action", q.Action)
 		}
 	}
-	pg, err := read(ctx, s, func(c *conn) (page[bloom.Audit], error) { return l.page(c, q.Page) })
+	pg, err := read(ctx, d, func(c *conn) (page[bloom.Audit], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
 }

@@ -9,7 +9,7 @@ import (
 
 	lite "modernc.org/sqlite"
 
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 //go:embed migrations/*.sql

@@ -26,20 +26,20 @@ func newReaders(path string, n int) *readers {
 
 // read runs fn in one snapshot of the database. ctx only bounds the wait for a
 // connection: what one call reads is bounded.
-func read[T any](ctx context.Context, s *Store, fn func(c *conn) (T, error)) (T, error) {
+func read[T any](ctx context.Context, d *database, fn func(c *conn) (T, error)) (T, error) {
 	var zero T
-	c, err := s.read.take(ctx)
+	c, err := d.read.take(ctx)
 	if err != nil {
-		return zero, s.fail(err)
+		return zero, d.fail(err)
 	}
-	defer func() { s.read.slots <- c }()
+	defer func() { d.read.slots <- c }()
 	if c == nil {
-		if c, err = dial(dsn(s.cfg.Path, "ro"), readerPragmas...); err != nil {
-			return zero, s.fail(err)
+		if c, err = dial(dsn(d.cfg.Path, "ro"), readerPragmas...); err != nil {
+			return zero, d.fail(err)
 		}
 	}
 	if _, err := c.exec("BEGIN"); err != nil {
-		return zero, s.fail(err)
+		return zero, d.fail(err)
 	}
 	v, err := fn(c)
 	if _, end := c.exec("COMMIT"); end != nil {
@@ -49,7 +49,7 @@ func read[T any](ctx context.Context, s *Store, fn func(c *conn) (T, error)) (T,
 		c = nil
 	}
 	if err != nil {
-		return zero, s.fail(err)
+		return zero, d.fail(err)
 	}
 	return v, nil
 }

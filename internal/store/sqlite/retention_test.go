@@ -218,7 +218,8 @@ func countOrphans(t *testing.T, path string) {
 func TestARequeueThatCameFirstWins(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
-	s := open(t, clock)
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s := openAt(t, path, clock)
 	ctx := t.Context()
 	var ids []string
 	for range 2 {
@@ -232,16 +233,15 @@ func TestARequeueThatCameFirstWins(t *testing.T) {
 		ids = append(ids, task.ID)
 	}
 	clock.Advance(24 * time.Hour)
-	started, held := make(chan struct{}), make(chan struct{})
+	release := hold(t, path)
 	var all sync.WaitGroup
+	taken := make(chan struct{})
 	all.Go(func() {
-		_ = s.Write(ctx, func(func(string, ...any) error) error {
-			close(started)
-			<-held
-			return nil
-		})
+		defer close(taken)
+		if err := s.Ping(ctx); err != nil { // it is what waits for the file
+			t.Error(err)
+		}
 	})
-	<-started
 	waits := func(fn func() error) {
 		before := s.Queued()
 		all.Go(func() {
@@ -255,7 +255,7 @@ func TestARequeueThatCameFirstWins(t *testing.T) {
 	}
 	waits(func() error { _, err := s.Requeue(ctx, ids[0], "me"); return err })
 	waits(func() error { _, err := s.RemoveTasks(ctx, bloom.RemoveRequest{OlderThan: time.Hour}); return err })
-	close(held)
+	release()
 	all.Wait()
 	if task, err := s.Task(ctx, ids[0]); err != nil || task.Status != bloom.TaskQueued {
 		t.Errorf("the requeued task is %q: %v", task.Status, err)

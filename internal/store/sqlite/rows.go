@@ -4,65 +4,37 @@ import (
 	"encoding/json"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// task is a task as it is read for a write: what the rules look at, and what
-// the queue needs to know. full is nil unless the caller asked for it.
-type task struct {
-	seq       int64
-	id        string
-	contextID string
-	ordered   bool
-	labels    []string
-	state     bloom.TaskState
-	full      *bloom.Task
-}
+// taskColumns stay clear of the prompt and of everything else that may be long.
+const taskColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
+	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.gate, t.preferred_worker, t.preferred_until,
+	COALESCE((SELECT MAX(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event), t.priority, t.agent_slug, t.created_at, t.desired_format,
+	t.timeout_sec, t.budget, t.labels, t.idempotency_key`
 
-// stateColumns stay clear of the prompt and of everything else that may be long.
-const stateColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
-	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.labels`
+const taskWidth = 26
 
-const stateWidth = 15
+const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
-const taskColumns = stateColumns + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec,
-	t.budget, t.idempotency_key, t.context_hints, t.prompt`
-
-func scanState(r row) task {
-	return task{
-		seq: r.int(0), id: r.str(1), ordered: r.bool(12), contextID: r.str(13), labels: r.list(14),
-		state: bloom.TaskState{
-			Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5),
-			Attempts: int(r.int(6)), MaxAttempts: int(r.int(7)), RunAt: r.int(8), ErrorClass: r.strp(9),
-			CancelRequested: r.bool(10), Epoch: r.int(11),
+func scanTask(r row) store.Task {
+	return store.Task{
+		Seq: r.int(0), Gate: bloom.Gate(r.str(14)), Preferred: r.strp(15), Until: r.int(16), LastEvent: r.int(17),
+		Task: bloom.Task{
+			ID: r.str(1), ContextID: r.str(13), AgentSlug: r.str(19), Policy: bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12)},
+			DesiredFormat: bloom.Format(r.str(21)), CreatedAt: r.int(20), Priority: int(r.int(18)), Labels: r.list(24), IdempotencyKey: r.strp(25),
+			TaskState: bloom.TaskState{
+				Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5), Attempts: int(r.int(6)),
+				MaxAttempts: int(r.int(7)), RunAt: r.int(8), ErrorClass: r.strp(9), CancelRequested: r.bool(10), Epoch: r.int(11),
+			},
 		},
 	}
 }
 
-func scanTask(r row) task {
-	t := scanState(r)
-	f := r[stateWidth:]
-	t.full = &bloom.Task{
-		ID: t.id, ContextID: t.contextID, AgentSlug: f.str(1), Prompt: f.str(8), ContextHints: f.list(7),
-		Policy:        bloom.Policy{TimeoutSec: int(f.int(4)), Budget: f.int(5), Ordered: t.ordered},
-		DesiredFormat: bloom.Format(f.str(3)), CreatedAt: f.int(2), Priority: int(f.int(0)),
-		Labels: t.labels, IdempotencyKey: f.strp(6), TaskState: t.state,
-	}
+func scanWhole(r row) store.Task {
+	t := scanTask(r)
+	t.ContextHints, t.Prompt = r.list(taskWidth), r.str(taskWidth+1)
 	return t
-}
-
-// whole is the full task in its present state.
-func (t *task) whole() bloom.Task {
-	w := *t.full
-	w.TaskState = t.state
-	return w
-}
-
-func (c *conn) taskState(id string) (task, error) {
-	return found(c, scanState, bloom.ErrTaskNotFound, `SELECT `+stateColumns+` FROM llm_tasks t WHERE t.id = ?`, id)
-}
-
-func (c *conn) task(id string) (task, error) {
-	return found(c, scanTask, bloom.ErrTaskNotFound, `SELECT `+taskColumns+` FROM llm_tasks t WHERE t.id = ?`, id)
 }
 
 // found reads one row, or answers with missing.
@@ -95,14 +67,23 @@ func scanLease(r row) bloom.Lease {
 	}
 }
 
-// lease reads one lease of a task; one of another task is as good as lost.
-func (c *conn) lease(id, taskID string) (bloom.Lease, error) {
-	return found(c, scanLease, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = ? AND l.task_id = ?`, id, taskID)
-}
+const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
+	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
 
-// activeLease is the lease under which a task is held.
-func (c *conn) activeLease(taskID string) (bloom.Lease, error) {
-	return found(c, scanLease, bloom.ErrLeaseNotFound, `SELECT `+leaseColumns+` FROM leases l WHERE l.task_id = ? AND l.status = 'active'`, taskID)
+const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
+
+func scanWorker(r row) bloom.KnownWorker {
+	return bloom.KnownWorker{
+		Worker: bloom.Worker{
+			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
+			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
+			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: bloom.ObsCount(r.int(9)), DBSHA: r.str(10), RegisteredAt: r.int(11),
+			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(23)),
+		},
+		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
+		Followed: bloom.DrainOrder{Drain: r.bool(19), Number: r.int(20)}, PostedAt: r.int(21), Told: r.int(22),
+	}
 }
 
 const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content`
@@ -116,6 +97,8 @@ func scanArtifact(r row) bloom.Artifact {
 
 const resultColumns = `r.id, r.task_id, r.worker_id, r.artifact_id, r.status, r.error_message, r.metrics, r.completed_at, r.error_class, r.epoch, a.content`
 
+const resultWidth = 11
+
 func scanResult(r row) bloom.Result {
 	res := bloom.Result{
 		ID: r.str(0), TaskID: r.str(1), WorkerID: r.str(2), ArtifactID: r.str(3), Status: bloom.Outcome(r.str(4)),
@@ -123,4 +106,13 @@ func scanResult(r row) bloom.Result {
 	}
 	_ = json.Unmarshal([]byte(r.str(6)), &res.Metrics)
 	return res
+}
+
+const agedColumns = `t.seq, t.id, t.context_id, t.status, t.updated_at, t.created_at`
+
+func scanAged(r row) store.Aged {
+	return store.Aged{
+		Seq: r.int(0), ID: r.str(1), ContextID: r.str(2),
+		State: bloom.TaskState{Status: bloom.TaskStatus(r.str(3)), UpdatedAt: r.int(4)}, CreatedAt: r.int(5),
+	}
 }

@@ -1,15 +1,14 @@
 // Package sqlite keeps everything in one SQLite file: the store of a single
 // machine, with nothing else to install.
 //
-// One goroutine, the writer, owns the only connection that writes. It takes all
-// operations that wait, runs them in one transaction and commits once: one
-// fsync for many callers, and every answer still means that the change survives
-// a power failure. A bounded pool of connections reads.
-//
-// The rules of the lifecycle are the root package's; this one compares and sets.
+// One connection writes. Package store runs all operations that wait in one
+// transaction of it and commits once: one fsync for many callers, and every answer
+// still means that the change survives a power failure. A bounded pool of
+// connections reads. There is no rule in this package: it loads and writes rows.
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +16,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
-
-	"cmp"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/group"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Defaults of a Config.
 const (
-	DefaultReaders  = 4
-	DefaultMaxGroup = 128
-	DefaultQueue    = 1024
+	DefaultReaders = 4
 )
 
 // ErrLocked says that another process has the database open.
@@ -45,31 +39,33 @@ type Config struct {
 	Logger *slog.Logger
 	// Readers is the most connections that read at once. 0: DefaultReaders.
 	Readers int
-	// MaxGroup is the most operations committed together. 0: DefaultMaxGroup.
+	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
 	MaxGroup int
 	// Queue is how many operations may wait for the writer before callers
-	// block. 0: DefaultQueue.
+	// block. 0: store.DefaultQueue.
 	Queue int
 }
 
 // Store is a bloom.Store in one SQLite file.
 type Store struct {
-	cfg  Config
-	log  *slog.Logger
-	lock *os.File
-	read *readers
-	w    *writer
-
-	feed group.Feed
-
-	closing sync.Once
-	closed  error
+	*store.Store
+	db *database
 }
 
 var _ bloom.Store = (*Store)(nil)
 
-// Open opens or creates the database, migrates it, and starts its writer. A
-// second process on the same file gets ErrLocked, a database of a newer schema
+// database is the file: one connection that writes, which belongs to whoever runs
+// the store's transaction, and a pool of those that read.
+type database struct {
+	cfg   Config
+	lock  *os.File
+	read  *readers
+	write *conn
+	clock *follower
+}
+
+// Open opens or creates the database, migrates it, and starts its store. A second
+// process on the same file gets ErrLocked, a database of a newer schema
 // schema.ErrNewerSchema.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
@@ -80,9 +76,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Readers = cmp.Or(cfg.Readers, DefaultReaders)
-	cfg.MaxGroup = cmp.Or(cfg.MaxGroup, DefaultMaxGroup)
-	cfg.Queue = cmp.Or(cfg.Queue, DefaultQueue)
-
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
@@ -92,23 +85,22 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, log: cfg.Logger, lock: held}
-	if err := s.open(ctx); err != nil {
+	d := &database{cfg: cfg, lock: held}
+	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
 	}
-	return s, nil
+	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue}, cfg.Logger), d}, nil
 }
 
-func (s *Store) open(ctx context.Context) error {
-	if _, err := migrateUp(ctx, s.cfg.Path); err != nil {
+func (d *database) open(ctx context.Context) error {
+	if _, err := migrateUp(ctx, d.cfg.Path); err != nil {
 		return err
 	}
-	c, err := dial(dsn(s.cfg.Path, "rw"), writerPragmas...)
+	c, err := dial(dsn(d.cfg.Path, "rw"), writerPragmas...)
 	if err != nil {
 		return err
 	}
-	s.read = newReaders(s.cfg.Path, s.cfg.Readers)
-	s.w = startWriter(c, s)
+	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers), newFollower(d.cfg.Clock, d.cfg.Logger)
 	return nil
 }
 
@@ -142,35 +134,32 @@ func dsn(path, mode string) string {
 }
 
 // Name is "sqlite".
-func (s *Store) Name() string { return "sqlite" }
+func (d *database) Name() string { return "sqlite" }
 
-// Ping runs an empty transaction through the writer, so that it fails when
-// writes would.
-func (s *Store) Ping(ctx context.Context) error {
-	_, err := write(ctx, s, func(t *tx) (struct{}, error) {
-		_, err := t.number(`SELECT 1`)
-		return struct{}{}, err
-	})
+// Ping reads; the store's own Ping writes, too.
+func (d *database) Ping(ctx context.Context) error {
+	_, err := read(ctx, d, func(c *conn) (int64, error) { return c.number(`SELECT 1`) })
 	return err
 }
 
-// Close waits for the writes that are queued, then closes. Closing twice is
-// allowed.
-func (s *Store) Close() error {
-	s.closing.Do(func() {
-		s.closed = errors.Join(s.w.stop(), s.read.close(), s.lock.Close())
-	})
-	return s.closed
+// Tell has nobody to tell: no other process uses the file.
+func (d *database) Tell([]bloom.Change) {}
+
+// Close closes the connections and lets go of the file.
+func (d *database) Close() error {
+	return errors.Join(d.write.close(), d.read.close(), d.lock.Close())
 }
 
-// fail turns what SQLite said into something that may be shown.
-func (s *Store) fail(err error) error {
+// Explain turns what SQLite said into something that may be shown.
+func (d *database) Explain(err error) *bloom.Error { return explain(err) }
+
+// fail logs and explains what a read met.
+func (d *database) fail(err error) error {
 	var ours *bloom.Error
 	switch {
 	case err == nil, errors.As(err, &ours), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	shown := explain(err)
-	s.log.Error("sqlite failed", "error", err)
-	return shown
+	d.cfg.Logger.Error("sqlite failed", "error", err)
+	return explain(err)
 }

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -179,55 +178,21 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestFailureHarmsNoNeighbour puts operations that fail in every way into one
-// group with ones that do not.
-func TestFailureHarmsNoNeighbour(t *testing.T) {
-	t.Parallel()
-	s := open(t, nil)
-	started, held := make(chan struct{}, 1), make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() {
-		_ = s.Write(t.Context(), func(func(string, ...any) error) error {
-			started <- struct{}{}
-			<-held
-			return nil
-		})
-	})
-	<-started // the writer is busy: what follows waits and is committed together
-	type put = func(string, ...any) error
-	half := func(p put) error {
-		return p(`INSERT INTO runtime_settings (key, value, updated_at) VALUES ('half', 'done', 0)`)
+// hold keeps the store from writing, as a program would that has the file open,
+// until release is called.
+func hold(t testing.TB, path string) (release func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
 	}
-	failing := []func(put) error{
-		func(p put) error { return errors.Join(half(p), errors.New("broken")) },
-		func(p put) error { return errors.Join(half(p), bloom.Conflict("refused too late")) },
-		func(p put) error { panic(fmt.Sprint("half done: ", half(p))) },
-		func(p put) error { return p(`INSERT INTO llm_tasks (id) VALUES ('breaks the constraints')`) },
-		func(put) error { return bloom.Conflict("refused in time") },
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, fn := range failing {
-		all.Go(func() {
-			if err := s.Write(t.Context(), fn); err == nil {
-				t.Error("a failure was acknowledged")
-			}
-		})
-		all.Go(func() {
-			if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	close(held)
-	all.Wait()
-	settings, err := s.Settings(t.Context())
-	if err != nil || len(settings) != 0 {
-		t.Errorf("half of a failed write is there: %v, %v", settings, err)
-	}
-	st, err := s.Stats(t.Context())
-	if err != nil || st.Tasks.Total != int64(len(failing)) {
-		t.Errorf("%d tasks are there: %v", st.Tasks.Total, err)
-	}
-	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
-		t.Error(err)
+	return func() {
+		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,94 +1,51 @@
 package sqlite
 
 import (
-	"encoding/json"
-	"strings"
-	"time"
+	"context"
+	"fmt"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/schema"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// tx is what an operation sees of the group's transaction.
+// tx is the one transaction that writes. It runs under no caller's context: a
+// cancelled one would interrupt everybody's.
 type tx struct {
 	*conn
-	mem *memory
-	now int64 // Unix milliseconds, when the transaction began
-
-	wrote   bool // the running operation has changed something
-	changes []bloom.Change
-	counts  counts
-	audits  []any // columns of the group's audit entries, row after row
+	now int64 // Unix milliseconds, when it began
 }
 
-func newTx(c *conn, m *memory, now time.Time) *tx {
-	return &tx{conn: c, mem: m, now: bloom.Millis(now)}
-}
-
-// put runs a statement that changes something.
-func (t *tx) put(query string, args ...any) (int64, error) {
-	t.wrote = true
-	return t.exec(query, args...)
-}
-
-// moved keeps the count of tasks by status.
-func (t *tx) moved(from, to bloom.TaskStatus) {
-	if from == to {
-		return
+// Begin starts a transaction on the only connection that writes.
+func (d *database) Begin(context.Context) (store.Tx, error) {
+	now, err := d.clock.follow(d.write)
+	if err == nil {
+		_, err = d.write.exec("BEGIN IMMEDIATE")
 	}
-	if from != "" {
-		t.counts.tasks(from, -1)
+	if err != nil {
+		return nil, err
 	}
-	t.counts.tasks(to, 1)
+	return &tx{conn: d.write, now: bloom.Millis(now)}, nil
 }
 
-// audit adds an entry to the audit log; the group's are written together, at its
-// end. data nil is null.
-func (t *tx) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) {
-	if data == nil {
-		data = json.RawMessage("null")
-	}
-	t.wrote = true
-	t.audits = append(t.audits, schema.NewID(t.now), t.now, action, entityType,
-		bloom.CleanText(entityID), bloom.CleanText(actor), bloom.CleanText(detail), bloom.CleanText(string(data)))
-}
+// Rollback undoes the transaction. SQLite has often done so already; an error of
+// the rollback then says only that.
+func (t *tx) Rollback() { _, _ = t.exec("ROLLBACK") }
 
-// auditWidth is the number of columns of an audit entry.
-const auditWidth = 8
-
-// insertAudits are statements for 8, 4, 2 and 1 entries: one for many costs far
-// less than many for one, and few sizes need few prepared statements.
-var insertAudits = func() (texts [4]string) {
-	const row = "(?,?,?,?,?,?,?,?)"
-	for i := range texts {
-		rows := 8 >> i
-		texts[i] = `INSERT INTO audit_logs (id, timestamp, action, entity_type, entity_id, actor, detail, data) VALUES ` +
-			strings.Repeat(row+",", rows-1) + row
-	}
-	return texts
-}()
-
-// flushAudits writes the group's audit entries in the order of their operations.
-func (t *tx) flushAudits() error {
-	for i, text := range insertAudits {
-		for n := auditWidth * (8 >> i); len(t.audits) >= n; t.audits = t.audits[n:] {
-			if _, err := t.exec(text, t.audits[:n]...); err != nil {
-				return err
-			}
+// Commit writes the changes; when it returns nil they are on disk.
+func (t *tx) Commit(_ context.Context, c *store.Changes) error {
+	err := t.put(c)
+	if err == nil {
+		if _, err = t.exec("COMMIT"); err != nil {
+			err = fmt.Errorf("commit: %w", err)
 		}
 	}
-	return nil
-}
-
-// event appends to a task's stream.
-func (t *tx) event(task int64, kind string, epoch int64, data json.RawMessage) error {
-	_, err := t.put(insertEvent, task, kind, t.now, epoch, nil, data)
+	if err != nil {
+		t.Rollback()
+	}
 	return err
 }
 
-const insertEvent = `INSERT INTO task_events (task, seq, type, at, epoch, worker_seq, data)
-	VALUES (?1, COALESCE((SELECT MAX(seq) FROM task_events WHERE task = ?1), (SELECT last_event FROM llm_tasks WHERE seq = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6)
-	ON CONFLICT DO NOTHING`
-
-// Subscribe calls fn with every group's changes, from the writer's goroutine.
-func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }
+// Stands is never asked: no commit's outcome is unknown here.
+func (t *tx) Stands(context.Context, bloom.Audit) (bool, error) {
+	panic("sqlite: the outcome of a commit is always known")
+}

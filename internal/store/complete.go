@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/schema"
+)
+
+// Complete records the outcome of a lease in one transaction.
+func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+	if !schema.IsID(r.ArtifactID) || !schema.IsID(r.ResultID) {
+		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
+	}
+	r.BodyHash = bloom.CleanText(r.BodyHash)
+	want := func(w *ReadSet) {
+		wantNamed(w, r.TaskID, r.Completion.LeaseID)
+		w.Texts.Add(r.TaskID)
+	}
+	return do(ctx, s, want, func(u *Unit) (bloom.Completed, error) { return u.complete(r) })
+}
+
+func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
+	t, l, err := u.named(r.TaskID, r.Completion.LeaseID)
+	if t != nil && r.Completion.LeaseID == "" && isNotFound(err) {
+		err = bloom.Conflict("Task status is '%s', expected 'leased' or 'running'", t.Status)
+	}
+	if err != nil {
+		return none, err
+	}
+	key := OutcomeKey{l.TaskID, l.Epoch}
+	if l.Status != bloom.LeaseActive {
+		if done, found, err := u.completed(t, key, r.BodyHash); err != nil || found {
+			return done, err
+		}
+	}
+	tr, err := bloom.Finish(t.TaskState, l.Lease, r.Completion, u.Now)
+	if err != nil {
+		return none, err
+	}
+	if err := u.apply(t, l, tr, r.Actor); err != nil {
+		return none, err
+	}
+	o := &Outcome{BodyHash: r.BodyHash}
+	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
+	u.c.Outcomes = append(u.c.Outcomes, o)
+	u.done[key] = o
+	task, err := u.whole(t)
+	if err != nil {
+		return none, err
+	}
+	return bloom.Completed{Task: task, Artifact: o.Artifact, Result: o.Result}, u.heard(l.WorkerID)
+}
+
+// completed looks for the outcome that a lease already has: the same body gets the
+// same answer, another one is refused.
+func (u *Unit) completed(t *Task, key OutcomeKey, bodyHash string) (none bloom.Completed, ok bool, err error) {
+	o := u.done[key]
+	if o == nil {
+		if o, ok = u.rows.Outcomes[key]; !ok {
+			u.need.Outcomes.Add(key)
+			return none, false, errNeed
+		}
+	}
+	switch {
+	case o == nil:
+		return none, false, nil
+	case o.BodyHash != bodyHash:
+		return none, true, bloom.ErrOtherOutcome
+	}
+	task, err := u.whole(t)
+	return bloom.Completed{Task: task, Result: o.Result, Artifact: o.Artifact, Replayed: true}, true, err
+}

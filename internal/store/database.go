@@ -1,0 +1,110 @@
+// Package store holds every write operation of the runtime once, for all
+// databases. An operation names what it needs to read (a ReadSet), decides with the
+// root package's rules on the rows that were read and locked for it (a Unit), and
+// leaves what is to be written (Changes). Many callers' operations share one
+// transaction; see loop.go. A database loads and commits, and answers reads; it
+// contains no rule. docs/adr/0008-one-engine-over-two-verbs.md says why.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Database is what this package needs of a database.
+type Database interface {
+	Reader
+	// Begin starts a transaction; no request need reach the server before Load.
+	Begin(ctx context.Context) (Tx, error)
+	// Explain turns a failure into something that may be shown.
+	Explain(err error) *bloom.Error
+	// Tell lets other processes know of committed changes. It must not block.
+	Tell(changes []bloom.Change)
+	// Close ends reads and connections, after the last transaction has ended.
+	Close() error
+}
+
+// Tx is a transaction. One goroutine uses it.
+type Tx interface {
+	// Load reads what is wanted into rows and locks what ReadSet says is locked. It
+	// never waits for a row that somebody else has locked: such a row is noted in
+	// rows.Busy. It may be called several times; rows that were loaded stay.
+	Load(ctx context.Context, want *ReadSet, rows *Rows) error
+	// Commit writes the changes and ends the transaction, also when it fails.
+	Commit(ctx context.Context, c *Changes) error
+	// Rollback ends the transaction without changes.
+	Rollback()
+	// Stands finds out, after a Commit that failed with ErrUnknown, whether the
+	// entry of the audit with that id was committed. ErrAway and ErrConflict: not
+	// known yet, ask again.
+	Stands(ctx context.Context, last bloom.Audit) (bool, error)
+}
+
+// How a transaction may fail apart from plain errors. Databases wrap these.
+var (
+	// ErrAway: the connection or the server is gone and nothing was committed.
+	ErrAway = errors.New("the database is away")
+	// ErrUnknown: the connection was lost at the commit.
+	ErrUnknown = errors.New("the commit's outcome is unknown")
+	// ErrConflict: it met another transaction and was undone. It may be repeated.
+	ErrConflict = errors.New("the transaction met another one")
+)
+
+// Reader is what a database answers without this package: single entries, lists
+// and what the batches of upkeep look for.
+type Reader interface {
+	Name() string
+	Ping(ctx context.Context) error
+	Task(ctx context.Context, id string) (bloom.Task, error)
+	Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error)
+	Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
+	Results(ctx context.Context, taskID string) ([]bloom.Result, error)
+	Stats(ctx context.Context) (bloom.Stats, error)
+	Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error)
+	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
+	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)
+	Workers(ctx context.Context) ([]bloom.Worker, error)
+	FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error)
+	Artifact(ctx context.Context, id string) (bloom.Artifact, error)
+	Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
+	Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error)
+	Settings(ctx context.Context) (map[string]string, error)
+	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
+
+	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not
+	// those of except, the one that has waited longest first.
+	Due(ctx context.Context, now int64, limit int, except []string) (taskIDs []string, err error)
+	// ActiveLeases lists active leases that expire at before or earlier, but not
+	// those of except, the first to expire first.
+	ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error)
+	// OldTasks and OldStreams list tasks numbered above after, in the order of their
+	// numbers: all of them, or those that still have events. OldAudit lists entries
+	// of the audit.
+	OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error)
+	OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error)
+	OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error)
+}
+
+// Config says how operations are grouped. Every field may be 0 for its default.
+type Config struct {
+	MaxGroup int           // operations committed together at most; DefaultMaxGroup
+	Queue    int           // operations that may wait before callers block; DefaultQueue
+	Gather   time.Duration // how long a group waits at least for callers that are about to ask again
+	// Parallel is how many transactions may run at once; 0 or 1: one after the other.
+	Parallel int
+	// Overlap is after how long the next group no longer waits for the one before.
+	Overlap time.Duration
+	// Patience is how long an operation is tried again while the server is away or
+	// somebody else holds its rows; DefaultPatience.
+	Patience time.Duration
+}
+
+// Defaults of a Config.
+const (
+	DefaultMaxGroup = 128
+	DefaultQueue    = 1024
+	DefaultPatience = 10 * time.Second
+)

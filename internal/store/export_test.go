@@ -1,0 +1,30 @@
+package store
+
+import "context"
+
+// Do runs an operation that makes changes of its own.
+func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
+	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		u.dirt = true
+		return struct{}{}, fn(&u.c)
+	})
+	return err
+}
+
+// Hold keeps a store that runs one transaction at a time busy until release is
+// called: what comes meanwhile is committed together.
+func Hold(s *Store) (release func()) {
+	begun, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = apart(context.Background(), s, func(*ReadSet) {
+			close(begun)
+			<-held
+		}, func(*Unit) (struct{}, error) { return struct{}{}, nil })
+	}()
+	<-begun
+	return func() {
+		close(held)
+		<-done
+	}
+}

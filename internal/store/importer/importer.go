@@ -1,0 +1,273 @@
+// Package importer copies everything in a SQLite file into a PostgreSQL database.
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+)
+
+// Imported is one table that was moved.
+type Imported struct {
+	Table  string `json:"table"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"` // of all rows, the same in both databases
+}
+
+// ErrNotEmpty says that the database to import into holds something else.
+var ErrNotEmpty = errors.New("the database already holds data that does not come from this import")
+
+// ErrDiffers says that what was copied is not what is in the file.
+var ErrDiffers = errors.New("the copy differs from the file")
+
+// Import copies everything in a SQLite file into an empty PostgreSQL database. The
+// file's server must be stopped: the file is locked meanwhile. An import that was
+// broken off goes on where it stopped when it is called again. At the end every
+// table is read back and compared by count and hash. told, when not nil, hears of
+// each table's progress.
+func Import(ctx context.Context, sqlitePath, databaseURL string, told func(table string, rows int64)) (done []Imported, err error) {
+	path, err := filepath.Abs(sqlitePath)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	// Open, idle: it locks the file and brings its schema up to date.
+	held, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+	if err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	file := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro"}
+	from, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if _, err := postgres.MigrateUp(ctx, databaseURL); err != nil {
+		return nil, fmt.Errorf("import: schema: %w", err)
+	}
+	to, err := postgres.Connect(ctx, databaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	defer func() { _ = to.Close(context.WithoutCancel(ctx)) }()
+	if told == nil {
+		told = func(string, int64) {}
+	}
+	m := &mover{from: from, to: to, told: told}
+	return m.run(ctx)
+}
+
+// mover copies tables from one database to the other.
+type mover struct {
+	from *sql.DB
+	to   *pgx.Conn
+	told func(table string, rows int64)
+}
+
+func (m *mover) run(ctx context.Context) (done []Imported, err error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range moved {
+		if err := m.copy(ctx, t); err != nil {
+			return nil, fmt.Errorf("import %s: %w", t.name, err)
+		}
+	}
+	if _, err := m.to.Exec(ctx, finishImport); err != nil {
+		return nil, fmt.Errorf("import: counters and sequences: %w", err)
+	}
+	for _, t := range moved {
+		got, err := m.verify(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("import %s: %w", t.name, err)
+		}
+		done = append(done, got)
+	}
+	_, err = m.to.Exec(ctx, `DROP TABLE bloom_import`)
+	return done, err
+}
+
+// begin goes on with an import that was broken off, or makes sure that there is
+// nothing yet.
+func (m *mover) begin(ctx context.Context) error {
+	var resumes, used bool
+	if err := m.to.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&resumes); err != nil || resumes {
+		return err
+	}
+	for _, t := range moved {
+		if err := m.to.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+t.name+`)`).Scan(&used); err != nil {
+			return err
+		}
+		if used {
+			return fmt.Errorf("%w: there are rows in %s", ErrNotEmpty, t.name)
+		}
+	}
+	_, err := m.to.Exec(ctx, `CREATE TABLE bloom_import (name text PRIMARY KEY, upto bigint NOT NULL)`)
+	return err
+}
+
+// copy moves a table in steps along its key. Each step is one transaction with the
+// note of how far it went.
+func (m *mover) copy(ctx context.Context, t table) error {
+	upto, last := int64(0), int64(0)
+	if err := m.to.QueryRow(ctx, `SELECT coalesce(max(upto), 0) FROM bloom_import WHERE name = $1`, t.name).Scan(&upto); err != nil {
+		return err
+	}
+	if err := m.from.QueryRowContext(ctx, `SELECT coalesce(max(`+t.key+`), 0) FROM `+t.name).Scan(&last); err != nil {
+		return err
+	}
+	for upto < last {
+		next := min(upto+t.step, last)
+		rows, err := m.source(ctx, t, upto, next)
+		if err != nil {
+			return err
+		}
+		if err := m.put(ctx, t, rows, next); err != nil {
+			return err
+		}
+		upto = next
+		m.told(t.name, int64(len(rows)))
+	}
+	return nil
+}
+
+// source reads rows of the file whose key lies above after, up to upto, every
+// value as text.
+func (m *mover) source(ctx context.Context, t table, after, upto int64) (all [][]*string, err error) {
+	err = m.eachSource(ctx, t, after, upto, func(row []*string) { all = append(all, row) })
+	return all, err
+}
+
+func (m *mover) eachSource(ctx context.Context, t table, after, upto int64, fn func([]*string)) error {
+	var values []string
+	for _, c := range t.columns {
+		values = append(values, "CAST("+c.source()+" AS TEXT)")
+	}
+	//nolint:gosec // G202: names of tables and columns are our own, see importtables.go
+	rows, err := m.from.QueryContext(ctx, `SELECT `+strings.Join(values, ", ")+` FROM `+t.name+` WHERE `+t.key+` > ? AND `+t.key+` <= ? ORDER BY `+t.order, after, upto)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		row, err := t.scan(rows)
+		if err != nil {
+			return err
+		}
+		fn(row)
+	}
+	return rows.Err()
+}
+
+func (m *mover) put(ctx context.Context, t table, rows [][]*string, upto int64) error {
+	arrays := make([]any, len(t.columns))
+	for i := range t.columns {
+		values := make([]*string, len(rows))
+		for j, r := range rows {
+			values[j] = r[i]
+		}
+		arrays[i] = values
+	}
+	b := &pgx.Batch{}
+	b.Queue("begin")
+	b.Queue(t.insert(), arrays...)
+	b.Queue(`INSERT INTO bloom_import (name, upto) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET upto = excluded.upto`, t.name, upto)
+	b.Queue("commit")
+	return m.to.SendBatch(ctx, b).Close()
+}
+
+// verify reads a table from both sides in the same order and compares.
+func (m *mover) verify(ctx context.Context, t table) (Imported, error) {
+	const beyond = int64(1) << 62
+	source, err := digest(t, func(fn func([]*string)) error { return m.eachSource(ctx, t, -beyond, beyond, fn) })
+	if err != nil {
+		return Imported{}, err
+	}
+	copied, err := digest(t, func(fn func([]*string)) error { return m.eachCopied(ctx, t, fn) })
+	if err == nil && source != copied {
+		err = fmt.Errorf("%w: %d rows in the file, %d in the database; import once more into an empty database", ErrDiffers, source.Rows, copied.Rows)
+	}
+	return copied, err
+}
+
+func (m *mover) eachCopied(ctx context.Context, t table, fn func([]*string)) error {
+	var values []string
+	for _, c := range t.columns {
+		value := c.name + "::text"
+		if c.kind == "boolean" {
+			value = c.name + "::int::text"
+		}
+		values = append(values, value)
+	}
+	rows, err := m.to.Query(ctx, `SELECT `+strings.Join(values, ", ")+` FROM `+t.name+` ORDER BY `+t.pgOrder())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, err := t.scan(rows)
+		if err != nil {
+			return err
+		}
+		fn(row)
+	}
+	return rows.Err()
+}
+
+// scan reads a row of either database, nil for NULL.
+func (t table) scan(rows interface{ Scan(fields ...any) error }) ([]*string, error) {
+	row := make([]*string, len(t.columns))
+	fields := make([]any, len(row))
+	for i := range row {
+		fields[i] = &row[i]
+	}
+	return row, rows.Scan(fields...)
+}
+
+// digest hashes rows in a form that both databases give: JSON without what only
+// one of them keeps, its spaces and the order of its keys.
+func digest(t table, each func(func([]*string)) error) (Imported, error) {
+	d := Imported{Table: t.name}
+	h := sha256.New()
+	err := each(func(row []*string) {
+		d.Rows++
+		for i, v := range row {
+			hashValue(h, v, t.columns[i].kind == "jsonb")
+		}
+	})
+	d.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return d, err
+}
+
+func hashValue(h hash.Hash, v *string, canonical bool) {
+	if v == nil {
+		h.Write([]byte{0})
+		return
+	}
+	text := []byte(*v)
+	if canonical {
+		var value any
+		if json.Unmarshal(text, &value) == nil {
+			text, _ = json.Marshal(value)
+		}
+	}
+	fmt.Fprintf(h, "\x01%d:", len(text))
+	h.Write(text)
+}

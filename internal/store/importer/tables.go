@@ -1,0 +1,109 @@
+package importer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// table is one to be moved: its columns by name and kind, and the number along
+// which it is copied.
+type table struct {
+	name    string
+	key     string // in the file, a number above 0
+	order   string // in the file, by which both sides are compared
+	byText  bool   // the order is a text's
+	step    int64  // of the key, in one transaction
+	columns []tableColumn
+}
+
+type tableColumn struct {
+	name, kind string
+	from       string // its expression in the file, when it is another
+}
+
+func (c tableColumn) source() string {
+	if c.from != "" {
+		return c.from
+	}
+	return c.name
+}
+
+// columnsOf reads "name kind" pairs.
+func columnsOf(list string) (columns []tableColumn) {
+	for pair := range strings.SplitSeq(list, ",") {
+		name, kind, _ := strings.Cut(strings.TrimSpace(pair), " ")
+		columns = append(columns, tableColumn{name: name, kind: kind})
+	}
+	return columns
+}
+
+// pgOrder is the order in the database. The columns are named with their table:
+// alone they would mean what is selected, which is text.
+func (t table) pgOrder() string {
+	var columns []string
+	for c := range strings.SplitSeq(t.order, ", ") {
+		c = t.name + "." + c
+		if t.byText {
+			c += ` COLLATE "C"`
+		}
+		columns = append(columns, c)
+	}
+	return strings.Join(columns, ", ")
+}
+
+// insert takes every column as an array of texts.
+func (t table) insert() string {
+	var names, values, arrays []string
+	for i, c := range t.columns {
+		names = append(names, c.name)
+		values = append(values, fmt.Sprintf("x.%s::%s", c.name, c.kind))
+		arrays = append(arrays, fmt.Sprintf("$%d::text[]", i+1))
+	}
+	return fmt.Sprintf(`INSERT INTO %s (%s) SELECT %s FROM unnest(%s) x (%s)`, t.name, strings.Join(names, ", "), strings.Join(values, ", "),
+		strings.Join(arrays, ", "), strings.Join(names, ", "))
+}
+
+// moved are all tables, those first that others belong to.
+var moved = []table{
+	{name: "llm_tasks", key: "seq", order: "seq", step: 500, columns: append(columnsOf(`seq bigint, id uuid, status text, gate text, updated_at bigint,
+		lease_id uuid, worker_id text, attempts smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
+		ordered boolean, priority integer, label_key text, preferred_worker text, preferred_until bigint, context_id text, agent_slug text, created_at bigint,
+		desired_format text, timeout_sec integer, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text,
+		context_hints jsonb, prompt text`),
+		tableColumn{name: "last_event", kind: "bigint", from: "max(last_event, (SELECT coalesce(max(e.seq), 0) FROM task_events e WHERE e.task = llm_tasks.seq))"})},
+	{name: "leases", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, task_id uuid, worker_id text, epoch bigint, status text,
+		started_at bigint, expires_at bigint, ttl_seconds integer, last_heartbeat bigint, context_id text`)},
+	{name: "workers", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, node_id text, url text, status text, claude_cli boolean,
+		max_concurrency integer, labels jsonb, last_heartbeat bigint, ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text,
+		os_info text, install_method text, instance_id text, instance_seen bigint, draining boolean, removed boolean,
+		followed_drain boolean, followed_order bigint, posted_at bigint, told_order bigint`)},
+	{name: "runtime_artifacts", key: "seq", order: "seq", step: 100, columns: columnsOf(`seq bigint, id uuid, task_id uuid, job_id text, type text,
+		created_at bigint, finalized boolean, url text, entity_refs jsonb, tags jsonb, size bigint, sha256 text, media_type text, content text`)},
+	{name: "llm_results", key: "seq", order: "task_id, epoch", step: 1000, columns: columnsOf(`id uuid, task_id uuid, epoch bigint, worker_id text,
+		artifact_id uuid, status text, error_class text, metrics jsonb, completed_at bigint, body_hash text, error_message text`)},
+	{name: "task_events", key: "task", order: "task, seq", step: 100, columns: columnsOf(`task bigint, seq bigint, type text, at bigint, epoch bigint,
+		worker_seq bigint, data text`)},
+	{name: "audit_logs", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, timestamp bigint, action text, entity_type text,
+		entity_id text, actor text, detail text, data json`)},
+	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
+	{name: "runtime_settings", key: "1", order: "key", byText: true, step: 1, columns: columnsOf(`key text, value text, updated_at bigint`)},
+	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
+}
+
+// finishImport counts what stats show and lets new rows be numbered after the old.
+const finishImport = `
+UPDATE counters SET queued = 0, leased = 0, running = 0, completed = 0, failed = 0, dead = 0, cancelled = 0, leases = 0, active = 0;
+UPDATE counters c SET queued = t.queued, leased = t.leased, running = t.running, completed = t.completed, failed = t.failed, dead = t.dead,
+	cancelled = t.cancelled, leases = l.leases, active = l.active
+FROM (SELECT count(*) FILTER (WHERE status = 'queued') queued, count(*) FILTER (WHERE status = 'leased') leased,
+		count(*) FILTER (WHERE status = 'running') running, count(*) FILTER (WHERE status = 'completed') completed,
+		count(*) FILTER (WHERE status = 'failed') failed, count(*) FILTER (WHERE status = 'dead') dead,
+		count(*) FILTER (WHERE status = 'cancelled') cancelled FROM llm_tasks) t,
+	(SELECT count(*) leases, count(*) FILTER (WHERE status = 'active') active FROM leases) l
+WHERE c.slot = 0;
+SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks)));
+SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
+SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));
+SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
+SELECT setval(pg_get_serial_sequence('removed_contents', 'seq'), greatest(1, (SELECT max(seq) FROM removed_contents)));
+ANALYZE`

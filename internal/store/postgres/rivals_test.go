@@ -1,0 +1,250 @@
+package postgres_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestAStepIsTwoRoundTrips counts what the server answers: twice a call, and a few
+// times more for what is looked at from time to time.
+func TestAStepIsTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	cut, url := startCutter(t, pgtest.Start(t))
+	s := open(t, url, nil)
+	register(t, s, "w", 32)
+	lifecycle := func() {
+		n := storetest.Plain("context")
+		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+		if err == nil {
+			_, err = s.Heartbeat(t.Context(), n.ID, l.ID)
+		}
+		if err == nil {
+			_, err = s.AppendEvents(t.Context(), n.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}})
+		}
+		if err == nil {
+			_, err = s.Complete(t.Context(), storetest.Success(n.ID, l.ID))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const steps = 5
+	lifecycle() // the statements are prepared
+	before := cut.answers.Load()
+	for range 10 {
+		lifecycle()
+	}
+	if n := cut.answers.Load() - before; n < 20*steps || n > 25*steps {
+		t.Errorf("%d steps took %d round trips", 10*steps, n)
+	}
+}
+
+// TestWhatAnotherReplicaHasChanged lets another replica change what one has just
+// written itself.
+func TestWhatAnotherReplicaHasChanged(t *testing.T) {
+	t.Parallel()
+	for name, differ := range map[string]func(*testing.T, *rivals){
+		"a task is called off": func(t *testing.T, r *rivals) {
+			task, l := r.leased("w")
+			if _, err := r.other.Cancel(t.Context(), task, "test"); err != nil {
+				t.Fatal(err)
+			}
+			if beat, err := r.own.Heartbeat(t.Context(), task, l); err != nil || !beat.CancelRequested {
+				t.Errorf("the heartbeat says %+v, %v", beat, err)
+			}
+		},
+		"a task is leased": func(t *testing.T, r *rivals) {
+			task := r.created("context")
+			r.lease(r.other, task, "w")
+			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: "w"}); bloom.KindOf(err) != bloom.KindConflict {
+				t.Errorf("it is leased twice: %v", err)
+			}
+		},
+		"a task has ended": func(t *testing.T, r *rivals) {
+			task, l := r.leased("w")
+			if _, err := r.other.Complete(t.Context(), storetest.Success(task, l)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.own.Heartbeat(t.Context(), task, l); !errors.Is(err, bloom.ErrLeaseLost) {
+				t.Errorf("a heartbeat says %v", err)
+			}
+			again := storetest.Success(task, l)
+			if done, err := r.own.Complete(t.Context(), again); err != nil || !done.Replayed {
+				t.Errorf("the same outcome again: %+v, %v", done, err)
+			}
+		},
+		"events have come": func(t *testing.T, r *rivals) {
+			task, l := r.leased("w")
+			events := []bloom.WorkerEvent{{Seq: 1, Type: "text"}, {Seq: 2, Type: "text"}}
+			first, err := r.other.AppendEvents(t.Context(), task, l, events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last, err := r.own.AppendEvents(t.Context(), task, l, events); err != nil || last != first {
+				t.Errorf("the stream ends at %d, %v; want %d", last, err, first)
+			}
+		},
+		"a worker is full": func(t *testing.T, r *rivals) {
+			mine, _ := r.leased("w")
+			r.lease(r.other, r.created("context"), "w")
+			next := r.created("context")
+			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
+				t.Errorf("a third lease of two, beside %s: %v", mine, err)
+			}
+		},
+		"a worker has room again": func(t *testing.T, r *rivals) {
+			first, l := r.leased("w")
+			r.leased("w")
+			if _, err := r.other.Complete(t.Context(), storetest.Success(first, l)); err != nil {
+				t.Fatal(err)
+			}
+			_, worker, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: r.created("context"), WorkerID: "w"})
+			if err != nil || worker.ActiveLeases != 2 {
+				t.Errorf("the worker holds %d: %v", worker.ActiveLeases, err)
+			}
+		},
+		"a worker drains": func(t *testing.T, r *rivals) {
+			r.leased("w")
+			if _, err := r.other.DrainWorker(t.Context(), "w", true, "test"); err != nil {
+				t.Fatal(err)
+			}
+			next := r.created("context")
+			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
+				t.Errorf("it is given work: %v", err)
+			}
+		},
+		"a context has a holder": func(t *testing.T, r *rivals) {
+			register(t, r.own, "v", 32) // which has the most room
+			r.lease(r.own, r.created("another"), "")
+			r.lease(r.other, r.created("held"), "w")
+			if _, worker, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: r.created("held")}); err != nil || worker.ID != "w" {
+				t.Errorf("the task goes to %q, %v", worker.ID, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Start(t)
+			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
+			register(t, r.own, "w", 2)
+			task, l := r.leased("w") // the worker was heard of
+			if _, err := r.own.Complete(t.Context(), storetest.Success(task, l)); err != nil {
+				t.Fatal(err)
+			}
+			differ(t, r)
+			if err := storetest.CheckInvariants(t.Context(), r.own); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// rivals are two replicas.
+type rivals struct {
+	t          *testing.T
+	own, other *postgres.Store
+}
+
+func (r *rivals) created(contextID string) string {
+	r.t.Helper()
+	n := storetest.Plain(contextID)
+	if _, _, err := r.own.CreateTask(r.t.Context(), n); err != nil {
+		r.t.Fatal(err)
+	}
+	return n.ID
+}
+
+func (r *rivals) lease(s *postgres.Store, task, worker string) string {
+	r.t.Helper()
+	l, _, err := s.LeaseTask(r.t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: worker})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return l.ID
+}
+
+// leased is a new task that runs on a worker, and its lease.
+func (r *rivals) leased(worker string) (task, lease string) {
+	r.t.Helper()
+	task = r.created("context")
+	lease = r.lease(r.own, task, worker)
+	if _, err := r.own.Heartbeat(r.t.Context(), task, lease); err != nil {
+		r.t.Fatal(err)
+	}
+	return task, lease
+}
+
+// TestASlotIsGivenOnce gives the one slot of a worker to several at once.
+func TestASlotIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	for name, crowd := range map[string]func(r *rivals, tasks []string) []func(){
+		"by name and by claim": func(r *rivals, tasks []string) []func() {
+			all := []func(){
+				func() { _, _, _ = r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[0], WorkerID: "w"}) },
+				func() { _, _ = r.own.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1}) },
+			}
+			for range 4 { // so that the two may meet in a group
+				all = append(all, func() { _ = r.own.AppendAudit(t.Context(), bloom.Audit{Action: "x", EntityID: "x"}) })
+			}
+			return all
+		},
+		"by two replicas": func(r *rivals, tasks []string) (all []func()) {
+			for i, s := range []*postgres.Store{r.own, r.other} {
+				all = append(all, func() { _, _, _ = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[i], WorkerID: "w"}) })
+			}
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Start(t)
+			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
+			register(t, r.own, "w", 1)
+			for range 100 {
+				r.fight(crowd)
+			}
+		})
+	}
+}
+
+func (r *rivals) fight(crowd func(*rivals, []string) []func()) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	n := storetest.Plain("context")
+	if _, _, err := r.other.CreateTask(ctx, n); err != nil {
+		r.t.Fatal(err)
+	}
+	tasks := []string{r.created("context"), n.ID}
+	var all sync.WaitGroup
+	for _, one := range crowd(r, tasks) {
+		all.Go(one)
+	}
+	all.Wait()
+	_, held, err := r.own.Worker(ctx, "w")
+	if err != nil || len(held) != 1 {
+		r.t.Fatalf("%d leases for one slot, %v", len(held), err)
+	}
+	by := r.own
+	if held[0].TaskID == n.ID {
+		by = r.other
+	}
+	if _, err := by.Complete(ctx, storetest.Success(held[0].TaskID, held[0].ID)); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, id := range tasks {
+		if id != held[0].TaskID {
+			if _, err := by.Cancel(ctx, id, "test"); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// enqueue places a task that has just become queued: behind which gate it waits,
+// and whom it prefers. before is the status it comes from, "" for a new task.
+func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
+	blocked := false
+	if t.Policy.Ordered {
+		var err error
+		if blocked, err = u.blocked(t); err != nil {
+			return err
+		}
+	}
+	if err := u.open(t, bloom.OrderGate(t.TaskState, blocked, u.Now)); err != nil {
+		return err
+	}
+	if t.Policy.Ordered && before.Terminal() {
+		return u.closeLater(t)
+	}
+	return nil
+}
+
+// open puts a queued task behind a gate. One that is open is left for a moment to
+// the worker that last held its context, if that can take it. Tasks that already
+// wait for that worker take its room, so that what others must pass over stays
+// bounded.
+func (u *Unit) open(t *Task, gate bloom.Gate) error {
+	u.touch(t)
+	t.Gate, t.Preferred, t.Until = gate, nil, 0
+	if gate != bloom.GateOpen {
+		return nil
+	}
+	home, ok := u.rows.Homes[t.ContextID]
+	if !ok {
+		u.need.Homes.Add(t.ContextID)
+		return errNeed
+	}
+	if home == nil {
+		return nil
+	}
+	w := home.Worker
+	if now, ok := u.workers[w.ID]; ok {
+		w = *now
+	}
+	w.ActiveLeases = home.Worker.ActiveLeases + u.load[w.ID]
+	if w.Removed || !w.CanTake(t.Labels) || home.Waiting+u.waiting[w.ID] >= w.Free() {
+		return nil
+	}
+	u.waiting[w.ID]++
+	t.Preferred, t.Until = &w.ID, u.Now+bloom.StickyGrace.Milliseconds()
+	return nil
+}
+
+// firstOrdered is how many pending tasks of a context are read at first.
+const firstOrdered = 16
+
+// line is the pending ordered tasks of a context, the earliest first. The context
+// is locked.
+func (u *Unit) line(contextID string) ([]Place, error) {
+	read, ok := u.rows.Ordered[contextID]
+	if !ok {
+		return nil, u.lacks(contextID, func() { atLeast(&u.need.Ordered, contextID, firstOrdered) })
+	}
+	waiting := make([]Place, 0, len(read.Tasks))
+	for _, p := range read.Tasks {
+		if t, ok := u.tasks[p.ID]; ok {
+			if t.Status.Terminal() {
+				continue
+			}
+			p.Open = t.Status == bloom.TaskQueued && t.Gate != bloom.GateOrdered
+		}
+		waiting = append(waiting, p)
+	}
+	if read.Cut && len(waiting) < 2 {
+		atLeast(&u.need.Ordered, contextID, 2*len(read.Tasks))
+		return nil, errNeed
+	}
+	return waiting, nil
+}
+
+// blocked reports whether an ordered task of the context that is earlier has not
+// ended.
+func (u *Unit) blocked(t *Task) (bool, error) {
+	waiting, err := u.line(t.ContextID)
+	if err != nil {
+		return false, err
+	}
+	if len(waiting) > 0 && waiting[0].Seq < t.Seq {
+		return true, nil
+	}
+	// Those that this transaction has made or put back are not in the line.
+	for _, o := range u.tasks {
+		if o.Policy.Ordered && o.ContextID == t.ContextID && o.Seq < t.Seq && !o.Status.Terminal() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// openNext opens the gate of the ordered task whose turn has come, in the
+// transaction in which its predecessor ended.
+func (u *Unit) openNext(contextID string) error {
+	waiting, err := u.line(contextID)
+	if err != nil {
+		return err
+	}
+	next := Place{}
+	if len(waiting) > 0 {
+		next = waiting[0]
+	}
+	for _, o := range u.tasks {
+		if o.Policy.Ordered && o.ContextID == contextID && !o.Status.Terminal() && (next.ID == "" || o.Seq < next.Seq) {
+			next = Place{ID: o.ID, Seq: o.Seq}
+		}
+	}
+	if next.ID == "" {
+		return nil
+	}
+	t, err := u.task(next.ID)
+	if err != nil || t.Gate != bloom.GateOrdered {
+		return err
+	}
+	u.tell(t, "")
+	return u.open(t, bloom.OrderGate(t.TaskState, false, u.Now))
+}
+
+// closeLater puts the gate before later ordered tasks that were open because this
+// one, now back in the queue, had ended.
+func (u *Unit) closeLater(t *Task) error {
+	waiting, err := u.line(t.ContextID)
+	if err != nil {
+		return err
+	}
+	for _, p := range waiting {
+		if p.Seq <= t.Seq || !p.Open {
+			continue
+		}
+		later, err := u.task(p.ID)
+		if err != nil {
+			return err
+		}
+		if err := u.open(later, bloom.GateOrdered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openBatch is how many delayed tasks are opened at once.
+const openBatch = 100
+
+// openDue opens delayed tasks whose time has come, each in an operation of its own,
+// so that one that cannot be opened stops no other.
+func (s *Store) openDue(ctx context.Context) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	now, err := s.now(ctx)
+	if err != nil {
+		return err
+	}
+	due, err := s.db.Due(ctx, now, openBatch, s.bad.list())
+	if err != nil {
+		return err
+	}
+	s.each(due, func(id string) error {
+		_, err := do(ctx, s, func(r *ReadSet) { r.Tasks.Add(id) }, func(u *Unit) (struct{}, error) {
+			t, err := u.task(id)
+			if err != nil || t.Gate != bloom.GateDelayed || t.RunAt > u.Now {
+				return struct{}{}, err
+			}
+			u.tell(t, "")
+			return struct{}{}, u.open(t, bloom.GateOpen)
+		})
+		return err
+	}, "a delayed task cannot be opened and is skipped")
+	return nil
+}
+
+// each runs an operation for every id at once. An id whose operation fails because of what is stored is set aside for a while.
+func (s *Store) each(ids []string, run func(id string) error, failed string) {
+	errs := make([]error, len(ids))
+	done := make(chan int, len(ids))
+	for i, id := range ids {
+		go func() {
+			errs[i] = run(id)
+			done <- i
+		}()
+	}
+	for range ids {
+		i := <-done
+		switch err := errs[i]; {
+		case err == nil, errors.Is(err, context.Canceled), bloom.KindOf(err) == bloom.KindUnavailable, isNotFound(err):
+		default:
+			s.bad.add(ids[i])
+			s.log.Error(failed, "id", ids[i], "error", err)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package store
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// AppendAudit writes an entry that goes with no other change.
+func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
+	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// PutSettings writes settings and the audit entry of the change together.
+func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
+	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		if u.c.Settings == nil {
+			u.c.Settings = map[string]string{}
+		}
+		for k, v := range settings {
+			u.c.Settings[bloom.CleanText(k)] = bloom.CleanText(v)
+		}
+		u.news = append(u.news, bloom.Change{Kind: bloom.ChangeSettings})
+		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		return struct{}{}, nil
+	})
+	return err
+}

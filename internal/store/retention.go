@@ -1,0 +1,217 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// What is old is looked for on a reading connection, then locked and looked at once
+// more by the operation that removes it. Rows that somebody else has locked are
+// passed over until the next time.
+
+// found are the old ones of what was looked at.
+type found struct {
+	before int64
+	old    []Aged
+	next   int64
+	more   bool
+}
+
+// findOld takes from tasks that were listed those that may go. The walk ends where
+// everything looked at is younger than what may.
+func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f found, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return f, err
+	}
+	entries, err := list(ctx, r.After, bloom.RemoveWindow)
+	f.before, f.next = r.Before(now), r.After
+	for _, e := range entries {
+		if len(f.old) == r.Batch() {
+			f.more = true
+			return f, nil
+		}
+		f.next = e.Seq
+		f.more = f.more || e.CreatedAt < f.before
+		if bloom.Removable(e.State, f.before) {
+			f.old = append(f.old, e)
+		}
+	}
+	f.more = f.more && len(entries) == bloom.RemoveWindow
+	return f, s.fail(err)
+}
+
+// RemoveTasks removes ended tasks with all that belongs to them.
+func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	f, err := s.findOld(ctx, r, s.db.OldTasks)
+	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, (*Unit).removeTasks)
+}
+
+// RemoveEvents removes the streams of ended tasks.
+func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	f, err := s.findOld(ctx, r, s.db.OldStreams)
+	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, (*Unit).removeStreams)
+}
+
+// removeOld removes what was found. When that fails because of one of the tasks,
+// each is removed by itself, and the one that cannot be is skipped.
+func (s *Store) removeOld(ctx context.Context, f found, err error, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+	if err != nil || len(f.old) == 0 {
+		return bloom.Removed{Next: f.next, More: f.more}, err
+	}
+	did, err := s.removeBatch(ctx, f, action, remove)
+	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal {
+		return did, err
+	}
+	did = bloom.Removed{}
+	for i, e := range f.old {
+		one := found{before: f.before, old: []Aged{e}, next: e.Seq, more: true}
+		if i == len(f.old)-1 {
+			one.next, one.more = f.next, f.more
+		}
+		removed, err := s.removeBatch(ctx, one, action, remove)
+		if err != nil {
+			s.log.Error("a task cannot be removed and is skipped", "task_id", e.ID, "error", err)
+			removed.Next, removed.More = one.next, one.more
+		}
+		did.Add(removed)
+		if removed.Next < one.next {
+			break // it has more events than go in a batch
+		}
+	}
+	return did, nil
+}
+
+func (s *Store) removeBatch(ctx context.Context, f found, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+	want := func(r *ReadSet) {
+		for _, e := range f.old {
+			r.Old.Add(e.ID)
+		}
+	}
+	return apart(ctx, s, want, func(u *Unit) (did bloom.Removed, err error) {
+		old := u.stillOld(f)
+		n, room := 0, int64(bloom.MaxRemoveEvents)
+		for n < len(old) && old[n].stream() <= room {
+			room -= old[n].stream()
+			n++
+		}
+		switch {
+		case n == 0 && len(old) > 0: // one that has more events than go in a batch
+			u.c.Removal.Events = map[int64]int64{old[0].Seq: old[0].First + room}
+			did.Events = room
+		case n > 0:
+			did = remove(u, old[:n])
+		}
+		if did.Next, did.More = f.next, f.more; n < len(old) {
+			did.Next, did.More = old[n].Seq-1, true
+		}
+		u.auditRemoval(action, did, f.before)
+		return did, nil
+	})
+}
+
+// stream is how many events there are.
+func (e *Aged) stream() int64 {
+	if e.Last == 0 {
+		return 0
+	}
+	return e.Last - e.First + 1
+}
+
+// stillOld are those that could be locked and are still old: one may have been
+// requeued since.
+func (u *Unit) stillOld(f found) (old []*Aged) {
+	for _, e := range f.old {
+		if is := u.rows.Old[e.ID]; is != nil && bloom.Removable(is.State, f.before) {
+			old = append(old, is)
+		}
+	}
+	slices.SortFunc(old, func(a, b *Aged) int { return cmp.Compare(a.Seq, b.Seq) })
+	return old
+}
+
+func (u *Unit) auditRemoval(action string, r bloom.Removed, before int64) {
+	if r.Total() > 0 {
+		a := bloom.RemovalAudit(action, r, before)
+		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+	}
+}
+
+func (u *Unit) removeStreams(old []*Aged) (did bloom.Removed) {
+	u.c.Removal.Streams = append(u.c.Removal.Streams, old...)
+	for _, e := range old {
+		did.Events += e.stream()
+	}
+	return did
+}
+
+// removeTasks removes tasks but those that tell which worker knows a context in
+// which another task lives.
+func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
+	for _, e := range old {
+		if e.Home {
+			continue
+		}
+		u.c.Removal.Tasks = append(u.c.Removal.Tasks, e)
+		did.Tasks++
+		did.Events += e.stream()
+		did.Leases += e.Leases
+		did.Results += e.Results
+		did.Artifacts += e.Artifacts
+		did.Contents += e.Content
+		u.count(e.State.Status, "")
+	}
+	u.c.Counts[CountLeases] -= did.Leases
+	return did
+}
+
+// RemoveAudit removes audit entries that are older, except those of live tasks.
+func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return bloom.Removed{}, err
+	}
+	entries, err := s.db.OldAudit(ctx, r.After, r.Batch())
+	if err != nil {
+		return bloom.Removed{}, s.fail(err)
+	}
+	before, did := r.Before(now), bloom.Removed{Next: r.After}
+	var old []int64
+	for _, e := range entries {
+		did.Next = e.Seq
+		if e.At < before {
+			old = append(old, e.Seq)
+		}
+	}
+	did.More = len(entries) == r.Batch() && len(old) > 0
+	if len(old) == 0 {
+		return did, nil
+	}
+	return apart(ctx, s, func(r *ReadSet) { r.OldAudit.Add(old...) }, func(u *Unit) (bloom.Removed, error) {
+		did := did
+		for _, seq := range old {
+			if e := u.rows.OldAudit[seq]; e != nil && e.At < before && !e.Keep {
+				u.c.Removal.Audit = append(u.c.Removal.Audit, seq)
+				did.Audit++
+			}
+		}
+		u.auditRemoval(bloom.ActionAuditRemoved, did, before)
+		return did, nil
+	})
+}
+
+// ForgetContent drops contents that were deleted.
+func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		u.dirt = true
+		u.c.Removal.Contents = append(u.c.Removal.Contents, seqs...)
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -1,0 +1,272 @@
+package store
+
+import (
+	"github.com/bloom-runtime/bloom"
+)
+
+// Set is a set of names.
+type Set[K comparable] map[K]struct{}
+
+// Add puts names in.
+func (s *Set[K]) Add(keys ...K) {
+	if *s == nil {
+		*s = make(Set[K], len(keys))
+	}
+	for _, k := range keys {
+		(*s)[k] = struct{}{}
+	}
+}
+
+// List is the set's names in any order.
+func (s Set[K]) List() []K {
+	keys := make([]K, 0, len(s))
+	for k := range s {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// ReadSet names what is to be read. What is locked stays as it was read until the
+// transaction ends: whoever writes a task, its leases, results and events has
+// locked the task, whoever gives work to a worker has locked the worker, and whoever
+// starts or ends ordered tasks has locked their context.
+type ReadSet struct {
+	Tasks    Set[string]     // by id; locked
+	Active   Set[string]     // tasks whose active lease is meant; locked
+	Leases   Set[string]     // by id; locked
+	Workers  Set[string]     // by name, with what they hold counted; locked
+	Ordered  map[string]int  // contexts: their first so many pending ordered tasks; the context is locked
+	Held     map[string]bool // workers: what they hold; true: what can be is locked
+	Queue    map[string]int  // label keys: the first so many open tasks, locked; those that others hold are skipped
+	Askers   Set[string]     // workers that Queue is read for: tasks that wait for another one are left out
+	Sets     map[string]int  // at most so many sets of labels in the queue after a key
+	Views    Set[string]     // tasks by id, whole
+	Texts    Set[string]     // prompt and hints of tasks, which never change
+	Keys     Set[Key]        // idempotency keys
+	Homes    Set[string]     // contexts: the worker of the last lease
+	Holders  Set[string]     // tasks: who holds leases of their contexts
+	Outcomes Set[OutcomeKey] // stored outcomes
+	Repeats  Set[EventKey]   // worker's events that may be stored
+	Expired  Set[string]     // leases by id: whether they were reaped
+	Online   bool            // all workers that are online
+	Due      bool            // whether delayed tasks are due
+	Numbers  int             // numbers for new tasks
+	Old      Set[string]     // tasks that may be removed; locked; those that others hold are skipped
+	OldAudit Set[int64]      // entries of the audit that may be removed
+}
+
+// Empty reports whether nothing is wanted.
+func (r *ReadSet) Empty() bool {
+	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Old)+len(r.OldAudit)+r.Numbers == 0 &&
+		!r.Online && !r.Due
+}
+
+func atLeast[K comparable](m *map[K]int, k K, n int) {
+	if *m == nil {
+		*m = map[K]int{}
+	}
+	(*m)[k] = max((*m)[k], n)
+}
+
+// Rows is what was read. In maps of pointers nil says that there is no such row.
+type Rows struct {
+	Now      int64 // the store's time when all was locked, Unix milliseconds
+	Busy     Set[string]
+	Tasks    map[string]*Task
+	Active   map[string]string // lease ids by task, "" for none; the leases are in Leases
+	Leases   map[string]*bloom.Lease
+	Workers  map[string]*bloom.KnownWorker
+	Ordered  map[string]Line
+	Held     map[string][]Holding // in the order in which they were given
+	Queue    map[string]Line      // by label key; the tasks are in Tasks
+	Sets     map[string][]LabelSet
+	Views    map[string]*Task
+	Texts    map[string]Text
+	Keys     map[Key]*Keyed
+	Homes    map[string]*Home
+	Holders  map[string][]string // worker names by task
+	Outcomes map[OutcomeKey]*Outcome
+	Repeats  map[EventKey]bool
+	Expired  map[string]bool
+	Online   []bloom.Worker // nil: not read
+	Due      *bool
+	Numbers  []int64
+	Old      map[string]*Aged
+	OldAudit map[int64]*AgedAudit
+}
+
+func newRows() *Rows {
+	return &Rows{
+		Busy: Set[string]{}, Tasks: map[string]*Task{}, Active: map[string]string{}, Leases: map[string]*bloom.Lease{},
+		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
+		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
+		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
+		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
+	}
+}
+
+// Task is a task with what the queue needs. Its prompt and hints are only there in
+// a view and in a new task.
+type Task struct {
+	bloom.Task
+	Seq       int64      // its place among all tasks
+	Gate      bloom.Gate // "" unless queued
+	Preferred *string    // the worker that others leave it to
+	Until     int64      // of Preferred, Unix milliseconds
+	LastEvent int64      // the last number of its stream
+
+	Was      *Task   // as it was read; nil for a new one
+	Scope    *string // whose idempotency key it has; of a new one
+	BodyHash string  // of a new one
+
+	fresh   bool // it is new
+	changed bool
+}
+
+// Text is what of a task may be long.
+type Text struct {
+	Prompt string
+	Hints  []string
+}
+
+// Line is the beginning of a list of tasks.
+type Line struct {
+	Tasks []Place
+	Cut   bool // it may go on
+}
+
+// Place is a task in a line.
+type Place struct {
+	ID   string
+	Seq  int64
+	Open bool // queued and not behind GateOrdered
+}
+
+// LabelSet is a set of labels that open tasks ask for.
+type LabelSet struct {
+	Key    string
+	Labels []string
+}
+
+// Holding is an active lease and its task, as they are when nobody else works on
+// them. Whether they were locked Rows.Leases and Rows.Tasks tell.
+type Holding struct {
+	Lease bloom.Lease
+	Task  *Task
+}
+
+// Key is an idempotency key.
+type Key struct{ Scope, Key string }
+
+// Keyed is the task that first used a key.
+type Keyed struct{ TaskID, BodyHash string }
+
+// Home is the worker that last held a context.
+type Home struct {
+	Worker  bloom.KnownWorker
+	Waiting int // open tasks that are left to it
+}
+
+// OutcomeKey names an outcome.
+type OutcomeKey struct {
+	TaskID string
+	Epoch  int64
+}
+
+// Outcome is a result with what is kept beside it.
+type Outcome struct {
+	Result   bloom.Result
+	Artifact bloom.Artifact
+	BodyHash string
+}
+
+// EventKey names an event of a worker under its task's current lease.
+type EventKey struct {
+	TaskID string
+	Seq    int64
+}
+
+// Lease is a lease that is to be written.
+type Lease struct {
+	bloom.Lease
+	Was *bloom.Lease // as it was read; nil for a new one
+
+	changed bool
+}
+
+// Event is an entry of a stream that is to be written.
+type Event struct {
+	Task, Seq, At, Epoch int64
+	WorkerSeq            *int64
+	Type                 string
+	Data                 []byte
+}
+
+// Aged is a task that may be old enough to go.
+type Aged struct {
+	Seq, CreatedAt int64
+	ID, ContextID  string
+	State          bloom.TaskState // Status and UpdatedAt
+
+	// Read for those that are locked.
+	First, Last                         int64 // numbers in its stream; 0 when there is none
+	Leases, Results, Artifacts, Content int64 // how many there are
+	Home                                bool  // its lease is the last of a context in which another task lives
+}
+
+// AgedAudit is an entry of the audit that may be old enough to go.
+type AgedAudit struct {
+	Seq, At int64
+	Keep    bool // of a task that has not ended, or the last of all
+}
+
+// Changes is what a transaction writes. Tasks and leases that are to be updated are
+// locked.
+type Changes struct {
+	NewTasks  []*Task
+	Tasks     []*Task
+	NewLeases []*Lease
+	Leases    []*Lease
+	Outcomes  []*Outcome
+	Events    []Event
+	Audits    []bloom.Audit
+	Workers   []*bloom.KnownWorker // new ones too
+	Settings  map[string]string
+	Counts    Counts
+	Removal   Removal
+	Now       int64
+}
+
+// Empty reports whether there is nothing to write.
+func (c *Changes) Empty() bool {
+	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings) == 0 &&
+		c.Removal.empty()
+}
+
+// Removal is what a transaction removes.
+type Removal struct {
+	Tasks    []*Aged         // with all that belongs to them; URLs of their contents are noted
+	Streams  []*Aged         // whose events go, the tasks stay
+	Events   map[int64]int64 // of tasks, by Seq: events numbered below
+	Audit    []int64
+	Contents []int64 // notes of removed contents
+}
+
+func (r *Removal) empty() bool {
+	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents) == 0
+}
+
+// Counts is by how much a transaction changes what stats shows, in the order of
+// CountColumns.
+type Counts [9]int64
+
+// CountColumns are the columns of the table counters: the statuses of tasks, then
+// leases.
+var CountColumns = []string{"queued", "leased", "running", "completed", "failed", "dead", "cancelled", "leases", "active"}
+
+// Places of the counts of leases.
+const (
+	CountLeases = 7
+	CountActive = 8
+)

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/schema"
+)
+
+// CreateTask queues a task.
+func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+	if !schema.IsID(n.ID) {
+		return bloom.Task{}, false, bloom.Invalid("The task's id must be a UUID")
+	}
+	type answer struct {
+		task     bloom.Task
+		replayed bool
+	}
+	n.BodyHash = bloom.CleanText(n.BodyHash)
+	key := Key{bloom.CleanText(n.IdempotencyScope), bloom.CleanText(n.Spec.IdempotencyKey)}
+	contextID := bloom.CleanText(n.Spec.ContextID)
+	want := func(r *ReadSet) {
+		r.Views.Add(n.ID)
+		r.Homes.Add(contextID)
+		r.Numbers++
+		if key.Key != "" {
+			r.Keys.Add(key)
+		}
+		if n.Spec.Policy.Ordered {
+			atLeast(&r.Ordered, contextID, firstOrdered)
+		}
+	}
+	a, err := do(ctx, s, want, func(u *Unit) (a answer, err error) {
+		a.task, a.replayed, err = u.create(n, key)
+		return a, err
+	})
+	return a.task, a.replayed, err
+}
+
+func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
+	if key.Key != "" {
+		first, err := u.keyed(key)
+		switch {
+		case err != nil:
+			return bloom.Task{}, false, err
+		case first != nil && first.BodyHash != n.BodyHash:
+			return bloom.Task{}, false, bloom.ErrIdempotency
+		case first != nil:
+			task, err := u.view(first.TaskID)
+			return task, true, err
+		}
+	}
+	if first, err := u.view(n.ID); !isNotFound(err) {
+		return first, true, err
+	}
+	t := &Task{Task: n.Task(u.Now), BodyHash: n.BodyHash, fresh: true}
+	var err error
+	if t.Seq, err = u.number(); err != nil {
+		return bloom.Task{}, false, err
+	}
+	if t.IdempotencyKey != nil {
+		t.Scope = &key.Scope
+	}
+	u.tasks[t.ID] = t
+	if err := u.enqueue(t, ""); err != nil {
+		return bloom.Task{}, false, err
+	}
+	if t.Scope != nil {
+		u.keys[key] = &Keyed{t.ID, t.BodyHash}
+	}
+	u.c.NewTasks = append(u.c.NewTasks, t)
+	u.count("", bloom.TaskQueued)
+	u.record(t, bloom.Created(t.Task), n.Actor)
+	return t.Task, false, nil
+}
+
+// keyed is the task that first used an idempotency key, nil when none has.
+func (u *Unit) keyed(k Key) (*Keyed, error) {
+	if first, ok := u.keys[k]; ok {
+		return first, nil
+	}
+	first, ok := u.rows.Keys[k]
+	if !ok {
+		u.need.Keys.Add(k)
+		return nil, errNeed
+	}
+	return first, nil
+}
+
+// number is the place of a new task.
+func (u *Unit) number() (int64, error) {
+	if u.numbers == len(u.rows.Numbers) {
+		u.need.Numbers++
+		return 0, errNeed
+	}
+	u.numbers++
+	return u.rows.Numbers[u.numbers-1], nil
+}
+
+// Cancel calls a task off.
+func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, bloom.Cancel)
+}
+
+// Requeue puts an ended task back by hand.
+func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	return s.move(ctx, id, actor, bloom.Requeue)
+}
+
+// move applies a rule that concerns no lease.
+func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (bloom.Transition, error)) (bloom.Task, error) {
+	want := func(r *ReadSet) {
+		r.Tasks.Add(id)
+		r.Texts.Add(id)
+	}
+	return do(ctx, s, want, func(u *Unit) (bloom.Task, error) {
+		t, err := u.task(id)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		tr, err := rule(t.TaskState, u.Now)
+		if err != nil {
+			return bloom.Task{}, err
+		}
+		if err := u.apply(t, nil, tr, actor); err != nil {
+			return bloom.Task{}, err
+		}
+		return u.whole(t)
+	})
+}
+
+// AppendEvents adds a worker's events to a task's stream.
+func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
+	want := func(r *ReadSet) {
+		wantNamed(r, taskID, leaseID)
+		for _, e := range events {
+			r.Repeats.Add(EventKey{taskID, e.Seq})
+		}
+	}
+	return do(ctx, s, want, func(u *Unit) (int64, error) {
+		t, l, err := u.named(taskID, leaseID)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := bloom.Beat(t.TaskState, l.Lease, u.Now); err != nil {
+			return 0, err
+		}
+		added := false
+		for _, e := range events {
+			repeats, err := u.repeats(EventKey{taskID, e.Seq})
+			if err != nil {
+				return 0, err
+			}
+			if repeats {
+				continue
+			}
+			u.events[EventKey{taskID, e.Seq}], added = true, true
+			seq := e.Seq
+			u.event(t, Event{
+				Type: bloom.CleanText(e.Type), At: cmp.Or(e.At, u.Now), Epoch: l.Epoch, WorkerSeq: &seq, Data: bloom.EventData(e.Data),
+			})
+		}
+		if added {
+			u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: taskID, WorkerID: l.WorkerID})
+		}
+		return t.LastEvent, nil
+	})
+}
+
+// repeats reports whether an event of the task's current lease is stored.
+func (u *Unit) repeats(k EventKey) (bool, error) {
+	if u.events[k] {
+		return true, nil
+	}
+	stored, ok := u.rows.Repeats[k]
+	if !ok {
+		u.need.Repeats.Add(k)
+		return false, errNeed
+	}
+	return stored, nil
+}
