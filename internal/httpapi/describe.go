@@ -19,11 +19,7 @@ func (s *Server) describe() {
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own shape, which nobody ever sees
 	delete(schemas, "ErrorDetail")
-	for _, optional := range []string{"Policy", "Capabilities", "Metrics"} {
-		if schema := schemas[optional]; schema != nil {
-			schema.Required = nil // each field has a default; answers always carry them all
-		}
-	}
+	s.completeOpenAPI()
 	spec, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of types that always encode

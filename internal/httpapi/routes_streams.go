@@ -51,10 +51,6 @@ func (s *Server) streamRoutes() {
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/events", id: "task-events", summary: "A task's stream: text/event-stream, or application/x-ndjson by Accept", tag: "tasks", policy: auth.Read}, s.taskEvents)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/events", id: "append-events", summary: "Append a worker's events, one JSON object a line", tag: "leases", policy: auth.Worker}, s.appendEvents)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/events", id: "changes", summary: "Every change on the server, as text/event-stream", tag: "system", policy: auth.Read}, s.changes)
-	op := s.api.OpenAPI().Paths[tasksPath+"/{id}/events"].Post
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{
-		Type: huma.TypeString, Description: `Lines of {"seq","type","at","data"}`,
-	}}}}
 }
 
 func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*huma.StreamResponse, error) {

@@ -70,7 +70,9 @@ const draw = (spec) => {
     for (const method of ["get", "post", "put", "patch", "delete"])
       if (item[method]) (byTag[item[method].tags?.[0] || "other"] ||= []).push(operation(spec, method, path, item[method]));
   const main = document.getElementById("operations");
-  for (const [tag, boxes] of Object.entries(byTag)) main.append(el("section", {}, el("h2", { textContent: tag }), ...boxes));
+  for (const tag of spec.tags || [])
+    if (byTag[tag.name])
+      main.append(el("section", {}, el("h2", { textContent: tag.name }), el("p", { className: "quiet", textContent: tag.description }), ...byTag[tag.name]));
   document.getElementById("filter").addEventListener("input", (event) => {
     const word = event.target.value.toLowerCase();
     for (const box of main.querySelectorAll("details")) box.hidden = !box.dataset.words.includes(word);

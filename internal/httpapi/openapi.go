@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// What huma cannot know of an operation: a description and examples, by its id. In
+// an answer the name of a sample stands for it.
+//
+//go:embed operations.json
+var operationsFile []byte
+
+//go:embed samples.json
+var samplesFile []byte
+
+// operationText is one entry of operations.json.
+type operationText struct {
+	Description string `json:"description"`
+	Body        any    `json:"body"`
+	Answer      any    `json:"answer"`
+}
+
+// tags group the operations, in the order in which they are shown.
+var tags = []*huma.Tag{
+	{Name: "Tasks", Description: "Post tasks, follow them, and steer them."},
+	{Name: "Leases", Description: "What workers do under a lease."},
+	{Name: "Workers", Description: "The nodes that run tasks."},
+	{Name: "Records", Description: "What tasks left: artifacts and the audit log."},
+	{Name: "Membridge", Description: "The control plane, through this server and with its key."},
+	{Name: "System", Description: "Health, settings and counts."},
+}
+
+var parameterTexts = map[string]string{
+	"id": "The task's, worker's or artifact's id", "cid": "The project's canonical id",
+	"task_id": "Only of this task", "entity_id": "Only of this task, worker or setting", "action": "Only this action, for example task_created",
+	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker",
+}
+
+// completeOpenAPI adds what the routes' types do not say. It panics when an operation
+// is not described: a route needs its entry in operations.json.
+func (s *Server) completeOpenAPI() {
+	doc := s.api.OpenAPI()
+	doc.Servers = []*huma.Server{{URL: "/", Description: "This server"}}
+	doc.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
+	doc.Tags = tags
+	texts, samples := map[string]operationText{}, map[string]any{}
+	mustUnmarshal(operationsFile, &texts)
+	mustUnmarshal(samplesFile, &samples)
+	s.describeStreams()
+	s.splitInputs()
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Delete} {
+			if op != nil {
+				text, there := texts[op.OperationID]
+				if !there {
+					panic(fmt.Sprintf("operation %q has no entry in operations.json", op.OperationID))
+				}
+				describeOperation(op, text, samples)
+			}
+		}
+	}
+	for _, schema := range doc.Components.Schemas.Map() {
+		for _, p := range schema.Properties {
+			tellDefault(p)
+		}
+	}
+}
+
+func mustUnmarshal(raw []byte, v any) {
+	if err := json.Unmarshal(raw, v); err != nil {
+		panic(err) // embedded
+	}
+}
+
+func describeOperation(op *huma.Operation, text operationText, samples map[string]any) {
+	op.Description = text.Description
+	for i, tag := range op.Tags {
+		op.Tags[i] = strings.ToUpper(tag[:1]) + tag[1:]
+	}
+	for _, p := range op.Parameters {
+		if p.Description == "" {
+			p.Description = parameterTexts[p.Name]
+		}
+	}
+	if failure := op.Responses["default"]; failure != nil {
+		delete(op.Responses, "default")
+		op.Responses["4XX"] = &huma.Response{Description: "The request is refused", Content: failure.Content}
+		op.Responses["5XX"] = &huma.Response{Description: "The server, or what is behind it, cannot answer", Content: failure.Content}
+	}
+	if op.RequestBody != nil && text.Body != nil {
+		op.RequestBody.Content["application/json"].Example = text.Body
+	}
+	for status, answer := range op.Responses {
+		if media := answer.Content["application/json"]; media != nil && status[0] == '2' && text.Answer != nil {
+			media.Example = sampled(text.Answer, samples)
+		}
+	}
+}
+
+// sampled is v with the samples that it names.
+func sampled(v any, samples map[string]any) any {
+	switch v := v.(type) {
+	case string:
+		if sample, there := samples[v]; there {
+			return sample
+		}
+	case []any:
+		for i := range v {
+			v[i] = sampled(v[i], samples)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = sampled(v[k], samples)
+		}
+	}
+	return v
+}
+
+// tellDefault moves a default into the description. Generators take a field with a
+// default for one that is always there, and make their users send it.
+func tellDefault(p *huma.Schema) {
+	if p.Default == nil {
+		return
+	}
+	raw, err := json.Marshal(p.Default)
+	if err != nil {
+		panic(err)
+	}
+	p.Description = strings.TrimPrefix(p.Description+". Default: "+string(raw), ". ")
+	p.Default = nil
+}
+
+// splitInputs gives bodies a form of their own of what is also in answers: a caller
+// may leave out what has a default, and answers always hold it.
+func (s *Server) splitInputs() {
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for name, always := range map[string][]string{
+		"Policy": {"budget", "ordered", "timeout_sec"}, "Capabilities": {"claude_cli", "labels", "max_concurrency"}, "Metrics": {"duration_ms"},
+	} {
+		input := *schemas[name]
+		input.Required = nil
+		schemas[name+"Input"] = &input
+		schemas[name].Required = always
+		for _, body := range []string{"TaskSpec", "WorkerSpec", "Completion"} {
+			for _, p := range schemas[body].Properties {
+				if p.Ref == refTo+name {
+					p.Ref += "Input"
+				}
+			}
+		}
+	}
+}
+
+const refTo = "#/components/schemas/"
+
+// describeStreams gives the streams their media types: huma sees only that the
+// handlers write.
+func (s *Server) describeStreams() {
+	paths := s.api.OpenAPI().Paths
+	event := &huma.MediaType{Schema: s.schema(reflect.TypeFor[bloom.Event]()), Example: map[string]any{
+		"seq": 3, "type": "text", "at": 1795307427310, "epoch": 1, "data": map[string]any{"text": "Reading the changes."},
+	}}
+	task := paths[tasksPath+"/{id}/events"]
+	task.Get.Responses["200"] = &huma.Response{
+		Description: "Events as they happen; the schema is that of one event: a frame's data, or a line",
+		Content:     map[string]*huma.MediaType{eventStream: event, ndjson: event},
+	}
+	task.Get.Responses["204"] = &huma.Response{Description: "The stream has ended and was read to its end"}
+	task.Post.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {
+		Schema: s.schema(reflect.TypeFor[bloom.WorkerEvent]()), Example: map[string]any{"seq": 1, "type": "text", "at": 1795307427310, "data": map[string]any{"text": "Reading the changes."}},
+	}}}
+	paths[runtimePath+"/events"].Get.Responses["200"] = &huma.Response{
+		Description: "Changes as they happen; the schema is that of a frame's data",
+		Content: map[string]*huma.MediaType{eventStream: {
+			Schema: s.schema(reflect.TypeFor[bloom.Change]()), Example: map[string]any{"kind": "task", "task_id": "01990a3e-7c1a-7f00-8a10-000000000001", "status": "running"},
+		}},
+	}
+	paths[artifactsPath+"/{id}/content"].Get.Responses["200"] = &huma.Response{
+		Description: "The content, as its own media type",
+		Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}, Example: "All tests pass."}},
+	}
+}
