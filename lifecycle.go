@@ -241,8 +241,13 @@ func RetryDelay(attempt int) time.Duration {
 	return min(base<<max(0, attempt-1), most)
 }
 
+// MaxReleaseDelay bounds how long a released task may be kept from the queue. It
+// is longer than any limit of a model's provider lasts (a week).
+const MaxReleaseDelay = 8 * 24 * time.Hour
+
 // GiveBack releases a lease and refunds its attempt. Releasing again what this
-// lease already gave back is a repeat and changes nothing.
+// lease already gave back is a repeat and changes nothing. A notBefore that is
+// more than MaxReleaseDelay away counts as that.
 func GiveBack(t TaskState, l Lease, reason string, notBefore, now int64) (Transition, error) {
 	if t.Status == TaskQueued && l.Status == LeaseReleased && l.Epoch == t.Epoch {
 		return Transition{Task: t, Lease: l, Noop: true}, nil
@@ -255,7 +260,7 @@ func GiveBack(t TaskState, l Lease, reason string, notBefore, now int64) (Transi
 	if t.CancelRequested {
 		return cancelled(t, l, now, "Cancelled; given back by "+l.WorkerID), nil
 	}
-	t = requeued(t, nil, max(now, notBefore), now)
+	t = requeued(t, nil, min(max(now, notBefore), now+MaxReleaseDelay.Milliseconds()), now)
 	return Transition{
 		Task: t, Lease: l, Action: ActionTaskReleased, Event: EventReleased,
 		Detail: fmt.Sprintf("Given back by %s: %s", l.WorkerID, reason),

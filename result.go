@@ -130,7 +130,7 @@ type Run struct {
 type ReleaseSpec struct {
 	LeaseID   string `json:"lease_id" minLength:"1"`
 	Reason    string `json:"reason" required:"false" maxLength:"1024"`
-	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds; 0 means at once"`
+	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds, at most 8 days ahead; 0 means at once"`
 }
 
 // Records is what a completion under a lease leaves beside the task's new state:

@@ -55,7 +55,7 @@ func (c *Client) do(ctx context.Context, call *call, out any) (meta answer, err 
 		}
 		var lost *Unreachable
 		meta.repeated = meta.repeated || !errors.As(err, &lost) || lost.Sent
-		if waited := pause(ctx, c.retry.Wait(n, err)); waited != nil {
+		if waited := c.beforeRetry(ctx, n, err); waited != nil {
 			return meta, fmt.Errorf("%w (last try: %w)", waited, err)
 		}
 	}

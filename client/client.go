@@ -38,6 +38,10 @@ type Options struct {
 	Timeout time.Duration
 	// Retry says how often calls that are safe to repeat are repeated.
 	Retry Retry
+	// OnRetry is called before a call is repeated, with what its last try came to and
+	// how long is waited first; by the goroutine that made the call. Nil: nobody
+	// wants to know.
+	OnRetry func(err error, wait time.Duration)
 }
 
 // Client talks to one runtime. Safe for concurrent use.
@@ -47,6 +51,7 @@ type Client struct {
 	userAgent string
 	timeout   time.Duration
 	retry     Retry
+	onRetry   func(error, time.Duration)
 	http      *http.Client
 }
 
@@ -70,6 +75,7 @@ func New(baseURL string, o Options) (*Client, error) {
 		userAgent: cmp.Or(o.UserAgent, DefaultUserAgent),
 		timeout:   cmp.Or(o.Timeout, DefaultTimeout),
 		retry:     o.Retry.withDefaults(),
+		onRetry:   o.OnRetry,
 		http:      o.HTTPClient,
 	}
 	if c.http == nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,12 +113,18 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 		Code      string             `json:"code"`
 		Details   []bloom.FieldError `json:"details"`
 		RequestID string             `json:"request_id"`
+		Service   string             `json:"service"` // of a health report
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil || json.Unmarshal(raw, &body) != nil || !ourRefusal(body.Error, body.Code, body.RequestID) {
+	known := err == nil && json.Unmarshal(raw, &body) == nil
+	if known && body.Service == serviceName && resp.StatusCode == http.StatusServiceUnavailable {
+		body.Error, body.Code = "The server cannot reach its database", bloom.CodeUnavailable
+		body.RequestID = cmp.Or(resp.Header.Get("X-Request-Id"), "none")
+	}
+	if !known || !ourRefusal(body.Error, body.Code, body.RequestID) {
 		return c.foreign(resp)
 	}
 	return &APIError{

@@ -168,7 +168,7 @@ func (c *Client) stream(ctx context.Context, call *call) (*http.Response, error)
 		if err == nil || n+1 >= c.retry.Tries || !call.safety.again(err) {
 			return resp, err
 		}
-		if waited := pause(ctx, c.retry.Wait(n, err)); waited != nil {
+		if waited := c.beforeRetry(ctx, n, err); waited != nil {
 			return nil, waited
 		}
 	}

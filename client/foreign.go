@@ -14,6 +14,9 @@ import (
 // an answer says nothing about the call. It counts as Unreachable, whatever its
 // status.
 
+// serviceName is what a runtime calls itself in its health report.
+const serviceName = "bloom-runtime"
+
 // foreign is the error for an answer that is not a runtime's.
 func (c *Client) foreign(resp *http.Response) error {
 	why := fmt.Errorf("something other than a BLOOM runtime answered with %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -48,7 +51,7 @@ func isOurs(raw []byte, out any) bool {
 	case *bloom.Stats:
 		return v.Tasks.ByStatus != nil
 	case *Health:
-		return v.Service == "bloom-runtime"
+		return v.Service == serviceName
 	case *appended:
 		return v.Accepted != nil
 	case *removed:

@@ -2,8 +2,12 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -92,5 +96,43 @@ func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestARepeatedCallIsTold(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(proxytest.Answers["502 HTML"])
+	defer server.Close()
+	var told []error
+	c, err := client.New(server.URL, client.Options{
+		Retry:   client.Retry{Tries: 3, Base: time.Millisecond},
+		OnRetry: func(err error, wait time.Duration) { told = append(told, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) {
+		t.Error(err)
+	}
+	if len(told) != 2 || !client.IsUnreachable(told[0]) {
+		t.Errorf("told of %v", told)
+	}
+}
+
+// TestADegradedRuntimeIsOneThatAnswers: its health report has no error's shape.
+func TestADegradedRuntimeIsOneThatAnswers(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"status":"degraded","service":"bloom-runtime","uptime":1,"storage":"sqlite"}`)
+	}))
+	defer server.Close()
+	c, _ := client.New(server.URL, client.Options{Retry: client.NoRetry})
+	defer c.Close()
+	_, err := c.Health(bounded(t))
+	var refused *client.APIError
+	if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || client.IsUnreachable(err) {
+		t.Errorf("%v", err)
 	}
 }

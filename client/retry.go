@@ -70,6 +70,15 @@ func (s safety) again(err error) bool {
 	return errors.As(err, &lost) && (s == safe || !lost.Sent)
 }
 
+// beforeRetry waits after the nth failed try (from 0) of a call.
+func (c *Client) beforeRetry(ctx context.Context, n int, err error) error {
+	wait := c.retry.Wait(n, err)
+	if c.onRetry != nil {
+		c.onRetry(err, wait)
+	}
+	return pause(ctx, wait)
+}
+
 // pause waits, or returns the context's error as soon as it is done.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

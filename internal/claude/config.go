@@ -24,7 +24,6 @@ const (
 	DefaultMaxRetries     = 4
 	DefaultHintBytes      = 256 << 10
 	DefaultMaxLine        = 64 << 20
-	DefaultMaxOutput      = 24 << 20
 )
 
 // PermissionModes are the modes an operator may choose. "default" is the old
@@ -87,9 +86,6 @@ type Config struct {
 	// MaxLine bounds what is kept of one line of output, in bytes; longer lines
 	// are read and skipped. 0 means DefaultMaxLine.
 	MaxLine int
-	// MaxOutput bounds a task's output, in bytes; longer is cut and said. 0
-	// means DefaultMaxOutput.
-	MaxOutput int
 
 	Clock bloom.Clock  // nil means the machine's
 	Log   *slog.Logger // nil means slog.Default()
@@ -103,7 +99,6 @@ func (c Config) withDefaults() Config {
 	c.MaxRetries = cmp.Or(c.MaxRetries, DefaultMaxRetries)
 	c.HintBytes = cmp.Or(c.HintBytes, DefaultHintBytes)
 	c.MaxLine = cmp.Or(c.MaxLine, DefaultMaxLine)
-	c.MaxOutput = cmp.Or(c.MaxOutput, DefaultMaxOutput)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Clock == nil {
 		c.Clock = bloom.SystemClock{}
@@ -141,7 +136,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}
 	}
-	if min(c.MaxRetries, c.HintBytes, c.MaxLine, c.MaxOutput) < 0 {
+	if min(c.MaxRetries, c.HintBytes, c.MaxLine) < 0 {
 		errs = append(errs, errors.New("limits must not be negative"))
 	}
 	return errors.Join(errs...)

@@ -151,7 +151,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
 		v = t.asJSON(ctx, session, v)
 	}
-	return t.bounded(v)
+	return v
 }
 
 // conclude judges a turn and says what else there is to say of it.
@@ -203,16 +203,6 @@ func (t *taskRun) asJSON(ctx context.Context, session *coldSession, v verdict) v
 	invalid := failed(bloom.ClassOutputInvalid, "the answer is not valid JSON, also when asked again"+quote(problem))
 	invalid.output = again.output
 	return invalid
-}
-
-// bounded cuts an output that is larger than a completion may be.
-func (t *taskRun) bounded(v verdict) verdict {
-	if cut := clip(v.output, t.config.MaxOutput); len(cut) < len(v.output) {
-		t.emit.send(EventWarning, data{"code": "output_cut", "size": len(v.output),
-			"text": fmt.Sprintf("the output of %d bytes was cut to %d", len(v.output), len(cut))})
-		v.output = cut
-	}
-	return v
 }
 
 func (t *taskRun) chooseWorkdir() error {

@@ -152,13 +152,12 @@ func TestConfigIsValidated(t *testing.T) {
 		t.Errorf("the least configuration is refused: %v", err)
 	}
 	for name, change := range map[string]func(*claude.Config){
-		"no workdir":            func(c *claude.Config) { c.Workdir = "" },
-		"no state dir":          func(c *claude.Config) { c.StateDir = "" },
-		"unknown mode":          func(c *claude.Config) { c.PermissionMode = "yolo" },
-		"unknown source":        func(c *claude.Config) { c.SettingSources = []string{"world"} },
-		"our secret passed on":  func(c *claude.Config) { c.PassEnv = []string{"BLOOM_API_KEY"} },
-		"negative silence":      func(c *claude.Config) { c.Silence = -1 },
-		"negative output limit": func(c *claude.Config) { c.MaxOutput = -1 },
+		"no workdir":           func(c *claude.Config) { c.Workdir = "" },
+		"no state dir":         func(c *claude.Config) { c.StateDir = "" },
+		"unknown mode":         func(c *claude.Config) { c.PermissionMode = "yolo" },
+		"unknown source":       func(c *claude.Config) { c.SettingSources = []string{"world"} },
+		"our secret passed on": func(c *claude.Config) { c.PassEnv = []string{"BLOOM_API_KEY"} },
+		"negative silence":     func(c *claude.Config) { c.Silence = -1 },
 	} {
 		config := good
 		change(&config)

@@ -75,8 +75,8 @@ printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"
 for f in args env pwd; do mv "$dir/$f.tmp" "$dir/$f"; done
 echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
 read -r prompt
-case "$prompt" in *HANG*) exec sleep 3600;; esac
-echo '{"type":"result","subtype":"success","is_error":false,"result":"pong","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'
+case "$prompt" in *HANG*) exec sleep 3600;; *MIB*) pong=$(head -c $((${prompt#MIB }*1048576)) /dev/zero | tr '\0' x);; esac
+printf %s '{"type":"result","subtype":"success","is_error":false,"result":"'; printf %s "${pong:-pong}"; echo '","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'
 `)
 	path := filepath.Join(s.dir, "claude")
 	if err := os.Chmod(path, 0o700); err != nil {

@@ -80,6 +80,7 @@ func workerScenes() map[string]scene {
 			if task := s.finished("HANG"); task.Status != bloom.TaskFailed { // at the default it would run for 10 minutes
 				s.Errorf("a task whose claude says nothing is %s", task.Status)
 			}
+			s.says(`task finished and reported.* error_class=timeout status=error`)
 		}}}},
 		"drain": {roles: workers, sets: []set{{"--drain-grace", "1700ms", func(s *stage) {
 			s.submit("HANG")

@@ -146,14 +146,28 @@ func (w *Worker) judge(j *job, run bloom.Run, cause error, told bool) *letter {
 		}
 		return completion(h.lease, c, now)
 	case run.Release != nil:
-		if at := time.UnixMilli(run.Release.NotBefore); run.Release.NotBefore > 0 && at.After(now) {
+		notBefore := w.plausible(run.Release.NotBefore, now)
+		if at := time.UnixMilli(notBefore); at.After(now) {
 			w.park(j, at, run.Release.Reason)
 		}
-		return release(h.lease, run.Release.Reason, run.Release.NotBefore, now)
+		return release(h.lease, run.Release.Reason, notBefore, now)
 	case errors.Is(cause, bloom.ErrDraining):
 		return release(h.lease, "the worker is stopping", 0, now)
 	}
 	return completion(h.lease, run.Completion, now)
+}
+
+// unknownDelay is waited where a provider says a time that cannot be meant.
+const unknownDelay = time.Hour
+
+// plausible is when a released task may start again, Unix milliseconds. A time too
+// far away is a mistake of whoever said it.
+func (w *Worker) plausible(notBefore int64, now time.Time) int64 {
+	if notBefore <= bloom.Millis(now.Add(bloom.MaxReleaseDelay)) {
+		return notBefore
+	}
+	w.log.Warn("ignoring an implausible time for the next start", "not_before", notBefore, "instead", unknownDelay)
+	return bloom.Millis(now.Add(unknownDelay))
 }
 
 // park takes no new work until a limit of the worker's credential is over.
@@ -209,6 +223,9 @@ func (w *Worker) settled(l letter, delivered bool) {
 		log.Info("task given back")
 	default:
 		w.count(func(s *Status) { s.Completed++ })
-		log.Info("task finished and reported")
+		if l.Class != "" {
+			log = log.With("error_class", l.Class)
+		}
+		log.Info("task finished and reported", "status", l.Status)
 	}
 }

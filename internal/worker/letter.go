@@ -29,9 +29,11 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *letter {
 	c.LeaseID = l.ID
 	body := plainJSON(c)
 	if len(body) > maxCompletion {
-		body = plainJSON(cutDown(c))
+		c = cutDown(c)
+		body = plainJSON(c)
 	}
-	return &letter{Kind: letterComplete, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body}
+	return &letter{Kind: letterComplete, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
+		Status: c.Status, Class: c.ErrorClass}
 }
 
 // release is the letter of a lease given back.

@@ -24,3 +24,12 @@ func lockFile(path string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// inodeOf numbers a file among those of its file system.
+func inodeOf(f *os.File) (uint64, error) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
+}

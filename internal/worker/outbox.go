@@ -22,6 +22,9 @@ type letter struct {
 	LeaseID string          `json:"lease_id"`
 	At      int64           `json:"at"` // Unix milliseconds
 	Body    json.RawMessage `json:"body"`
+	// Status and Class are the completion's, for the log.
+	Status bloom.Outcome    `json:"status,omitempty"`
+	Class  bloom.ErrorClass `json:"error_class,omitempty"`
 	// Substitute stands for a completion that the server would not take.
 	Substitute bool   `json:"substitute,omitempty"`
 	Refused    string `json:"refused,omitempty"` // why, once it was set aside

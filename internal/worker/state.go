@@ -1,7 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +21,7 @@ import (
 type state struct {
 	dir      string
 	instance string
+	copied   bool // the folder was copied from where its instance lives, or lived
 	lock     *os.File
 }
 
@@ -47,17 +51,41 @@ func openState(dir string) (*state, error) {
 
 func (s *state) close() { s.lock.Close() }
 
+// identity reads the instance id, or makes one. The file's second line says which
+// folder the id was made for: a copy of the folder is another instance, which the
+// server refuses while the first is alive.
 func (s *state) identity() (string, error) {
 	path := filepath.Join(s.dir, "instance")
 	raw, err := os.ReadFile(path)
-	if id := strings.TrimSpace(string(raw)); err == nil && id != "" {
-		return id, nil
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("worker: read the instance id: %w", err)
 	}
-	id := rand.Text()
-	return id, writeDurably(path, []byte(id+"\n"))
+	own, err := s.fingerprint()
+	if err != nil {
+		return "", fmt.Errorf("worker: state folder: %w", err)
+	}
+	id, made, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	s.copied = id != "" && made != "" && made != own
+	if id == "" || s.copied {
+		id = rand.Text()
+	}
+	if made == own {
+		return id, nil
+	}
+	return id, writeDurably(path, []byte(id+"\n"+own+"\n"))
+}
+
+// fingerprint tells this folder from a copy of it: by the inode of the lock, which
+// is never replaced, and by the machine. Not by the device, whose number may change
+// when the machine starts.
+func (s *state) fingerprint() (string, error) {
+	inode, err := inodeOf(s.lock)
+	if err != nil {
+		return "", err
+	}
+	machine, _ := os.ReadFile("/etc/machine-id") // not every system has one
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", inode, bytes.TrimSpace(machine)))
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // writeDurably puts a file in place whole, or not at all, and returns when it

@@ -87,6 +87,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer st.close()
+	if st.copied {
+		w.log.Warn("the state folder is a copy: this worker is a new instance, which the server refuses while the first one is alive")
+	}
 	st.sweep(w.now(), 2*bloom.MaxLeaseTTLSec*time.Second)
 
 	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -255,21 +256,19 @@ func TestARestartedWorkerReportsWhatItsEarlierLifeBegan(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no note of the work was made before it began: %v", err)
 	}
-	other := b.dir + "-next"
-	for _, d := range []string{other, filepath.Join(other, "leases")} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	copyFile(t, filepath.Join(b.dir, "instance"), filepath.Join(other, "instance"))
-	if err := os.WriteFile(filepath.Join(other, "leases", filepath.Base(note)), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	b.rt.Down() // the first life can report nothing any more
 	l.w.Cut()
 	_ = l.result()
+	for _, file := range outbox(t, b.dir) {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(note, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b.rt.Up()
-	b.start(func(c *worker.Config) { c.StateDir = other })
+	b.start(nil)
 	got := b.until(task.ID, bloom.TaskQueued)
 	if got.Attempts != 1 || got.ErrorClass == nil || *got.ErrorClass != bloom.ClassWorkerLost {
 		t.Fatalf("%+v", got.TaskState)
@@ -278,17 +277,6 @@ func TestARestartedWorkerReportsWhatItsEarlierLifeBegan(t *testing.T) {
 	case r := <-b.runner.runs:
 		t.Fatalf("work was begun again under lease %s", *r.task.LeaseID)
 	default:
-	}
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	raw, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, raw, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -468,6 +456,77 @@ func TestTwoLivingWorkersDoNotShareAName(t *testing.T) {
 	second := b.start(func(c *worker.Config) { c.StateDir = t.TempDir() })
 	if err := second.result(); !errors.Is(err, bloom.ErrWorkerConflict) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+func TestACopiedFolderIsAnotherInstance(t *testing.T) {
+	b := newBench(t)
+	b.start(nil)
+	b.logs.await(t, "registered")
+	b.rt.Submit("ctx", "do it")
+	run := b.runner.next(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "copy"), os.DirFS(b.dir)); err != nil {
+		t.Fatal(err)
+	}
+	second := b.start(func(c *worker.Config) { c.StateDir = filepath.Join(dir, "copy") })
+	if err := second.result(); !errors.Is(err, bloom.ErrWorkerConflict) {
+		t.Fatalf("got %v", err)
+	}
+	select {
+	case <-run.ctx.Done():
+		t.Fatal("the copy stopped the first one's work")
+	default:
+	}
+}
+
+func TestAMovedFolderIsTheSameInstance(t *testing.T) {
+	b := newBench(t)
+	l := b.start(nil)
+	b.logs.await(t, "registered")
+	id := l.w.Status().InstanceID
+	l.cancel()
+	if err := l.result(); err != nil {
+		t.Fatal(err)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(b.dir, moved); err != nil {
+		t.Skip("the temporary folder spans file systems: ", err)
+	}
+	l = b.start(func(c *worker.Config) { c.StateDir = moved })
+	b.rt.Submit("ctx", "do it")
+	b.runner.next(t)
+	if got := l.w.Status().InstanceID; got != id {
+		t.Errorf("instance %s, was %s", got, id)
+	}
+}
+
+func TestAReleaseForLaterIsBounded(t *testing.T) {
+	b := newBench(t)
+	l := b.start(nil)
+	task := b.rt.Submit("ctx", "do it")
+	run := b.runner.next(t)
+	const year58860 = 1_795_312_999_000_000 // seconds times a million, as a provider once said
+	run.end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "limit", NotBefore: year58860}}
+	day := time.Now().Add(24 * time.Hour)
+	if got := b.until(task.ID, bloom.TaskQueued); time.UnixMilli(got.RunAt).After(day) {
+		t.Errorf("it waits until %s", time.UnixMilli(got.RunAt))
+	}
+	if until := l.w.Status().ParkedUntil; until.IsZero() || until.After(day) {
+		t.Errorf("the worker takes nothing until %s", until)
+	}
+	// The server does not take such a time from other workers either.
+	other := b.rt.Submit("ctx", "do it")
+	if _, _, err := b.api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "other", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	granted, err := b.api.Lease(t.Context(), other.ID, client.LeaseOptions{WorkerID: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.api.Release(t.Context(), other.ID, bloom.ReleaseSpec{LeaseID: granted.Lease.ID, NotBefore: year58860})
+	if err != nil || time.UnixMilli(got.RunAt).After(time.Now().Add(bloom.MaxReleaseDelay+time.Minute)) {
+		t.Errorf("it waits until %s, %v", time.UnixMilli(got.RunAt), err)
 	}
 }
 

@@ -1,0 +1,23 @@
+package cli_test
+
+import (
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// TestALargeOutputIsKeptWholeOrFails runs a claude that answers at length: as much as a completion carries is stored whole; more is no success.
+func TestALargeOutputIsKeptWholeOrFails(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker")
+	s.start(s.defaults(scene{})...)
+	task := s.finished("MIB 26")
+	_, output, err := s.api().TaskOutput(t.Context(), task.ID)
+	if err != nil || task.Status != bloom.TaskCompleted || len(output) != 26<<20 {
+		t.Errorf("26 MiB: %s, %d bytes, %v", task.Status, len(output), err)
+	}
+	task = s.finished("MIB 36")
+	if task.Status != bloom.TaskFailed || *task.ErrorClass != bloom.ClassOutputInvalid {
+		t.Errorf("36 MiB: %s, %v", task.Status, task.ErrorClass)
+	}
+}
