@@ -52,6 +52,18 @@ web: ## Build the web application into internal/webui (Node 20); skipped without
 	@if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory internal/webui/dist/index.html.gz; \
 	else echo "web: npm is missing; the binary will be without the web application" >&2; fi
 
+SCREENSHOTS ?= $(CURDIR)/web/screenshots
+
+.PHONY: screenshots
+screenshots: test-deps build ## Take a picture of every page, in both themes, narrow, Ukrainian, empty and broken
+	@mkdir -p $(SCREENSHOTS)
+	cd web && SCREENSHOTS=$(SCREENSHOTS) npx playwright test
+	@echo "they are in $(SCREENSHOTS)"
+
+.PHONY: web-e2e
+web-e2e: test-deps build ## Run only the browser tests
+	$(NPM) run -s e2e
+
 .PHONY: dev
 dev: web/src/api/schema.d.ts ## Serve the web application from its source, before a running server (BLOOM_URL=http://127.0.0.1:5000)
 	$(NPM) run -s dev
@@ -64,9 +76,10 @@ cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
 	GOOS=linux GOARCH=arm GOARM=7 $(BUILD) -o dist/bloom-linux-armv7 ./cmd/bloom
 
 .PHONY: test
-test: test-deps web ## Run all tests, with the race detector, in random order
+test: test-deps build ## Run all tests, with the race detector, in random order
 	go test -race -shuffle=on -timeout 20m ./...
 	$(NPM) run -s test
+	$(NPM) run -s e2e
 
 # Packages whose tests need nothing but Go: no PostgreSQL, no claude, no network.
 UNIT = $(shell go list -f '{{$$p := .}}{{$$need := false}}{{range .TestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{if not $$need}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|deploy|internal/(claude|pgtest|memory|app|worker|process|blob/s3))(/|$$)|/tools/')

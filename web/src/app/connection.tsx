@@ -14,7 +14,7 @@ export function Connection() {
   return (
     <div role="status" className="flex items-center gap-2 border-t px-2.5 pt-3 text-xs text-ink-2">
       <span aria-hidden className={cn('size-2 rounded-full bg-current', tone, state !== 'live' && 'breathe')} />
-      {degraded ? t('app.live.degraded') : t(`app.live.${state}`)}
+      <span>{degraded ? t('app.live.degraded') : t(`app.live.${state}`)}</span>
       {data && <span className="ml-auto text-ink-3">{data.storage === 'sqlite' ? 'SQLite' : 'PostgreSQL'}</span>}
     </div>
   )

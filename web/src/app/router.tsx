@@ -41,7 +41,14 @@ const artifacts = page('/artifacts', () => import('@/features/artifacts/artifact
 const audit = page('/audit', () => import('@/features/audit/audit'))
 const membridge = page('/membridge', () => import('@/features/membridge/membridge'))
 const settings = page('/settings', () => import('@/features/settings/settings'))
-const signIn = page('/sign-in', () => import('@/features/sign-in/sign-in'))
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: '/sign-in',
+  // Where to go afterwards: an address of ours only.
+  validateSearch: (search: Record<string, unknown>): { to?: string } =>
+    typeof search.to === 'string' && /^\/(?![/\\])/.test(search.to) ? { to: search.to } : {},
+  component: lazyRouteComponent(() => import('@/features/sign-in/sign-in')),
+})
 
 export interface TaskFilters {
   status?: string

@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
 import { Languages, Menu as MenuIcon, Monitor, Moon, Plus, Search, Sun, X } from 'lucide-react'
 import { Dialog } from 'radix-ui'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { signedOut } from '@/api/client'
 import { health } from '@/api/queries'
 import { setLanguage } from '@/i18n'
 import { type Language, setTheme, useTheme } from '@/lib/preferences'
@@ -19,7 +20,19 @@ import { openPalette, Shortcuts } from './shortcuts'
 export function Shell() {
   const { t } = useTranslation()
   const path = useRouterState({ select: (s) => s.location.pathname })
-  if (path === '/sign-in') return <Outlet />
+  const navigate = useNavigate()
+  useEffect(() => {
+    const go = () => void navigate({ to: '/sign-in', search: { to: location.pathname + location.search } })
+    signedOut.addEventListener('signed-out', go)
+    return () => signedOut.removeEventListener('signed-out', go)
+  }, [navigate])
+  if (path === '/sign-in') {
+    return (
+      <main>
+        <Outlet />
+      </main>
+    )
+  }
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[228px_minmax(0,1fr)]">
       <a
@@ -173,8 +186,8 @@ function DevelopmentBanner() {
   if (!data || data.auth === 'keys' || hidden) return null
   const insecure = data.auth === 'insecure'
   return (
-    <div
-      role="note"
+    <aside
+      aria-label={insecure ? t('app.insecure.title') : t('app.development.title')}
       className={`flex items-center gap-3 border-b px-4 py-1.5 text-xs sm:px-6 lg:px-8 ${insecure ? 'bg-bad-soft text-bad' : 'bg-warn-soft text-warn'}`}
     >
       <p className="min-w-0 flex-1">
@@ -186,6 +199,6 @@ function DevelopmentBanner() {
           <X className="size-3.5" aria-hidden />
         </IconButton>
       )}
-    </div>
+    </aside>
   )
 }

@@ -1,5 +1,7 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
+import { failureOf } from '@/api/client'
+import { keyHeaders } from '@/api/key'
 import { keys } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 
@@ -15,40 +17,62 @@ export type LiveState = 'connecting' | 'live' | 'reconnecting'
 
 /**
  * The tab's one connection for changes. A change is a hint: whoever hears of one
- * reads again. After a gap everything that is shown is read again.
+ * reads again. After a gap everything that is shown is read again. It is read
+ * with fetch, since an EventSource cannot send a key.
  */
 class Live {
   state: LiveState = 'connecting'
-  private source: EventSource | null = null
-  private retry: ReturnType<typeof setTimeout> | undefined
+  private stop: AbortController | null = null
   private readonly onState = new Set<() => void>()
   private readonly onChange = new Set<(change: Change) => void>()
 
+  /** Begins, or begins anew with another key. */
   start() {
-    this.open()
-    addEventListener('online', () => this.state === 'reconnecting' && this.open())
+    this.stop?.abort()
+    this.stop = new AbortController()
+    void this.run(this.stop.signal)
   }
 
-  private open() {
-    clearTimeout(this.retry)
-    this.source?.close()
-    const source = new EventSource('/api/runtime/events')
-    this.source = source
-    source.onopen = () => {
-      const gap = this.state === 'reconnecting'
-      this.become('live')
-      if (gap) this.publish({ kind: 'missed' })
-    }
-    source.onerror = () => {
+  private async run(signal: AbortSignal) {
+    for (let tries = 0; !signal.aborted; tries++) {
+      try {
+        await this.read(signal, () => {
+          tries = 0
+        })
+      } catch {
+        // The server is away or refuses; either may pass.
+      }
+      if (signal.aborted) return
       this.become('reconnecting')
-      if (source.readyState !== EventSource.CLOSED) return
-      // A proxy's error page or a 401 ends an EventSource for good.
-      this.retry = setTimeout(() => this.open(), 2000)
+      await new Promise((resolve) => setTimeout(resolve, Math.min(300 * 2 ** tries, 3000)))
     }
-    for (const kind of ['task', 'events', 'worker', 'settings', 'missed']) {
-      source.addEventListener(kind, (event: MessageEvent<string>) => this.publish(JSON.parse(event.data) as Change))
+  }
+
+  private async read(signal: AbortSignal, opened: () => void) {
+    const response = await fetch('/api/runtime/events', {
+      headers: { Accept: 'text/event-stream', ...keyHeaders() },
+      signal,
+    })
+    if (!response.ok || !response.body) throw await failureOf(response)
+    opened()
+    const gap = this.state === 'reconnecting'
+    this.become('live')
+    if (gap) this.publish({ kind: 'missed' })
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+    let rest = ''
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const frames = (rest + value).split('\n\n')
+      rest = frames.pop() ?? ''
+      for (const frame of frames) this.take(frame)
     }
-    source.addEventListener('resync', () => this.publish({ kind: 'missed' }))
+  }
+
+  private take(frame: string) {
+    if (/^event: resync$/m.test(frame)) return this.publish({ kind: 'missed' })
+    const data = /^data: (.*)$/m.exec(frame)?.[1]
+    if (data) this.publish(JSON.parse(data) as Change)
   }
 
   private become(state: LiveState) {

@@ -1,7 +1,103 @@
+import { Link } from '@tanstack/react-router'
+import { Boxes } from 'lucide-react'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { type Artifact, api, page } from '@/api/client'
+import { keys } from '@/api/queries'
+import { useFormat } from '@/lib/format'
+import { Badge } from '@/ui/badge'
+import { Dialog } from '@/ui/dialog'
+import { Download } from '@/ui/download'
+import { Ago, Id } from '@/ui/facts'
+import { Input } from '@/ui/field'
 import { Page } from '@/ui/page'
+import { Paged } from '@/ui/paged'
+import { Prose } from '@/ui/prose'
+import { Td, Th, Tr } from '@/ui/table'
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 export default function Artifacts() {
   const { t } = useTranslation()
-  return <Page title={t('artifacts.title')}>{null}</Page>
+  const format = useFormat()
+  const [task, setTask] = useState('')
+  const [shown, setShown] = useState<Artifact | null>(null)
+  const wanted = uuid.test(task.trim()) ? task.trim() : ''
+  return (
+    <Page
+      title={t('artifacts.title')}
+      lead={t('artifacts.lead')}
+      actions={
+        <Input
+          data-search=""
+          type="search"
+          aria-label={t('artifacts.ofTask')}
+          placeholder={t('artifacts.ofTask')}
+          value={task}
+          onChange={(e) => setTask(e.target.value)}
+          className="sm:w-72"
+        />
+      }
+    >
+      <Paged<Artifact>
+        label={t('artifacts.title')}
+        queryKey={[...keys.artifacts, 'list', wanted]}
+        read={(cursor) =>
+          page<Artifact>(
+            api.GET('/api/runtime/artifacts', {
+              params: { query: { limit: 50, ...(wanted ? { task_id: wanted } : {}), ...(cursor ? { cursor } : {}) } },
+            }),
+          )
+        }
+        icon={Boxes}
+        none={t('artifacts.none')}
+        noneHint={t('artifacts.noneHint')}
+        head={
+          <>
+            <Th>{t('artifacts.id')}</Th>
+            <Th>{t('artifacts.type')}</Th>
+            <Th>{t('artifacts.task')}</Th>
+            <Th className="text-right">{t('artifacts.size')}</Th>
+            <Th>{t('artifacts.where')}</Th>
+            <Th>{t('artifacts.created')}</Th>
+            <Th>
+              <span className="sr-only">{t('task.result.download')}</span>
+            </Th>
+          </>
+        }
+        row={(a) => (
+          <Tr key={a.id}>
+            <Td>
+              <button type="button" onClick={() => setShown(a)} className="text-accent-strong hover:underline">
+                <Id id={a.id} />
+              </button>
+            </Td>
+            <Td>
+              <Badge>{a.type}</Badge>
+            </Td>
+            <Td>
+              <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className="text-accent-strong hover:underline">
+                <Id id={a.task_id} />
+              </Link>
+            </Td>
+            <Td className="tabular text-right text-ink-2">{format.bytes(a.size)}</Td>
+            <Td className="max-w-64 truncate font-mono text-xs text-ink-2">{a.url ?? t('artifacts.inRow')}</Td>
+            <Td className="text-ink-2">
+              <Ago at={a.created_at} />
+            </Td>
+            <Td className="text-right">
+              <Download
+                from={`/api/runtime/artifacts/${a.id}/content`}
+                name={`artifact-${a.id.slice(-8)}`}
+                label={t('task.result.download')}
+              />
+            </Td>
+          </Tr>
+        )}
+      />
+      <Dialog open={shown !== null} onOpenChange={() => setShown(null)} title={shown?.type ?? ''} wide>
+        {shown?.content ? <Prose text={shown.content} /> : <p className="text-ink-2">{t('artifacts.elsewhere')}</p>}
+      </Dialog>
+    </Page>
+  )
 }

@@ -1,7 +1,161 @@
+import { Link } from '@tanstack/react-router'
+import { Download, ScrollText } from 'lucide-react'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { type AuditEntry, api, page } from '@/api/client'
+import { keys } from '@/api/queries'
+import { Button } from '@/ui/button'
+import { saveAs } from '@/ui/download'
+import { Ago, Id } from '@/ui/facts'
+import { Input, Select } from '@/ui/field'
 import { Page } from '@/ui/page'
+import { Paged } from '@/ui/paged'
+import { Td, Th, Tr } from '@/ui/table'
+import { useSayError } from '@/ui/toast'
+
+const actions = [
+  'task_created',
+  'task_leased',
+  'task_started',
+  'task_completed',
+  'task_retried',
+  'task_released',
+  'task_requeued',
+  'task_cancelled',
+  'task_expired',
+  'task_dead',
+  'lease_lost',
+  'worker_registered',
+  'worker_updated',
+  'worker_removed',
+  'worker_online',
+  'worker_offline',
+  'config_updated',
+  'connection_test',
+  'leadership_promote',
+]
 
 export default function Audit() {
   const { t } = useTranslation()
-  return <Page title={t('audit.title')}>{null}</Page>
+  const sayError = useSayError()
+  const [action, setAction] = useState('')
+  const [entity, setEntity] = useState('')
+  const filters = { ...(action ? { action } : {}), ...(entity.trim() ? { entity_id: entity.trim() } : {}) }
+  const read = (limit: number) => (cursor: string | undefined) =>
+    page<AuditEntry>(
+      api.GET('/api/runtime/audit', { params: { query: { ...filters, limit, ...(cursor ? { cursor } : {}) } } }),
+    )
+  const save = async (kind: 'jsonl' | 'csv') => {
+    try {
+      // A file a person opens, not a backup: the newest ten thousand.
+      const entries: AuditEntry[] = []
+      let cursor: string | null | undefined
+      do {
+        const part = await read(1000)(cursor ?? undefined)
+        entries.push(...part.items)
+        cursor = part.next
+      } while (cursor && entries.length < 10_000)
+      saveAs(
+        new Blob([kind === 'csv' ? csv(entries) : entries.map((e) => `${JSON.stringify(e)}\n`).join('')]),
+        `audit.${kind}`,
+      )
+    } catch (error) {
+      sayError(error)
+    }
+  }
+  return (
+    <Page
+      title={t('audit.title')}
+      lead={t('audit.lead')}
+      actions={
+        <>
+          <Button onClick={() => void save('csv')}>
+            <Download className="size-4" aria-hidden />
+            {'CSV'}
+          </Button>
+          <Button onClick={() => void save('jsonl')}>
+            <Download className="size-4" aria-hidden />
+            {'JSONL'}
+          </Button>
+        </>
+      }
+    >
+      <div className="mb-4 flex flex-wrap gap-2">
+        <Select
+          aria-label={t('audit.action')}
+          value={action}
+          onChange={(e) => setAction(e.target.value)}
+          className="w-56"
+        >
+          <option value="">{t('audit.any')}</option>
+          {actions.map((a) => (
+            <option key={a} value={a}>
+              {a}
+            </option>
+          ))}
+        </Select>
+        <Input
+          data-search=""
+          type="search"
+          aria-label={t('audit.entity')}
+          placeholder={t('audit.entity')}
+          value={entity}
+          onChange={(e) => setEntity(e.target.value)}
+          className="sm:w-72"
+        />
+      </div>
+      <Paged<AuditEntry>
+        label={t('audit.title')}
+        queryKey={[...keys.audit, action, entity.trim()]}
+        read={read(50)}
+        icon={ScrollText}
+        none={t('audit.none')}
+        noneHint={t('audit.noneHint')}
+        head={
+          <>
+            <Th>{t('audit.when')}</Th>
+            <Th>{t('audit.action')}</Th>
+            <Th>{t('audit.about')}</Th>
+            <Th>{t('audit.who')}</Th>
+            <Th>{t('audit.detail')}</Th>
+          </>
+        }
+        row={(e) => (
+          <Tr key={e.id}>
+            <Td className="text-ink-2">
+              <Ago at={e.timestamp} />
+            </Td>
+            <Td className="font-mono text-xs">{e.action}</Td>
+            <Td>
+              {/task/.test(e.entity_type) ? (
+                <Link
+                  to="/tasks/$taskId"
+                  params={{ taskId: e.entity_id }}
+                  className="text-accent-strong hover:underline"
+                >
+                  <Id id={e.entity_id} />
+                </Link>
+              ) : (
+                <span className="text-ink-2">{e.entity_id}</span>
+              )}
+            </Td>
+            <Td className="max-w-48 truncate">{e.actor}</Td>
+            <Td className="min-w-64 text-ink-2">{e.detail}</Td>
+          </Tr>
+        )}
+      />
+    </Page>
+  )
+}
+
+/** Comma-separated values. A cell that a spreadsheet would take for a formula is made plain. */
+export function csv(entries: AuditEntry[]): string {
+  const cell = (value: string) => {
+    const plain = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+    return `"${plain.replaceAll('"', '""')}"`
+  }
+  const lines = entries.map((e) =>
+    [new Date(e.timestamp).toISOString(), e.action, e.entity_type, e.entity_id, e.actor, e.detail].map(cell).join(','),
+  )
+  return ['timestamp,action,entity_type,entity_id,actor,detail', ...lines].join('\r\n')
 }

@@ -1,7 +1,99 @@
+import { Link } from '@tanstack/react-router'
+import { KeyRound } from 'lucide-react'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { api, type Lease, page } from '@/api/client'
+import { keys } from '@/api/queries'
+import { Badge, type Tone } from '@/ui/badge'
+import { Ago, Elapsed, Id } from '@/ui/facts'
+import { Select } from '@/ui/field'
 import { Page } from '@/ui/page'
+import { Paged } from '@/ui/paged'
+import { Td, Th, Tr } from '@/ui/table'
+
+const statuses = ['active', 'released', 'expired', 'failed'] as const
+const tones: Record<Lease['status'], Tone> = { active: 'info', released: 'good', expired: 'bad', failed: 'bad' }
 
 export default function Leases() {
   const { t } = useTranslation()
-  return <Page title={t('leases.title')}>{null}</Page>
+  const [status, setStatus] = useState<Lease['status'] | ''>('')
+  const query = { limit: 50, ...(status ? { status } : {}) }
+  return (
+    <Page
+      title={t('leases.title')}
+      lead={t('leases.lead')}
+      actions={
+        <Select
+          aria-label={t('leases.status')}
+          value={status}
+          onChange={(e) => setStatus(e.target.value as Lease['status'] | '')}
+          className="w-44"
+        >
+          <option value="">{t('leases.any')}</option>
+          {statuses.map((s) => (
+            <option key={s} value={s}>
+              {t(`leases.is.${s}`)}
+            </option>
+          ))}
+        </Select>
+      }
+    >
+      <Paged<Lease>
+        label={t('leases.title')}
+        queryKey={[...keys.leases, status]}
+        read={(cursor) =>
+          page<Lease>(
+            api.GET('/api/runtime/leases', { params: { query: { ...query, ...(cursor ? { cursor } : {}) } } }),
+          )
+        }
+        icon={KeyRound}
+        none={t('leases.none')}
+        noneHint={t('leases.noneHint')}
+        head={
+          <>
+            <Th>{t('leases.status')}</Th>
+            <Th>{t('leases.task')}</Th>
+            <Th>{t('leases.worker')}</Th>
+            <Th>{t('leases.started')}</Th>
+            <Th>{t('leases.heartbeat')}</Th>
+            <Th>{t('leases.expires')}</Th>
+            <Th className="text-right">{t('leases.epoch')}</Th>
+          </>
+        }
+        row={(lease) => (
+          <Tr key={lease.id}>
+            <Td>
+              <Badge tone={tones[lease.status]} dot live={lease.status === 'active'}>
+                {t(`leases.is.${lease.status}`)}
+              </Badge>
+            </Td>
+            <Td>
+              <Link
+                to="/tasks/$taskId"
+                params={{ taskId: lease.task_id }}
+                className="text-accent-strong hover:underline"
+              >
+                <Id id={lease.task_id} />
+              </Link>
+            </Td>
+            <Td>{lease.worker_id}</Td>
+            <Td className="text-ink-2">
+              <Ago at={lease.started_at} />
+            </Td>
+            <Td className="text-ink-2">
+              <Ago at={lease.last_heartbeat} />
+            </Td>
+            <Td className="text-ink-2">
+              {lease.status === 'active' ? (
+                <Ago at={lease.expires_at} />
+              ) : (
+                <Elapsed from={lease.started_at} to={lease.last_heartbeat} />
+              )}
+            </Td>
+            <Td className="tabular text-right text-ink-2">{lease.epoch}</Td>
+          </Tr>
+        )}
+      />
+    </Page>
+  )
 }

@@ -1,7 +1,65 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { ApiError, api } from '@/api/client'
+import { setKey } from '@/api/key'
+import { Logo } from '@/app/logo'
+import { live } from '@/live/live'
+import { Button } from '@/ui/button'
+import { Card } from '@/ui/card'
+import { Field, Input } from '@/ui/field'
 import { Page } from '@/ui/page'
 
 export default function SignIn() {
   const { t } = useTranslation()
-  return <Page title={t('signIn.title')}>{null}</Page>
+  const { to } = useSearch({ from: '/sign-in' })
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const [typed, setTyped] = useState('')
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState('')
+  const send = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setKey(typed.trim())
+    try {
+      await api.GET('/api/runtime/stats')
+      live.start()
+      await client.invalidateQueries()
+      await navigate({ href: to && to !== '/sign-in' ? to : '/' })
+    } catch (e) {
+      setKey('')
+      setError(e instanceof ApiError && e.status === 401 ? t('signIn.wrong') : t('ui.failure.offline'))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <div className="mx-auto flex min-h-dvh max-w-md flex-col justify-center px-4">
+      <Logo />
+      <Page title={t('signIn.title')} lead={t('signIn.lead')} narrow>
+        <Card className="p-5">
+          <form onSubmit={(e) => void send(e)} className="space-y-4">
+            <Field label={t('signIn.key')} hint={t('signIn.hint')} error={error || undefined}>
+              {(c) => (
+                <Input
+                  {...c}
+                  type="password"
+                  autoComplete="current-password"
+                  autoFocus
+                  required
+                  value={typed}
+                  onChange={(e) => setTyped(e.target.value)}
+                />
+              )}
+            </Field>
+            <Button type="submit" look="primary" busy={busy} className="w-full">
+              {t('signIn.submit')}
+            </Button>
+          </form>
+        </Card>
+      </Page>
+    </div>
+  )
 }

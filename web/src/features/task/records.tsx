@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
-import { Boxes, Download, ScrollText } from 'lucide-react'
+import { Boxes, ScrollText } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import { api, data } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
-import { buttonClass } from '@/ui/button'
 import { Panel } from '@/ui/card'
+import { Download } from '@/ui/download'
 import { Ago, Id } from '@/ui/facts'
 import { Empty, Loaded } from '@/ui/states'
 import { Table, Td, Th, Tr } from '@/ui/table'
@@ -46,14 +46,11 @@ export function Records({ taskId }: { taskId: string }) {
                       <Ago at={a.created_at} />
                     </Td>
                     <Td className="text-right">
-                      <a
-                        href={`/api/runtime/artifacts/${a.id}/content`}
-                        download
-                        aria-label={t('task.result.download')}
-                        className={buttonClass('ghost', 'icon')}
-                      >
-                        <Download className="size-4" aria-hidden />
-                      </a>
+                      <Download
+                        from={`/api/runtime/artifacts/${a.id}/content`}
+                        name={`artifact-${a.id.slice(-8)}`}
+                        label={t('task.result.download')}
+                      />
                     </Td>
                   </Tr>
                 ))}

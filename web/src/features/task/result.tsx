@@ -1,10 +1,10 @@
-import { Download, FileOutput } from 'lucide-react'
+import { FileOutput } from 'lucide-react'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Result, Task } from '@/api/client'
-import { buttonClass } from '@/ui/button'
 import { Panel } from '@/ui/card'
 import { CodeBlock } from '@/ui/code'
+import { Download } from '@/ui/download'
 import { Ago, CopyButton } from '@/ui/facts'
 import { JsonTree } from '@/ui/json-tree'
 import { Prose } from '@/ui/prose'
@@ -53,15 +53,11 @@ function One({ result, task, latest }: { result: Result; task: Task; latest: boo
         output && (
           <>
             <CopyButton text={output} label={t('task.result.copy')} />
-            <a
-              href={`/api/runtime/artifacts/${result.artifact_id}/content`}
-              download
-              aria-label={t('task.result.download')}
-              title={t('task.result.download')}
-              className={buttonClass('ghost', 'icon')}
-            >
-              <Download className="size-4" aria-hidden />
-            </a>
+            <Download
+              from={`/api/runtime/artifacts/${result.artifact_id}/content`}
+              name={`result-${result.id.slice(-8)}.${task.desired_format === 'json' ? 'json' : 'md'}`}
+              label={t('task.result.download')}
+            />
           </>
         )
       }

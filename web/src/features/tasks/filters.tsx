@@ -38,7 +38,7 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
   )
   return (
     <div className="mb-4 space-y-3">
-      <fieldset aria-label={t('tasks.status')} className="-mx-1 flex gap-0.5 overflow-x-auto px-1 pb-0.5">
+      <fieldset aria-label={t('tasks.status')} className="-mx-1 flex min-w-0 gap-0.5 overflow-x-auto px-1 pb-0.5">
         {pill('', t('tasks.all'), undefined)}
         {statuses.map((s) => pill(s, t(`ui.status.${s}`), counts?.[s]))}
       </fieldset>

@@ -1,7 +1,192 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { EllipsisVertical, Plus, Server } from 'lucide-react'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { api, data, type Worker } from '@/api/client'
+import { keys, workers as workersQuery } from '@/api/queries'
+import { cn } from '@/lib/cn'
+import { Badge, WorkerBadge } from '@/ui/badge'
+import { Button, buttonClass } from '@/ui/button'
+import { Card, Fact, Facts } from '@/ui/card'
+import { Confirm, Dialog } from '@/ui/dialog'
+import { Ago, Command } from '@/ui/facts'
+import { Menu, MenuItem, MenuLine } from '@/ui/menu'
 import { Page } from '@/ui/page'
+import { Empty, Loaded } from '@/ui/states'
+import { toast, useSayError } from '@/ui/toast'
 
 export default function Workers() {
   const { t } = useTranslation()
-  return <Page title={t('workers.title')}>{null}</Page>
+  const query = useQuery(workersQuery)
+  const [adding, setAdding] = useState(false)
+  const newest = (query.data ?? [])
+    .map((w) => w.agent_version)
+    .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }))
+    .at(-1)
+  return (
+    <Page
+      title={t('workers.title')}
+      lead={t('workers.lead')}
+      actions={
+        <Button look="primary" onClick={() => setAdding(true)}>
+          <Plus className="size-4" aria-hidden />
+          {t('workers.add')}
+        </Button>
+      }
+    >
+      <Loaded
+        query={query}
+        empty={{
+          when: (list) => !list?.length,
+          show: (
+            <Card>
+              <Empty icon={Server} title={t('workers.none')} action={<AddCommand />}>
+                {t('workers.noneHint')}
+              </Empty>
+            </Card>
+          ),
+        }}
+      >
+        {(list) => (
+          <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
+            {list?.map((worker) => (
+              <li key={worker.id}>
+                <WorkerCard worker={worker} newest={newest ?? ''} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+      <Dialog open={adding} onOpenChange={setAdding} title={t('workers.add')} lead={t('workers.addLead')} wide>
+        <AddCommand />
+        <p className="mt-3 text-ink-2">{t('workers.addKey')}</p>
+      </Dialog>
+    </Page>
+  )
+}
+
+const AddCommand = () => (
+  <Command
+    text={`RUNTIME_WORKER_KEY_FILE=worker.key bloom worker --runtime-url ${location.origin} --name "$(hostname)"`}
+  />
+)
+
+function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
+  const { t } = useTranslation()
+  const all = Math.max(1, worker.capabilities.max_concurrency)
+  const old = newest !== '' && worker.agent_version !== '' && worker.agent_version !== newest
+  return (
+    <Card className="h-full">
+      <header className="flex items-center gap-3 px-4 pt-3">
+        <h2 className="min-w-0 flex-1 truncate text-[15px] font-semibold">{worker.id}</h2>
+        <WorkerBadge worker={worker} />
+        <WorkerMenu worker={worker} />
+      </header>
+      <div className="px-4 pt-2 pb-4">
+        <div className="mb-3 flex items-center gap-2.5">
+          <span className="h-2 flex-1 overflow-hidden rounded-full bg-idle-soft" aria-hidden>
+            <span
+              className={cn('block h-full rounded-full', worker.active_leases >= all ? 'bg-warn' : 'bg-info')}
+              style={{ width: `${Math.min(100, (worker.active_leases / all) * 100)}%` }}
+            />
+          </span>
+          <Link
+            to="/tasks"
+            search={{ worker_id: worker.id, status: 'running' }}
+            className="text-xs text-ink-2 hover:underline"
+          >
+            {t('overview.slots', { used: worker.active_leases, all })}
+          </Link>
+        </div>
+        <Facts>
+          <Fact name={t('workers.heartbeat')}>
+            {worker.last_heartbeat === null ? t('workers.never') : <Ago at={worker.last_heartbeat} />}
+          </Fact>
+          <Fact name={t('workers.claude')}>
+            {worker.capabilities.claude_cli ? (
+              t('workers.ready')
+            ) : (
+              <span className="text-bad">{t('workers.missing')}</span>
+            )}
+          </Fact>
+          {worker.agent_version && (
+            <Fact name={t('workers.version')}>
+              {worker.agent_version} {old && <Badge tone="warn">{t('workers.old')}</Badge>}
+            </Fact>
+          )}
+          {worker.os_info && <Fact name={t('workers.os')}>{worker.os_info}</Fact>}
+          {worker.ip_addrs.length > 0 && (
+            <Fact name={t('workers.addresses')}>
+              <span className="font-mono text-xs">{worker.ip_addrs.join(', ')}</span>
+            </Fact>
+          )}
+          {(worker.capabilities.labels?.length ?? 0) > 0 && (
+            <Fact name={t('task.labels')}>
+              <span className="flex flex-wrap gap-1">
+                {worker.capabilities.labels?.map((l) => (
+                  <Badge key={l}>{l}</Badge>
+                ))}
+              </span>
+            </Fact>
+          )}
+          <Fact name={t('workers.registered')}>
+            <Ago at={worker.registered_at} />
+          </Fact>
+        </Facts>
+      </div>
+    </Card>
+  )
+}
+
+function WorkerMenu({ worker }: { worker: Worker }) {
+  const { t } = useTranslation()
+  const client = useQueryClient()
+  const sayError = useSayError()
+  const [removing, setRemoving] = useState(false)
+  const params = { params: { path: { id: worker.id } } }
+  const read = () => client.invalidateQueries({ queryKey: keys.workers })
+  const drain = useMutation({
+    mutationFn: (on: boolean) => data(api.POST('/api/runtime/workers/{id}/drain', { ...params, body: { drain: on } })),
+    onSuccess: (_, on) => {
+      toast(on ? t('workers.drained') : t('workers.undrained'))
+      void read()
+    },
+    onError: sayError,
+  })
+  return (
+    <>
+      <Menu
+        trigger={
+          <button
+            type="button"
+            aria-label={t('workers.actions', { name: worker.id })}
+            className={`${buttonClass('ghost', 'icon')} -mr-2`}
+          >
+            <EllipsisVertical className="size-4" aria-hidden />
+          </button>
+        }
+      >
+        <MenuItem onSelect={() => drain.mutate(!worker.draining)}>
+          {worker.draining ? t('workers.undrain') : t('workers.drain')}
+        </MenuItem>
+        <MenuLine />
+        <MenuItem danger onSelect={() => setRemoving(true)}>
+          {t('workers.remove')}
+        </MenuItem>
+      </Menu>
+      <Confirm
+        open={removing}
+        onOpenChange={setRemoving}
+        title={t('workers.removeTitle', { name: worker.id })}
+        lead={t('workers.removeLead')}
+        action={t('workers.remove')}
+        danger
+        run={async () => {
+          await api.DELETE('/api/runtime/workers/{id}', params)
+          await read()
+        }}
+      />
+    </>
+  )
 }

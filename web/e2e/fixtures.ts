@@ -1,0 +1,55 @@
+import { AxeBuilder } from '@axe-core/playwright'
+import { test as base, expect, type Page } from '@playwright/test'
+import { Runtime } from './runtime'
+
+interface Shared {
+  /** A runtime with one worker, for all tests of a process. */
+  runtime: Runtime
+}
+
+export const test = base.extend<{ page: Page }, Shared>({
+  runtime: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the names out of the pattern
+    async ({}, use) => {
+      const runtime = new Runtime()
+      await runtime.startServer()
+      await runtime.startWorker()
+      await use(runtime)
+      await runtime.close()
+    },
+    { scope: 'worker', timeout: 120_000 },
+  ],
+  // Every test fails on an error that nobody caught, on a policy that was broken and on a request to another host.
+  page: async ({ page }, use) => {
+    const wrong: string[] = []
+    page.on('pageerror', (error) => wrong.push(String(error)))
+    page.on('console', (message) => {
+      if (message.type() === 'error' && /Content Security Policy|Refused to/i.test(message.text()))
+        wrong.push(message.text())
+    })
+    page.on('request', (request) => {
+      const { hostname, protocol } = new URL(request.url())
+      if (protocol.startsWith('http') && hostname !== '127.0.0.1') wrong.push(`a request to ${request.url()}`)
+    })
+    await use(page)
+    expect(wrong).toEqual([])
+  },
+})
+
+export { expect }
+
+/** Fails on anything that axe finds on the page. */
+export async function accessible(page: Page) {
+  const { violations } = await new AxeBuilder({ page })
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
+    .analyze()
+  expect(
+    violations.map(
+      (v) =>
+        `${v.id}: ${v.help}: ${v.nodes
+          .slice(0, 3)
+          .map((n) => `${n.target.join(' ')} ${n.failureSummary?.split('\n')[1] ?? ''}`)
+          .join('; ')}`,
+    ),
+  ).toEqual([])
+}

@@ -1,0 +1,152 @@
+import { expect, test } from './fixtures'
+import { Runtime } from './runtime'
+
+test('an empty system says what to do next, and follows the first task', async ({ page }) => {
+  const fresh = new Runtime()
+  try {
+    await fresh.startServer()
+    await page.goto(fresh.url)
+    await expect(page.getByText('First steps')).toBeVisible()
+    await expect(page.getByText(`bloom worker --runtime-url ${fresh.url}`)).toBeVisible()
+    await fresh.task('The first one')
+    await expect(page.getByText('There is no worker', { exact: true })).toBeVisible()
+  } finally {
+    await fresh.close()
+  }
+})
+
+test('the server restarts while a stream is open: no gap, no repeat', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.startWorker()
+    const { id } = await own.task('Count. scenario: slow')
+    await page.goto(`${own.url}/tasks/${id}`)
+    await expect(page.getByText('Step B of the count.')).toBeVisible({ timeout: 40_000 })
+    await own.stopServer()
+    await expect(page.getByText('Reconnecting…').first()).toBeVisible()
+    await own.startServer()
+    await expect(page.getByText('Live', { exact: true })).toBeVisible()
+    expect(await own.ended(id)).toBe('completed')
+    const lines = await (
+      await fetch(`${own.url}/api/runtime/llm-tasks/${id}/events`, { headers: { Accept: 'application/x-ndjson' } })
+    ).text()
+    const count = lines.trim().split('\n').filter(Boolean).length
+    const run = page.getByTestId('conversation')
+    await expect(run).toHaveAttribute('data-events', String(count))
+    await expect(run).toHaveAttribute('data-last', String(count))
+  } finally {
+    await own.close()
+  }
+})
+
+test('a worker dies and the overview says so', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.startWorker('left')
+    await page.goto(own.url)
+    await expect(page.getByText('Online', { exact: true })).toBeVisible()
+    await own.killWorker('left')
+    // A worker is offline after 60 s of silence.
+    await expect(page.getByText('Every worker is offline')).toBeVisible({ timeout: 100_000 })
+  } finally {
+    await own.close()
+  }
+})
+
+test('hostile output runs nothing', async ({ page, runtime }) => {
+  const prompt =
+    '<script>window.__ran=8</script><img src=x onerror="window.__ran=9"> [x](javascript:window.__ran=10) scenario: hostile'
+  const { id } = await runtime.task(prompt)
+  expect(await runtime.ended(id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${id}`)
+  await expect(page.getByText('onload=').first()).toBeVisible()
+  await page.getByRole('tab', { name: 'Result' }).click()
+  await expect(page.getByText('a link').first()).toBeVisible()
+  await page.getByText('a link').first().click()
+  expect(await page.evaluate(() => (window as unknown as { __ran?: number }).__ran)).toBeUndefined()
+  await expect(
+    page.locator('main :is(script, iframe, img, svg[onload], a[href^="javascript"], a[href^="data"])'),
+  ).toHaveCount(0)
+})
+
+test('a result of 2 MB is shown without freezing', async ({ page, runtime }) => {
+  const { id } = await runtime.task('scenario: big')
+  expect(await runtime.ended(id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${id}`)
+  await page.getByRole('tab', { name: 'Result' }).click()
+  await expect(page.getByText('A line of output that says nothing').first()).toBeVisible()
+  const longest = await page.evaluate(async () => {
+    let longest = 0
+    let last = performance.now()
+    for (let i = 0; i < 60; i++) {
+      document.querySelector('main section[tabindex]')?.scrollBy(0, 900)
+      await new Promise(requestAnimationFrame)
+      longest = Math.max(longest, performance.now() - last)
+      last = performance.now()
+    }
+    return longest
+  })
+  expect(longest).toBeLessThan(1000)
+})
+
+test('ten thousand tasks scroll', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    let left = 10_000
+    await Promise.all(
+      Array.from({ length: 48 }, async () => {
+        while (left-- > 0) await own.task(`Number ${left}`)
+      }),
+    )
+    await page.goto(`${own.url}/tasks`)
+    await expect(page.locator('[data-task]').first()).toBeVisible()
+    for (let i = 0; i < 40; i++) {
+      await page.mouse.wheel(0, 4000)
+      await page.waitForTimeout(30)
+    }
+    expect(await page.locator('[data-task]').count()).toBeLessThan(100)
+    expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeGreaterThan(15_000)
+    // What is new waits above; the list does not jump.
+    const before = await page.evaluate(() => scrollY)
+    await own.task('One more')
+    await expect(page.getByRole('button', { name: '1 new task' })).toBeVisible()
+    expect(Math.abs((await page.evaluate(() => scrollY)) - before)).toBeLessThan(5)
+    await page.getByRole('button', { name: '1 new task' }).click()
+    await expect(page.getByText('One more')).toBeVisible()
+  } finally {
+    await own.close()
+  }
+})
+
+test('a run of 20,000 events opens at once and scrolls', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.api('/workers', { name: 'writer' })
+    const { id } = await own.task('A long run')
+    const { lease } = await own.api<{ lease: { id: string } }>(`/llm-tasks/${id}/lease`, { worker_id: 'writer' })
+    const lines = Array.from({ length: 20_000 }, (_, i) =>
+      JSON.stringify({ seq: i + 1, type: 'text', at: Date.now(), data: { text: `Line ${i + 1} of a *long* run` } }),
+    )
+    const posted = await fetch(`${own.url}/api/runtime/llm-tasks/${id}/events?lease_id=${lease.id}`, {
+      method: 'POST',
+      body: lines.join('\n'),
+    })
+    expect(posted.ok).toBe(true)
+    await page.goto(`${own.url}/tasks/${id}`)
+    await expect(page.getByText('Line 1 of a long run')).toBeVisible()
+    await expect(page.getByTestId('conversation')).toHaveAttribute('data-events', '20002')
+    expect(await page.locator('[data-seq]').count()).toBeLessThan(80)
+    await page.getByRole('button', { name: 'To the end' }).click()
+    await expect(page.getByText('Line 20000 of a long run')).toBeVisible()
+    // At the end it follows what comes.
+    const more = JSON.stringify({ seq: 20_001, type: 'text', at: Date.now(), data: { text: 'And one more' } })
+    await fetch(`${own.url}/api/runtime/llm-tasks/${id}/events?lease_id=${lease.id}`, { method: 'POST', body: more })
+    await expect(page.getByText('And one more')).toBeInViewport()
+  } finally {
+    await own.close()
+  }
+})

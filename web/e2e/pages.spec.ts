@@ -1,0 +1,50 @@
+import { accessible, expect, test } from './fixtures'
+
+const pages = [
+  '/',
+  '/tasks',
+  '/tasks/new',
+  '/contexts',
+  '/workers',
+  '/leases',
+  '/artifacts',
+  '/audit',
+  '/membridge',
+  '/settings',
+  '/sign-in',
+  '/nothing/here',
+]
+
+for (const theme of ['light', 'dark'] as const) {
+  test(`axe finds nothing on any page (${theme})`, async ({ page, runtime }) => {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+    const { id } = await runtime.task('For every page. scenario: tour', { context_id: `pages-${theme}` })
+    await runtime.ended(id)
+    for (const path of [...pages, `/tasks/${id}`, `/contexts/pages-${theme}`]) {
+      await test.step(path, async () => {
+        await page.goto(runtime.url + path)
+        await expect(page.getByRole('heading', { level: 1 })).toHaveCount(1)
+        await expect(page.locator('[role="status"] .sr-only', { hasText: 'Loading' })).toHaveCount(0)
+        await expect(page).not.toHaveTitle('BLOOM')
+        await accessible(page)
+      })
+    }
+  })
+}
+
+test('no page is wider than a phone', async ({ page, runtime }) => {
+  await page.setViewportSize({ width: 360, height: 740 })
+  for (const path of pages) {
+    await page.goto(runtime.url + path)
+    await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+    expect(await page.evaluate(() => document.documentElement.scrollWidth), path).toBeLessThanOrEqual(360)
+  }
+})
+
+test('the address space of the API is not the application', async ({ request, runtime }) => {
+  for (const path of ['/api/runtime/nothing', '/api', '/docs/nothing', '/metrics/nothing']) {
+    const answer = await request.get(runtime.url + path, { headers: { Accept: 'text/html' } })
+    expect(answer.status(), path).toBe(404)
+    expect(answer.headers()['content-type'], path).toContain('json')
+  }
+})

@@ -1,0 +1,158 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+const root = path.join(import.meta.dirname, '..', '..')
+const bin = (name: string) => path.join(root, 'bin', name)
+
+async function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.on('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
+
+interface Proc {
+  child: ChildProcess
+  log: () => string
+}
+
+function start(name: string, args: string[], env: NodeJS.ProcessEnv): Proc {
+  const child = spawn(bin(name), args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let log = ''
+  const keep = (text: Buffer) => {
+    log = (log + text.toString()).slice(-20_000)
+  }
+  child.stdout?.on('data', keep)
+  child.stderr?.on('data', keep)
+  return { child, log: () => log }
+}
+
+async function stop(proc: Proc | undefined, signal: NodeJS.Signals = 'SIGTERM') {
+  if (!proc || proc.child.exitCode !== null || proc.child.signalCode !== null) return
+  const gone = new Promise((resolve) => proc.child.once('exit', resolve))
+  proc.child.kill(signal)
+  const late = setTimeout(() => proc.child.kill('SIGKILL'), 25_000)
+  await gone
+  clearTimeout(late)
+}
+
+const claude = () =>
+  process.env.BLOOM_CLAUDE ?? execFileSync(path.join(root, 'scripts', 'install-claude.sh'), { encoding: 'utf8' }).trim()
+
+/** One runtime of its own: server, worker, claude and the stand-in, as processes that end with the test. */
+export class Runtime {
+  readonly dir = mkdtempSync(path.join(tmpdir(), 'bloom-web-'))
+  url = ''
+  private port = 0
+  private standin: Proc | undefined
+  private server: Proc | undefined
+  private readonly workers = new Map<string, Proc>()
+
+  private env(extra: Record<string, string> = {}): NodeJS.ProcessEnv {
+    return {
+      PATH: process.env.PATH,
+      HOME: this.dir,
+      TMPDIR: process.env.TMPDIR ?? tmpdir(),
+      LANG: 'C.UTF-8',
+      CLAUDE_CONFIG_DIR: path.join(this.dir, '.claude'),
+      DISABLE_TELEMETRY: '1',
+      DISABLE_AUTOUPDATER: '1',
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+      ANTHROPIC_API_KEY: 'canned-stand-in-key',
+      ...extra,
+    } as NodeJS.ProcessEnv
+  }
+
+  async startServer() {
+    this.port ||= await freePort()
+    this.url = `http://127.0.0.1:${this.port}`
+    const args = [
+      'server',
+      '--listen',
+      `127.0.0.1:${this.port}`,
+      '--data-dir',
+      path.join(this.dir, 'data'),
+      '--reap-interval',
+      '2s',
+    ]
+    this.server = start('bloom', args, this.env())
+    await this.until('the server', async () => (await fetch(`${this.url}/readyz`)).ok, this.server)
+  }
+
+  stopServer = () => stop(this.server)
+
+  async startWorker(name = 'alpine-1', args: string[] = []) {
+    if (!this.standin) {
+      this.standin = start('bloom-standin', [], this.env())
+      await this.until('the stand-in', async () => this.standin?.log().includes('http://') ?? false, this.standin)
+    }
+    const model = /http:\/\/\S+/.exec(this.standin.log())?.[0] ?? ''
+    const workdir = path.join(this.dir, 'work')
+    const worker = start(
+      'bloom',
+      ['worker', '--runtime-url', this.url, '--name', name, '--claude', claude(), '--workdir', workdir, ...args],
+      this.env({ ANTHROPIC_BASE_URL: model, BLOOM_DATA_DIR: path.join(this.dir, `data-${name}`) }),
+    )
+    this.workers.set(name, worker)
+    await this.until(
+      `worker ${name}`,
+      async () =>
+        (await this.api<{ id: string; status: string }[]>('/workers')).some(
+          (w) => w.id === name && w.status === 'online',
+        ),
+      worker,
+    )
+  }
+
+  killWorker = (name: string) => stop(this.workers.get(name), 'SIGKILL')
+
+  private async until(what: string, ready: () => Promise<boolean>, proc: Proc) {
+    for (let tries = 0; tries < 600; tries++) {
+      if (proc.child.exitCode !== null) break
+      if (await ready().catch(() => false)) return
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    throw new Error(`${what} did not come up:\n${proc.log()}`)
+  }
+
+  async api<T>(path: string, body?: unknown): Promise<T> {
+    const response = await fetch(`${this.url}/api/runtime${path}`, {
+      ...(body === undefined
+        ? {}
+        : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+    return (await response.json()) as T
+  }
+
+  task = (prompt: string, more: Record<string, unknown> = {}) =>
+    this.api<{ id: string }>('/llm-tasks', {
+      prompt,
+      agent_slug: 'assistant',
+      context_id: `test-${Math.random()}`,
+      ...more,
+    })
+
+  async ended(id: string): Promise<string> {
+    for (let tries = 0; tries < 900; tries++) {
+      const { status } = await this.api<{ status: string }>(`/llm-tasks/${id}`)
+      if (['completed', 'failed', 'dead', 'cancelled'].includes(status)) return status
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    throw new Error(`task ${id} did not end`)
+  }
+
+  async close() {
+    await Promise.all([...this.workers.values()].map((w) => stop(w)))
+    await stop(this.server)
+    await stop(this.standin)
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}

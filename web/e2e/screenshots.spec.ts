@@ -1,0 +1,121 @@
+import path from 'node:path'
+import type { Page } from '@playwright/test'
+import { expect, test } from './fixtures'
+import { Runtime } from './runtime'
+
+// `make screenshots` sets where they go; the tests leave this file out.
+const to = process.env.SCREENSHOTS ?? ''
+
+const looks = [
+  { name: 'light', width: 1440, scheme: 'light', language: 'en' },
+  { name: 'dark', width: 1440, scheme: 'dark', language: 'en' },
+  { name: 'narrow', width: 360, scheme: 'light', language: 'en' },
+  { name: 'ukrainian', width: 1440, scheme: 'light', language: 'uk' },
+] as const
+
+const pages = {
+  overview: '/',
+  tasks: '/tasks',
+  'new-task': '/tasks/new',
+  contexts: '/contexts',
+  workers: '/workers',
+  leases: '/leases',
+  artifacts: '/artifacts',
+  audit: '/audit',
+  membridge: '/membridge',
+  settings: '/settings',
+  'sign-in': '/sign-in',
+  'not-found': '/nothing/here',
+}
+
+async function shoot(page: Page, url: string, name: string) {
+  await page.goto(url)
+  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+  await page.waitForTimeout(900)
+  await page.screenshot({ path: path.join(to, `${name}.png`) })
+}
+
+async function fill(runtime: Runtime): Promise<Record<string, string>> {
+  const tour = await runtime.task(
+    'Build a small queue package that is safe to share, and have it reviewed.\n\nscenario: tour',
+    { agent_slug: 'reviewer', context_id: 'queue-package' },
+  )
+  const refused = await runtime.task('Translate the handbook. scenario: refused', {
+    agent_slug: 'translator',
+    context_id: 'handbook',
+  })
+  const json = await runtime.task('List the packages and their tests. scenario: json', {
+    agent_slug: 'reviewer',
+    context_id: 'queue-package',
+    desired_format: 'json',
+  })
+  for (let i = 1; i <= 6; i++)
+    await runtime.task(`Summarise chapter ${i} of the handbook`, {
+      agent_slug: 'writer',
+      context_id: `handbook-${Math.ceil(i / 2)}`,
+    })
+  const waiting = await runtime.task('Train the small model', {
+    agent_slug: 'trainer',
+    context_id: 'training',
+    labels: ['gpu'],
+  })
+  await runtime.task('Nightly report', { agent_slug: 'writer', context_id: 'reports', run_at: Date.now() + 7_200_000 })
+  await runtime.api('/workers', {
+    name: 'raspberry-2',
+    status: 'offline',
+    capabilities: { max_concurrency: 1, labels: ['arm'] },
+    agent_version: '0.3.0',
+    os_info: 'linux/arm64',
+  })
+  for (const { id } of [tour, refused, json]) await runtime.ended(id)
+  const running = await runtime.task('Count slowly. scenario: slow', { agent_slug: 'counter', context_id: 'counting' })
+  return {
+    task: `/tasks/${tour.id}`,
+    'task-failed': `/tasks/${refused.id}`,
+    'task-waiting': `/tasks/${waiting.id}`,
+    'task-running': `/tasks/${running.id}`,
+    'task-json': `/tasks/${json.id}`,
+    context: '/contexts/queue-package',
+  }
+}
+
+test('full', async ({ browser, runtime }) => {
+  test.setTimeout(600_000)
+  const all = { ...pages, ...(await fill(runtime)) }
+  for (const look of looks) {
+    const context = await browser.newContext({
+      viewport: { width: look.width, height: 900 },
+      colorScheme: look.scheme,
+      locale: look.language,
+    })
+    const page = await context.newPage()
+    for (const [name, address] of Object.entries(all)) await shoot(page, runtime.url + address, `${name}-${look.name}`)
+    await context.close()
+  }
+})
+
+test('empty', async ({ page }) => {
+  test.setTimeout(300_000)
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    for (const [name, address] of Object.entries(pages)) await shoot(page, own.url + address, `${name}-empty`)
+  } finally {
+    await own.close()
+  }
+})
+
+test('broken', async ({ page, runtime }) => {
+  test.setTimeout(300_000)
+  await page.route('**/api/**', (route) =>
+    route.fulfill({
+      status: 500,
+      json: { error: 'The request could not be completed', code: 'internal', request_id: 'd3adb33f' },
+    }),
+  )
+  for (const [name, address] of Object.entries({ ...pages, task: '/tasks/01a200c7-0126-7c60-9827-033779e6ccd8' })) {
+    await page.goto(runtime.url + address)
+    await page.waitForTimeout(4200) // what failed is tried again first
+    await page.screenshot({ path: path.join(to, `${name}-broken.png`) })
+  }
+})
