@@ -62,7 +62,7 @@ func (s *Store) serve() {
 		if len(together) == 0 {
 			return 0
 		}
-		callers = len(together)
+		s.callers.Store(int64(len(together)))
 		done := s.launch(together)
 		if s.cfg.Parallel > 1 {
 			moment := time.NewTimer(s.cfg.Overlap)
@@ -72,7 +72,7 @@ func (s *Store) serve() {
 			case <-moment.C:
 			}
 		}
-		return callers + s.queue.Len()
+		return int(s.callers.Load())
 	})
 }
 
@@ -102,6 +102,7 @@ func (s *Store) commit(ops []*op) {
 		s.failed(ops, err)
 		return
 	}
+	s.callers.Store(int64(len(ops) + s.queue.Len())) // before those who are answered ask again
 	for _, o := range ops {
 		switch {
 		case errors.Is(o.Err, errBusy):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -23,6 +24,7 @@ type Store struct {
 	queue    *group.Queue[*op]
 	slots    chan struct{} // one for each transaction that may run
 	running  sync.WaitGroup
+	callers  atomic.Int64  // when the last group was committed
 	served   chan struct{} // closed when the queue is empty and nothing more comes in
 	opening  sync.Mutex    // held by who opens delayed tasks
 	contacts contacts
