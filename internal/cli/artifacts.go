@@ -12,7 +12,7 @@ import (
 
 type artifactsCmd struct {
 	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
-	Get     artifactsGetCmd     `cmd:"" help:"Show what is known of one artifact, as JSON."`
+	Get     artifactsGetCmd     `cmd:"" help:"Show one artifact as JSON."`
 	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
 }
 
@@ -69,7 +69,7 @@ func (c *artifactsGetCmd) Run(inv *invocation) error {
 type artifactsContentCmd struct {
 	remote
 	ID     string `arg:"" help:"The artifact's id."`
-	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not be there yet."`
+	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not exist."`
 }
 
 func (c *artifactsContentCmd) Run(inv *invocation) (err error) {

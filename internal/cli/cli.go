@@ -57,11 +57,11 @@ func RealSystem() System {
 // commands is the root of the command line. The order is that of the help.
 type commands struct {
 	ConfigFile string           `name:"config" placeholder:"FILE" help:"Config file (TOML); default: ~/.config/bloom/config.toml when it exists. Also BLOOM_CONFIG."`
-	NoColor    bool             `name:"no-color" help:"No colour, even on a terminal. NO_COLOR does the same."`
+	NoColor    bool             `name:"no-color" help:"Print without colour. NO_COLOR does the same."`
 	Version_   kong.VersionFlag `name:"version" help:"Print the version and exit."`
 	config.Log
 
-	Up         upCmd         `cmd:"" help:"Run everything on this machine: server and worker in one process."`
+	Up         upCmd         `cmd:"" help:"Run server, control plane and worker in one process."`
 	Server     serverCmd     `cmd:"" help:"Run the runtime server."`
 	Membridge  membridgeCmd  `cmd:"" help:"Run membridge, the control plane."`
 	Worker     workerCmd     `cmd:"" help:"Run a worker that executes tasks with claude."`
@@ -70,15 +70,15 @@ type commands struct {
 	Leases     leasesCmd     `cmd:"" help:"List leases."`
 	Artifacts  artifactsCmd  `cmd:"" help:"List artifacts and read their content."`
 	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
-	Stats      statsCmd      `cmd:"" help:"Counts at a glance."`
+	Stats      statsCmd      `cmd:"" help:"Show the counts of tasks, leases and workers."`
 	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`
-	Migrate    migrateCmd    `cmd:"" help:"Look at the database's schema or bring it up to date."`
-	Retention  retentionCmd  `cmd:"" help:"Show how long what has ended is kept, and what is older now."`
+	Migrate    migrateCmd    `cmd:"" help:"Show or upgrade the database schema, or import data."`
+	Retention  retentionCmd  `cmd:"" help:"Show how long data is kept, and what is older than that."`
 	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
 	Service    serviceCmd    `cmd:"" help:"Run roles as services of this machine (OpenRC, systemd)."`
-	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to mend it."`
+	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to fix it."`
 	Memory     memoryCmd     `cmd:"" help:"Move a project's memory between nodes through object storage."`
-	Bench      benchCmd      `cmd:"" help:"Put load on a running server, one that has no other work, and measure it."`
+	Bench      benchCmd      `cmd:"" help:"Measure a running server that has no other work."`
 	OpenAPI    openapiCmd    `cmd:"" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`

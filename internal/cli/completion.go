@@ -11,7 +11,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// The scripts ask the program itself, so they stay right when it grows.
+// The scripts ask the program itself, so they stay right when it grows. Ours and not
+// jotaen/kong-completion, because that one shows no help text beside a candidate.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for bloom; put in ~/.bashrc:  source <(bloom completion bash)
 _bloom() {

@@ -7,7 +7,7 @@ import (
 )
 
 type configCmd struct {
-	Show configShowCmd `cmd:"" default:"withargs" help:"Print every setting, where it came from, secrets masked."`
+	Show configShowCmd `cmd:"" default:"withargs" help:"Print every setting and its source, with secrets masked."`
 }
 
 // configShowCmd carries the settings of all roles, so that it shows what each

@@ -66,8 +66,8 @@ func printFindings(inv *invocation, findings []app.Finding, bad int) {
 		}
 	}
 	if bad == 0 {
-		fmt.Fprintln(inv.Out, "\nNothing stands in the way.")
+		fmt.Fprintln(inv.Out, "\nNo problems found.")
 	} else {
-		fmt.Fprintf(inv.Out, "\n%s to mend.\n", plural(int64(bad), "thing"))
+		fmt.Fprintf(inv.Out, "\n%s to fix.\n", plural(int64(bad), "thing"))
 	}
 }

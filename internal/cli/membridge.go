@@ -67,7 +67,7 @@ func (inv *invocation) bridgeBanner(m *app.Membridge) {
 	const set = "\n  To set one:  export MEMBRIDGE_ADMIN_KEY=$(openssl rand -hex 32)"
 	switch m.Mode() {
 	case membridge.ModeDevelopment:
-		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; whoever can log in to this machine may do everything."+set))
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; anyone logged in to this machine may do everything."+set))
 	case membridge.ModeUnset:
 		fmt.Fprintln(inv.Out, p.paint(styleRed, "NO ADMIN KEY: requests are refused with 500, but for health and what agents do with MEMBRIDGE_AGENT_KEY."+set))
 	case membridge.ModeKeys:

@@ -39,7 +39,7 @@ func TestMemoryMovesBetweenNodes(t *testing.T) {
 	wantRun(t, one.run("memory", "leadership"), 0, "one is primary, epoch 1")
 	wantRun(t, one.run("memory", "leadership", "--select", "two"), 0, "two is primary, epoch 2")
 	wantRun(t, one.run("memory", "pull"), 0, "pulled")
-	wantRun(t, one.run("memory", "doctor"), 0, "Nothing stands in the way")
+	wantRun(t, one.run("memory", "doctor"), 0, "No problems found")
 	one.env["MINIO_ENDPOINT"] = "minio.lan/path"
 	one.env["MINIO_SECRET_KEY"] = "wrong-secret"
 	wantRun(t, one.run("memory", "status"), 1, "")

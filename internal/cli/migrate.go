@@ -12,8 +12,8 @@ import (
 )
 
 type migrateCmd struct {
-	Status migrateStatusCmd `cmd:"" help:"List the schema's steps and whether they are applied."`
-	Up     migrateUpCmd     `cmd:"" help:"Apply the steps that are pending. A server does it by itself at its start."`
+	Status migrateStatusCmd `cmd:"" help:"List schema migrations and whether they are applied."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply pending migrations. A server does this when it starts."`
 	Import migrateImportCmd `cmd:"" help:"Move data here: a SQLite file into PostgreSQL, or the earlier implementation's database."`
 }
 
@@ -60,7 +60,7 @@ func (c *migrateUpCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, map[string]int{"applied": n})
 	}
-	_, err = fmt.Fprintf(inv.Out, "%s applied.\n", plural(int64(n), "step"))
+	_, err = fmt.Fprintf(inv.Out, "%s applied.\n", plural(int64(n), "migration"))
 	return err
 }
 
@@ -100,7 +100,7 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}
-	inv.say("Everything was copied and compared. Copy the folder of artifacts and secret.key too, then start with DATABASE_URL.")
+	inv.say("Copied and verified. Copy the artifacts folder and secret.key too, then start with DATABASE_URL.")
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (c *migrateImportCmd) earlier(inv *invocation, told func(string, int64)) er
 
 type backupCmd struct {
 	database
-	File string `arg:"" help:"File to write; it must not be there yet."`
+	File string `arg:"" help:"File to write; it must not exist."`
 }
 
 func (c *backupCmd) Run(inv *invocation) error {
@@ -136,6 +136,6 @@ func (c *backupCmd) Run(inv *invocation) error {
 		}
 		return err
 	}
-	inv.say("The database is copied to %s. Artifacts in the folder %s are files; copy that folder too.", c.File, app.ArtifactsDir(c.DataDir))
+	inv.say("Copied the database to %s. Copy the artifact folder %s too.", c.File, app.ArtifactsDir(c.DataDir))
 	return nil
 }

@@ -43,13 +43,13 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}
-	inv.say("Nothing was removed: a server does that, every few minutes, as its own settings say.")
+	inv.say("Nothing was removed. A server removes old data every few minutes, by its own settings.")
 	return nil
 }
 
 func kept(a config.Age) string {
 	if a == 0 {
-		return "for ever"
+		return "forever"
 	}
 	return a.String()
 }

@@ -49,7 +49,7 @@ func TestRetentionShowsWhatIsOldAndRemovesNothing(t *testing.T) {
 			}
 		}
 	}
-	if out := p.must("retention", "--data-dir", dir, "--retention-events=7d", "--retention-tasks=30d"); !strings.Contains(out, "their events") || !strings.Contains(out, "7d") || !strings.Contains(out, "for ever") {
+	if out := p.must("retention", "--data-dir", dir, "--retention-events=7d", "--retention-tasks=30d"); !strings.Contains(out, "their events") || !strings.Contains(out, "7d") || !strings.Contains(out, "forever") {
 		t.Errorf("it shows\n%s", out)
 	}
 	if got := p.run("retention", "--data-dir", dir, "--retention-tasks=5m"); got.code != cli.ExitUsage || !strings.Contains(got.err, "too short") {

@@ -9,13 +9,13 @@ import (
 )
 
 type taskCmd struct {
-	Run     taskRunCmd     `cmd:"" help:"Submit a task, follow it, exit by how it ended."`
+	Run     taskRunCmd     `cmd:"" help:"Submit a task, follow its stream, and exit with its outcome."`
 	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task and print its id."`
-	List    taskListCmd    `cmd:"" help:"List tasks, the newest first."`
+	List    taskListCmd    `cmd:"" help:"List tasks, newest first."`
 	Get     taskGetCmd     `cmd:"" help:"Show one task and its results."`
-	Logs    taskLogsCmd    `cmd:"" help:"Show a task's stream."`
-	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end; exit by how it ended."`
-	Cancel  taskCancelCmd  `cmd:"" help:"Call a task off."`
+	Logs    taskLogsCmd    `cmd:"" help:"Show a task's event stream."`
+	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end, and exit with its outcome."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task."`
 	Requeue taskRequeueCmd `cmd:"" help:"Put a failed, dead or cancelled task back in the queue."`
 }
 

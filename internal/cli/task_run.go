@@ -15,8 +15,8 @@ const lastWord = 5 * time.Second
 
 type taskRunCmd struct {
 	newTask
-	Quiet             bool `name:"quiet" help:"Only the output and the verdict."`
-	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Ctrl-C cancels the task; without it the task goes on by itself."`
+	Quiet             bool `name:"quiet" help:"Print only the output and the outcome."`
+	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Cancel the task on Ctrl-C; without this flag it continues."`
 }
 
 func (c *taskRunCmd) Run(inv *invocation) error {
@@ -53,7 +53,7 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 // leave ends the following, not the task, unless that was asked for.
 func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error {
 	if !c.CancelOnInterrupt {
-		fmt.Fprintf(inv.Err, "\nThe task goes on by itself.\n  follow it:  bloom task logs -f %s\n  stop it:    bloom task cancel %s\n", id, id)
+		fmt.Fprintf(inv.Err, "\nThe task continues.\n  follow it:  bloom task logs -f %s\n  cancel it:  bloom task cancel %s\n", id, id)
 		return errInterrupted
 	}
 	ctx, done := context.WithTimeout(inv.cut, lastWord)
@@ -115,7 +115,7 @@ func first[T any](list []T) *T {
 type taskLogsCmd struct {
 	remote
 	taskID
-	Follow bool `name:"follow" short:"f" help:"Wait for what comes until the task ends."`
+	Follow bool `name:"follow" short:"f" help:"Follow the stream until the task ends."`
 }
 
 func (c *taskLogsCmd) Run(inv *invocation) error {

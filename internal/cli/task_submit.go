@@ -17,17 +17,17 @@ const maxPrompt = 4 << 20
 
 // taskFlags describe a new task.
 type taskFlags struct {
-	Prompt         string        `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
+	Prompt         string        `arg:"" optional:"" help:"The prompt; - or none reads it from standard input."`
 	Agent          string        `name:"agent" short:"a" default:"assistant" placeholder:"SLUG" help:"The agent that does the work."`
-	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to go on with; default: a new one."`
-	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or glob in the worker's folder to put before the prompt (repeatable)."`
+	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue; default: a new one."`
+	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
 	Timeout        time.Duration `name:"timeout" default:"2m" help:"Longest time one run may take, 1s to 1h."`
 	Budget         int64         `name:"budget" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
 	Format         string        `name:"format" default:"text" enum:"text,json" help:"Form of the output: text or json."`
-	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"How often it may be tried, 1 to 10."`
+	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"How often the task may be tried, 1 to 10."`
 	Priority       int           `name:"priority" placeholder:"N" help:"Higher goes first."`
 	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
-	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Start not before this much time has passed."`
+	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Do not start before this time has passed."`
 	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`
 	IdempotencyKey string        `name:"idempotency-key" placeholder:"KEY" help:"Submit only once under this key."`
 }

@@ -125,7 +125,7 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	inv.say("Worker %s works for %s, up to %d tasks at once, in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Workdir)
+	inv.say("Worker %s for %s runs up to %d tasks at once in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Workdir)
 	inv.claudeBanner(inv.ctx, w)
 	return w.Run(inv.ctx, inv.cut)
 }
@@ -157,10 +157,10 @@ func (inv *invocation) modeBanner(s *app.Server) {
 	p := inv.outPainter()
 	switch s.Mode() {
 	case auth.ModeDevelopment:
-		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; whoever can log in to this machine may do everything.\n"+
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; anyone logged in to this machine may do everything.\n"+
 			"  To set one:  export RUNTIME_API_KEY=$(openssl rand -hex 32)"))
 	case auth.ModeInsecure:
-		fmt.Fprintln(inv.Out, p.paint(styleRed, "INSECURE: --insecure-no-auth admits everybody who can reach this address as admin, and a task runs code."))
+		fmt.Fprintln(inv.Out, p.paint(styleRed, "INSECURE: --insecure-no-auth makes everyone who can reach this address an admin, and a task runs code."))
 	case auth.ModeKeys:
 	}
 }

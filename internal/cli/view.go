@@ -76,7 +76,7 @@ func (v *view) event(e bloom.Event) {
 	case "warning", "api_retry", "rate_limit", "stderr":
 		v.warn(warning(e.Type, d, e.Data))
 	case bloom.EventLeased:
-		v.note(styleDim, "· given to "+dash(d.WorkerID))
+		v.note(styleDim, "· leased to "+dash(d.WorkerID))
 	case bloom.EventStarted:
 		v.note(styleDim, "· started")
 	case bloom.EventRetried, bloom.EventReleased, bloom.EventExpired, bloom.EventCancelRequested, bloom.EventRequeued:
@@ -136,7 +136,7 @@ func reason(d eventData) string {
 }
 
 func (v *view) reconnect(err error, wait time.Duration) {
-	v.warn(fmt.Sprintf("the stream broke (%v); trying again in %s", root(err), span(wait)))
+	v.warn(fmt.Sprintf("the stream broke (%v); reconnecting in %s", root(err), span(wait)))
 }
 
 // showed reports whether a person has just read the output in the stream.

@@ -11,8 +11,8 @@ import (
 type workersCmd struct {
 	List   workersListCmd   `cmd:"" default:"withargs" help:"List workers."`
 	Get    workersGetCmd    `cmd:"" help:"Show one worker and its leases."`
-	Remove workersRemoveCmd `cmd:"" help:"Forget a worker; its tasks go back to the queue."`
-	Drain  workersDrainCmd  `cmd:"" help:"Order a worker to take no more work, or lift the order."`
+	Remove workersRemoveCmd `cmd:"" help:"Remove a worker; its tasks return to the queue."`
+	Drain  workersDrainCmd  `cmd:"" help:"Stop a worker from taking tasks (drain), or let it take them again."`
 }
 
 type workersListCmd struct{ remote }
@@ -116,7 +116,7 @@ func (c *workersRemoveCmd) Run(inv *invocation) error {
 type workersDrainCmd struct {
 	remote
 	ID  string `arg:"" help:"The worker's name."`
-	Off bool   `name:"off" help:"Lift the order: the worker takes work again."`
+	Off bool   `name:"off" help:"Undrain: the worker takes tasks again."`
 }
 
 func (c *workersDrainCmd) Run(inv *invocation) error {

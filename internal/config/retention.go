@@ -10,11 +10,11 @@ import (
 )
 
 // Retention says how long what has ended is kept. The zero value keeps all of it
-// for ever.
+// forever.
 type Retention struct {
-	RetentionTasks  Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them for ever."`
+	RetentionTasks  Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them forever."`
 	RetentionEvents Age `name:"retention-events" var:"BLOOM_RETENTION_EVENTS" key:"retention_events" default:"off" placeholder:"AGE" help:"Remove the events of tasks that ended longer ago, and keep the tasks; off keeps them as long as their task."`
-	RetentionAudit  Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them for ever."`
+	RetentionAudit  Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them forever."`
 }
 
 // Finish refuses ages by which what somebody still looks at would be gone.
@@ -24,7 +24,7 @@ func (r Retention) Finish() error {
 		age  Age
 	}{{"--retention-tasks", r.RetentionTasks}, {"--retention-events", r.RetentionEvents}, {"--retention-audit", r.RetentionAudit}} {
 		if s.age != 0 && time.Duration(s.age) < bloom.MinRetention {
-			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, for ever)", s.flag, time.Duration(s.age), Age(bloom.MinRetention))
+			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, forever)", s.flag, time.Duration(s.age), Age(bloom.MinRetention))
 		}
 	}
 	return nil
@@ -35,7 +35,7 @@ func (r Retention) Keep() bloom.Keep {
 	return bloom.Keep{Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit)}
 }
 
-// Age is how old a thing may become: "30d", "36h", or "off" for ever old, which is
+// Age is how old something may become: "30d", "36h", or "off" which keeps it and is
 // the zero value.
 type Age time.Duration
 
@@ -45,7 +45,7 @@ const (
 )
 
 // UnmarshalText reads days ("30d") or a duration as Go writes it; "off" and "0"
-// are for ever.
+// mean forever.
 func (a *Age) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if s == "off" || s == "0" {

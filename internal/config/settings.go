@@ -35,7 +35,7 @@ type Data struct {
 
 // Log says what is logged and how.
 type Log struct {
-	LogLevel  string `name:"log-level" var:"BLOOM_LOG_LEVEL" key:"log_level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged: debug, info, warn, error."`
+	LogLevel  string `name:"log-level" var:"BLOOM_LOG_LEVEL" key:"log_level" default:"info" enum:"debug,info,warn,error" help:"Lowest level that is logged: debug, info, warn, error."`
 	LogFormat string `name:"log-format" var:"BLOOM_LOG_FORMAT" key:"log_format" default:"text" enum:"text,json" help:"Form of the log: text or json."`
 }
 
@@ -46,7 +46,7 @@ type Keys struct {
 	RuntimeAPIKeyFile    string `name:"runtime-api-key-file" var:"RUNTIME_API_KEY_FILE" key:"runtime_api_key_file" placeholder:"FILE" help:"File with the runtime's admin key."`
 	RuntimeWorkerKey     Secret `name:"runtime-worker-key" var:"RUNTIME_WORKER_KEY" key:"runtime_worker_key" hidden:"" help:"Key for workers; better given as a file."`
 	RuntimeWorkerKeyFile string `name:"runtime-worker-key-file" var:"RUNTIME_WORKER_KEY_FILE" key:"runtime_worker_key_file" placeholder:"FILE" help:"File with the key for workers."`
-	InsecureNoAuth       bool   `name:"insecure-no-auth" var:"BLOOM_INSECURE_NO_AUTH" key:"insecure_no_auth" help:"Admit everybody as admin, on any address. For closed labs only."`
+	InsecureNoAuth       bool   `name:"insecure-no-auth" var:"BLOOM_INSECURE_NO_AUTH" key:"insecure_no_auth" help:"Make everyone an admin, on any address. For closed labs only."`
 }
 
 // MembridgeAccess says where the control plane is and how to talk to it.
@@ -81,9 +81,9 @@ type Server struct {
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
 	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces the port of --listen alone."`
 	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
-	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases are put back in the queue."`
+	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases return to the queue."`
 	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
-	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long membridge may take over one answer."`
+	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long one request to membridge may take."`
 	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
 	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server goes on while /readyz already fails, for load balancers to notice."`
 	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; more of them at once get 503."`
@@ -111,11 +111,11 @@ type Run struct {
 	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is ended."`
 	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model claude runs; default: its own."`
 	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of our environment that claude gets too (repeatable)."`
-	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a sign of life, 1s to 2h."`
-	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are given back."`
+	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a heartbeat, 1s to 2h."`
+	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are released."`
 	// AnnounceEvery is here and not with Announcement because it is the one part of
 	// it that also goes for the worker beside a server.
-	AnnounceEvery time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker tells membridge that it lives, 1s to 1h."`
+	AnnounceEvery time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker sends membridge a heartbeat, 1s to 1h."`
 }
 
 // Client says which runtime to talk to, and as whom.

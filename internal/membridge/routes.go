@@ -54,7 +54,7 @@ func (s *Server) routes() {
 		}
 		figures.ServeHTTP(w, r)
 	})
-	s.handler = s.shell(mux)
+	s.handler = s.middleware(mux)
 }
 
 func presented(r *http.Request) credentials {

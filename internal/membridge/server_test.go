@@ -18,7 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// seedBody is the registration of seed 002, GAP-4, to the letter.
+// seedBody is a registration as the earlier system documented it.
 const seedBody = `{
   "name": "worker-01",
   "status": "online",

@@ -11,7 +11,7 @@ import (
 
 type hostKey struct{}
 
-// withHost remembers the host by which the caller found us.
+// withHost keeps the host by which the caller found us.
 func withHost(r *http.Request) *http.Request {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -14,10 +14,9 @@ import (
 // maxBody bounds every request's body.
 const maxBody = 1 << 20
 
-// shell is what every request passes through, whatever becomes of it: panics are
-// caught, pages of other origins turned away, the mux's own 404 and 405 get our
-// shape, and it is counted and logged.
-func (s *Server) shell(mux *http.ServeMux) http.Handler {
+// middleware handles every request: it recovers panics, refuses pages of other
+// origins, gives the mux's own 404 and 405 our shape, counts and logs.
+func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -31,7 +30,7 @@ func (s *Server) shell(mux *http.ServeMux) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		if _, rec.route = mux.Handler(r); rec.route == "" {
-			rec.lost(mux, r)
+			rec.unrouted(mux, r)
 			return
 		}
 		mux.ServeHTTP(rec, withHost(r))
@@ -58,7 +57,7 @@ func (s *Server) leave(rec *recorder, r *http.Request, began time.Time, panicked
 	}
 }
 
-// recorder remembers the status, and turns 422, which huma says to a body that
+// recorder keeps the status, and turns 422, which huma says to a body that
 // does not fit, into the wire's 400.
 type recorder struct {
 	http.ResponseWriter
@@ -88,10 +87,10 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// lost answers a request that no route takes: the mux knows whether it is the
+// unrouted answers a request that no route takes: the mux knows whether it is the
 // path or the method, and says so in plain text, of which only the status and
 // the Allow header are kept.
-func (r *recorder) lost(mux *http.ServeMux, req *http.Request) {
+func (r *recorder) unrouted(mux *http.ServeMux, req *http.Request) {
 	asked := &verdict{header: http.Header{}}
 	mux.ServeHTTP(asked, req)
 	switch asked.status {
