@@ -39,6 +39,8 @@ func (s *Server) duties() []*upkeep.Loop {
 		s.control.onChange(func() { synced.Again(); watch.Again() })
 		loops = append(loops, watch)
 	}
+	// Not alone: each server looks through its own folder.
+	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log}))
 	for _, l := range loops {
 		l.Watch(s.metrics.Loop(l.Name()))
 	}

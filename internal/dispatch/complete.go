@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -126,13 +128,22 @@ func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
 	if req.Content == nil || len(*req.Content) <= s.inline {
 		return nil
 	}
-	key := "artifacts/" + req.TaskID + "/" + req.ArtifactID
+	key := contentKey(*req, s.clock.Now())
 	url, err := s.blobs.Put(ctx, key, strings.NewReader(*req.Content), req.Size, req.SHA256)
 	if err != nil {
 		return blobTrouble(err)
 	}
 	req.Content, req.URL = nil, &url
 	return nil
+}
+
+// contentKey names the content of a completion by task, lease and digest, so that a
+// retry finds what an earlier try uploaded. The day is in it so that nothing is ever
+// uploaded under a key that upkeep.Orphans may take for forgotten: it looks only at
+// what is older than two days.
+func contentKey(req bloom.CompleteRequest, now time.Time) string {
+	lease := cmp.Or(req.Completion.LeaseID, "active")
+	return "artifacts/" + req.TaskID + "/" + lease + "-" + req.SHA256 + "-" + now.UTC().Format("20060102")
 }
 
 // blobTrouble is a failure of the blob store as a worker should see it: worth
@@ -154,8 +165,21 @@ func (s *Service) refusedCompletion(ctx context.Context, req bloom.CompleteReque
 	if !errors.As(refusal, &e) || e.Kind == bloom.KindInternal || e.Kind == bloom.KindUnavailable {
 		return
 	}
-	s.takeBack(ctx, req, nil)
+	// Another refusal leaves the upload to upkeep.Orphans: the outcome that was taken
+	// may have the same content under the same key.
+	switch {
+	case errors.Is(refusal, bloom.ErrLeaseLost) && req.Completion.LeaseID != "":
+		s.takeBack(ctx, req, nil)
+	case errors.Is(refusal, bloom.ErrOtherOutcome) && req.URL != nil && !s.named(ctx, req.TaskID, *req.URL):
+		s.takeBack(ctx, req, nil)
+	}
 	s.refusedStale(ctx, req.TaskID, req.Completion.LeaseID, req.Actor, refusal)
+}
+
+// named reports whether an artifact of the task names the content, or may.
+func (s *Service) named(ctx context.Context, taskID, url string) bool {
+	list, next, err := s.store.Artifacts(ctx, bloom.ArtifactQuery{TaskID: taskID, Page: bloom.Page{Limit: bloom.MaxPageSize, TextBytes: 1}})
+	return err != nil || next != (bloom.Cursor{}) || slices.ContainsFunc(list, func(a bloom.Artifact) bool { return a.URL != nil && *a.URL == url })
 }
 
 // takeBack deletes what was uploaded for req, unless it lies at kept. The caller

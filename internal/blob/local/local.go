@@ -14,11 +14,15 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
 
 const scheme = "file:"
+
+// tempPrefix begins the names of what is being written.
+const tempPrefix = ".put-"
 
 // Store is a bloom.Blobs in a folder. Nothing outside of it can be reached,
 // whatever a key or a symbolic link says. It is safe for concurrent use.
@@ -48,7 +52,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 		return "", err
 	}
 	dir := path.Dir(key)
-	tmp := path.Join(dir, ".put-"+rand.Text())
+	tmp := path.Join(dir, tempPrefix+rand.Text())
 	f, err := s.create(tmp)
 	if err != nil {
 		return "", err
@@ -173,6 +177,32 @@ func (s *Store) Delete(_ context.Context, url string) error {
 		_ = s.root.Remove(dir) // mostly it holds something else, or is gone
 	}
 	return nil
+}
+
+// List walks the folder. What a process that died left half written is removed once
+// it is two days old.
+func (s *Store) List(ctx context.Context, fn func(url string, put time.Time) error) error {
+	return fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted in the meantime
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case strings.HasPrefix(path.Base(name), tempPrefix):
+			if time.Since(info.ModTime()) > 48*time.Hour {
+				return s.remove(name)
+			}
+			return nil
+		}
+		return fn(scheme+name, info.ModTime())
+	})
 }
 
 func keyOf(url string) (string, error) {

@@ -1,0 +1,104 @@
+package upkeep_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
+)
+
+// age makes everything in the folder old.
+func age(t *testing.T, dir string) (files int) {
+	t.Helper()
+	old := time.Now().Add(-upkeep.OrphanAge - time.Hour)
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files++
+			err = os.Chtimes(path, old, old)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestOrphansGoAndWhatAnArtifactNamesStays(t *testing.T) {
+	t.Parallel()
+	s := open(t, newClock())
+	blobs, dir := openBlobs(t)
+	var tasks []string
+	for range 10 {
+		tasks = append(tasks, ended(t, s, blobs))
+	}
+	for i, task := range tasks {
+		name := "artifacts/" + task + "/forgotten"
+		if i%2 == 0 {
+			name = "artifacts/" + uuid.NewString() + "/forgotten"
+		}
+		put(t, blobs, name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "artifacts", ".put-half"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	age(t, dir)
+	fresh := put(t, blobs, "artifacts/"+tasks[0]+"/fresh") // on its way to be named
+	loop := upkeep.NewOrphans(upkeep.OrphansConfig{Store: s, Blobs: blobs})
+	// Completions go on while it looks, and it never takes theirs.
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			if _, err := loop.RunOnce(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() { tasks = append(tasks, ended(t, s, blobs)) })
+		wg.Wait()
+	}
+	if _, err := loop.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := age(t, dir); left != len(tasks)+1 {
+		t.Errorf("%d files for %d artifacts and one upload under way", left, len(tasks))
+	}
+	list, _, err := s.Artifacts(t.Context(), bloom.ArtifactQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range append(urls(list), fresh) {
+		content, err := blobs.Open(t.Context(), url)
+		if err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+		_, _ = io.Copy(io.Discard, content)
+		content.Close()
+	}
+}
+
+func urls(list []bloom.Artifact) (all []string) {
+	for _, a := range list {
+		if a.URL != nil {
+			all = append(all, *a.URL)
+		}
+	}
+	return all
+}
+
+func put(t *testing.T, b bloom.Blobs, key string) string {
+	t.Helper()
+	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	url, err := b.Put(t.Context(), key, strings.NewReader(""), 0, empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
