@@ -1,6 +1,7 @@
 // Package durable puts small files in place so that a crash or a power failure
 // leaves each of them whole or not there at all. It knows nothing of what is in
-// them.
+// them. It stays ours because google/renameio neither syncs the folder nor can refuse
+// to replace a file that is there (Create).
 package durable
 
 import (

@@ -12,9 +12,9 @@ import (
 
 // job is one lease from its being taken to its outcome's first try of delivery.
 type job struct {
-	hold  *hold
-	pump  *pump
-	since time.Time
+	keeper *leaseKeeper
+	sender *eventSender
+	since  time.Time
 }
 
 // take begins with what a claim brought. It is called by the poll's goroutine
@@ -40,9 +40,9 @@ func (w *Worker) take(got bloom.LeasedTask) {
 }
 
 func (w *Worker) start(got bloom.LeasedTask) {
-	h := newHold(w.life, w.cfg.Client, got, w.log)
-	j := &job{hold: h, since: w.now()}
-	j.pump = newPump(w.cfg.Client, got.Task.ID, got.Lease.ID, w.cfg.Clock, w.log, h.lost)
+	h := newLeaseKeeper(w.life, w.cfg.Client, got, w.log)
+	j := &job{keeper: h, since: w.now()}
+	j.sender = newEventSender(w.cfg.Client, got.Task.ID, got.Lease.ID, w.cfg.Clock, w.log, h.lost)
 	w.mu.Lock()
 	if w.stop { // under the lock: whoever waits for the runs has set it before
 		w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *Worker) start(got bloom.LeasedTask) {
 
 // work runs one task under its lease and sees to its outcome.
 func (w *Worker) work(j *job) {
-	h := j.hold
+	h := j.keeper
 	if !h.confirm(w.now) {
 		w.notBegun(h)
 		return
@@ -77,7 +77,7 @@ func (w *Worker) work(j *job) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(h.ctx))
 	defer stop()
 	w.running.Go(func() { h.keep(keeping, w.now) })
-	w.running.Go(func() { j.pump.run(keeping) })
+	w.running.Go(func() { j.sender.run(keeping) })
 
 	h.log.Info("task begun", "context_id", h.task.ContextID, "agent", h.task.AgentSlug, "attempt", h.task.Attempts)
 	run := w.runSafely(j)
@@ -85,18 +85,18 @@ func (w *Worker) work(j *job) {
 	l := w.judge(j, run, cause, told)
 	if l == nil {
 		stop()
-		j.pump.close(w.cfg.FlushWait) // ends at once: its context has
+		j.sender.close(w.cfg.FlushWait) // ends at once: its context has
 		return
 	}
 	// On disk first: neither a slow stream nor a crash may cost the outcome.
 	w.outbox.put(l)
-	j.pump.close(w.cfg.FlushWait)
+	j.sender.close(w.cfg.FlushWait)
 	w.attempt(l)
 }
 
 // notBegun sees to a lease whose work was stopped before it began. One that
 // could only not be confirmed is left alone: whoever is handed it may begin.
-func (w *Worker) notBegun(h *hold) {
+func (w *Worker) notBegun(h *leaseKeeper) {
 	cause, told := h.end()
 	switch {
 	case told:
@@ -112,16 +112,16 @@ func (w *Worker) notBegun(h *hold) {
 func (w *Worker) runSafely(j *job) (run bloom.Run) {
 	defer func() {
 		if p := recover(); p != nil {
-			j.hold.log.Error("the runner panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			j.keeper.log.Error("the runner panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			run = bloom.Run{Completion: failure(bloom.ClassInternal, "The worker's runner crashed; its log has the details", false)}
 		}
 	}()
-	return w.cfg.Runner.Run(j.hold.ctx, j.hold.task, j.pump.emit)
+	return w.cfg.Runner.Run(j.keeper.ctx, j.keeper.task, j.sender.emit)
 }
 
-// judge decides what becomes of a run: the letter to send, or nil for nothing.
-func (w *Worker) judge(j *job, run bloom.Run, cause error, told bool) *letter {
-	h, now := j.hold, w.now()
+// judge decides what becomes of a run: the delivery to make, or nil for nothing.
+func (w *Worker) judge(j *job, run bloom.Run, cause error, told bool) *delivery {
+	h, now := j.keeper, w.now()
 	success := run.Release == nil && run.Completion.Status == bloom.OutcomeSuccess
 	switch {
 	case told:
@@ -172,7 +172,7 @@ func (w *Worker) plausible(notBefore int64, now time.Time) int64 {
 
 // park takes no new work until a limit of the worker's credential is over.
 func (w *Worker) park(j *job, until time.Time, reason string) {
-	j.pump.emit("parked", map[string]any{
+	j.sender.emit("parked", map[string]any{
 		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
 	})
 	w.mu.Lock()
@@ -184,18 +184,18 @@ func (w *Worker) park(j *job, until time.Time, reason string) {
 }
 
 // send makes an outcome durable and delivers it in the background.
-func (w *Worker) send(l *letter) {
+func (w *Worker) send(l *delivery) {
 	w.outbox.put(l)
 	w.outbox.deliver(w.delivery, l, 0)
 }
 
 // first is send with the first try made here.
-func (w *Worker) first(l *letter) {
+func (w *Worker) first(l *delivery) {
 	w.outbox.put(l)
 	w.attempt(l)
 }
 
-func (w *Worker) attempt(l *letter) {
+func (w *Worker) attempt(l *delivery) {
 	if !w.outbox.try(w.delivery, l) {
 		w.outbox.deliver(w.delivery, l, 1)
 	}
@@ -206,19 +206,19 @@ func (w *Worker) giveBack(l bloom.Lease, reason string, notBefore int64) {
 }
 
 // settled is told by the outbox that a lease's outcome is with the server.
-func (w *Worker) settled(l letter, delivered bool) {
+func (w *Worker) settled(l delivery, delivered bool) {
 	w.state.settle(l.LeaseID)
 	log := w.log.With("task_id", l.TaskID, "lease_id", l.LeaseID)
 	switch {
 	case !delivered:
 		w.count(func(s *Status) { s.Refused++ })
-		if l.Kind == letterComplete && !l.Substitute && l.malformed {
+		if l.Kind == deliveryCompletion && !l.Substitute && l.malformed {
 			sub := completion(bloom.Lease{ID: l.LeaseID, TaskID: l.TaskID},
 				failure(bloom.ClassInternal, "The server did not accept this attempt's completion; the worker keeps it aside", false), w.now())
 			sub.Substitute = true
 			w.send(sub)
 		}
-	case l.Kind == letterRelease:
+	case l.Kind == deliveryRelease:
 		w.count(func(s *Status) { s.Released++ })
 		log.Info("task given back")
 	default:

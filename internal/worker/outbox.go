@@ -15,9 +15,9 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// letter is an outcome on its way to the server: a completion or a release.
-type letter struct {
-	Kind    string          `json:"kind"` // letterComplete or letterRelease
+// delivery is an outcome on its way to the server: a completion or a release.
+type delivery struct {
+	Kind    string          `json:"kind"` // deliveryCompletion or deliveryRelease
 	TaskID  string          `json:"task_id"`
 	LeaseID string          `json:"lease_id"`
 	At      int64           `json:"at"` // Unix milliseconds
@@ -31,10 +31,10 @@ type letter struct {
 	malformed  bool   // refused for its form, not for its lease
 }
 
-// Kinds of letter.
+// Kinds of delivery.
 const (
-	letterComplete = "complete"
-	letterRelease  = "release"
+	deliveryCompletion = "complete"
+	deliveryRelease    = "release"
 )
 
 // outbox keeps outcomes until the server has acknowledged them: on disk before
@@ -47,21 +47,21 @@ type outbox struct {
 	retry  client.Retry
 	// settled is called, without any lock, when a lease's outcome is delivered
 	// or refused.
-	settled func(l letter, delivered bool)
+	settled func(l delivery, delivered bool)
 
 	mu      sync.Mutex
-	pending map[string]*letter // by lease
-	unheld  map[string]bool    // pending, but the server says the lease is lost
-	kick    chan struct{}      // closed and replaced when the server is back
-	closed  bool               // no more deliveries begin in this life
+	pending map[string]*delivery // by lease
+	unheld  map[string]bool      // pending, but the server says the lease is lost
+	kick    chan struct{}        // closed and replaced when the server is back
+	closed  bool                 // no more deliveries begin in this life
 	wg      sync.WaitGroup
 }
 
-func newOutbox(dir string, c *client.Client, log *slog.Logger, settled func(letter, bool)) *outbox {
+func newOutbox(dir string, c *client.Client, log *slog.Logger, settled func(delivery, bool)) *outbox {
 	return &outbox{
 		dir: dir, client: c, log: log, settled: settled,
 		retry:   client.Retry{Base: 250 * time.Millisecond, Max: 30 * time.Second},
-		pending: map[string]*letter{}, unheld: map[string]bool{}, kick: make(chan struct{}),
+		pending: map[string]*delivery{}, unheld: map[string]bool{}, kick: make(chan struct{}),
 	}
 }
 
@@ -71,18 +71,18 @@ func (o *outbox) path(leaseID string) string {
 
 // load reads what an earlier life left. A file that cannot be read is set aside
 // rather than dropped: it may be the only trace of somebody's work.
-func (o *outbox) load() ([]*letter, error) {
+func (o *outbox) load() ([]*delivery, error) {
 	paths, err := filepath.Glob(filepath.Join(o.dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	var letters []*letter
+	var deliveries []*delivery
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("worker: read the outbox: %w", err)
 		}
-		l := new(letter)
+		l := new(delivery)
 		if err := json.Unmarshal(raw, l); err != nil || l.LeaseID == "" || l.TaskID == "" {
 			o.log.Error("an outcome on disk cannot be read and is set aside", "file", filepath.Base(path), "error", err)
 			_ = os.Rename(path, filepath.Join(o.dir, "refused", filepath.Base(path)))
@@ -94,17 +94,17 @@ func (o *outbox) load() ([]*letter, error) {
 			}
 			l.Refused = ""
 		}
-		letters = append(letters, l)
+		deliveries = append(deliveries, l)
 		o.mu.Lock()
 		o.pending[l.LeaseID] = l
 		o.mu.Unlock()
 	}
-	return letters, nil
+	return deliveries, nil
 }
 
 // put makes an outcome durable. When the disk refuses, it is kept in memory and
 // delivered all the same: there is nothing better to be done for it.
-func (o *outbox) put(l *letter) {
+func (o *outbox) put(l *delivery) {
 	raw, err := json.Marshal(l)
 	if err == nil {
 		err = writeDurably(o.path(l.LeaseID), raw)
@@ -174,7 +174,7 @@ func (o *outbox) wake() {
 }
 
 // deliver tries for as long as ctx allows, in the background.
-func (o *outbox) deliver(ctx context.Context, l *letter, failures int) {
+func (o *outbox) deliver(ctx context.Context, l *delivery, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -208,9 +208,9 @@ func (o *outbox) waitTurn(ctx context.Context, n int) bool {
 }
 
 // try makes one delivery; done says that there is no more to be tried.
-func (o *outbox) try(ctx context.Context, l *letter) (done bool) {
+func (o *outbox) try(ctx context.Context, l *delivery) (done bool) {
 	var err error
-	if l.Kind == letterRelease {
+	if l.Kind == deliveryRelease {
 		var spec bloom.ReleaseSpec
 		if err = json.Unmarshal(l.Body, &spec); err == nil {
 			_, err = o.client.Release(ctx, l.TaskID, spec)
@@ -243,7 +243,7 @@ func refused(err error) bool {
 	return false
 }
 
-func (o *outbox) forget(l *letter) {
+func (o *outbox) forget(l *delivery) {
 	_ = os.Remove(o.path(l.LeaseID))
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -254,7 +254,7 @@ func (o *outbox) forget(l *letter) {
 // setAside keeps what the server will not take, with its reason. A completion
 // that it finds malformed is followed by one it must understand: the task would
 // otherwise be run again, to the same end.
-func (o *outbox) setAside(l *letter, reason error) {
+func (o *outbox) setAside(l *delivery, reason error) {
 	aside := *l
 	aside.Refused, aside.malformed = reason.Error(), malformed(reason)
 	raw, err := json.MarshalIndent(aside, "", "  ")

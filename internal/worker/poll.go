@@ -209,7 +209,7 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*job) (news bool) {
 	for _, r := range res.Renewed {
 		if j := asked[r.LeaseID]; j != nil {
-			j.hold.renew(start)
+			j.keeper.renew(start)
 		}
 	}
 	for _, id := range res.Lost {
@@ -222,13 +222,13 @@ func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*
 			// the next claim no longer names it, so it may follow at once.
 			news = true
 		case j != nil && w.once(id):
-			j.hold.lost()
+			j.keeper.lost()
 			news = true
 		}
 	}
 	for _, id := range res.Cancel {
 		if j := asked[id]; j != nil && w.once(id) {
-			j.hold.calledOff()
+			j.keeper.cancelled()
 			news = true
 		}
 	}

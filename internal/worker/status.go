@@ -58,7 +58,7 @@ func (w *Worker) count(change func(*Status)) Status {
 	s.Draining, s.ParkedUntil = w.stop || w.orders || w.resting, w.parked
 	for _, j := range w.jobs {
 		s.Runs = append(s.Runs, RunStatus{
-			TaskID: j.hold.task.ID, LeaseID: j.hold.lease.ID, ContextID: j.hold.task.ContextID, Since: j.since,
+			TaskID: j.keeper.task.ID, LeaseID: j.keeper.lease.ID, ContextID: j.keeper.task.ContextID, Since: j.since,
 		})
 	}
 	slices.SortFunc(s.Runs, func(a, b RunStatus) int {

@@ -256,8 +256,8 @@ func (w *Worker) knows(leaseID string) bool {
 // done frees a job's slot.
 func (w *Worker) done(j *job) {
 	w.mu.Lock()
-	delete(w.jobs, j.hold.lease.ID)
-	delete(w.told, j.hold.lease.ID)
+	delete(w.jobs, j.keeper.lease.ID)
+	delete(w.told, j.keeper.lease.ID)
 	full := w.inPoll != nil && w.inPoll.max == 0
 	w.mu.Unlock()
 	if full {

@@ -194,38 +194,6 @@ func (a *Agent) tidy() {
 	}
 }
 
-// Projects lists the projects.
-func (c *Client) Projects(ctx context.Context) (json.RawMessage, error) {
-	return c.get(ctx, "/projects")
-}
-
-// Nodes lists a project's nodes.
-func (c *Client) Nodes(ctx context.Context, cid string) (json.RawMessage, error) {
-	return c.get(ctx, "/projects/"+escape(cid)+"/nodes")
-}
-
-// Leadership tells who leads a project.
-func (c *Client) Leadership(ctx context.Context, cid string) (json.RawMessage, error) {
-	return c.get(ctx, "/projects/"+escape(cid)+"/leadership")
-}
-
-func (c *Client) get(ctx context.Context, path string) (raw json.RawMessage, err error) {
-	err = c.fetch(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &raw)
-	return raw, err
-}
-
-// SelectLeader selects a project's preferred primary. It is tried once: each
-// selection is a new epoch. leaseSeconds of zero means membridge's default.
-func (c *Client) SelectLeader(ctx context.Context, cid, nodeID string, leaseSeconds int) (json.RawMessage, error) {
-	body := map[string]any{"primary_node_id": nodeID}
-	if leaseSeconds > 0 {
-		body["lease_seconds"] = leaseSeconds
-	}
-	var raw json.RawMessage
-	err := c.post(ctx, request{path: "/projects/" + escape(cid) + "/leadership/select"}, body, &raw)
-	return raw, err
-}
-
 // Registration is what a worker says of itself to membridge.
 type Registration struct {
 	Name          string             `json:"name"`
@@ -302,32 +270,6 @@ func (c *Client) AgentHeartbeat(ctx context.Context, name string, b Beat) (Wante
 	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, read: object("name"), extra: time.Duration(b.WaitSec * float64(time.Second))}
 	err := c.post(ctx, r, b, &w)
 	return w, err
-}
-
-// NodeBeat is a node's heartbeat for one project.
-type NodeBeat struct {
-	NodeID       string   `json:"node_id"`
-	CanonicalID  string   `json:"canonical_id"`
-	ObsCount     int64    `json:"obs_count"`
-	DBSHA        string   `json:"db_sha,omitempty"`
-	IPAddrs      []string `json:"ip_addrs,omitempty"`
-	ProjectID    string   `json:"project_id,omitempty"`
-	AgentVersion string   `json:"agent_version,omitempty"`
-}
-
-// NodeRole is a node's part in a project.
-type NodeRole struct {
-	Role        string  `json:"role"` // "primary", "secondary" or "unknown"
-	CanonicalID string  `json:"canonical_id"`
-	Epoch       int64   `json:"epoch"`
-	ExpiresAt   float64 `json:"expires_at"` // Unix seconds, by membridge's clock
-}
-
-// NodeHeartbeat reports a node's copy of a project's memory and returns its role.
-func (c *Client) NodeHeartbeat(ctx context.Context, b NodeBeat) (NodeRole, error) {
-	var role NodeRole
-	err := c.post(ctx, request{path: "/agent/heartbeat", repeatable: true}, b, &role)
-	return role, err
 }
 
 func (c *Client) post(ctx context.Context, r request, body, into any) error {

@@ -88,7 +88,6 @@ func TestOnlyWhatMayBeRepeatedIsRepeatedWithGrowingWaits(t *testing.T) {
 			_, err := c.RegisterAgent(t.Context(), mbclient.Registration{})
 			return err
 		}, waits},
-		{"a selection", func(c *mbclient.Client) error { _, err := c.SelectLeader(t.Context(), "c", "n", 0); return err }, nil},
 		{"a passed-on POST", func(c *mbclient.Client) error { _, _, err := c.Do(t.Context(), "POST", "/x", nil); return err }, nil},
 		{"a passed-on GET", func(c *mbclient.Client) error { _, _, err := c.Do(t.Context(), "GET", "/x", nil); return err }, waits},
 		{"a health check", func(c *mbclient.Client) error { _, err := c.Health(t.Context()); return err }, nil},
@@ -397,16 +396,9 @@ func TestTheSameRouteIsAskedForEveryCall(t *testing.T) {
 	c, _ := dial(t, url)
 	ctx := t.Context()
 	c.Health(ctx)
-	c.Projects(ctx)
-	c.Nodes(ctx, "a/b")
-	c.Leadership(ctx, "c")
-	c.SelectLeader(ctx, "c", "n", 60)
+	c.Check(ctx)
 	c.AgentHeartbeat(ctx, "w 1", mbclient.Beat{WaitSec: 5, Held: []string{"j"}})
-	c.NodeHeartbeat(ctx, mbclient.NodeBeat{NodeID: "n", CanonicalID: "c"})
-	want := []string{"GET /health ", "GET /projects ", "GET /projects/a%2Fb/nodes ", "GET /projects/c/leadership ",
-		`POST /projects/c/leadership/select {"lease_seconds":60,"primary_node_id":"n"}`,
-		`POST /agents/w%201/heartbeat {"wait_sec":5,"held":["j"]}`,
-		`POST /agent/heartbeat {"node_id":"n","canonical_id":"c","obs_count":0}`}
+	want := []string{"GET /health ", "GET /projects ", `POST /agents/w%201/heartbeat {"wait_sec":5,"held":["j"]}`}
 	if !slices.Equal(asked, want) {
 		t.Error(cmp.Diff(want, asked))
 	}

@@ -24,11 +24,11 @@ const (
 	maxBatchBytes  = 700 << 10 // a batch must stay under the wire's 1 MB
 )
 
-// pump sends one lease's events in order: at once while nothing is under way,
+// eventSender sends one lease's events in order: at once while nothing is under way,
 // gathered into the next batch while a request is. When more gathers than
 // memory allows, the middle is dropped: how a run began and how it goes now
 // tell more than what lies between.
-type pump struct {
+type eventSender struct {
 	client  *client.Client
 	taskID  string
 	leaseID string
@@ -46,15 +46,15 @@ type pump struct {
 	drained chan struct{} // closed when run has returned
 }
 
-func newPump(c *client.Client, taskID, leaseID string, clock bloom.Clock, log *slog.Logger, lost func()) *pump {
-	return &pump{
+func newEventSender(c *client.Client, taskID, leaseID string, clock bloom.Clock, log *slog.Logger, lost func()) *eventSender {
+	return &eventSender{
 		client: c, taskID: taskID, leaseID: leaseID, clock: clock, log: log, lost: lost,
 		signal: make(chan struct{}, 1), drained: make(chan struct{}),
 	}
 }
 
 // emit takes an event. It never blocks on anything but another emit.
-func (p *pump) emit(typ string, data any) {
+func (p *eventSender) emit(typ string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		raw = bloom.MustJSON(map[string]string{"message": "an event of type " + typ + " could not be encoded"})
@@ -78,7 +78,7 @@ func (p *pump) emit(typ string, data any) {
 
 // dropMiddle keeps the first quarter and the newer half, and puts one event
 // that says so, under the number of the first dropped one.
-func (p *pump) dropMiddle() {
+func (p *eventSender) dropMiddle() {
 	const quarter = 4
 	var from, to int
 	for size := 0; from < len(p.queue)-1 && from < maxQueued/quarter; from++ {
@@ -115,15 +115,15 @@ func (p *pump) dropMiddle() {
 // markerType is the type of the event that stands for dropped ones.
 const markerType = "events_dropped"
 
-func (p *pump) nudge() {
+func (p *eventSender) nudge() {
 	select {
 	case p.signal <- struct{}{}:
 	default:
 	}
 }
 
-// run sends until the pump is closed and empty, or ctx ends.
-func (p *pump) run(ctx context.Context) {
+// run sends until the event sender is closed and empty, or ctx ends.
+func (p *eventSender) run(ctx context.Context) {
 	defer close(p.drained)
 	retry := client.Retry{Base: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
@@ -152,7 +152,7 @@ func (p *pump) run(ctx context.Context) {
 }
 
 // take cuts the next batch off the queue.
-func (p *pump) take() (batch []bloom.WorkerEvent, closed bool) {
+func (p *eventSender) take() (batch []bloom.WorkerEvent, closed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, size := 0, 0
@@ -172,7 +172,7 @@ func (p *pump) take() (batch []bloom.WorkerEvent, closed bool) {
 }
 
 // send makes one try; again says that what is answered must be tried again.
-func (p *pump) send(ctx context.Context, batch []bloom.WorkerEvent) (rest []bloom.WorkerEvent, again bool) {
+func (p *eventSender) send(ctx context.Context, batch []bloom.WorkerEvent) (rest []bloom.WorkerEvent, again bool) {
 	err := p.client.AppendEvents(ctx, p.taskID, p.leaseID, batch)
 	switch {
 	case err == nil:
@@ -200,8 +200,8 @@ func (p *pump) send(ctx context.Context, batch []bloom.WorkerEvent) (rest []bloo
 }
 
 // close takes no more events and waits, for at most wait, until those there are
-// were sent. A pump whose run was never started is only closed.
-func (p *pump) close(wait time.Duration) {
+// were sent. An event sender whose run was never started is only closed.
+func (p *eventSender) close(wait time.Duration) {
 	p.mu.Lock()
 	p.closed = true
 	p.nudge()

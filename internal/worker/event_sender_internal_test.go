@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestAnAbsentServerCostsTheMiddleOfTheStream fills a pump that cannot send. It
+// TestAnAbsentServerCostsTheMiddleOfTheStream fills an event sender that cannot send. It
 // reaches inside because the bound is on memory, which no stream shows.
 func TestAnAbsentServerCostsTheMiddleOfTheStream(t *testing.T) {
 	t.Parallel()
@@ -17,7 +17,7 @@ func TestAnAbsentServerCostsTheMiddleOfTheStream(t *testing.T) {
 		"many small ones":  {events: 5 * maxQueued, size: 10},
 		"a few large ones": {events: 64, size: bloom.MaxEventData / 2},
 	} {
-		p := newPump(nil, "task", "lease", bloom.SystemClock{}, slog.New(slog.DiscardHandler), func() {})
+		p := newEventSender(nil, "task", "lease", bloom.SystemClock{}, slog.New(slog.DiscardHandler), func() {})
 		text := strings.Repeat("x", tc.size)
 		for range tc.events {
 			p.emit("text", text)

@@ -11,10 +11,10 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// hold is the worker's belief in one lease: good until the start of the last
+// leaseKeeper is the worker's belief in one lease: good until the start of the last
 // request that renewed it, plus the TTL, minus a margin, on the monotonic
 // clock. Its context is the work's; ending the belief ends the work.
-type hold struct {
+type leaseKeeper struct {
 	client *client.Client
 	task   bloom.Task
 	lease  bloom.Lease
@@ -29,19 +29,19 @@ type hold struct {
 	over    bool      // the work has ended; nothing is to be stopped any more
 }
 
-func newHold(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *hold {
-	h := &hold{client: c, task: got.Task, lease: got.Lease, log: log.With("task_id", got.Task.ID, "lease_id", got.Lease.ID)}
+func newLeaseKeeper(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *leaseKeeper {
+	h := &leaseKeeper{client: c, task: got.Task, lease: got.Lease, log: log.With("task_id", got.Task.ID, "lease_id", got.Lease.ID)}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	return h
 }
 
-func (h *hold) ttl() time.Duration { return time.Duration(h.lease.TTLSeconds) * time.Second }
+func (h *leaseKeeper) ttl() time.Duration { return time.Duration(h.lease.TTLSeconds) * time.Second }
 
 // margin is kept for the work to stop before somebody else may begin it.
-func (h *hold) margin() time.Duration { return min(h.ttl()/5, 10*time.Second) }
+func (h *leaseKeeper) margin() time.Duration { return min(h.ttl()/5, 10*time.Second) }
 
 // renew says that a request begun at start renewed the lease.
-func (h *hold) renew(start time.Time) {
+func (h *leaseKeeper) renew(start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if start.After(h.renewed) {
@@ -49,14 +49,14 @@ func (h *hold) renew(start time.Time) {
 	}
 }
 
-func (h *hold) times() (renewed, until time.Time) {
+func (h *leaseKeeper) times() (renewed, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.renewed, h.until
 }
 
 // lost says that the server no longer counts the lease as ours.
-func (h *hold) lost() {
+func (h *leaseKeeper) lost() {
 	h.mu.Lock()
 	stop := !h.told && !h.over
 	h.told = true
@@ -67,8 +67,8 @@ func (h *hold) lost() {
 	}
 }
 
-// calledOff says that the task is to be cancelled.
-func (h *hold) calledOff() {
+// cancelled says that the task is to be cancelled.
+func (h *leaseKeeper) cancelled() {
 	h.mu.Lock()
 	stop := !h.over && h.ctx.Err() == nil
 	h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *hold) calledOff() {
 }
 
 // end says that the work is over, and how the belief stood.
-func (h *hold) end() (cause error, told bool) { //nolint:revive // the error is the answer, not a failure
+func (h *leaseKeeper) end() (cause error, told bool) { //nolint:revive // the error is the answer, not a failure
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
@@ -92,12 +92,12 @@ func (h *hold) end() (cause error, told bool) { //nolint:revive // the error is 
 // confirm renews the lease for the first time, which makes the task running. It
 // reports whether the work may begin. The lease came with an answer of just
 // now, so that there is about a TTL's time to try.
-func (h *hold) confirm(now func() time.Time) bool {
+func (h *leaseKeeper) confirm(now func() time.Time) bool {
 	giveUp := now().Add(h.ttl() - h.margin())
 	retry := client.Retry{Base: 50 * time.Millisecond, Max: min(h.ttl()/10, 2*time.Second)}
 	for n := 0; h.ctx.Err() == nil; n++ {
 		start := now()
-		err := h.beat(start, giveUp.Sub(start))
+		err := h.heartbeat(start, giveUp.Sub(start))
 		if err == nil || !h.unanswered(err) {
 			return err == nil && h.ctx.Err() == nil
 		}
@@ -112,7 +112,7 @@ func (h *hold) confirm(now func() time.Time) bool {
 
 // keep renews the lease early, a third of the TTL after the last renewal, until
 // ctx ends. A claim that renewed it meanwhile spares the heartbeat.
-func (h *hold) keep(ctx context.Context, now func() time.Time) {
+func (h *leaseKeeper) keep(ctx context.Context, now func() time.Time) {
 	retry := client.Retry{Base: h.ttl() / 40, Max: max(h.ttl()/10, time.Millisecond)}
 	failures := 0
 	for {
@@ -136,7 +136,7 @@ func (h *hold) keep(ctx context.Context, now func() time.Time) {
 			return
 		}
 		start := now()
-		if err := h.beat(start, until.Sub(start)); err == nil {
+		if err := h.heartbeat(start, until.Sub(start)); err == nil {
 			failures = 0
 		} else if failures++; !h.unanswered(err) {
 			return
@@ -144,14 +144,14 @@ func (h *hold) keep(ctx context.Context, now func() time.Time) {
 	}
 }
 
-func (h *hold) stopped() bool {
+func (h *leaseKeeper) stopped() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.told
 }
 
 // expire ends the belief in a lease that could not be renewed in time.
-func (h *hold) expire() {
+func (h *leaseKeeper) expire() {
 	h.mu.Lock()
 	stop := !h.over && h.ctx.Err() == nil
 	h.mu.Unlock()
@@ -161,9 +161,9 @@ func (h *hold) expire() {
 	h.cancel(bloom.ErrLeaseGone)
 }
 
-// beat sends one heartbeat begun at start. It never takes longer than left, so
+// heartbeat sends one heartbeat begun at start. It never takes longer than left, so
 // that a silent server cannot outlast the belief in the lease.
-func (h *hold) beat(start time.Time, left time.Duration) error {
+func (h *leaseKeeper) heartbeat(start time.Time, left time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), min(left, max(h.ttl()/3, 250*time.Millisecond), 10*time.Second))
 	defer cancel()
 	res, err := h.client.Heartbeat(ctx, h.task.ID, h.lease.ID)
@@ -171,7 +171,7 @@ func (h *hold) beat(start time.Time, left time.Duration) error {
 	case err == nil:
 		h.renew(start)
 		if res.CancelRequested {
-			h.calledOff()
+			h.cancelled()
 		}
 	case errors.Is(err, bloom.ErrLeaseLost), refused(err):
 		h.lost()
@@ -180,4 +180,4 @@ func (h *hold) beat(start time.Time, left time.Duration) error {
 }
 
 // unanswered tells a server that could not be asked from one that said no.
-func (h *hold) unanswered(err error) bool { return err != nil && !refused(err) }
+func (h *leaseKeeper) unanswered(err error) bool { return err != nil && !refused(err) }

@@ -22,9 +22,9 @@ func failure(class bloom.ErrorClass, message string, retryable bool) bloom.Compl
 	return bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: class, Retryable: retryable}
 }
 
-// completion is the letter of an attempt's outcome, in a form that the server
+// completion is the delivery of an attempt's outcome, in a form that the server
 // takes whatever a runner put into it.
-func completion(l bloom.Lease, c bloom.Completion, now time.Time) *letter {
+func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 	c = presentable(c)
 	c.LeaseID = l.ID
 	body := plainJSON(c)
@@ -32,14 +32,14 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *letter {
 		c = cutDown(c)
 		body = plainJSON(c)
 	}
-	return &letter{Kind: letterComplete, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
+	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
 		Status: c.Status, Class: c.ErrorClass}
 }
 
-// release is the letter of a lease given back.
-func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *letter {
+// release is the delivery of a lease given back.
+func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
 	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(bloom.CleanText(reason), 1000), NotBefore: max(0, notBefore)}
-	return &letter{Kind: letterRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
+	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
 }
 
 // presentable fills what the contract requires and mends what it refuses.
