@@ -12,11 +12,19 @@ import (
 // Claim is one look of a worker at its work. One that finds nothing writes nothing
 // but, every bloom.ContactEvery, that the worker was heard of. What it names may be
 // ended by others meanwhile: such a lease is lost or, while they are at it, left
-// alone, and the claim goes on.
+// alone, and the claim goes on. So it does without rows that cannot be changed.
 func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
 	if r.WorkerID != bloom.CleanText(r.WorkerID) {
 		return bloom.ClaimResult{}, bloom.ErrWorkerNotFound
 	}
+	res, err := s.claim(ctx, &look{ClaimRequest: r})
+	if isBad(err) {
+		return s.isolate(ctx, r)
+	}
+	return res, err
+}
+
+func (s *Store) claim(ctx context.Context, r *look) (bloom.ClaimResult, error) {
 	want := func(w *ReadSet) {
 		w.Workers.Add(r.WorkerID)
 		wantHeld(w, r.WorkerID, r.Renew && len(r.Held) > 0)
@@ -46,7 +54,7 @@ func wantOpen(w *ReadSet, worker, key string, n int) {
 	w.Queue[key] += min(n, bloom.MaxConcurrency)
 }
 
-func (u *Unit) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
+func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 	res = bloom.ClaimResult{Leases: []bloom.LeasedTask{}, Renewed: []bloom.Renewal{}, Lost: []string{}, Cancel: []string{}}
 	w, err := u.worker(r.WorkerID)
 	if err != nil {
@@ -60,9 +68,12 @@ func (u *Unit) claim(r bloom.ClaimRequest) (res bloom.ClaimResult, err error) {
 		return res, err
 	}
 	res.Lost = lost(r.Held, held)
-	tasks, err := u.choose(w, len(held), res.Lost, r)
+	tasks, err := u.choose(w, len(held), res.Lost, r.ClaimRequest)
 	if err != nil {
 		return res, err
+	}
+	if r.took = ""; len(tasks) > 0 {
+		r.took = tasks[0].ID
 	}
 	u.contact(w, r.InstanceID)
 	if err := u.claimHeld(&res, held, r); err != nil {
@@ -131,7 +142,7 @@ func lost(named []string, held []Holding) []string {
 }
 
 // claimHeld compares what the worker says it holds with what it was given.
-func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r bloom.ClaimRequest) error {
+func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *look) error {
 	for _, h := range held {
 		if h.Task.CancelRequested {
 			res.Cancel = append(res.Cancel, h.Lease.ID)
@@ -142,7 +153,7 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r bloom.ClaimRe
 			}
 			continue
 		}
-		if !r.Renew {
+		if !r.renews(h.Lease.ID) {
 			continue
 		}
 		renewed, err := u.renew(h)
@@ -154,11 +165,12 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r bloom.ClaimRe
 	return nil
 }
 
-// renew is the heartbeat of a lease. One that somebody else is at stays as it is.
+// renew is the heartbeat of a lease. One that somebody else is at, or that cannot be
+// changed, stays as it is.
 func (u *Unit) renew(h Holding) (bloom.Renewal, error) {
 	_, leased := u.leases[h.Lease.ID]
 	_, locked := u.rows.Leases[h.Lease.ID]
-	if !leased && !locked {
+	if !leased && !locked || u.s.bad.has(h.Lease.ID) {
 		return bloom.Renewal{LeaseID: h.Lease.ID, ExpiresAt: h.Lease.ExpiresAt}, nil
 	}
 	t, l, err := u.named(h.Lease.TaskID, h.Lease.ID)
@@ -273,7 +285,7 @@ func (u *Unit) best(w *bloom.KnownWorker, keys []string, n int) ([]*Task, error)
 
 // offers reports whether an open task may be given to a worker now.
 func (u *Unit) offers(t *Task, w *bloom.KnownWorker) bool {
-	return t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
+	return !u.s.bad.has(t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
 		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
 }
 

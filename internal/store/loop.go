@@ -388,38 +388,3 @@ func (m *usual) walk(worker, to string) {
 	defer m.mu.Unlock()
 	m.workers[worker] = usualSets{from: to}
 }
-
-// bad remembers for a while what could not be changed because of what is stored, so
-// that batches do not meet it again and again.
-type bad struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-// badFor is how long that is, badMost how many may be remembered.
-const (
-	badFor  = time.Minute
-	badMost = 1000
-)
-
-func (b *bad) add(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.until) < badMost {
-		b.until[id] = time.Now().Add(badFor)
-	}
-}
-
-func (b *bad) list() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ids := []string{}
-	for id, until := range b.until {
-		if time.Now().After(until) {
-			delete(b.until, id)
-			continue
-		}
-		ids = append(ids, id)
-	}
-	return ids
-}

@@ -197,8 +197,7 @@ func (s *Store) each(ids []string, run func(id string) error, failed string) {
 		switch err := errs[i]; {
 		case err == nil, errors.Is(err, context.Canceled), bloom.KindOf(err) == bloom.KindUnavailable, isNotFound(err):
 		default:
-			s.bad.add(ids[i])
-			s.log.Error(failed, "id", ids[i], "error", err)
+			s.setAside(ids[i], err, failed)
 		}
 	}
 }

@@ -29,5 +29,8 @@ func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store { return open(t, pgtest.Start(t), clock) })
+	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
+		url := pgtest.Start(t)
+		return breakable{open(t, url, clock), url}
+	})
 }

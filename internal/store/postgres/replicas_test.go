@@ -15,6 +15,7 @@ import (
 // pair is two replicas that take turns: every call goes to the other one than
 // the call before.
 type pair struct {
+	url    string
 	stores [2]*postgres.Store
 	turn   atomic.Uint64
 }
@@ -23,7 +24,7 @@ var _ bloom.Store = (*pair)(nil)
 
 func openPair(t testing.TB, clock bloom.Clock) *pair {
 	url := pgtest.Start(t)
-	return &pair{stores: [2]*postgres.Store{open(t, url, clock), open(t, url, clock)}}
+	return &pair{stores: [2]*postgres.Store{open(t, url, clock), open(t, url, clock)}, url: url}
 }
 
 func TestTwoReplicasAreOneStore(t *testing.T) {
@@ -32,6 +33,9 @@ func TestTwoReplicasAreOneStore(t *testing.T) {
 }
 
 func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }
+
+// Break makes every change of a task's row fail.
+func (p *pair) Break(t testing.TB, taskID string) { breakRow(t, p.url, taskID) }
 
 func (p *pair) Name() string                   { return p.stores[0].Name() }
 func (p *pair) Ping(ctx context.Context) error { return p.next().Ping(ctx) }

@@ -58,7 +58,8 @@ func TestConformance(t *testing.T) { //nolint:tparallel // the plans are looked 
 	plans := map[string]string{}
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
-			s := open(t, clock)
+			path := filepath.Join(t.TempDir(), "bloom.db")
+			s := openAt(t, path, clock)
 			t.Cleanup(func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -66,7 +67,7 @@ func TestConformance(t *testing.T) { //nolint:tparallel // the plans are looked 
 					plans[q] = plan
 				}
 			})
-			return s
+			return breakable{s, path}
 		})
 	})
 	if len(plans) < 40 {

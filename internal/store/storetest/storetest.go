@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"tasks", taskTests}, {"leases", leaseTests}, {"completions", completionTests}, {"claims", claimTests},
 		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"lists", listTests},
-		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"retention", retentionTests},
+		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests}, {"retention", retentionTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

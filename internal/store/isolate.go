@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// look is a claim, or a part of it by which the row is found that makes it fail.
+type look struct {
+	bloom.ClaimRequest
+	part  bool   // only this lease is renewed, "" for none
+	lease string // with part
+	took  string // the first task that was chosen
+}
+
+// renews reports whether the look renews a lease.
+func (k *look) renews(leaseID string) bool {
+	return k.Renew && slices.Contains(k.Held, leaseID) && (!k.part || k.lease == leaseID)
+}
+
+// isolate makes a claim, which failed because of what is stored, step by step: each
+// lease is renewed and each task is taken by itself. Those that fail are set aside for
+// a while, and the whole is claimed without them.
+func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+	if r.Renew {
+		for _, id := range r.Held {
+			k := &look{ClaimRequest: r, part: true, lease: id}
+			k.Max = 0
+			if _, err := s.claim(ctx, k); isBad(err) {
+				s.setAside(id, err, "a lease cannot be renewed and is skipped")
+			}
+		}
+	}
+	for found := 0; r.Max > 0 && found < badMost; {
+		k := &look{ClaimRequest: r, part: true}
+		k.Max = 1
+		_, err := s.claim(ctx, k)
+		switch {
+		case err == nil && k.took == "":
+			return s.claim(ctx, &look{ClaimRequest: r}) // nothing more is open
+		case err == nil:
+			r.Max-- // the whole claim hands it over
+		case isBad(err) && k.took != "":
+			s.setAside(k.took, err, "a task cannot be given out and is skipped")
+			found++
+		default:
+			return bloom.ClaimResult{}, err
+		}
+	}
+	return s.claim(ctx, &look{ClaimRequest: r})
+}
+
+// isBad reports whether an operation failed because of what is stored.
+func isBad(err error) bool { return err != nil && bloom.KindOf(err) == bloom.KindInternal }
+
+// setAside logs what could not be changed and leaves it out of batches for a while.
+func (s *Store) setAside(id string, err error, failed string) {
+	s.bad.add(id)
+	s.log.Error(failed, "id", id, "error", err)
+}
+
+// bad remembers for a while what could not be changed because of what is stored, so
+// that batches do not meet it again and again.
+type bad struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// badFor is how long that is, badMost how many may be remembered.
+const (
+	badFor  = time.Minute
+	badMost = 1000
+)
+
+func (b *bad) add(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.until) < badMost {
+		b.until[id] = time.Now().Add(badFor)
+	}
+}
+
+func (b *bad) list() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := []string{}
+	for id, until := range b.until {
+		if time.Now().After(until) {
+			delete(b.until, id)
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (b *bad) has(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until, ok := b.until[id]
+	return ok && time.Now().Before(until)
+}

@@ -1,0 +1,30 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+)
+
+// breakable is a store with the address of its database.
+type breakable struct {
+	*postgres.Store
+	url string
+}
+
+// Break makes every change of a task's row fail.
+func (b breakable) Break(t testing.TB, taskID string) { breakRow(t, b.url, taskID) }
+
+func breakRow(t testing.TB, url, taskID string) {
+	t.Helper()
+	for _, q := range []string{
+		`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a bad row' USING ERRCODE = 'check_violation'; END $$`,
+		fmt.Sprintf(`CREATE TRIGGER bad BEFORE UPDATE OR DELETE ON llm_tasks FOR EACH ROW WHEN (OLD.id = '%s') EXECUTE FUNCTION refuse()`, taskID),
+	} {
+		if _, err := connect(t, url).Exec(context.WithoutCancel(t.Context()), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Breaker is implemented by stores under test: it makes the database refuse every
+// change of a task's row, as it does with one that breaks a constraint or that
+// somebody has damaged.
+type Breaker interface {
+	Break(t testing.TB, taskID string)
+}
+
+func (h *harness) breakRow(taskID string) {
+	h.Helper()
+	b, ok := h.s.(Breaker)
+	if !ok {
+		h.Fatal("the store under test cannot break a row")
+	}
+	b.Break(h.T, taskID)
+}
+
+// One row that cannot be changed holds up no other.
+var badRowTests = map[string]func(*harness){
+	"a task that cannot be given out stops no claim": func(h *harness) {
+		h.worker("w", 9)
+		bad := h.create(priority(9))
+		good := []string{h.create().ID, h.create().ID}
+		h.breakRow(bad.ID)
+		var got []string
+		for range 5 {
+			r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 9 - len(got), TTLSec: 60})
+			h.ok(err)
+			for _, id := range ids(r) {
+				if !slices.Contains(got, id) {
+					got = append(got, id)
+				}
+			}
+			if len(got) == len(good) {
+				break
+			}
+		}
+		if !slices.Equal(got, good) {
+			h.Errorf("claimed %v, want %v", got, good)
+		}
+	},
+	"a lease that cannot be renewed stops no other's renewal": func(h *harness) {
+		h.worker("w", 9)
+		bad, good := h.lease(h.create().ID, "w"), h.lease(h.create().ID, "w")
+		next := h.create()
+		h.breakRow(bad.TaskID)
+		r := h.claim("w", 1, bad.ID, good.ID)
+		if !slices.ContainsFunc(r.Renewed, func(n bloom.Renewal) bool { return n.LeaseID == good.ID }) || slices.Contains(r.Lost, bad.ID) {
+			h.Errorf("claimed %+v", r)
+		}
+		if !slices.Equal(ids(r), []string{next.ID}) {
+			h.Errorf("claimed %v, want %v", ids(r), next.ID)
+		}
+	},
+	"a delayed task that cannot be opened stops no other": func(h *harness) {
+		h.worker("w", 9)
+		soon := func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 1000 }
+		bad, good := h.create(soon), h.create(soon)
+		h.breakRow(bad.ID)
+		h.advance(2 * time.Second)
+		same(h, "claimed", h.take("w"), good.ID)
+		same(h, "claimed then", h.take("w", deref(h.task(good.ID).LeaseID)), "")
+	},
+	"a lease that cannot be expired stops no other": func(h *harness) {
+		h.worker("w", 9)
+		bad, good := h.create(), h.create()
+		h.lease(bad.ID, "w")
+		h.lease(good.ID, "w")
+		h.breakRow(bad.ID)
+		h.advance(time.Hour)
+		h.reap(bloom.Reaped{Requeued: 1})
+		h.status(good.ID, bloom.TaskQueued)
+		h.status(bad.ID, bloom.TaskLeased)
+		h.reap(bloom.Reaped{})
+	},
+	"a task that cannot be removed stops no other": func(h *harness) {
+		h.worker("w", 9)
+		bad, good := h.create(inContext("a")), h.create(inContext("b"))
+		h.finish(bad.ID, "w")
+		h.finish(good.ID, "w")
+		h.breakRow(bad.ID)
+		h.advance(time.Hour)
+		did, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: time.Minute})
+		h.ok(err)
+		same(h, "removed", did.Tasks, 1)
+		_, err = h.s.Task(h.ctx, good.ID)
+		h.refused(err, bloom.ErrTaskNotFound)
+		h.status(bad.ID, bloom.TaskCompleted)
+	},
+}
