@@ -11,8 +11,3 @@ import (
 func NewControlPlane(cfg config.Server) (upkeep.ControlPlane, error) {
 	return newControlPlane(cfg, slog.New(slog.DiscardHandler))
 }
-
-// Headroom and NewHeadroom are a server's headroom.
-const Headroom = headroom
-
-var NewHeadroom = newHeadroom

@@ -54,8 +54,7 @@ type Server struct {
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
 	metrics  *telemetry.Metrics
-	headroom []byte // with PostgreSQL
-	sole     *sole  // nil when no other server can share the store
+	sole     *sole // nil when no other server can share the store
 }
 
 // OpenServer builds the server and takes its port. Before Run only questions after
@@ -184,9 +183,6 @@ func (s *Server) Store() bloom.Store { return s.store }
 // Run serves until ctx ends, then lets requests under way finish. The end of
 // cut ends the waiting too.
 func (s *Server) Run(ctx, cut context.Context) error {
-	if s.cfg.DatabaseURL != "" {
-		s.headroom = newHeadroom()
-	}
 	for _, l := range s.loops {
 		l.Start()
 		defer l.Stop()

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	pretty "github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
 )
 
@@ -99,30 +101,30 @@ func (t *table) row(values ...any) {
 }
 
 func (t *table) print(w io.Writer, p painter) error {
-	head := make([]cell, len(t.head))
+	out := pretty.NewWriter()
+	out.SetStyle(plainStyle)
+	head := make(pretty.Row, len(t.head))
 	for i, h := range t.head {
-		head[i] = cell{text: h, style: styleDim}
+		head[i] = p.paint(styleDim, h)
 	}
-	all := append([][]cell{head}, t.rows...)
-	widths := make([]int, len(t.head))
-	for _, row := range all {
+	out.AppendHeader(head)
+	for _, row := range t.rows {
+		cells := make(pretty.Row, len(row))
 		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+			cells[i] = p.paint(c.style, c.text)
 		}
+		out.AppendRow(cells)
 	}
-	for _, row := range all {
-		var line strings.Builder
-		for i, c := range row {
-			line.WriteString(p.paint(c.style, c.text))
-			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
-			}
-		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	out.SuppressTrailingSpaces()
+	_, err := fmt.Fprintln(w, out.Render())
+	return err
+}
+
+// plainStyle is columns and nothing else, for people and for pipes.
+var plainStyle = pretty.Style{
+	Box:     pretty.BoxStyle{PaddingRight: "  "},
+	Format:  pretty.FormatOptions{Header: text.FormatDefault},
+	Options: pretty.OptionsNoBordersAndSeparators,
 }
 
 // ago is how long ago a time in Unix milliseconds was, in the largest unit.
