@@ -98,6 +98,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 	if err != nil {
 		return nil, err
 	}
+	s.auth.EnableSessions(seal, bloom.SystemClock{})
 	deps := dispatch.Config{Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
 	if !cfg.NoMembridge {

@@ -88,6 +88,8 @@ type Authenticator struct {
 	keys         Keys
 	mode         Mode
 	certificates bool // as Config.WorkerCertificates
+	seal         *Sealer
+	clock        bloom.Clock
 }
 
 type fixedKey struct {
@@ -162,7 +164,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	}
 	key := requestKey(r)
 	if key == "" {
-		return Principal{}, errNoKey
+		return a.bySession(r)
 	}
 	found, err := a.byKey(r.Context(), sha256.Sum256([]byte(key)))
 	if a.certificates && found.Role == RoleWorker && r.TLS != nil && len(r.TLS.VerifiedChains) == 0 {

@@ -88,6 +88,11 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	hc.Service = r.service
 	hc.Auth, err = auth.New(ac)
 	must(t, err)
+	clock := hc.Clock
+	if clock == nil {
+		clock = bloom.SystemClock{}
+	}
+	hc.Auth.EnableSessions(sealer, clock)
 	r.api = httpapi.New(hc)
 	server := httptest.NewServer(r.api)
 	r.url, r.client = server.URL, server.Client()

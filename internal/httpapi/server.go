@@ -76,6 +76,7 @@ type Server struct {
 	started time.Time
 	version string
 	tests   *auth.Limiter
+	signIns *auth.Limiter
 	bodies  *budget
 	mux     *guardedMux
 	api     huma.API
@@ -101,7 +102,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, tests: auth.NewLimiter(c.Clock, 20),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, tests: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}

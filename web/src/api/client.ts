@@ -1,5 +1,4 @@
 import createClient, { type Middleware } from 'openapi-fetch'
-import { keyHeaders } from './key'
 import type { components, paths } from './schema'
 
 type Schemas = components['schemas']
@@ -38,10 +37,6 @@ export class ApiError extends Error {
 export const signedOut = new EventTarget()
 
 const refuse: Middleware = {
-  onRequest({ request }) {
-    for (const [name, value] of Object.entries(keyHeaders())) request.headers.set(name, value)
-    return request
-  },
   async onResponse({ response }) {
     if (response.ok) return
     throw await failureOf(response)

@@ -1,7 +1,6 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { failureOf } from '@/api/client'
-import { keyHeaders } from '@/api/key'
 import { keys } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 
@@ -18,7 +17,7 @@ export type LiveState = 'connecting' | 'live' | 'reconnecting'
 /**
  * The tab's one connection for changes. A change is a hint: whoever hears of one
  * reads again. After a gap everything that is shown is read again. It is read
- * with fetch, since an EventSource cannot send a key.
+ * with fetch, since an EventSource gives up for good at a proxy's error page.
  */
 class Live {
   state: LiveState = 'connecting'
@@ -26,7 +25,7 @@ class Live {
   private readonly onState = new Set<() => void>()
   private readonly onChange = new Set<(change: Change) => void>()
 
-  /** Begins, or begins anew with another key. */
+  /** Begins, or begins anew in another session. */
   start() {
     this.stop?.abort()
     this.stop = new AbortController()
@@ -50,7 +49,7 @@ class Live {
 
   private async read(signal: AbortSignal, opened: () => void) {
     const response = await fetch('/api/runtime/events', {
-      headers: { Accept: 'text/event-stream', ...keyHeaders() },
+      headers: { Accept: 'text/event-stream' },
       signal,
     })
     if (!response.ok || !response.body) throw await failureOf(response)

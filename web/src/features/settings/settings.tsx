@@ -3,8 +3,8 @@ import { CircleAlert, CircleCheck } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError, api, data } from '@/api/client'
-import { hasKey, setKey } from '@/api/key'
 import { health as healthQuery, keys } from '@/api/queries'
+import { session, signOut } from '@/api/session'
 import { setLanguage } from '@/i18n'
 import { useFormat } from '@/lib/format'
 import { type Language, setTheme, type Theme, useTheme } from '@/lib/preferences'
@@ -14,7 +14,7 @@ import { Ago } from '@/ui/facts'
 import { Field, Input, Select } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Failure, Loaded } from '@/ui/states'
-import { toast } from '@/ui/toast'
+import { toast, useSayError } from '@/ui/toast'
 
 export default function Settings() {
   const { t } = useTranslation()
@@ -131,6 +131,8 @@ function Connection() {
 function Server() {
   const { t } = useTranslation()
   const format = useFormat()
+  const sayError = useSayError()
+  const me = useQuery(session).data
   const query = useQuery(healthQuery)
   return (
     <Panel title={t('settings.server')}>
@@ -151,16 +153,17 @@ function Server() {
           )
         }
       </Loaded>
-      {hasKey() && (
-        <Button
-          className="mt-4"
-          onClick={() => {
-            setKey('')
-            location.assign('/sign-in')
-          }}
-        >
-          {t('settings.signOut')}
-        </Button>
+      {me?.cookie && (
+        <div className="mt-4 flex flex-wrap items-center gap-3">
+          <Button
+            onClick={() => {
+              signOut().then(() => location.assign('/sign-in'), sayError)
+            }}
+          >
+            {t('settings.signOut')}
+          </Button>
+          <span className="text-ink-2">{t('settings.signedIn', { name: me.name, role: me.role })}</span>
+        </div>
       )}
     </Panel>
   )

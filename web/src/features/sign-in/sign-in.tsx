@@ -2,14 +2,17 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { ApiError, api } from '@/api/client'
-import { setKey } from '@/api/key'
+import { ApiError } from '@/api/client'
+import { signIn } from '@/api/session'
 import { Logo } from '@/app/logo'
 import { live } from '@/live/live'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Field, Input } from '@/ui/field'
 import { Page } from '@/ui/page'
+
+/** Where the person wanted to go: a page of this application and nowhere else. */
+const pathOf = (to: string | undefined) => (to && /^\/(?![/\\])/.test(to) && to !== '/sign-in' ? to : '/')
 
 export default function SignIn() {
   const { t } = useTranslation()
@@ -22,15 +25,19 @@ export default function SignIn() {
   const send = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
-    setKey(typed.trim())
     try {
-      await api.GET('/api/runtime/stats')
+      await signIn(typed.trim())
       live.start()
       await client.invalidateQueries()
-      await navigate({ href: to && to !== '/sign-in' ? to : '/' })
+      await navigate({ href: pathOf(to) })
     } catch (e) {
-      setKey('')
-      setError(e instanceof ApiError && e.status === 401 ? t('signIn.wrong') : t('ui.failure.offline'))
+      setError(
+        e instanceof ApiError && !e.offline
+          ? e.status === 401
+            ? t('signIn.wrong')
+            : e.message
+          : t('ui.failure.offline'),
+      )
     } finally {
       setBusy(false)
     }

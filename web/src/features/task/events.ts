@@ -1,5 +1,4 @@
 import { ApiError, failureOf } from '@/api/client'
-import { keyHeaders } from '@/api/key'
 
 /** One entry of a task's stream. */
 export interface TaskEvent {
@@ -63,7 +62,7 @@ export async function follow(
 
 async function readOnce(taskId: string, after: number, signal: AbortSignal, take: (batch: TaskEvent[]) => void) {
   const address = `/api/runtime/llm-tasks/${encodeURIComponent(taskId)}/events?after=${after}`
-  const response = await fetch(address, { headers: { Accept: 'application/x-ndjson', ...keyHeaders() }, signal })
+  const response = await fetch(address, { headers: { Accept: 'application/x-ndjson' }, signal })
   if (!response.ok || !response.body) throw await failureOf(response)
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''

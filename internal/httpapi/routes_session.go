@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+const sessionPath = runtimePath + "/session"
+
+// session is who the server takes the caller for.
+type session struct {
+	Name   string    `json:"name" doc:"Name of the key; empty when no key was shown"`
+	Role   auth.Role `json:"role" enum:"admin,client,worker,viewer," doc:"Empty when no key was shown"`
+	Cookie bool      `json:"cookie" doc:"The caller is known by a session's cookie, which DELETE ends"`
+	Auth   auth.Mode `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
+}
+
+// signInBody is the key to exchange for a session.
+type signInBody struct {
+	Key string `json:"key" minLength:"1" maxLength:"1024" example:"the server's RUNTIME_API_KEY"`
+}
+
+func (s *Server) sessionRoutes() {
+	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system", policy: auth.Open},
+		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
+			cookie, err := s.auth.Renew(c.r, overTLS(c.r))
+			if err != nil {
+				return nil, err
+			}
+			known := c.caller.Known() && s.auth.HasSession(c.r)
+			if known && cookie != nil {
+				http.SetCookie(c.w, cookie)
+			}
+			return &reply[session]{http.StatusOK, session{Name: c.caller.Name, Role: c.caller.Role, Cookie: known, Auth: s.auth.Mode()}}, nil
+		})
+	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", policy: auth.Open, body: signInBody{}}, s.signIn)
+	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system", policy: auth.Open},
+		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
+			for _, cookie := range auth.SignOut() {
+				http.SetCookie(c.w, cookie)
+			}
+			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode()}}, nil
+		})
+}
+
+// signIn is slowed for each address, so that keys cannot be guessed here.
+func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session], error) {
+	if ok, wait := s.signIns.Allow(s.proxies.Client(c.r)); !ok {
+		return nil, &Failure{Message: "Too many attempts to sign in; try again later", Code: bloom.CodeRateLimited,
+			status: http.StatusTooManyRequests, retryAfter: wait}
+	}
+	var b signInBody
+	if err := s.decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	var check checker
+	check.text("key", b.Key, 1, 1024)
+	if err := check.err(); err != nil {
+		return nil, err
+	}
+	cookie, caller, err := s.auth.SignIn(ctx, b.Key, overTLS(c.r))
+	if err != nil {
+		return nil, err
+	}
+	http.SetCookie(c.w, cookie)
+	return &reply[session]{http.StatusOK, session{Name: caller.Name, Role: caller.Role, Cookie: true, Auth: s.auth.Mode()}}, nil
+}
+
+// overTLS reports whether the browser came over TLS, to us or to a proxy before us. A
+// caller who only says so gets a cookie that its browser sends over TLS alone.
+func overTLS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}

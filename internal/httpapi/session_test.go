@@ -1,0 +1,123 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+// movedClock is the machine's clock, moved.
+type movedClock struct{ by atomic.Int64 }
+
+func (c *movedClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+type sessionState struct {
+	Name, Role, Auth string
+	Cookie           bool
+}
+
+func cookieOf(t *testing.T, a answer) string {
+	t.Helper()
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		if c.Value == "" {
+			continue
+		}
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" {
+			t.Fatalf("cookie %v can be read or sent elsewhere", c)
+		}
+		if strings.Contains(c.Value, adminKey) {
+			t.Fatal("the cookie holds the key")
+		}
+		return c.Name + "=" + c.Value
+	}
+	t.Fatalf("no cookie in %v", a.header)
+	return ""
+}
+
+func TestAKeyIsExchangedForASession(t *testing.T) {
+	t.Parallel()
+	clock := &movedClock{}
+	r := newRig(t, withStoredKeys, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Clock = clock })
+	r.key = ""
+	var s sessionState
+	r.call(200, &s, "GET", "/session", "")
+	if s != (sessionState{Auth: "keys"}) {
+		t.Fatalf("a stranger is %+v", s)
+	}
+	r.fails(401, "unauthorized", "POST", "/session", `{"key":"not-a-key-0123456789"}`)
+	r.fails(400, "invalid_request", "POST", "/session", `{}`)
+	r.fails(403, "forbidden", "POST", "/session", `{"key":"`+workerKey+`"}`)
+
+	cookie := cookieOf(t, r.call(200, &s, "POST", "/session", `{"key":"`+viewerKey+`"}`))
+	if s != (sessionState{"viewer", "viewer", "keys", true}) {
+		t.Fatalf("signed in as %+v", s)
+	}
+	r.call(200, &s, "GET", "/session", "", "Cookie", cookie)
+	if s.Name != "viewer" || !s.Cookie {
+		t.Fatalf("the session is %+v", s)
+	}
+	r.call(200, nil, "GET", "/llm-tasks", "", "Cookie", cookie)
+	// The role holds, and so does the rule about other origins.
+	r.fails(403, "forbidden", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", cookie)
+	admin := cookieOf(t, r.call(200, &s, "POST", "/session", `{"key":"`+adminKey+`"}`))
+	r.fails(403, "cross_origin", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", admin, "Sec-Fetch-Site", "cross-site")
+	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", admin, "Sec-Fetch-Site", "same-origin")
+
+	// Used, it is renewed; unused, it runs out.
+	clock.by.Store(int64(2 * time.Hour))
+	renewed := cookieOf(t, r.call(200, &s, "GET", "/session", "", "Cookie", cookie))
+	clock.by.Store(int64(13 * time.Hour))
+	r.fails(401, "unauthorized", "GET", "/llm-tasks", "", "Cookie", cookie)
+	r.call(200, nil, "GET", "/llm-tasks", "", "Cookie", renewed)
+	r.fails(401, "unauthorized", "GET", "/llm-tasks", "", "Cookie", strings.Replace(renewed, "v1:", "v1:A", 1))
+
+	gone := r.call(200, nil, "DELETE", "/session", "", "Cookie", renewed)
+	for _, c := range (&http.Response{Header: gone.header}).Cookies() {
+		if c.Value != "" || c.MaxAge >= 0 {
+			t.Fatalf("signing out leaves %v", c)
+		}
+	}
+}
+
+func TestASessionEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	keys := storedKeys{}
+	r := newRig(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) { a.Keys = keys })
+	a := &auth.Config{}
+	withStoredKeys(nil, a, nil)
+	for digest, who := range a.Keys.(storedKeys) {
+		keys[digest] = who
+	}
+	r.key = ""
+	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+viewerKey+`"}`))
+	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
+	clear(keys)
+	r.fails(401, "unauthorized", "GET", "/stats", "", "Cookie", cookie)
+}
+
+func TestSigningInIsSlowed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.key = ""
+	for range 20 {
+		r.fails(401, "unauthorized", "POST", "/session", `{"key":"not-a-key-0123456789"}`)
+	}
+	r.fails(429, "rate_limited", "POST", "/session", `{"key":"`+adminKey+`"}`)
+}
+
+func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.key = ""
+	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`, "X-Forwarded-Proto", "https"))
+	if !strings.HasPrefix(cookie, "__Host-") {
+		t.Fatalf("the cookie is %s", cookie)
+	}
+	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
+}

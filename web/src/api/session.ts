@@ -1,0 +1,14 @@
+import { queryOptions } from '@tanstack/react-query'
+import { api, data } from './client'
+
+export const session = queryOptions({
+  queryKey: ['session'],
+  queryFn: () => data(api.GET('/api/runtime/session')),
+  // A session that is used does not run out.
+  refetchInterval: 30 * 60_000,
+})
+
+/** Exchanges a key for a session's cookie, which scripts cannot read; the page forgets the key. */
+export const signIn = (key: string) => api.POST('/api/runtime/session', { body: { key } })
+
+export const signOut = () => api.DELETE('/api/runtime/session')
