@@ -244,7 +244,7 @@ func TestWhatHoldsPromptsIsItsOwnersAlone(t *testing.T) {
 	url, printed := n.start(t, "up", "--no-worker", "--listen=127.0.0.1:0", "--membridge-listen=127.0.0.1:0", "--data-dir", data)
 	n.vars = []string{"BLOOM_RUNTIME_URL=" + url}
 	n.bloom(t, "task", "submit", "a secret prompt").want(t, 0, "", "")
-	n.bloom(t, "backup", "copy.db", "--data-dir", data).want(t, 0, "copied to copy.db", "")
+	n.bloom(t, "backup", "copy.db", "--data-dir", data).want(t, 0, "Copied the database to copy.db", "")
 	files := 0
 	err := filepath.WalkDir(n.home, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
