@@ -96,7 +96,7 @@ func (a *Authenticator) issue(digest []byte, secure bool) (*http.Cookie, error) 
 }
 
 func cookie(value string, secure bool, maxAge int) *http.Cookie {
-	c := &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
+	c := &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode} //nolint:gosec // Secure wherever the browser came over TLS
 	if secure {
 		c.Name = secureCookie
 	}
