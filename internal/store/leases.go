@@ -208,6 +208,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 	ended := make([]bloom.TaskStatus, len(overdue))
 	s.eachLease(overdue, func(i int) error {
 		l := overdue[i]
+		var err error // of its own: they run at once
 		ended[i], err = do(ctx, s, func(r *ReadSet) { wantNamed(r, l.TaskID, l.ID) }, func(u *Unit) (bloom.TaskStatus, error) {
 			t, l, err := u.named(l.TaskID, l.ID)
 			if err != nil {
@@ -268,6 +269,7 @@ func (s *Store) moveDeadlines(ctx context.Context, move func(now int64, l *bloom
 	moved := make([]bool, len(leases))
 	s.eachLease(leases, func(i int) error {
 		found := leases[i]
+		var err error // of its own: they run at once
 		moved[i], err = do(ctx, s, func(r *ReadSet) { wantNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
 			_, l, err := u.named(found.TaskID, found.ID)
 			if err != nil || l.Status != bloom.LeaseActive || l.ExpiresAt != found.ExpiresAt {
