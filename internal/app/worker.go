@@ -47,6 +47,7 @@ type Worker struct {
 	cfg    WorkerConfig
 	log    *slog.Logger
 	claude claude.Config
+	runner *claude.Runner
 	inside worker.Config
 	about  bloom.WorkerSpec
 	route  *route
@@ -81,6 +82,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err != nil {
 		return nil, err
 	}
+	w.runner = runner
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
 	w.inside = worker.Config{
@@ -119,7 +121,7 @@ func claudeConfig(run config.Run, stateDir string, log *slog.Logger) claude.Conf
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Log: log,
 	}
 }
 
@@ -174,6 +176,8 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 			return err
 		}
 	}
+	w.runner.Prepare()
+	defer w.runner.Close()
 	inner := w.inner.Load()
 	stop := context.AfterFunc(cut, inner.Cut)
 	defer stop()

@@ -7,12 +7,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// args are claude's options for this task, the same in every turn. Values are
-// joined with = where they come from outside, so that none can be an option.
-func (t *taskRun) args(ctx context.Context, path string) []string {
-	c := t.config
+// baseArgs are claude's options for every task. Values are joined with = where
+// they come from outside, so that none can be an option.
+func (r *Runner) baseArgs(ctx context.Context, path string) []string {
+	c := r.config
 	args := []string{
-		"--permission-mode=" + permissionMode(c, func(o string) bool { return t.runner.features.has(ctx, c, path, o) }),
+		"--permission-mode=" + permissionMode(c, func(o string) bool { return r.features.has(ctx, c, path, o) }),
 		"--disallowed-tools=" + strings.Join(append([]string{"AskUserQuestion"}, c.DisallowedTools...), ","),
 	}
 	if len(c.AllowedTools) > 0 {
@@ -30,15 +30,15 @@ func (t *taskRun) args(ctx context.Context, path string) []string {
 	for _, file := range c.MCPConfig {
 		args = append(args, "--mcp-config="+file)
 	}
-	if t.runner.features.has(ctx, c, path, "--permission-prompts") {
+	if r.features.has(ctx, c, path, "--permission-prompts") {
 		args = append(args, "--permission-prompts=none")
 	}
 	// A newer claude keeps a session's first system prompt; ours changes with
 	// the task's agent and format.
-	if t.runner.features.has(ctx, c, path, "--system-prompt-snapshot") {
+	if r.features.has(ctx, c, path, "--system-prompt-snapshot") {
 		args = append(args, "--system-prompt-snapshot=off")
 	}
-	return append(args, t.persona(ctx)...)
+	return args
 }
 
 // permissionMode translates the mode whose name changed between versions.

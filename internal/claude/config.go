@@ -87,6 +87,10 @@ type Config struct {
 	// are read and skipped. 0 means DefaultMaxLine.
 	MaxLine int
 
+	// Warm is how many claude processes are kept alive between tasks, one a
+	// context and one spare. The zero value keeps none. Linux only.
+	Warm int
+
 	Clock bloom.Clock  // nil means the machine's
 	Log   *slog.Logger // nil means slog.Default()
 }
@@ -136,7 +140,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}
 	}
-	if min(c.MaxRetries, c.HintBytes, c.MaxLine) < 0 {
+	if min(c.MaxRetries, c.HintBytes, c.MaxLine, c.Warm) < 0 {
 		errs = append(errs, errors.New("limits must not be negative"))
 	}
 	return errors.Join(errs...)

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +77,11 @@ func (e *emitter) outcomeWarnings() []bloom.Warning {
 
 func (e *emitter) warn(code, text string) {
 	e.send(EventWarning, data{"code": code, "text": text})
+}
+
+func (e *emitter) leftBehind(n int) {
+	e.send(EventWarning, data{"code": "left_behind", "count": n,
+		"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", n)})
 }
 
 // text emits a text, cut when it is long.

@@ -47,38 +47,38 @@ func TestMentionsDoNotReachFilesOutsideTheWorkdir(t *testing.T) {
 // name; what is no file or folder is not opened at all.
 func TestMentionsOfLinksAndPipesDoNotReachOutside(t *testing.T) {
 	t.Parallel()
+	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("canary-content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.file("inside.txt", "welcome-content")
+	for name, to := range map[string]string{
+		"link": filepath.Join(outside, "secret.txt"), "dir": outside, "chain": "link", "good": "inside.txt", "gone": filepath.Join(outside, "later"),
+	} {
+		if err := os.Symlink(to, filepath.Join(h.config.Workdir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(h.config.Workdir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prompt := "read @good and @inside.txt\n"
 	for _, after := range []string{"", ",", ".", ":", ")", "]", "#L1-2", "#frag", "!", "'s", "?", "\u00a0x", "、", "/", "*"} {
-		t.Run("followed by "+strings.ReplaceAll(after, "/", "slash"), func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
-			outside := t.TempDir()
-			if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("canary-content"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			h.file("inside.txt", "welcome-content")
-			for name, to := range map[string]string{
-				"link": filepath.Join(outside, "secret.txt"), "dir": outside, "chain": "link", "good": "inside.txt", "gone": filepath.Join(outside, "canary-later"),
-			} {
-				if err := os.Symlink(to, filepath.Join(h.config.Workdir, name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := syscall.Mkfifo(filepath.Join(h.config.Workdir, "pipe"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			asked := task("read @good and @inside.txt\n@link" + after + " @chain" + after + " @./link" + after +
-				" @dir/secret.txt" + after + " @dir" + after + " @pipe" + after + "\n@link" + after)
-			asked.Policy.TimeoutSec = 60
-			run, _ := h.run(asked)
-			wantSuccess(t, run, "ok")
-			conversation := h.model.Requests()[0].Conversation()
-			if strings.Contains(conversation, "canary-content") || strings.Contains(conversation, "secret.txt\n") {
-				t.Errorf("the model was given what lies outside the working folder:\n%s", conversation)
-			}
-			if !strings.Contains(conversation, "welcome-content") {
-				t.Error("a file inside the working folder was not read")
-			}
-		})
+		for _, name := range []string{"link", "chain", "./link", "dir/secret.txt", "dir", "gone", "pipe"} {
+			prompt += "@" + name + after + "\n"
+		}
+	}
+	asked := task(prompt)
+	asked.Policy.TimeoutSec = 120
+	run, _ := h.run(asked)
+	wantSuccess(t, run, "ok")
+	conversation := h.model.Requests()[0].Conversation()
+	if strings.Contains(conversation, "canary-content") {
+		t.Errorf("the model was given what lies outside the working folder:\n%s", conversation)
+	}
+	if !strings.Contains(conversation, "welcome-content") {
+		t.Error("a file inside the working folder was not read")
 	}
 }
 

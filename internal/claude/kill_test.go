@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/claude"
@@ -89,4 +91,23 @@ func processesIn(t *testing.T, dir string) []string {
 		}
 	}
 	return found
+}
+
+// killClaudes kills every claude that works in the folder, and leaves their
+// supervisors alone.
+func killClaudes(t *testing.T, dir string) {
+	t.Helper()
+	for _, link := range processesIn(t, dir) {
+		name, err := os.ReadFile(filepath.Join(filepath.Dir(link), "comm"))
+		if err != nil || strings.TrimSpace(string(name)) != "claude" {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -6,6 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -51,12 +54,21 @@ func claudeBinary(t *testing.T) string {
 	return ""
 }
 
+// warmInTests lets the whole suite run with living processes: BLOOM_TEST_WARM=3.
+func warmInTests() int {
+	n, _ := strconv.Atoi(os.Getenv("BLOOM_TEST_WARM")) // none by default
+	return n
+}
+
 // house is one worker's surroundings with a scripted model.
 type house struct {
 	t      *testing.T
 	model  *standin.Server
 	config claude.Config
 	home   string
+
+	made   *claude.Runner
+	madeOf claude.Config
 }
 
 func newHouse(t *testing.T, respond standin.Responder) *house {
@@ -68,7 +80,7 @@ func newHouse(t *testing.T, respond standin.Responder) *house {
 	h := &house{t: t, model: model, home: home}
 	h.config = claude.Config{
 		Path: claudeBinary(t), Workdir: t.TempDir(), StateDir: t.TempDir(),
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Warm: warmInTests(),
 		Environ: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=dummy",
 			"DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
@@ -91,12 +103,24 @@ func (h *house) setEnv(name, value string) {
 	h.config.Environ = kept
 }
 
+// runner is a new one with the present configuration, or the last one when that
+// has not changed: only so do processes that are kept alive serve later tasks.
 func (h *house) runner() *claude.Runner {
 	h.t.Helper()
+	if h.made != nil && reflect.DeepEqual(h.madeOf, h.config) {
+		return h.made
+	}
+	if h.made != nil {
+		h.made.Close()
+	}
+	h.madeOf = h.config
+	h.madeOf.Environ = slices.Clone(h.config.Environ)
 	r, err := claude.New(h.config)
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	h.t.Cleanup(r.Close)
+	h.made = r
 	return r
 }
 

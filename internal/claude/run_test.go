@@ -163,6 +163,7 @@ func TestALostSessionBeginsANewOneAndSaysSo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	wantSuccess(t, first(h.run(task("one"))), "ok")
+	h.runner().Close() // a process that is kept alive needs no files
 	if err := os.RemoveAll(filepath.Join(h.home, ".claude", "projects")); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ type Runner struct {
 	config   Config
 	sessions *sessions
 	features *features
+	pool     *pool
 }
 
 // New makes a runner. It creates the working and the state folder; that claude
@@ -57,8 +58,12 @@ func New(config Config) (*Runner, error) {
 	for _, warning := range config.Warnings() {
 		config.Log.Warn(warning)
 	}
-	return &Runner{config: config, sessions: sessions, features: &features{}}, nil
+	return &Runner{config: config, sessions: sessions, features: &features{}, pool: newPool(config.Warm, config.Log)}, nil
 }
+
+// Close ends the processes that are kept for later tasks. Tasks that still run
+// keep theirs until they end.
+func (r *Runner) Close() { r.pool.close() }
 
 // Run runs one task to its end and says what to report. It calls emit for every
 // event, one at a time; the data marshals to JSON. When ctx ends it stops the
@@ -136,22 +141,60 @@ func (t *taskRun) do(parent context.Context) verdict {
 	t.first, release = t.runner.sessions.acquire(t.task.ContextID)
 	defer release()
 
-	session := t.open(ctx, path)
+	session, resumes := t.open(ctx, path)
 	prompt := t.prompt(ctx)
 	out := session.turn(ctx, prompt)
-	if session.resume != "" && out.noConversation() && ctx.Err() == nil {
+	if resumes && out.noConversation() && ctx.Err() == nil {
 		t.emit.warn("session_gone", "claude no longer knows this context's session; a new one is begun")
 		if err := t.runner.sessions.forget(t.task.ContextID); err != nil {
 			t.config.Log.Error("forget session", "err", err)
 		}
-		session.resume, session.fork = "", false
+		session.restart()
 		out = session.turn(ctx, prompt)
 	}
 	v := t.conclude(out)
 	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
 		v = t.asJSON(ctx, session, v)
 	}
+	session.close(v.ok)
+	t.runner.Prepare()
 	return v
+}
+
+// Prepare starts the spare process that serves whoever comes first, with the
+// options of a task that asks for nothing special, when the configuration keeps
+// processes alive. It returns at once. A runner that was prepared or has run tasks
+// has to be closed.
+func (r *Runner) Prepare() {
+	if r.config.WorkdirPerContext {
+		return // a process cannot change its folder
+	}
+	r.pool.prepare(func(ctx context.Context) (*living, error) {
+		path, err := Locate(r.config.Path)
+		if err != nil {
+			return nil, err
+		}
+		plain := &coldSession{config: r.config, path: path, workdir: r.config.Workdir, args: r.baseArgs(ctx, path)}
+		key, err := plain.fixed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return startLiving(r.config, path, plain.turnArgs(), plain.workdir, key)
+	})
+}
+
+// warm lets the session use living processes where that is possible: not for a
+// copy, and not when it cannot be told what claude reads at its start.
+func (t *taskRun) warm(ctx context.Context, s *coldSession) session {
+	if t.runner.pool.max == 0 || !t.first || s.fork {
+		return s
+	}
+	key, err := s.fixed(ctx)
+	if err != nil {
+		t.config.Log.Debug("not keeping claude alive", "error", err)
+		return s
+	}
+	return &warmSession{coldSession: s, pool: t.runner.pool, contextID: t.task.ContextID, key: key}
 }
 
 // conclude judges a turn and says what else there is to say of it.
@@ -163,8 +206,7 @@ func (t *taskRun) conclude(out outcome) verdict {
 		t.config.Log.Warn("supervise claude", "err", out.superErr)
 	}
 	if out.exit.LeftBehind > 0 {
-		t.emit.send(EventWarning, data{"code": "left_behind", "count": out.exit.LeftBehind,
-			"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", out.exit.LeftBehind)})
+		t.emit.leftBehind(out.exit.LeftBehind)
 	}
 	t.warnOfDenials(out)
 	return judge(out)
@@ -185,7 +227,7 @@ func (t *taskRun) warnOfDenials(out outcome) {
 }
 
 // asJSON checks a success that was to be JSON, and asks once more when it is not.
-func (t *taskRun) asJSON(ctx context.Context, session *coldSession, v verdict) verdict {
+func (t *taskRun) asJSON(ctx context.Context, session session, v verdict) verdict {
 	output, problem := jsonOutput(v.output)
 	if problem == "" {
 		v.output = output
@@ -231,7 +273,8 @@ func (t *taskRun) prompt(ctx context.Context) string {
 }
 
 // open decides which session the task goes on with and how claude is called.
-func (t *taskRun) open(ctx context.Context, path string) *coldSession {
+// resumes reports whether it is an older one.
+func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes bool) {
 	s := &coldSession{
 		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
 		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
@@ -254,8 +297,8 @@ func (t *taskRun) open(ctx context.Context, path string) *coldSession {
 		t.emit.warn("session_forked", "another task of this context is running; this one goes on with a copy of the session")
 	}
 	s.onSession = t.remember
-	s.args = t.args(ctx, path)
-	return s
+	s.args = append(t.runner.baseArgs(ctx, path), t.persona(ctx)...)
+	return t.warm(ctx, s), s.resume != ""
 }
 
 // remember keeps the session as soon as claude names it, so that it survives a

@@ -12,12 +12,17 @@ import (
 )
 
 // session is a conversation with claude that can be asked one thing after the
-// other. Today every turn is a process of its own (coldSession); a living
-// process that serves many turns fits behind the same interface.
+// other: with a process for every turn (coldSession), or with a living process
+// that serves many (warmSession).
 type session interface {
 	// turn asks the prompt and returns when claude has answered or was stopped
 	// because ctx ended; the cause of ctx says why. Turns do not overlap.
 	turn(ctx context.Context, prompt string) outcome
+	// restart forgets the session that was to be resumed: claude does not know it.
+	restart()
+	// close ends what is left of it. keep says that the run went well, so that
+	// its process may serve the context's next task.
+	close(keep bool)
 }
 
 // Why a turn was stopped, beyond the causes that come from the worker.
@@ -73,13 +78,17 @@ type coldSession struct {
 
 var _ session = (*coldSession)(nil)
 
+func (s *coldSession) restart() { s.resume, s.fork = "", false }
+
+func (s *coldSession) close(bool) {}
+
 func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	if parent.Err() != nil {
 		return outcome{stopped: context.Cause(parent)}
 	}
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
-	watch := &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{})}
+	watch := s.watch(stop)
 	stdout := &lineWriter{max: s.config.MaxLine, line: watch.line, tooLong: watch.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: watch.stderrLine, tooLong: func(int) {}}
 	s.meterMu.Lock()
@@ -107,6 +116,11 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 		s.resume, s.fork = out.sessionID, false
 	}
 	return out
+}
+
+// watch makes the watcher of one turn, which ends the turn with stop.
+func (s *coldSession) watch(stop context.CancelCauseFunc) *watcher {
+	return &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold"}
 }
 
 func (s *coldSession) turnArgs() []string {

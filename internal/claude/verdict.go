@@ -86,6 +86,8 @@ func stoppedVerdict(o outcome) verdict {
 		return failed(bloom.ClassTimeout, errSilent.Error())
 	case errors.Is(o.stopped, errBudget):
 		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
+	case errors.Is(o.stopped, errMisbehaved):
+		return failed(bloom.ClassCrashed, errMisbehaved.Error())
 	case errors.Is(o.stopped, errHopeless):
 		return apiError(o, o.retry.ErrorStatus, plain(o.retry.Error))
 	case errors.Is(o.stopped, bloom.ErrCancelled):

@@ -15,6 +15,8 @@ type watcher struct {
 	stop     context.CancelCauseFunc
 	activity chan struct{}
 	resulted chan struct{} // closed at the first result
+	process  string        // cold, new, spare or living; shown in the session event
+	worked   bool          // claude has begun to answer
 
 	mu         sync.Mutex
 	seen       outcome
@@ -58,7 +60,10 @@ func (w *watcher) line(line []byte) {
 	switch m.Type {
 	case "system":
 		w.system(m)
+	case "stream_event":
+		w.worked = true
 	case "assistant", "user":
+		w.worked = true
 		w.noteTools(m)
 		w.session.emit.show(m)
 	case "rate_limit_event":
@@ -112,7 +117,7 @@ func (w *watcher) system(m message) {
 		w.session.onSession(m.SessionID)
 		w.session.emit.send(EventSession, data{
 			"session_id": m.SessionID, "resumed": w.session.resume != "", "forked": w.session.fork,
-			"model": m.Model, "claude_version": m.Version, "permission_mode": m.PermissionMode, "tools": m.Tools,
+			"model": m.Model, "claude_version": m.Version, "permission_mode": m.PermissionMode, "tools": m.Tools, "process": w.process,
 		})
 	case "api_retry":
 		w.apiRetry(m)

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,6 +83,12 @@ func workerScenes() map[string]scene {
 				s.Errorf("a task whose claude says nothing is %s", task.Status)
 			}
 			s.says(`task finished and reported.* error_class=timeout status=error`)
+		}}}},
+		"processes kept alive": {roles: workers, sets: []set{{"--warm", "2", func(s *stage) {
+			s.await("a claude that waits for turns", func() bool {
+				args, err := os.ReadFile(filepath.Join(s.dir, "args"))
+				return err == nil && strings.Contains(string(args), "--input-format\nstream-json")
+			})
 		}}}},
 		"drain": {roles: workers, sets: []set{{"--drain-grace", "1700ms", func(s *stage) {
 			s.submit("HANG")

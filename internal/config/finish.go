@@ -188,6 +188,9 @@ func (r *Run) Finish(dataDir string) error {
 	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
 		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)
 	}
+	if r.Warm < 0 || r.Warm > 64 {
+		return fmt.Errorf("--warm: %d is not between 0 and 64", r.Warm)
+	}
 	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
 		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)
 	}

@@ -1,0 +1,116 @@
+package claude
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxWatched bounds the operator's and the project's files that are compared
+// before a living process is used again.
+const maxWatched = 5_000
+
+var errTooManyFiles = errors.New("too many settings, agents and skills to watch")
+
+// fixed identifies everything that claude reads only at its start: the program,
+// its options, its environment, its folder, and the state of the files with
+// settings, instructions, agents and the like. It fails when that cannot be told;
+// then no process may live on.
+func (s *coldSession) fixed(ctx context.Context) (string, error) {
+	program, err := os.Stat(s.path)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	parts := json.NewEncoder(sum)
+	if err := parts.Encode([]any{s.path, program.ModTime(), program.Size(), s.args, s.config.environment(), s.workdir}); err != nil {
+		return "", err
+	}
+	left := maxWatched
+	for _, path := range s.config.watched(s.workdir) {
+		if err := states(ctx, path, &left, func(path string, info fs.FileInfo) {
+			fmt.Fprintln(sum, path, info.ModTime().UnixNano(), info.Size(), info.Mode())
+		}); err != nil {
+			return "", err
+		}
+	}
+	// claude itself writes to this file all the time; only the servers count.
+	for _, dir := range []string{filepath.Dir(s.config.configDir()), s.config.configDir()} {
+		servers, err := mcpServers(filepath.Join(dir, ".claude.json"))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s\n", servers)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// watched are the files and folders that claude reads at its start.
+func (c Config) watched(workdir string) []string {
+	paths := append([]string{filepath.Join(workdir, ".claude"), filepath.Join(workdir, ".mcp.json"), "/etc/claude-code"}, c.MCPConfig...)
+	for _, name := range []string{
+		"settings.json", "settings.local.json", "CLAUDE.md", ".credentials.json",
+		"agents", "commands", "skills", "rules", "hooks", "output-styles", "plugins/config.json", "plugins/installed_plugins.json",
+	} {
+		paths = append(paths, filepath.Join(c.configDir(), name))
+	}
+	for dir := workdir; ; dir = filepath.Dir(dir) {
+		paths = append(paths, filepath.Join(dir, "CLAUDE.md"), filepath.Join(dir, "CLAUDE.local.md"), filepath.Join(dir, "AGENTS.md"))
+		if dir == filepath.Dir(dir) {
+			return paths
+		}
+	}
+}
+
+// states visits the file, or everything below the folder. What is not there has
+// no state; what links lead to is looked at for the path itself only.
+func states(ctx context.Context, path string, left *int, visit func(string, fs.FileInfo)) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil //nolint:nilerr // it is not there, or cannot be read by claude either
+	}
+	visit(path, info)
+	if !info.IsDir() {
+		return nil
+	}
+	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if *left--; *left < 0 {
+			return errTooManyFiles
+		}
+		if err != nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		info, err := os.Stat(path)
+		if err == nil {
+			visit(path, info)
+		}
+		return nil
+	})
+}
+
+// mcpServers are the user's MCP servers in claude's own state file, as they are
+// written there.
+func mcpServers(path string) (json.RawMessage, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil //nolint:nilerr // there are none
+	}
+	if info.Size() > 16<<20 {
+		return nil, errTooManyFiles
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var state struct {
+		Servers json.RawMessage `json:"mcpServers"`
+	}
+	_ = json.Unmarshal(raw, &state) // a file that is being written has none that count
+	return state.Servers, nil
+}

@@ -1,0 +1,277 @@
+package claude
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/process"
+)
+
+const (
+	// warmIdle is how long a living process waits for its context's next task.
+	warmIdle = 10 * time.Minute
+	// warmMemory is what a living process may use, in bytes; one that has grown
+	// beyond it is replaced.
+	warmMemory = 600 << 20
+	// warmReserve is what must be free on the machine for a process to be kept.
+	warmReserve = 768 << 20
+)
+
+// pool keeps living processes between tasks: those of contexts, and one spare
+// process for whoever comes first.
+type pool struct {
+	max int // processes kept, the spare one among them; 0 keeps none
+	log *slog.Logger
+
+	mu       sync.Mutex
+	idle     []*living // the one that was used longest ago first
+	spare    *living
+	starting chan struct{} // closed when the spare one that is being started is there, or nil
+	closed   bool
+	ending   sync.WaitGroup
+	life     context.Context //nolint:containedctx // of what runs in the background
+	stop     context.CancelFunc
+}
+
+func newPool(most int, log *slog.Logger) *pool {
+	if !process.FullTree {
+		most = 0 // work that a turn leaves running cannot be found
+	}
+	life, stop := context.WithCancel(context.Background())
+	return &pool{max: most, log: log, life: life, stop: stop}
+}
+
+// take hands out the living process of the context, or the spare one for a
+// context without a session, when all that is fixed at its start is the same.
+// One that does not fit is ended before take returns.
+func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
+	p.mu.Lock()
+	if starting := p.starting; starting != nil && sessionID == "" {
+		p.mu.Unlock()
+		<-starting // soon: it need not be ready
+		p.mu.Lock()
+	}
+	var found *living
+	if i := slices.IndexFunc(p.idle, func(l *living) bool { return l.contextID == contextID }); i >= 0 {
+		found = p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+		kind = "living"
+	} else if p.spare != nil && sessionID == "" {
+		found, p.spare, kind = p.spare, nil, "spare"
+	}
+	p.mu.Unlock()
+	if found == nil {
+		return nil, ""
+	}
+	if found.idle != nil {
+		found.idle.Stop()
+	}
+	why := found.unfit(warmMemory)
+	if why == "" && (found.key != key || found.sessionID != sessionID) {
+		why = "the task needs another one"
+	}
+	if why != "" {
+		p.log.Debug("replacing a living claude", "reason", why)
+		found.end()
+		return nil, ""
+	}
+	found.contextID = contextID
+	return found, kind
+}
+
+// put keeps the process for the context's next task, or ends it. The one that
+// was used longest ago makes room.
+func (p *pool) put(l *living) {
+	why := l.unfit(warmMemory)
+	p.mu.Lock()
+	if why == "" && (p.closed || p.max == 0) {
+		why = "none are kept"
+	}
+	if why != "" {
+		p.mu.Unlock()
+		p.log.Debug("ending a living claude", "reason", why)
+		l.end()
+		return
+	}
+	p.idle = append(p.idle, l)
+	l.idle = time.AfterFunc(warmIdle, func() { p.drop(l) })
+	p.mu.Unlock()
+	p.shrink()
+}
+
+// shrink ends processes until no more are kept than may be.
+func (p *pool) shrink() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 && (len(p.idle)+p.spares() > p.max || process.FreeMemory() < warmReserve) {
+		p.endLocked(p.idle[0])
+		p.idle = p.idle[1:]
+	}
+	if p.spare != nil && (p.spares() > p.max || process.FreeMemory() < warmReserve) {
+		p.endLocked(p.spare)
+		p.spare = nil
+	}
+}
+
+func (p *pool) spares() int {
+	if p.spare != nil || p.starting != nil {
+		return 1
+	}
+	return 0
+}
+
+// endLocked ends the process in the background; p.mu is held.
+func (p *pool) endLocked(l *living) {
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	p.ending.Go(l.end)
+}
+
+// drop ends a process that has waited for too long.
+func (p *pool) drop(l *living) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.idle, l); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+		p.endLocked(l)
+	}
+}
+
+// prepare starts a spare process in the background when there is none.
+func (p *pool) prepare(start func(context.Context) (*living, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// One that is kept for a context is worth more than the spare one.
+	if p.closed || p.max < 2 || p.starting != nil || p.spare != nil || process.FreeMemory() < warmReserve {
+		return
+	}
+	starting := make(chan struct{})
+	p.starting = starting
+	p.ending.Go(func() {
+		l, err := start(p.life)
+		p.mu.Lock()
+		p.starting = nil
+		defer close(starting)
+		switch {
+		case p.closed && err != nil:
+		case err != nil:
+			p.log.Warn("cannot start a spare claude", "error", err)
+		case p.closed:
+			p.endLocked(l)
+		default:
+			p.spare = l
+		}
+		p.mu.Unlock()
+		p.shrink()
+	})
+}
+
+// close ends every process and waits until they are gone.
+func (p *pool) close() {
+	p.stop()
+	p.mu.Lock()
+	p.closed = true
+	for _, l := range p.idle {
+		p.endLocked(l)
+	}
+	p.idle = nil
+	if p.spare != nil {
+		p.endLocked(p.spare)
+		p.spare = nil
+	}
+	p.mu.Unlock()
+	p.ending.Wait()
+}
+
+// warmSession serves turns with a living process, and where there is none or it
+// fails before anything was done, with a cold one.
+type warmSession struct {
+	*coldSession
+	pool      *pool
+	contextID string
+	key       string
+	mine      *living // in use by this run
+	kind      string  // how it was come by: living, spare or new
+}
+
+var _ session = (*warmSession)(nil)
+
+func (s *warmSession) turn(parent context.Context, prompt string) outcome {
+	if parent.Err() != nil {
+		return outcome{stopped: context.Cause(parent)}
+	}
+	if err := s.find(); err != nil {
+		return outcome{startErr: err}
+	}
+	ctx, stop := context.WithCancelCause(parent)
+	defer stop(nil)
+	w := s.watch(stop)
+	w.process = s.kind
+	s.meterMu.Lock()
+	// A living process counts from its beginning, like a resumed session.
+	s.meter.resumed = s.resume != "" || s.mine.turns > 0
+	s.meterMu.Unlock()
+	out := s.mine.turn(ctx, s.config, w, prompt)
+	if out.sessionID != "" {
+		s.resume, s.fork = out.sessionID, false
+	}
+	failed := out.stopped != nil || out.result == nil
+	if failed || !clean(out.result) {
+		s.mine.end()
+		s.mine = nil
+	}
+	if failed && parent.Err() == nil && !w.worked && out.repeatable(s.kind) {
+		s.emit.warn("process_replaced", "claude's living process failed before it did anything; the turn is repeated with a new one")
+		return s.coldSession.turn(parent, prompt)
+	}
+	return out
+}
+
+// repeatable reports an end that a process for this turn alone may mend: an older
+// one died, or one did not keep to its turns.
+func (o outcome) repeatable(kind string) bool {
+	return errors.Is(o.stopped, errMisbehaved) || o.stopped == nil && kind != "new"
+}
+
+// find has a process for the next turn.
+func (s *warmSession) find() (err error) {
+	if s.mine != nil {
+		if s.mine.unfit(warmMemory) == "" {
+			s.kind = "living"
+			return nil
+		}
+		s.close(false)
+	}
+	if s.mine, s.kind = s.pool.take(s.contextID, s.resume, s.key); s.mine != nil {
+		return nil
+	}
+	s.kind = "new"
+	s.mine, err = startLiving(s.config, s.path, s.turnArgs(), s.workdir, s.key)
+	if err == nil {
+		s.mine.contextID = s.contextID
+	}
+	return err
+}
+
+// close keeps the process for the context's next task, or ends it.
+func (s *warmSession) close(keep bool) {
+	if s.mine == nil {
+		return
+	}
+	switch {
+	case s.mine.strays() > 0:
+		if n := s.mine.finish(s.config.AfterResult); n > 0 {
+			s.emit.leftBehind(n)
+		}
+	case keep:
+		s.pool.put(s.mine)
+	default:
+		s.mine.end()
+	}
+	s.mine = nil
+}

@@ -1,0 +1,311 @@
+package claude_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// newWarmHouse is a house whose runner keeps processes alive.
+func newWarmHouse(t *testing.T, warm int, respond standin.Responder) *house {
+	t.Helper()
+	h := newHouse(t, respond)
+	h.config.Warm = warm
+	return h
+}
+
+// kinds are the processes that a run's turns used: cold, new, spare or living.
+func kinds(j *journal) string {
+	var all []string
+	for _, d := range j.of(claude.EventSession) {
+		all = append(all, d["process"].(string))
+	}
+	return strings.Join(all, " ")
+}
+
+func in(contextID, prompt string) bloom.Task {
+	t := task(prompt)
+	t.ContextID = contextID
+	return t
+}
+
+func TestTheNextTaskOfAContextIsATurnOfItsLivingProcess(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "noted", Usage: standin.Usage{Input: 1000, Output: 100}}))
+	one, j := h.run(task("my colour is green"))
+	wantSuccess(t, one, "noted")
+	if got := kinds(j); got != "new" {
+		t.Errorf("the first task's process was %q, want a new one", got)
+	}
+	for range 3 {
+		next, j := h.run(task("what is my colour?"))
+		wantSuccess(t, next, "noted")
+		if got := kinds(j); got != "living" {
+			t.Errorf("the next task's process was %q, want the living one", got)
+		}
+		a, b := one.Completion.Metrics, next.Completion.Metrics
+		if *a.TokensUsed != *b.TokensUsed || *a.CostUSD != *b.CostUSD || *a.NumTurns != *b.NumTurns {
+			t.Errorf("a turn is charged for more than itself: %s and %s", show(one), show(next))
+		}
+	}
+	requests := h.model.Requests()
+	if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, "my colour is green") {
+		t.Errorf("the conversation did not go on:\n%s", got)
+	}
+	if n := len(requests); n != 4 {
+		t.Errorf("the model was asked %d times, want 4", n)
+	}
+}
+
+func TestANewContextIsServedByTheSpareProcess(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 2, standin.Sequence(standin.Reply{Text: "ok"}))
+	h.runner().Prepare()
+	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
+	run, j := h.run(task("hello"))
+	wantSuccess(t, run, "ok")
+	if got := kinds(j); got != "spare" {
+		t.Errorf("the process was %q, want the spare one", got)
+	}
+	run, j = h.run(task("again"))
+	wantSuccess(t, run, "ok")
+	if got := kinds(j); got != "living" {
+		t.Errorf("the process was %q, want the one that was spare", got)
+	}
+	if d := j.of(claude.EventSession)[0]; d["resumed"] != true {
+		t.Errorf("session = %v, want it resumed", d)
+	}
+}
+
+func TestManyContextsShareFewProcesses(t *testing.T) {
+	t.Parallel()
+	const contexts, room = 20, 3
+	h := newWarmHouse(t, room, func(r standin.Request) standin.Reply { return standin.Reply{Text: "answer"} })
+	for round := range 2 {
+		for i := range contexts {
+			run, j := h.run(in(fmt.Sprint("ctx ", i), fmt.Sprintf("round %d of %d.", round, i)))
+			wantSuccess(t, run, "answer")
+			if round > 0 {
+				requests := h.model.Requests()
+				if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, fmt.Sprintf("round 0 of %d.", i)) || j.warned("session_gone") {
+					t.Errorf("context %d lost its first turn (%s):\n%s", i, kinds(j), got)
+				}
+			}
+			eventually(t, "no more processes, each with its supervisor, than there is room for", func() bool { return len(processesIn(t, h.config.Workdir)) <= 2*room })
+		}
+	}
+	h.runner().Close()
+	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+		t.Errorf("processes are left after the runner was closed: %v", left)
+	}
+}
+
+func TestALivingProcessIsReplacedWhenWhatItReadAtItsStartHasChanged(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
+	h.config.AgentsDir = t.TempDir()
+	for _, step := range []struct {
+		name   string
+		change func(*bloom.Task)
+		system string
+	}{
+		{"the format", func(b *bloom.Task) { b.DesiredFormat = bloom.FormatJSON }, "desired_format"},
+		{"the operator's agent", func(b *bloom.Task) {
+			writeFile(t, filepath.Join(h.config.AgentsDir, "critic.md"), "Be a critic.")
+			b.AgentSlug = "critic"
+		}, "Be a critic."},
+		{"the text of the agent", func(b *bloom.Task) {
+			writeFile(t, filepath.Join(h.config.AgentsDir, "critic.md"), "Be kind.")
+			b.AgentSlug = "critic"
+		}, "Be kind."},
+		{"the project's instructions", func(*bloom.Task) { h.file("CLAUDE.md", "The project is blue.") }, ""},
+		{"the user's settings", func(*bloom.Task) {
+			writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"env":{"A":"b"}}`)
+		}, ""},
+		{"the project's agents", func(*bloom.Task) { h.file(".claude/agents/a.md", "---\nname: a\n---\nA.") }, ""},
+	} {
+		wantSuccess(t, first(h.run(task("plain"))), `{"a":1}`)
+		run, j := h.run(task("plain"))
+		wantSuccess(t, run, `{"a":1}`)
+		if got := kinds(j); got != "living" {
+			t.Errorf("before %s changed: the process was %q", step.name, got)
+		}
+		changed := task("changed")
+		step.change(&changed)
+		run, j = h.run(changed)
+		wantSuccess(t, run, `{"a":1}`)
+		if got := kinds(j); got != "new" {
+			t.Errorf("after %s changed: the process was %q, want a new one", step.name, got)
+		}
+		requests := h.model.Requests()
+		if last := requests[len(requests)-1]; !strings.Contains(last.SystemText(), step.system) || !strings.Contains(last.Conversation(), "plain") {
+			t.Errorf("after %s changed: the model does not know it, or not the conversation", step.name)
+		}
+	}
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackgroundWorkIsNotLeftToALaterTask(t *testing.T) {
+	t.Parallel()
+	for name, input := range map[string]map[string]any{
+		"of the tool":  {"command": "sleep 600", "description": "wait", "run_in_background": true},
+		"of the shell": {"command": "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $! > started.pid", "description": "wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+				if r.HasToolResult() || !strings.Contains(r.LastUser(), "start it") {
+					return standin.Reply{Text: "done"}
+				}
+				return standin.Tool("", "Bash", input)
+			})
+			h.config.AllowedTools = []string{"Bash"}
+			wantSuccess(t, first(h.run(task("hello"))), "done")
+			run, _ := h.run(task("start it"))
+			wantSuccess(t, run, "done")
+			if !warned(run, "left_behind") && !warned(run, "background_work") {
+				t.Errorf("run = %s, want a warning of the work that ended", show(run))
+			}
+			if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+				t.Errorf("processes are left to the next task: %v", left)
+			}
+			next, j := h.run(task("and now?"))
+			if t.Failed() || next.Completion.Output == nil || *next.Completion.Output != "done" {
+				t.Logf("events: %v", j.events)
+			}
+			wantSuccess(t, next, "done")
+			if got := kinds(j); strings.Contains(got, "living") {
+				t.Errorf("the next task's process was %q, want another one", got)
+			}
+		})
+	}
+}
+
+func TestALivingProcessThatDiedIsReplaced(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	wantSuccess(t, first(h.run(task("one"))), "ok")
+	killClaudes(t, h.config.Workdir)
+	run, j := h.run(task("two"))
+	wantSuccess(t, run, "ok")
+	if got := kinds(j); got != "new" && got != "cold" {
+		t.Errorf("the process was %q, want a new one", got)
+	}
+}
+
+func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+		if strings.Contains(r.LastUser(), "hang") {
+			return standin.Reply{Until: make(chan struct{}), HangAfterStart: true}
+		}
+		return standin.Reply{Text: "ok"}
+	})
+	wantSuccess(t, first(h.run(task("remember the number 7"))), "ok")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for n, more := h.model.Arrived(); n < 2; n, more = h.model.Arrived() {
+			<-more
+		}
+		cancel(bloom.ErrCancelled)
+	}()
+	began := time.Now()
+	run := h.runner().Run(ctx, task("hang"), nil)
+	wantError(t, run, bloom.ClassCancelled)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the cancellation took %s", took)
+	}
+	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+		t.Errorf("processes are left of the cancelled run: %v", left)
+	}
+	wantSuccess(t, first(h.run(task("which number?"))), "ok")
+	requests := h.model.Requests()
+	if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, "the number 7") {
+		t.Errorf("the conversation is lost:\n%s", got)
+	}
+}
+
+// fickle is a claude that serves turns and then misbehaves as told; when it is
+// started with --resume it behaves.
+const fickle = `#!/bin/sh
+[ "$1" = --help ] && exit 0
+init() { echo '{"type":"system","subtype":"init","session_id":"'$1'","apiKeySource":"none"}'; }
+say() { echo '{"type":"assistant","message":{"id":"'$1'","model":"m","content":[{"type":"text","text":"'$1'"}],"usage":{"input_tokens":1,"output_tokens":1}}}'; }
+result() { echo '{"type":"result","subtype":"success","is_error":false,"result":"'$1'","session_id":"s","num_turns":1,"terminal_reason":"completed"}'; }
+turn() { init s; say $1; result $1; }
+did() { echo done >did; }
+case "$*" in *--resume*) read -r prompt; turn fresh; cat >/dev/null; exit;; esac
+read -r prompt; turn first
+%s
+cat >/dev/null
+`
+
+func TestALivingProcessThatMisbehavesIsReplaced(t *testing.T) {
+	t.Parallel()
+	// "did" tells the test that it has misbehaved.
+	for name, test := range map[string]struct{ script, output string }{
+		"prints between turns":        {"say late; did; read -r prompt; turn second", "fresh"},
+		"changes its session":         {"read -r prompt; init other; sleep 600", "fresh"},
+		"answers an older turn":       {"read -r prompt; result old; sleep 600", "fresh"},
+		"answers nothing":             {"read -r prompt; init s; result nothing; sleep 600", "fresh"},
+		"dies at the next turn":       {"read -r prompt; exit 3", "fresh"},
+		"dies between turns":          {"did; exit 0", "fresh"},
+		"behaves":                     {"read -r prompt; turn second", "second"},
+		"does not read the next turn": {"exec <&-; did; sleep 0.2", "fresh"},
+		"prints after its own result": {"read -r prompt; turn second; say late", "second"},
+		"leaves work and goes on":     {"sleep 600 >/dev/null 2>&1 & did; read -r prompt; turn second", "fresh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := filepath.Join(t.TempDir(), "claude")
+			if err := os.WriteFile(script, []byte(fmt.Sprintf(fickle, test.script)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h := newWarmHouse(t, 1, standin.Sequence())
+			h.config.Path = script
+			wantSuccess(t, first(h.run(task("one"))), "first")
+			if strings.Contains(test.script, "did") {
+				waitForFile(t, filepath.Join(h.config.Workdir, "did"))
+			}
+			run, j := h.run(task("two"))
+			wantSuccess(t, run, test.output)
+			if test.output == "fresh" && !strings.Contains(kinds(j), "new") && !strings.Contains(kinds(j), "cold") {
+				t.Errorf("processes %q, want a new one", kinds(j))
+			}
+			h.runner().Close()
+			if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+				t.Errorf("processes are left: %v", left)
+			}
+		})
+	}
+}
+
+func TestALivingProcessThatDiesInTheMiddleOfItsAnswerIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(script, []byte(fmt.Sprintf(fickle, "read -r prompt; init s; say half; exit 1")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := newWarmHouse(t, 1, standin.Sequence())
+	h.config.Path = script
+	wantSuccess(t, first(h.run(task("one"))), "first")
+	run, _ := h.run(task("two"))
+	wantError(t, run, bloom.ClassCrashed)
+}

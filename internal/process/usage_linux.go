@@ -1,0 +1,75 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// Descendants lists the living processes that the command and its descendants
+// have started, those included whose parents have ended, in no order.
+func (p *Process) Descendants() []int {
+	// All of them are below the supervisor, which adopts orphans.
+	return slices.DeleteFunc(descendants(p.cmd.Process.Pid), func(pid int) bool { return pid == p.pid })
+}
+
+// Memory is what the command itself has in memory, in bytes; 0 when that cannot
+// be told.
+func (p *Process) Memory() int64 {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(raw) // in pages: size, resident …
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// FreeMemory is how much more memory this machine, or the control group that this
+// process is in, has for use, in bytes; 0 when that cannot be told.
+func FreeMemory() int64 {
+	free := memInfo("/proc/meminfo", "MemAvailable:") << 10
+	groups := []string{""}
+	if raw, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		if _, path, ok := bytes.Cut(bytes.TrimSpace(raw), []byte("0::/")); ok && len(path) > 0 {
+			groups = append(groups, string(path)+"/")
+		}
+	}
+	for _, group := range groups {
+		dir := "/sys/fs/cgroup/" + group
+		limit, limited := number(dir + "memory.max")
+		used, known := number(dir + "memory.current")
+		if limited && known {
+			// What the kernel would give up at once does not count as used.
+			free = min(free, max(limit-used+memInfo(dir+"memory.stat", "inactive_file "), 0))
+		}
+	}
+	return free
+}
+
+func memInfo(path, name string) int64 {
+	raw, err := os.ReadFile(path) //nolint:gosec // the kernel's
+	if err != nil {
+		return 0
+	}
+	_, after, _ := bytes.Cut(raw, []byte(name))
+	fields := bytes.Fields(after)
+	if len(fields) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(fields[0]), 10, 64)
+	return n
+}
+
+func number(path string) (int64, bool) {
+	raw, err := os.ReadFile(path) //nolint:gosec // the kernel's
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
+	return n, err == nil
+}
