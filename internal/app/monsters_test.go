@@ -63,7 +63,12 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 				}
 			}
 		}), "did not answer within"},
-		{"refuses the key", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "refused our key"},
+		{"refuses the key", monster(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"detail":"Invalid admin key"}`)
+		}), "refused our key"},
+		{"is a proxy that wants a password", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "is it membridge"},
 		{"is gone", &httptest.Server{URL: "http://" + unused(t)}, "refused"},
 	}
 	cfg := serverConfig(t)
