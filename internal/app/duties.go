@@ -40,7 +40,7 @@ func (s *Server) duties() []*upkeep.Loop {
 		loops = append(loops, watch)
 	}
 	// Not alone: each server looks through its own folder.
-	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log}))
+	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Clock: nil, Every: upkeep.DefaultOrphansEvery}))
 	for _, l := range loops {
 		l.Watch(s.metrics.Loop(l.Name()))
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -210,11 +211,29 @@ func requestKey(r *http.Request) string {
 // rebinding).
 func local(r *http.Request) bool {
 	for name := range r.Header {
-		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
+		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
 			return false
 		}
 	}
-	return localHost(r.Host) && localPeer(r.RemoteAddr)
+	return localHost(r.Host) && localPeer(r.RemoteAddr) && ownPort(r)
+}
+
+// ownPort reports whether the Host names the port that the request came in on. Who
+// was called under another one is a proxy or a forwarded port, with callers of its
+// own. A proxy that sends our own address as the Host cannot be told apart.
+func ownPort(r *http.Request) bool {
+	at, known := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !known {
+		return true // a unix socket has no port
+	}
+	port := "80"
+	if r.TLS != nil {
+		port = "443"
+	}
+	if _, p, err := net.SplitHostPort(r.Host); err == nil {
+		port = p
+	}
+	return port == strconv.Itoa(at.Port)
 }
 
 func localHost(hostport string) bool {

@@ -157,7 +157,7 @@ func (inv *invocation) modeBanner(s *app.Server) {
 	p := inv.outPainter()
 	switch s.Mode() {
 	case auth.ModeDevelopment:
-		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; anyone logged in to this machine may do everything.\n"+
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; anyone logged in to this machine may do everything,\n  and so may everyone who comes through a proxy on it.\n"+
 			"  To set one:  export RUNTIME_API_KEY=$(openssl rand -hex 32)"))
 	case auth.ModeInsecure:
 		fmt.Fprintln(inv.Out, p.paint(styleRed, "INSECURE: --insecure-no-auth makes everyone who can reach this address an admin, and a task runs code."))

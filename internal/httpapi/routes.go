@@ -90,10 +90,11 @@ func (s *Server) testConnection(ctx context.Context, c *call, _ *none) (*reply[d
 		return nil, &Failure{Message: "Too many connection tests; try again later", Code: bloom.CodeRateLimited,
 			status: http.StatusTooManyRequests, retryAfter: wait}
 	}
-	actor := c.caller.Name
-	if actor == "" {
+	actor, audited := c.caller.Name, true
+	if !c.caller.Known() {
 		actor = "anonymous"
+		audited, _ = s.strangers.Allow("") // all of them together fill no more of the audit
 	}
-	found, err := s.svc.TestConnection(ctx, actor)
+	found, err := s.svc.TestConnection(ctx, actor, audited)
 	return &reply[dispatch.Connection]{http.StatusOK, found}, err
 }

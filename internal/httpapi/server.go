@@ -75,12 +75,14 @@ type Server struct {
 	clock   bloom.Clock
 	started time.Time
 	version string
-	tests   *auth.Limiter
-	signIns *auth.Limiter
-	bodies  *budget
-	mux     *guardedMux
-	api     huma.API
-	spec    json.RawMessage // the API's description
+	tests   *auth.Limiter // of connections, by address
+	// strangers bounds what callers without a key write into the audit.
+	strangers *auth.Limiter
+	signIns   *auth.Limiter
+	bodies    *budget
+	mux       *guardedMux
+	api       huma.API
+	spec      json.RawMessage // the API's description
 
 	streamTimeout time.Duration
 }
@@ -102,7 +104,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, tests: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, tests: auth.NewLimiter(c.Clock, 20), strangers: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
