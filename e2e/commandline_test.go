@@ -83,7 +83,7 @@ func TestTheCommandLineRunsTasks(t *testing.T) {
 		"wrong usage ends with 2": func(t *testing.T) {
 			h.bloom(t, "", "task", "run", "--timeout", "99h", "scenario words;").want(t, 2, "", "--timeout")
 			h.bloom(t, "", "task", "run", "--no-such-flag", "scenario words;").want(t, 2, "", "--no-such-flag")
-			h.bloom(t, "", "task", "run", "").want(t, 2, "", "no prompt")
+			h.bloom(t, "", "task", "run", "").want(t, 2, "", "the value is empty")
 		},
 		"submit, wait, logs, list": func(t *testing.T) {
 			c := h.bloom(t, "", "task", "submit", "--context", "cli", "scenario words;")
