@@ -28,6 +28,7 @@ require (
 )
 
 require (
+	github.com/DeRuina/timberjack v1.4.9 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caddyserver/zerossl v0.1.6 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -38,6 +38,8 @@ type System struct {
 	InTerminal               bool // a person types at In
 	// Signals brings interrupts and terminations.
 	Signals <-chan os.Signal
+	// Reload brings requests to read what may change at run time again.
+	Reload <-chan os.Signal
 }
 
 // RealSystem is the real machine. Signals are caught from then on.
@@ -50,8 +52,18 @@ func RealSystem() System {
 	}
 	return System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Hostname: host,
-		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), InTerminal: isTerminal(os.Stdin), Signals: signals,
+		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), InTerminal: isTerminal(os.Stdin), Signals: signals, Reload: hangups(),
 	}
+}
+
+// hangups catches SIGHUP, unless a terminal hangs up with it: then it ends us.
+func hangups() <-chan os.Signal {
+	if isTerminal(os.Stderr) {
+		return nil
+	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	return reload
 }
 
 // commands is the root of the command line. The order is that of the help.
@@ -92,6 +104,7 @@ type invocation struct {
 	cut     context.Context // ends at the second
 	colour  bool
 	log     config.Log
+	ends    []func() // what a command leaves to be ended
 	sources config.Sources
 	// mistakes in the config file or the variables, for the command that shows them.
 	mistakes error
@@ -164,6 +177,11 @@ func Main(args []string, sys System) (code int) {
 	inv.colour = !noColour && !root.NoColor && term != "dumb"
 	stop := inv.listen()
 	defer stop()
+	defer func() {
+		for _, end := range inv.ends {
+			end()
+		}
+	}()
 	return fail(sys, kctx.Run(inv))
 }
 

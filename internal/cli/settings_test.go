@@ -153,6 +153,13 @@ func commonScenes() map[string]scene {
 			something(s)
 			s.says(`(?m)^\{"time":.*"level":`)
 		}}}},
+		"log file": {roles: every, also: []string{"--log-level=debug"}, sets: []set{{"--log-file", "{dir}/log", func(s *stage) {
+			something(s)
+			s.await("the log", func() bool { return strings.Contains(s.read("log"), "level=") })
+			if strings.Contains(s.out.String(), "level=") {
+				s.Error("it also logs to standard error")
+			}
+		}}}},
 		"log level": {roles: every, sets: []set{{"--log-level", "error", func(s *stage) {
 			something(s)
 			s.stop()

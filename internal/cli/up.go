@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -132,12 +133,40 @@ func (c *workerCmd) Run(inv *invocation) error {
 
 // build makes what every role is given: the version and a logger.
 func (inv *invocation) build() (app.Build, error) {
-	logger, err := telemetry.NewLogger(inv.Err, inv.log.LogLevel, inv.log.LogFormat)
+	log, err := telemetry.OpenLog(telemetry.LogConfig{Level: inv.log.LogLevel, Format: inv.log.LogFormat, File: inv.log.LogFile, Writer: inv.Err})
 	if err != nil {
 		return app.Build{}, usage(err)
 	}
-	slog.SetDefault(logger) // for libraries; our own parts are handed theirs
-	return app.Build{Version: Version, Logger: logger}, nil
+	inv.reloads(log)
+	slog.SetDefault(log.Logger) // for libraries; our own parts are handed theirs
+	return app.Build{Version: Version, Logger: log.Logger}, nil
+}
+
+// reloads reads the log's level in the config file again whenever SIGHUP says so,
+// until the command ends. Certificates need no word: they are read when they change.
+func (inv *invocation) reloads(log *telemetry.Log) {
+	ended := make(chan struct{})
+	done := make(chan struct{})
+	inv.ends = append(inv.ends, func() { close(ended); <-done; _ = log.Close() })
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-inv.Reload:
+			case <-ended:
+				return
+			}
+			level, err := inv.sources.FileValue("log_level")
+			if err == nil {
+				err = log.SetLevel(level)
+			}
+			if err != nil {
+				log.Error("the log's level stays", "error", err)
+				continue
+			}
+			log.Info("reloaded", "log_level", cmp.Or(level, inv.log.LogLevel))
+		}
+	}()
 }
 
 // closing closes a role after its run; the first failure counts.

@@ -37,6 +37,7 @@ type Data struct {
 type Log struct {
 	LogLevel  string `name:"log-level" var:"BLOOM_LOG_LEVEL" key:"log_level" default:"info" enum:"debug,info,warn,error" help:"Lowest level that is logged: debug, info, warn, error."`
 	LogFormat string `name:"log-format" var:"BLOOM_LOG_FORMAT" key:"log_format" default:"text" enum:"text,json" help:"Form of the log: text or json."`
+	LogFile   string `name:"log-file" var:"BLOOM_LOG_FILE" key:"log_file" placeholder:"FILE" help:"File to log to in place of standard error; rotated at 100 MB, 14 are kept."`
 }
 
 // Keys are the runtime's own keys. Each can be given as a file instead, which

@@ -49,6 +49,19 @@ func (s Sources) Of(key, envVar string) Source {
 	return FromDefault
 }
 
+// FileValue reads one line of the config file again, as it is now; empty when there
+// is no such line, or no file.
+func (s Sources) FileValue(key string) (string, error) {
+	if s.resolver.File.Path == "" {
+		return "", nil
+	}
+	now, err := ReadFile(s.resolver.File.Path, true)
+	if err != nil || len(now.values[key]) != 1 {
+		return "", err
+	}
+	return now.values[key][0], nil
+}
+
 // List shows every setting that the selected command knows, in the order of
 // their keys, secrets masked.
 func (s Sources) List(ctx *kong.Context) []Setting {
