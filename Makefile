@@ -111,6 +111,16 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	@mkdir -p $(BIN)
 	cd tools/golangci && CGO_ENABLED=0 go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+.PHONY: test-monitoring
+test-monitoring: $(BIN)/promtool ## Check and test the alert rules with promtool (large to build; not part of test)
+	$(BIN)/promtool check rules deploy/monitoring/alerts.yaml
+	$(BIN)/promtool test rules deploy/monitoring/alerts_test.yaml
+
+# Without service discovery, which rules do not need.
+$(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
+	@mkdir -p $(BIN)
+	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+
 .PHONY: packages
 packages: web $(BIN)/nfpm ## Build apk, deb and rpm for amd64, arm64, armv7 into dist/, with checksums and SBOMs
 	@scripts/packages.sh

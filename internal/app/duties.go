@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/telemetry"
 	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
@@ -16,7 +17,7 @@ func (s *Server) duties() []*upkeep.Loop {
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*upkeep.Loop{
-		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.store, Logger: s.log, Every: s.cfg.ReapInterval}),
+		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.metrics.Observe(s.store), Logger: s.log, Every: s.cfg.ReapInterval}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
 	}
@@ -104,4 +105,15 @@ func (s *sole) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release()
+}
+
+// bridgeState is where metrics read the control plane's state; nil without one.
+func (s *Server) bridgeState() func() telemetry.Membridge {
+	if s.control == nil {
+		return nil
+	}
+	return func() telemetry.Membridge {
+		now := s.control.State()
+		return telemetry.Membridge{Connected: now.Connected, ConsecutiveFailures: now.ConsecutiveFailures, LastSuccess: now.LastSuccess}
+	}
 }

@@ -81,7 +81,9 @@ func figures(t *testing.T, url string) map[string]float64 {
 	}
 	all := map[string]float64{}
 	for line := range strings.Lines(string(body)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		line = strings.TrimSpace(line)
+		at := max(0, strings.LastIndexByte(line, ' '))
+		name, value := line[:at], strings.TrimSpace(line[at:])
 		if v, err := strconv.ParseFloat(value, 64); err == nil {
 			all[name] = v
 		}

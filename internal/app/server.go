@@ -99,7 +99,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 		return nil, err
 	}
 	s.auth.EnableSessions(seal, bloom.SystemClock{})
-	deps := dispatch.Config{Store: s.store, Blobs: s.blobs, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
 	if !cfg.NoMembridge {
 		if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
@@ -150,10 +150,11 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 		proxy = s.control
 	}
 	s.handler = httpapi.New(httpapi.Config{
-		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Proxies: proxies,
+		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(),
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout,
 	})
+	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.duties()
 	return nil
 }

@@ -36,6 +36,9 @@ type Config struct {
 	Web WebApp
 	// Metrics serves the process's figures; nil has none, and no route.
 	Metrics http.Handler
+	// Observe hears of every answered request, with the pattern of its route; nil
+	// tells nobody.
+	Observe func(route string, status int, took time.Duration)
 	// Proxies are those whose X-Forwarded-For names the caller, in the request log
 	// and for limits by address; none by default.
 	Proxies auth.Proxies
@@ -83,6 +86,7 @@ type Server struct {
 	mux       *guardedMux
 	api       huma.API
 	spec      json.RawMessage // the API's description
+	observe   func(route string, status int, took time.Duration)
 
 	streamTimeout time.Duration
 }
@@ -104,7 +108,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, tests: auth.NewLimiter(c.Clock, 20), strangers: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, tests: auth.NewLimiter(c.Clock, 20), strangers: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
@@ -160,6 +164,7 @@ func OpenAPI(version string) json.RawMessage { return New(Config{Version: versio
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := s.clock.Now()
 	id := requestID(r)
+	routed := r // the mux writes the pattern to it
 	rec := recorders.Get().(*recorder)
 	*rec = recorder{ResponseWriter: w}
 	h := w.Header()
@@ -169,7 +174,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		p := recover()
 		cut := p != nil && s.panicked(rec, r, id, p)
-		s.logRequest(r, rec.status, id, s.clock.Now().Sub(began))
+		took := s.clock.Now().Sub(began)
+		s.logRequest(r, rec.status, id, took)
+		if s.observe != nil {
+			s.observe(routed.Pattern, cmp.Or(rec.status, http.StatusOK), took)
+		}
 		*rec = recorder{}
 		recorders.Put(rec)
 		if cut {
@@ -181,7 +190,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.failure(r.Context(), id, err).write(rec)
 		return
 	}
-	s.mux.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id})))
+	routed = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id}))
+	s.mux.ServeHTTP(rec, routed)
 	if rec.held != 0 {
 		rec.matched = true
 		if rec.held == http.StatusNotFound && s.web != nil && s.web.Serves(r) {

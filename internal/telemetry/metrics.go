@@ -16,6 +16,8 @@ import (
 type Metrics struct {
 	http.Handler
 	clock    bloom.Clock
+	registry *prometheus.Registry
+	work     *work
 	removed  *prometheus.CounterVec
 	contents *prometheus.CounterVec
 	errors   *prometheus.CounterVec
@@ -37,10 +39,11 @@ func NewMetrics(clock bloom.Clock) *Metrics {
 			Name: "bloom_loop_last_success_timestamp_seconds", Help: "When a background loop last finished a run on this server; none before its first.",
 		}, []string{"loop"}),
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.removed, m.contents, m.errors, m.finished,
+	m.work, m.registry = newWork(), prometheus.NewRegistry()
+	m.registry.MustRegister(m.work.collectors()...)
+	m.registry.MustRegister(m.removed, m.contents, m.errors, m.finished,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	// Counters that begin with 0: what first happens is seen as a growth.
 	m.Removed(bloom.Removed{})
 	for _, outcome := range []string{deleted, failed} {

@@ -1,0 +1,106 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/app"
+)
+
+// TestMetricsTellOfTasks follows one task from its creation to its outcome, holds the
+// metrics to the field's conventions, and checks that what the dashboard and the alert
+// rules name exists.
+func TestMetricsTellOfTasks(t *testing.T) {
+	t.Parallel()
+	cfg := serverConfig(t)
+	cfg.RuntimeAPIKey = key
+	s, err := app.OpenServer(t.Context(), cfg, build())
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, context.Background()) }()
+	api, err := client.New(s.URL(), client.Options{APIKey: key})
+	must(t, err)
+	defer api.Close()
+
+	_, _, err = api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}})
+	must(t, err)
+	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "poet", Prompt: "p"})
+	must(t, err)
+	got, err := api.Claim(t.Context(), "w", client.Claim{InstanceID: "i", Max: 1, Wait: 10 * time.Second})
+	must(t, err)
+	output, tokens, cost := "four", int64(7), 0.25
+	_, err = api.Complete(t.Context(), got.Leases[0].Task.ID, bloom.Completion{LeaseID: got.Leases[0].Lease.ID, Status: bloom.OutcomeSuccess, Output: &output,
+		Metrics: bloom.Metrics{DurationMS: 2500, InputTokens: &tokens, CostUSD: &cost}})
+	must(t, err)
+
+	now := figures(t, s.URL())
+	for name, want := range map[string]float64{
+		`bloom_tasks_created_total`:                                                            1,
+		`bloom_leases_granted_total`:                                                           1,
+		`bloom_task_results_total{status="success"}`:                                           1,
+		`bloom_task_results_total{status="error"}`:                                             0,
+		`bloom_leases_expired_total{task="queued"}`:                                            0,
+		`bloom_task_wait_seconds_count`:                                                        1,
+		`bloom_task_run_seconds_sum{status="success"}`:                                         2.5,
+		`bloom_task_tokens_total{agent="poet",direction="input"}`:                              7,
+		`bloom_task_cost_dollars_total{agent="poet"}`:                                          0.25,
+		`bloom_artifacts_created_bytes_total`:                                                  4,
+		`bloom_tasks{status="completed"}`:                                                      1,
+		`bloom_tasks{status="queued"}`:                                                         0,
+		`bloom_workers{status="online"}`:                                                       1,
+		`bloom_worker_slots{state="free"}`:                                                     3,
+		`bloom_leases_active`:                                                                  0,
+		`bloom_store_up`:                                                                       1,
+		`bloom_membridge_connected`:                                                            0,
+		`bloom_build_info{version="test"}`:                                                     1,
+		`bloom_http_requests_total{route="POST /api/runtime/llm-tasks",status="201"}`:          1,
+		`bloom_http_request_duration_seconds_count{route="POST /api/runtime/llm-tasks"}`:       1,
+		`bloom_http_requests_total{route="POST /api/runtime/workers/{id}/claim",status="200"}`: 1,
+	} {
+		if v, there := now[name]; !there || v != want {
+			t.Errorf("%s is %v (told: %v), want %v", name, v, there, want)
+		}
+	}
+	text := scraped(t, s.URL())
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("against the conventions: %v, %v", problems, err)
+	}
+	for _, file := range []string{"../../deploy/monitoring/alerts.yaml", "../../deploy/monitoring/dashboard.json"} {
+		raw, err := os.ReadFile(file)
+		must(t, err)
+		for _, name := range regexp.MustCompile(`bloom_[a-z_]+[a-z]`).FindAllString(string(raw), -1) {
+			if !strings.Contains(text, "# TYPE "+strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")+" ") && !strings.HasPrefix(name, "bloom_loop") && !strings.HasPrefix(name, "bloom_membridge_last") {
+				t.Errorf("%s names %s, which no server has", file, name)
+			}
+		}
+	}
+	stop()
+	must(t, <-ended)
+	must(t, s.Close())
+}
+
+func scraped(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	must(t, err)
+	return string(raw)
+}

@@ -1,0 +1,206 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// maxAgents bounds the values of the label agent: callers choose agents' names.
+const maxAgents = 100
+
+// work is what happened to tasks on this server.
+type work struct {
+	created, leased, requeued, released, cancelled, events, artifacts, bytes prometheus.Counter
+	results, expired, tokens, cost                                           *prometheus.CounterVec
+	wait                                                                     prometheus.Histogram
+	run                                                                      *prometheus.HistogramVec
+	requests                                                                 *prometheus.CounterVec
+	took                                                                     *prometheus.HistogramVec
+
+	mu     sync.Mutex
+	agents map[string]bool
+}
+
+var (
+	runBuckets     = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600}
+	waitBuckets    = []float64{0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 900, 3600, 14400}
+	requestBuckets = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 30, 65, 300}
+)
+
+func newWork() *work {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_" + name, Help: help})
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bloom_" + name, Help: help}, labels)
+	}
+	w := &work{
+		agents:    map[string]bool{},
+		created:   counter("tasks_created_total", "Tasks created."),
+		leased:    counter("leases_granted_total", "Leases given to workers."),
+		requeued:  counter("tasks_requeued_total", "Tasks put back in the queue by hand."),
+		released:  counter("leases_released_total", "Leases released by their workers before the task had ended."),
+		cancelled: counter("task_cancellations_total", "Cancellations that were asked for."),
+		events:    counter("task_events_total", "Events sent by workers."),
+		artifacts: counter("artifacts_created_total", "Artifacts stored."),
+		bytes:     counter("artifacts_created_bytes_total", "Content of stored artifacts."),
+		results:   vec("task_results_total", "Outcomes recorded, by status.", "status"),
+		expired:   vec("leases_expired_total", "Leases that expired, by what became of the task.", "task"),
+		tokens:    vec("task_tokens_total", "Tokens that runs used, by agent; the first 100 agents by name.", "agent", "direction"),
+		cost:      vec("task_cost_dollars_total", "What runs cost, as estimated by claude, by agent; the first 100 agents by name.", "agent"),
+		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_task_wait_seconds", Buckets: waitBuckets,
+			Help: "From when a task could start to its lease, first attempts only."}),
+		run: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_task_run_seconds", Buckets: runBuckets,
+			Help: "How long runs took, as workers measured them."}, []string{"status"}),
+		requests: vec("http_requests_total", "Requests answered, by route.", "route", "status"),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_http_request_duration_seconds", Buckets: requestBuckets,
+			Help: "How long answers took, by route; claims and streams wait on purpose."}, []string{"route"}),
+	}
+	for _, status := range []bloom.Outcome{bloom.OutcomeSuccess, bloom.OutcomeError} {
+		w.results.WithLabelValues(string(status))
+	}
+	w.reaped(bloom.Reaped{})
+	return w
+}
+
+func (w *work) collectors() []prometheus.Collector {
+	return []prometheus.Collector{w.created, w.leased, w.requeued, w.released, w.cancelled, w.events, w.artifacts, w.bytes,
+		w.results, w.expired, w.tokens, w.cost, w.wait, w.run, w.requests, w.took}
+}
+
+func (w *work) reaped(r bloom.Reaped) {
+	w.expired.WithLabelValues("queued").Add(float64(r.Requeued))
+	w.expired.WithLabelValues("dead").Add(float64(r.Dead))
+	w.expired.WithLabelValues("cancelled").Add(float64(r.Cancelled))
+}
+
+func (w *work) granted(t bloom.Task, l bloom.Lease) {
+	w.leased.Inc()
+	if t.Attempts == 1 {
+		w.wait.Observe(max(0, float64(l.StartedAt-max(t.RunAt, t.CreatedAt))/1000))
+	}
+}
+
+func (w *work) completed(c bloom.Completed) {
+	status, m := string(c.Result.Status), c.Result.Metrics
+	w.results.WithLabelValues(status).Inc()
+	w.run.WithLabelValues(status).Observe(float64(m.DurationMS) / 1000)
+	w.artifacts.Inc()
+	w.bytes.Add(float64(c.Artifact.Size))
+	agent := w.agent(c.Task.AgentSlug)
+	for direction, n := range map[string]*int64{"input": m.InputTokens, "output": m.OutputTokens} {
+		if n != nil {
+			w.tokens.WithLabelValues(agent, direction).Add(float64(max(0, *n)))
+		}
+	}
+	if m.CostUSD != nil {
+		w.cost.WithLabelValues(agent).Add(max(0, *m.CostUSD))
+	}
+}
+
+// agent is the label of an agent: its name, while there are few.
+func (w *work) agent(slug string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.agents[slug] {
+		if len(w.agents) >= maxAgents {
+			return "other"
+		}
+		w.agents[slug] = true
+	}
+	return slug
+}
+
+// Request counts an answered request. The route is the pattern it matched, if any.
+func (m *Metrics) Request(route string, status int, took time.Duration) {
+	route = cmp.Or(route, "none")
+	m.work.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.work.took.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Observe counts what happens to tasks through the store that it returns.
+func (m *Metrics) Observe(s bloom.Store) bloom.Store { return &observed{s, m.work} }
+
+type observed struct {
+	bloom.Store
+	work *work
+}
+
+func (o *observed) CreateTask(ctx context.Context, t bloom.NewTask) (bloom.Task, bool, error) {
+	task, replayed, err := o.Store.CreateTask(ctx, t)
+	if err == nil && !replayed {
+		o.work.created.Inc()
+	}
+	return task, replayed, err
+}
+
+func (o *observed) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
+	t, err := o.Store.Cancel(ctx, id, actor)
+	if err == nil {
+		o.work.cancelled.Inc()
+	}
+	return t, err
+}
+
+func (o *observed) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
+	t, err := o.Store.Requeue(ctx, id, actor)
+	if err == nil {
+		o.work.requeued.Inc()
+	}
+	return t, err
+}
+
+func (o *observed) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
+	last, err := o.Store.AppendEvents(ctx, taskID, leaseID, events)
+	if err == nil {
+		o.work.events.Add(float64(len(events)))
+	}
+	return last, err
+}
+
+func (o *observed) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+	l, w, err := o.Store.LeaseTask(ctx, r)
+	if err == nil {
+		o.work.leased.Inc()
+	}
+	return l, w, err
+}
+
+func (o *observed) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+	got, err := o.Store.Claim(ctx, r)
+	for _, l := range got.Leases {
+		o.work.granted(l.Task, l.Lease)
+	}
+	return got, err
+}
+
+func (o *observed) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+	c, err := o.Store.Complete(ctx, r)
+	if err == nil && !c.Replayed {
+		o.work.completed(c)
+	}
+	return c, err
+}
+
+func (o *observed) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
+	t, err := o.Store.Release(ctx, taskID, r, actor)
+	if err == nil {
+		o.work.released.Inc()
+	}
+	return t, err
+}
+
+func (o *observed) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+	r, err := o.Store.Reap(ctx, limit)
+	if err == nil {
+		o.work.reaped(r)
+	}
+	return r, err
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// scrapeTimeout bounds what a scrape asks of the store.
+const scrapeTimeout = 5 * time.Second
+
+// Membridge is how the client of the control plane does.
+type Membridge struct {
+	Connected           bool
+	ConsecutiveFailures int
+	LastSuccess         *int64 // Unix milliseconds
+}
+
+// Describe adds what is read at each scrape: the store's counts, and membridge's
+// state, which may be nil.
+func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membridge) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("bloom_"+name, help, labels, nil)
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "bloom_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": version}})
+	build.Set(1)
+	m.registry.MustRegister(build, &state{store: s, membridge: membridge,
+		up:       desc("store_up", "Whether the store answered this scrape."),
+		tasks:    desc("tasks", "Tasks by status, as the store counts them.", "status"),
+		leases:   desc("leases_active", "Leases that workers hold."),
+		workers:  desc("workers", "Workers by status.", "status"),
+		slots:    desc("worker_slots", "Tasks that online workers can run at once, by state.", "state"),
+		bridge:   desc("membridge_connected", "Whether the last call to membridge succeeded."),
+		failures: desc("membridge_consecutive_failures", "Calls to membridge that failed since the last success."),
+		success:  desc("membridge_last_success_timestamp_seconds", "When membridge last answered."),
+	})
+}
+
+type state struct {
+	store                                                        bloom.Store
+	membridge                                                    func() Membridge
+	up, tasks, leases, workers, slots, bridge, failures, success *prometheus.Desc
+}
+
+func (s *state) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success} {
+		out <- d
+	}
+}
+
+func (s *state) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if s.membridge != nil {
+		m := s.membridge()
+		gauge(s.bridge, truth(m.Connected))
+		gauge(s.failures, float64(m.ConsecutiveFailures))
+		if m.LastSuccess != nil {
+			gauge(s.success, float64(*m.LastSuccess)/1000)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	stats, err := s.store.Stats(ctx)
+	workers, err2 := s.store.Workers(ctx)
+	gauge(s.up, truth(err == nil && err2 == nil))
+	if err != nil || err2 != nil {
+		return
+	}
+	for _, status := range bloom.TaskStatuses {
+		gauge(s.tasks, float64(stats.Tasks.ByStatus[status]), string(status))
+	}
+	gauge(s.leases, float64(stats.Leases.Active))
+	byStatus := map[bloom.WorkerStatus]int{bloom.WorkerOnline: 0, bloom.WorkerOffline: 0}
+	free, busy := 0, 0
+	for _, w := range workers {
+		byStatus[w.Status]++
+		if w.Status == bloom.WorkerOnline && w.Capabilities.ClaudeCLI {
+			busy += w.ActiveLeases
+			if !w.Draining {
+				free += max(0, w.Capabilities.MaxConcurrency-w.ActiveLeases)
+			}
+		}
+	}
+	for status, n := range byStatus {
+		gauge(s.workers, float64(n), string(status))
+	}
+	gauge(s.slots, float64(free), "free")
+	gauge(s.slots, float64(busy), "busy")
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
