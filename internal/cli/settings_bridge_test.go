@@ -76,7 +76,7 @@ func bridgeScenes() map[string]scene {
 		}}}},
 		"no control plane": {roles: []string{"server"}, sets: []set{{"--no-membridge", "", func(s *stage) {
 			s.wants(502, "GET", s.url()+"/api/membridge/health", "")
-			if _, text := s.call("GET", s.url()+"/metrics", ""); !strings.Contains(text, `loop="reaper"`) || strings.Contains(text, "membridge") || strings.Contains(text, "worker-sync") {
+			if _, text := s.call("GET", s.url()+"/metrics", ""); !strings.Contains(text, `loop="reaper"`) || strings.Contains(text, "bloom_membridge") || strings.Contains(text, "membridge-watch") || strings.Contains(text, "worker-sync") {
 				s.Error(text)
 			}
 		}}}},
