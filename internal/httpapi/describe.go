@@ -42,7 +42,11 @@ var mediaTypes = map[string]string{
 func (s *Server) serveStatic(at, media string, content []byte) {
 	pattern := http.MethodGet + " " + at
 	s.mux.policies[pattern] = auth.Open
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if s.web != nil && s.web.Serves(r) { // it has a better page
+			s.web.ServeHTTP(w, r)
+			return
+		}
 		h := w.Header()
 		h.Set("Content-Type", media)
 		h.Set("Cache-Control", "no-cache")

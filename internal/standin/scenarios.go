@@ -69,11 +69,11 @@ func after(wait time.Duration) <-chan struct{} {
 }
 
 // slow says something every second, twelve times.
-func slow(step int, dir string) Reply {
+func slow(step int, _ string) Reply {
 	if step >= 12 {
 		return Reply{Text: "Counted to twelve."}
 	}
-	reply := Tool("Step "+string(rune('A'+step))+" of the count.", "Glob", map[string]any{"pattern": "*", "path": dir})
+	reply := Tool("Step "+string(rune('A'+step))+" of the count.", "Bash", map[string]any{"command": "echo counting"})
 	reply.Until = after(time.Second)
 	return reply
 }
@@ -97,7 +97,7 @@ func tour(step int, dir string) Reply {
 			"file_path": file, "old_string": popBefore, "new_string": popAfter,
 		})
 	case 4:
-		reply = Tool("", "Grep", map[string]any{"pattern": "func \\(q", "path": dir, "output_mode": "content"})
+		reply = Tool("", "Bash", map[string]any{"command": "grep -n 'func (q' queue.go", "description": "Find the methods"})
 	case 5:
 		reply = Tool("", "Read", map[string]any{"file_path": path.Join(dir, "queue_test.go")})
 	case 6:

@@ -24,11 +24,11 @@ var embedded embed.FS
 var missing []byte
 
 // reserved are the first segments of addresses that are never the application's.
-var reserved = []string{"api", "docs", "metrics", "health", "healthz", "readyz", "openapi.json"}
+var reserved = []string{"api", "metrics", "health", "healthz", "readyz", "openapi.json"}
 
 // pages are the first segments of the application's own addresses. "" is the
 // overview.
-var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", "audit", "membridge", "settings", "sign-in"}
+var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", "audit", "membridge", "settings", "sign-in", "docs"}
 
 // policy lets the page load nothing from anywhere else. Styles may be inline:
 // the menus and dialogs set them.
@@ -56,6 +56,9 @@ func (h *Handler) Serves(r *http.Request) bool {
 		return false
 	}
 	first := firstSegment(r.URL.Path)
+	if first == "docs" { // what lies below it belongs to the page for binaries without the application
+		return r.URL.Path == "/docs" && h.Built()
+	}
 	if slices.Contains(reserved, first) {
 		return false
 	}

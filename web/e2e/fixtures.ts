@@ -12,6 +12,7 @@ export const test = base.extend<{ page: Page }, Shared>({
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the names out of the pattern
     async ({}, use) => {
       const runtime = new Runtime()
+      await runtime.startMembridge()
       await runtime.startServer()
       await runtime.startWorker()
       await use(runtime)

@@ -1,4 +1,5 @@
 import { expect, test } from './fixtures'
+import { Runtime } from './runtime'
 
 test('a task is created in the form, streams as a conversation and shows its result', async ({ page, runtime }) => {
   await page.goto(`${runtime.url}/tasks/new`)
@@ -107,4 +108,39 @@ test('the keyboard is enough', async ({ page, runtime }) => {
   await page.keyboard.press('g')
   await page.keyboard.press('t')
   await expect(page).toHaveURL(/\/tasks$/)
+})
+
+test('a node is promoted to primary', async ({ page, runtime }) => {
+  await page.goto(`${runtime.url}/membridge`)
+  await expect(page.getByRole('heading', { name: 'handbook' })).toBeVisible()
+  const row = page.getByRole('row').filter({ hasText: 'raspberry-2' })
+  await row.getByRole('button', { name: 'Promote' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Make raspberry-2 the primary?' })
+  await expect(dialog).toContainText('becomes a secondary')
+  await dialog.getByRole('button', { name: 'Promote' }).click()
+  await expect(page.getByText('raspberry-2 is the primary now')).toBeVisible()
+  await expect(page.getByText('Primary: raspberry-2')).toBeVisible()
+})
+
+test('a server with keys asks for one, and takes none that is wrong', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer('a-key-for-the-browser-tests')
+    await page.goto(`${own.url}/tasks`)
+    await expect(page).toHaveURL(/\/sign-in/)
+    await page.getByLabel('Key').fill('a-key-that-nobody-knows')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await expect(page.getByText('The server does not know this key')).toBeVisible()
+    await page.getByLabel('Key').fill('a-key-for-the-browser-tests')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await expect(page).toHaveURL(/\/tasks$/)
+    await expect(page.getByText('No tasks yet')).toBeVisible()
+    await expect(page.getByText('Live', { exact: true })).toBeVisible()
+    // The key is in the page's memory only.
+    expect(
+      await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])),
+    ).not.toContain('browser-tests')
+  } finally {
+    await own.close()
+  }
 })

@@ -48,3 +48,21 @@ test('the address space of the API is not the application', async ({ request, ru
     expect(answer.headers()['content-type'], path).toContain('json')
   }
 })
+
+test('the first screen is light and quick', async ({ page, runtime }) => {
+  let bytes = 0
+  page.on('response', (response) => {
+    if (response.request().resourceType() === 'script') bytes += Number(response.headers()['content-length'] ?? 0)
+  })
+  await page.goto(runtime.url)
+  await expect(page.getByText('How the newest tasks ended')).toBeVisible()
+  await page.waitForTimeout(1000)
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)
+  const before = Date.now()
+  await page.getByRole('link', { name: 'Leases' }).click()
+  await expect(page.getByRole('heading', { level: 1, name: 'Leases' })).toBeVisible()
+  console.log(
+    `first screen: ${Math.round(bytes / 1000)} kB of JavaScript, first contentful paint ${Math.round(paint)} ms, another page after ${Date.now() - before} ms`,
+  )
+  expect(bytes).toBeLessThan(200_000)
+})

@@ -46,11 +46,15 @@ async function stop(proc: Proc | undefined, signal: NodeJS.Signals = 'SIGTERM') 
 const claude = () =>
   process.env.BLOOM_CLAUDE ?? execFileSync(path.join(root, 'scripts', 'install-claude.sh'), { encoding: 'utf8' }).trim()
 
+const membridgeKey = 'membridge-key-of-the-tests'
+
 /** One runtime of its own: server, worker, claude and the stand-in, as processes that end with the test. */
 export class Runtime {
   readonly dir = mkdtempSync(path.join(tmpdir(), 'bloom-web-'))
   url = ''
   private port = 0
+  private membridgeUrl = 'http://127.0.0.1:1'
+  private membridge: Proc | undefined
   private standin: Proc | undefined
   private server: Proc | undefined
   private readonly workers = new Map<string, Proc>()
@@ -70,7 +74,8 @@ export class Runtime {
     } as NodeJS.ProcessEnv
   }
 
-  async startServer() {
+  /** key: the admin key that callers must send; none is development mode. */
+  async startServer(key = '') {
     this.port ||= await freePort()
     this.url = `http://127.0.0.1:${this.port}`
     const args = [
@@ -82,11 +87,44 @@ export class Runtime {
       '--reap-interval',
       '2s',
     ]
-    this.server = start('bloom', args, this.env())
+    this.server = start(
+      'bloom',
+      args,
+      this.env({
+        MEMBRIDGE_SERVER_URL: this.membridgeUrl,
+        MEMBRIDGE_ADMIN_KEY: membridgeKey,
+        ...(key ? { RUNTIME_API_KEY: key } : {}),
+      }),
+    )
     await this.until('the server', async () => (await fetch(`${this.url}/readyz`)).ok, this.server)
   }
 
   stopServer = () => stop(this.server)
+
+  /** Starts the control plane with one project of two nodes; before the server. */
+  async startMembridge() {
+    const port = await freePort()
+    this.membridgeUrl = `http://127.0.0.1:${port}`
+    const args = ['membridge', '--listen', `127.0.0.1:${port}`, '--data-dir', path.join(this.dir, 'membridge')]
+    this.membridge = start('bloom', args, this.env({ MEMBRIDGE_ADMIN_KEY: membridgeKey }))
+    await this.until('membridge', async () => (await fetch(`${this.membridgeUrl}/health`)).ok, this.membridge)
+    for (const [node, observations] of [
+      ['alpine-1', 1284],
+      ['raspberry-2', 1279],
+    ] as const) {
+      await fetch(`${this.membridgeUrl}/agent/heartbeat`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'X-MEMBRIDGE-ADMIN': membridgeKey },
+        body: JSON.stringify({
+          node_id: node,
+          canonical_id: 'a1b2c3d4e5f60718',
+          project_id: 'handbook',
+          obs_count: observations,
+          db_sha: '9f86d081884c7d659a2feaa0c55ad015',
+        }),
+      })
+    }
+  }
 
   async startWorker(name = 'alpine-1', args: string[] = []) {
     if (!this.standin) {
@@ -153,6 +191,7 @@ export class Runtime {
     await Promise.all([...this.workers.values()].map((w) => stop(w)))
     await stop(this.server)
     await stop(this.standin)
+    await stop(this.membridge)
     rmSync(this.dir, { recursive: true, force: true })
   }
 }

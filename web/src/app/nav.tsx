@@ -15,7 +15,6 @@ import {
 } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import { stats } from '@/api/queries'
-import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 
 const groups = [
@@ -80,10 +79,16 @@ export function Nav({ onGo }: { onGo?: () => void }) {
       ))}
       <ul className="mt-auto flex flex-col gap-0.5 pt-2">
         <li>
-          <a href="/docs" className={cn(row, inactive)}>
+          <Link
+            to="/docs"
+            onClick={onGo}
+            className={row}
+            activeProps={{ className: active }}
+            inactiveProps={{ className: inactive }}
+          >
             <NavIcon icon={BookOpen} />
             {t('app.nav.docs')}
-          </a>
+          </Link>
         </li>
         <li>
           <Link

@@ -94,7 +94,11 @@ export default function Palette({
                     {t(`app.nav.${name}`)}
                   </Command.Item>
                 ))}
-                <Command.Item value={t('app.nav.docs')} onSelect={run(() => location.assign('/docs'))} className={item}>
+                <Command.Item
+                  value={t('app.nav.docs')}
+                  onSelect={run(() => navigate({ to: '/docs' }))}
+                  className={item}
+                >
                   {t('app.nav.docs')}
                 </Command.Item>
               </Command.Group>

@@ -41,6 +41,7 @@ const artifacts = page('/artifacts', () => import('@/features/artifacts/artifact
 const audit = page('/audit', () => import('@/features/audit/audit'))
 const membridge = page('/membridge', () => import('@/features/membridge/membridge'))
 const settings = page('/settings', () => import('@/features/settings/settings'))
+const docs = page('/docs', () => import('@/features/docs/docs'))
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
@@ -79,6 +80,7 @@ export const router = createRouter({
     audit,
     membridge,
     settings,
+    docs,
     signIn,
   ]),
   defaultPreload: 'intent',

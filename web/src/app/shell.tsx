@@ -22,7 +22,10 @@ export function Shell() {
   const path = useRouterState({ select: (s) => s.location.pathname })
   const navigate = useNavigate()
   useEffect(() => {
-    const go = () => void navigate({ to: '/sign-in', search: { to: location.pathname + location.search } })
+    const go = () => {
+      if (location.pathname === '/sign-in') return
+      void navigate({ to: '/sign-in', search: { to: location.pathname + location.search } })
+    }
     signedOut.addEventListener('signed-out', go)
     return () => signedOut.removeEventListener('signed-out', go)
   }, [navigate])

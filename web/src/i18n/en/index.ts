@@ -3,6 +3,7 @@ import app from './app.json'
 import artifacts from './artifacts.json'
 import audit from './audit.json'
 import contexts from './contexts.json'
+import docs from './docs.json'
 import leases from './leases.json'
 import membridge from './membridge.json'
 import newTask from './new-task.json'
@@ -19,6 +20,7 @@ export const messages = {
   artifacts,
   audit,
   contexts,
+  docs,
   leases,
   membridge,
   newTask,

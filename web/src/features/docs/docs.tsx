@@ -1,0 +1,82 @@
+import 'rapidoc/dist/rapidoc-min.js'
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
+import { useTranslation } from 'react-i18next'
+import { keyHeaders } from '@/api/key'
+import { useShownTheme } from '@/lib/preferences'
+import { Page } from '@/ui/page'
+import { Loaded } from '@/ui/states'
+
+interface Spec {
+  tags?: { name: string }[]
+  paths: Record<string, Record<string, { tags?: string[] }>>
+}
+
+interface RapiDoc extends HTMLElement {
+  loadSpec(spec: Spec): void
+}
+
+const first = ['tasks', 'leases', 'workers', 'records']
+
+/** The description with its groups in the order that people need them. */
+function ordered(spec: Spec): Spec {
+  const named = new Set(Object.values(spec.paths).flatMap((path) => Object.values(path).flatMap((op) => op.tags ?? [])))
+  const place = (name: string) =>
+    first.includes(name.toLowerCase()) ? first.indexOf(name.toLowerCase()) : first.length
+  return {
+    ...spec,
+    tags: [...named].sort((a, b) => place(a) - place(b) || a.localeCompare(b)).map((name) => ({ name })),
+  }
+}
+
+/** The reference of the API, which also sends requests. All of it comes from this server. */
+export default function Docs() {
+  const { t } = useTranslation()
+  const query = useQuery({
+    queryKey: ['openapi'],
+    queryFn: async () => (await (await fetch('/openapi.json')).json()) as Spec,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  return (
+    <Page title={t('app.nav.docs')} lead={t('docs.lead')}>
+      <Loaded query={query}>{(spec) => <Reference spec={spec} />}</Loaded>
+    </Page>
+  )
+}
+
+function Reference({ spec }: { spec: Spec }) {
+  const box = useRef<HTMLDivElement>(null)
+  const theme = useShownTheme()
+  useEffect(() => {
+    const host = box.current
+    if (!host) return
+    const style = getComputedStyle(document.documentElement)
+    const colour = (token: string) => style.getPropertyValue(token).trim()
+    const element = document.createElement('rapi-doc') as RapiDoc
+    const key = keyHeaders()['X-Runtime-API-Key']
+    const attributes: Record<string, string> = {
+      'render-style': 'view',
+      'load-fonts': 'false',
+      'show-header': 'false',
+      'allow-spec-url-load': 'false',
+      'allow-spec-file-load': 'false',
+      'allow-server-selection': 'false',
+      'show-info': 'false',
+      'sort-tags': 'false',
+      'schema-style': 'table',
+      'regular-font': 'Onest Variable',
+      'mono-font': 'JetBrains Mono Variable',
+      theme,
+      'bg-color': colour('--canvas'),
+      'text-color': colour('--ink'),
+      'primary-color': colour('--accent'),
+      'server-url': location.origin,
+      ...(key ? { 'api-key-name': 'X-Runtime-API-Key', 'api-key-location': 'header', 'api-key-value': key } : {}),
+    }
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
+    host.replaceChildren(element)
+    element.loadSpec(ordered(spec))
+    return () => host.replaceChildren()
+  }, [spec, theme])
+  return <div ref={box} className="-mx-2 min-h-96" />
+}
