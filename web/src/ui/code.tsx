@@ -63,7 +63,7 @@ export function CodeBlock({
 /** Text of any length: only the lines in sight exist. */
 export function LongText({ text, className }: { text: string; className?: string }) {
   const { t } = useTranslation()
-  const box = useRef<HTMLElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const lines = useMemo(() => wrap(text), [text])
   const virtual = useVirtualizer({
     count: lines.length,

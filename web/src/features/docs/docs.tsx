@@ -2,7 +2,6 @@ import 'rapidoc/dist/rapidoc-min.js'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
-import { keyHeaders } from '@/api/key'
 import { useShownTheme } from '@/lib/preferences'
 import { Page } from '@/ui/page'
 import { Loaded } from '@/ui/states'
@@ -53,7 +52,6 @@ function Reference({ spec }: { spec: Spec }) {
     const style = getComputedStyle(document.documentElement)
     const colour = (token: string) => style.getPropertyValue(token).trim()
     const element = document.createElement('rapi-doc') as RapiDoc
-    const key = keyHeaders()['X-Runtime-API-Key']
     const attributes: Record<string, string> = {
       'render-style': 'view',
       'load-fonts': 'false',
@@ -71,7 +69,6 @@ function Reference({ spec }: { spec: Spec }) {
       'text-color': colour('--ink'),
       'primary-color': colour('--accent'),
       'server-url': location.origin,
-      ...(key ? { 'api-key-name': 'X-Runtime-API-Key', 'api-key-location': 'header', 'api-key-value': key } : {}),
     }
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
     host.replaceChildren(element)
