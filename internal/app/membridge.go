@@ -164,7 +164,7 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 		return nil, errors.Join(fmt.Errorf("membridge: %w", err), l.Close())
 	}
 	m := &Membridge{server: server, listener: l, http: httpServer(b.Logger)}
-	m.http.Handler = server.Handler()
+	m.http.Handler = front.EndConnection(server.Handler())
 	m.http.RegisterOnShutdown(server.Quiesce)
 	return m, nil
 }
@@ -181,7 +181,7 @@ func (m *Membridge) Run(ctx, cut context.Context) error {
 	looped := make(chan error, 1)
 	go func() { looped <- m.server.Run(duties) }()
 	served := make(chan error, 1)
-	go func() { served <- m.http.Serve(m.listener) }()
+	go func() { served <- m.http.Serve(front.Strict(m.listener)) }()
 	front.Tell(front.Ready)
 	var err error
 	select {

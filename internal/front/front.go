@@ -72,7 +72,7 @@ func Open(ctx context.Context, c Config) (_ *Front, err error) {
 		f.stop()
 		f.closeSockets()
 	}()
-	f.http.Handler, f.http.ConnContext, f.http.ConnState = http.HandlerFunc(f.serve), f.unasked.begin, f.unasked.changed
+	f.http.Handler, f.http.ConnContext, f.http.ConnState = EndConnection(http.HandlerFunc(f.serve)), f.unasked.begin, f.unasked.changed
 	var plain http.Handler = f.toHTTPS(c.Listener.Addr())
 	switch {
 	case len(c.ACME.Domains) > 0:
@@ -84,18 +84,18 @@ func Open(ctx context.Context, c Config) (_ *Front, err error) {
 		return nil, err
 	}
 	if f.http.TLSConfig == nil {
-		f.run(func() error { return f.http.Serve(c.Listener) })
+		f.run(func() error { return f.http.Serve(Strict(c.Listener)) })
 	} else {
 		f.scheme = "https"
 		f.run(func() error { return f.http.ServeTLS(c.Listener, "", "") })
 	}
 	if c.Private != nil {
-		f.run(func() error { return f.http.Serve(c.Private) })
+		f.run(func() error { return f.http.Serve(Strict(c.Private)) })
 	}
 	if c.Redirect != nil {
-		f.redirect = &http.Server{Handler: plain, ReadHeaderTimeout: c.HTTP.ReadHeaderTimeout, ReadTimeout: 10 * time.Second,
+		f.redirect = &http.Server{Handler: EndConnection(plain), ReadHeaderTimeout: c.HTTP.ReadHeaderTimeout, ReadTimeout: 10 * time.Second,
 			WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: c.HTTP.MaxHeaderBytes, ErrorLog: c.HTTP.ErrorLog}
-		f.run(func() error { return f.redirect.Serve(c.Redirect) })
+		f.run(func() error { return f.redirect.Serve(Strict(c.Redirect)) })
 	}
 	return f, nil
 }

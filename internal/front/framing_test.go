@@ -1,0 +1,112 @@
+package front_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/front"
+)
+
+// limit ends an exchange that goes wrong.
+const limit = 20 * time.Second
+
+// exchange sends bytes, one by one or at once, and returns a line for each answer
+// until the connection ends: the status, what the handler read, "closed" if said.
+func exchange(t *testing.T, conn net.Conn, sent string, slowly bool) string {
+	t.Helper()
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		t.Fatal(err)
+	}
+	var in io.Reader = strings.NewReader(sent)
+	if slowly {
+		in = iotest.OneByteReader(in)
+	}
+	go func() { _, _ = io.CopyBuffer(struct{ io.Writer }{conn}, in, make([]byte, 1<<16)) }()
+	var answers []string
+	for r := bufio.NewReader(conn); ; {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return strings.Join(answers, ", ")
+		}
+		text, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		answers = append(answers, fmt.Sprintf("%d %s", res.StatusCode, text))
+		if res.Close {
+			return strings.Join(append(answers, "closed"), ", ")
+		}
+	}
+}
+
+func TestALengthIsStatedOnce(t *testing.T) {
+	t.Parallel()
+	plain, secure, redirect, private := listen(t), listen(t), listen(t), listen(t)
+	files := filesIn(t.TempDir())
+	certificate(t, files, 1)
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%s %s", r.URL.Path, body)
+	})
+	open(t, front.Config{Listener: plain}).Handle(echo)
+	open(t, front.Config{Listener: secure, TLS: files, Redirect: redirect, Private: private}).Handle(echo)
+
+	const (
+		length  = "Content-Length: 5\r\n"
+		chunked = "transfer-encoding: chunked\r\n"
+		chunks  = "5\r\nhello\r\n0\r\n\r\n"
+		refused = "400 400 Bad Request, closed"
+		first   = "POST /1 HTTP/1.1\r\nHost: a\r\n"
+		last    = "GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+	)
+	for name, c := range map[string]struct{ sent, want string }{
+		"both":                           {first + length + chunked + "\r\n" + chunks, refused},
+		"both, the other way":            {first + chunked + "X: y\r\n" + length + "\r\n" + chunks, refused},
+		"twice the same":                 {first + length + "content-LENGTH: 5\r\n\r\nhello", refused},
+		"twice chunked":                  {first + chunked + chunked + "\r\n" + chunks, refused},
+		"line feeds alone":               {strings.ReplaceAll(first+length+chunked, "\r", "") + "\n" + chunks, refused},
+		"in a second request":            {"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n" + first + length + chunked + "\r\n" + chunks, "200 /1 , " + refused},
+		"after a body":                   {first + length + "\r\nhello" + first + length + length + "\r\nhello", "200 /1 hello, " + refused},
+		"after a body and an empty line": {first + length + "\r\nhello\r\n" + first + length + length + "\r\nhello", "200 /1 hello, " + refused},
+		"after chunks":                   {first + chunked + "\r\n" + chunks + first + length + length + "\r\nhello", "200 /1 hello, closed"},
+		"after an older request":         {"POST /1 HTTP/1.0\r\nConnection: keep-alive\r\n" + chunked + "\r\n" + first + length + length + "\r\n", "200 /1 , closed"},
+		"once":                           {first + length + "\r\nhello" + first + length + "\r\nHELLO" + last, "200 /1 hello, 200 /1 HELLO, 200 /2 , closed"},
+		"in a value":                     {first + "X: Content-Length: 9\r\n" + "Y: a\r\n Transfer-Encoding: chunked\r\n" + length + "\r\nhello" + last, "200 /1 hello, 200 /2 , closed"},
+		"a body like headers":            {first + "Content-Length: 39\r\n\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r" + last, "200 /1 Content-Length: 5\r\nContent-Length: 5\r\n\r, 200 /2 , closed"},
+	} {
+		for _, slowly := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, slowly), func(t *testing.T) {
+				t.Parallel()
+				for where, l := range map[string]net.Listener{"plain": plain, "private": private} {
+					if got := exchange(t, dial(t, l), c.sent, slowly); got != c.want {
+						t.Errorf("%s: got %q, want %q", where, got, c.want)
+					}
+				}
+			})
+		}
+	}
+	if got := exchange(t, dial(t, redirect), first+length+chunked+"\r\n"+chunks, false); got != refused {
+		t.Errorf("redirect: %q", got)
+	}
+	// Within TLS net/http takes the chunks and drops the length; nothing comes after.
+	conn := tls.Client(dial(t, secure), &tls.Config{InsecureSkipVerify: true})
+	if got, want := exchange(t, conn, first+length+chunked+"\r\n"+chunks+last, false), "200 /1 hello, closed"; got != want {
+		t.Errorf("TLS: %q, want %q", got, want)
+	}
+}
+
+func dial(t *testing.T, l net.Listener) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
