@@ -55,6 +55,8 @@ type TaskStore interface {
 	// true; the key with another body is ErrIdempotency.
 	CreateTask(ctx context.Context, t NewTask) (task Task, replayed bool, err error)
 	Task(ctx context.Context, id string) (Task, error)
+	// QueuePlace is what decides a queued task's turn beside the workers.
+	QueuePlace(ctx context.Context, id string) (QueuePlace, error)
 	// Tasks lists the newest first. The work of one call is bounded: a filter
 	// that matches little may answer a short page with a next cursor.
 	Tasks(ctx context.Context, q TaskQuery) (tasks []Task, next Cursor, err error)

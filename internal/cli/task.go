@@ -91,6 +91,9 @@ func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
 	t := newTable("FIELD", "VALUE")
 	t.row("task", task.ID)
 	t.row("status", cell{string(task.Status), statusStyle(task.Status)})
+	if w := task.WaitingFor; w != nil {
+		t.row("waiting", w.Sentence)
+	}
 	t.row("agent", task.AgentSlug)
 	t.row("context", task.ContextID)
 	t.row("created", ago(now, task.CreatedAt))

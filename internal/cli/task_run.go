@@ -28,7 +28,7 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	v.note(styleDim, "task "+task.ID)
 	hush := func() {}
 	if !c.Quiet {
-		hush = tellWaiting(inv.ctx, api, task, v)
+		hush = tellWaiting(inv.ctx, api, task.ID, v)
 	}
 	defer hush()
 	for event, err := range api.FollowEvents(inv.ctx, task.ID, client.FollowOptions{OnReconnect: v.reconnect}) {

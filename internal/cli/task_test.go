@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
@@ -242,5 +243,47 @@ func TestAWrongFieldIsNamedOnce(t *testing.T) {
 	got := newPerson(t, runtimetest.Start(t)).run("task", "submit", "x", "--priority", "99999")
 	if got.code != cli.ExitFailure || strings.Count(got.err, "between -1000 and 1000") != 1 {
 		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+func TestTaskGetSaysWhatAQueuedTaskWaitsFor(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	task, err := rt.Client().Submit(t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPerson(t, rt)
+	if got := p.run("task", "get", task.ID); got.code != cli.ExitOK || !strings.Contains(got.out, "No worker is registered; start one with: bloom worker") {
+		t.Errorf("exit code %d, output %q, errors %q", got.code, got.out, got.err)
+	}
+	if got := p.run("task", "get", task.ID, "--json"); !strings.Contains(got.out, `"reason": "no_worker_registered"`) {
+		t.Errorf("as JSON: %q, errors %q", got.out, got.err)
+	}
+}
+
+func TestTaskRunSaysWhatATaskWaitsFor(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	told := make(chan struct{})
+	var once sync.Once
+	p.stderr = func(b []byte) {
+		if strings.Contains(string(b), "! waiting: No worker is registered") {
+			once.Do(func() { close(told) })
+		}
+	}
+	var got outcome
+	var running sync.WaitGroup
+	running.Go(func() { got = p.run("task", "run", "What is it?") })
+	select {
+	case <-told:
+	case <-time.After(time.Minute):
+		t.Error("it never says what the task waits for")
+	}
+	employ(t, rt, nil, succeeding("the answer"))
+	running.Wait()
+	if got.code != cli.ExitOK {
+		t.Errorf("exit code %d, errors %q", got.code, got.err)
 	}
 }

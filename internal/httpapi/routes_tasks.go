@@ -29,7 +29,7 @@ func (s *Server) taskRoutes() {
 	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks", policy: auth.Read}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks", policy: auth.Read},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
-			return taskReply(s.svc.Task(ctx, in.ID))
+			return taskReply(s.svc.ExplainedTask(ctx, in.ID))
 		})
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Call a task off", tag: "tasks", policy: auth.Client},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {

@@ -59,6 +59,7 @@ type Reader interface {
 	Name() string
 	Ping(ctx context.Context) error
 	Task(ctx context.Context, id string) (bloom.Task, error)
+	QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error)
 	Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error)
 	Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
 	Results(ctx context.Context, taskID string) ([]bloom.Result, error)

@@ -155,7 +155,9 @@ func everything(t *testing.T, s bloom.Store, name string) {
 		ok(err)
 	}
 	ordered := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })
-	create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
+	behind := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
+	_, err = s.QueuePlace(ctx, behind.ID)
+	ok(err)
 	_, err = s.Cancel(ctx, ordered.ID, "me")
 	ok(err)
 	_, err = s.Requeue(ctx, ordered.ID, "me")

@@ -25,6 +25,21 @@ func (d *database) Task(ctx context.Context, id string) (bloom.Task, error) {
 	})
 }
 
+// QueuePlace reads what decides a queued task's turn.
+func (d *database) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+	if !isID(id) {
+		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
+	}
+	return read(ctx, d, func(c reader) (bloom.QueuePlace, error) {
+		return found(ctx, c, func(r pgx.Rows) (p bloom.QueuePlace, err error) {
+			err = r.Scan(&p.Before, &p.Preferred, &p.Until, &p.Gate)
+			return p, err
+		}, bloom.ErrTaskNotFound, `SELECT coalesce((SELECT o.id::text FROM llm_tasks o WHERE t.ordered AND o.context_id = t.context_id AND o.seq < t.seq
+				AND o.pending ORDER BY o.seq LIMIT 1), ''),
+			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
+	})
+}
+
 // ofTask reads what belongs to a task, ErrTaskNotFound when there is no such task.
 func ofTask[T any](ctx context.Context, d *database, taskID string, list func(c reader, seq int64) ([]T, error)) ([]T, error) {
 	if !isID(taskID) {

@@ -54,6 +54,9 @@ func (p *pair) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, boo
 func (p *pair) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return p.next().Task(ctx, id)
 }
+func (p *pair) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+	return p.next().QueuePlace(ctx, id)
+}
 func (p *pair) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	return p.next().Tasks(ctx, q)
 }

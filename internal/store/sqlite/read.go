@@ -17,6 +17,17 @@ func (d *database) Task(ctx context.Context, id string) (bloom.Task, error) {
 	})
 }
 
+// QueuePlace reads what decides a queued task's turn.
+func (d *database) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+	return read(ctx, d, func(c *conn) (bloom.QueuePlace, error) {
+		return found(c, func(r row) bloom.QueuePlace {
+			return bloom.QueuePlace{Before: r.str(0), Preferred: r.str(1), Until: r.int(2), Gate: bloom.Gate(r.str(3))}
+		}, bloom.ErrTaskNotFound, `SELECT (SELECT o.id FROM llm_tasks o WHERE t.ordered = 1 AND o.context_id = t.context_id AND o.seq < t.seq
+				AND o.ordered = 1 AND o.status IN ('queued','leased','running') ORDER BY o.seq LIMIT 1),
+			t.preferred_worker, t.preferred_until, t.gate FROM llm_tasks t WHERE t.id = ?`, id)
+	})
+}
+
 // seqOf is the number of a task, ErrTaskNotFound when there is no such task.
 func seqOf(c *conn, taskID string) (int64, error) {
 	return found(c, func(r row) int64 { return r.int(0) }, bloom.ErrTaskNotFound, `SELECT seq FROM llm_tasks WHERE id = ?`, taskID)

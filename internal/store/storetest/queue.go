@@ -26,6 +26,22 @@ func ids(r bloom.ClaimResult) (ids []string) {
 	return ids
 }
 
+// turn wants to see what decides a task's turn.
+func (h *harness) turn(id string, want bloom.QueuePlace) {
+	h.Helper()
+	got, err := h.s.QueuePlace(h.ctx, id)
+	h.ok(err)
+	if want.Preferred != "" { // a database server's time goes on
+		if got.Until < want.Until-bloom.StickyGrace.Milliseconds() || got.Until > want.Until {
+			h.Errorf("kept until %d, want about %d", got.Until, want.Until)
+		}
+		got.Until = want.Until
+	}
+	if got != want {
+		h.Errorf("task %s: %+v, want %+v", id, got, want)
+	}
+}
+
 var queueTests = map[string]func(*harness){
 	"higher priority first, then the older": func(h *harness) {
 		low, a, b, high := h.create(priority(-1)), h.create(), h.create(), h.create(priority(5))
@@ -79,6 +95,25 @@ var queueTests = map[string]func(*harness){
 		_, err = h.s.Cancel(h.ctx, second.ID, "me")
 		h.ok(err)
 		h.lease(third.ID, "w")
+	},
+	"a task's turn is known": func(h *harness) {
+		h.worker("w", 9)
+		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
+		free := h.create()
+		h.turn(first.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
+		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
+		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
+		h.turn(free.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
+		at := h.now() + 10_000
+		h.turn(h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at }).ID, bloom.QueuePlace{Gate: bloom.GateDelayed})
+		h.lease(first.ID, "w")
+		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
+		h.turn(first.ID, bloom.QueuePlace{})
+		h.complete(success(first.ID, "", "x"))
+		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: second.ID})
+		h.turn(h.create().ID, bloom.QueuePlace{Gate: bloom.GateOpen, Preferred: "w", Until: h.now() + bloom.StickyGrace.Milliseconds()})
+		_, err := h.s.QueuePlace(h.ctx, newID())
+		h.refused(err, bloom.ErrTaskNotFound)
 	},
 	"an ordered task that is tried again keeps its place": func(h *harness) {
 		h.worker("w", 9)

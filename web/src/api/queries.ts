@@ -50,4 +50,6 @@ export const task = (id: string) =>
   queryOptions({
     queryKey: keys.task(id),
     queryFn: () => data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })),
+    // What it waits for changes with the workers, not with the task.
+    refetchInterval: (query) => (query.state.data?.status === 'queued' ? 5_000 : false),
   })

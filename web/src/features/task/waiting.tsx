@@ -27,25 +27,66 @@ export function reasonOf(task: Task, workers: Worker[], now: number): Reason {
   return { why: 'soon' }
 }
 
+type Told = NonNullable<Task['waiting_for']>
+type Why = Reason['why'] | 'full' | 'ordered' | 'kept'
+
+const whyOf: Record<Told['reason'], Why> = {
+  ordered: 'ordered',
+  delayed: 'delayed',
+  no_worker_registered: 'noWorker',
+  no_worker_online: 'allOffline',
+  no_worker_with_labels: 'labels',
+  no_worker_with_claude: 'noCli',
+  workers_drained: 'allDraining',
+  workers_full: 'full',
+  kept_for_worker: 'kept',
+  next_claim: 'soon',
+}
+
+/** What the server says that a task waits for; a guess from the workers when it does not say. */
+export function waitOf(task: Task, workers: Worker[], now: number) {
+  const told = task.waiting_for
+  if (!told) {
+    const guess = reasonOf(task, workers, now)
+    return { ...guess, why: guess.why as Why }
+  }
+  return {
+    why: whyOf[told.reason] as Why | undefined, // a newer server may have more reasons
+    until: told.until,
+    labels: told.labels,
+    task: told.task_id?.slice(-8),
+    worker: told.worker_id,
+    used: told.slots_used,
+    slots: told.slots,
+    sentence: told.sentence,
+  }
+}
+
 /** What a queued task waits for, and what to do about it. */
 export function Waiting({ task }: { task: Task }) {
   const { t } = useTranslation()
   const format = useFormat()
   const now = useNow()
-  const { data } = useQuery(workersQuery)
-  if (!data) return null
-  const reason = reasonOf(task, data, now)
-  const values = {
-    when: reason.why === 'delayed' ? format.dateTime(reason.until) : '',
-    in: reason.why === 'delayed' ? format.relative(reason.until, now) : '',
-    labels: reason.why === 'labels' ? reason.labels.join(', ') : '',
+  const { data } = useQuery({ ...workersQuery, enabled: !task.waiting_for })
+  if (!task.waiting_for && !data) return null
+  const { why, until, labels, ...values } = {
+    until: 0,
+    labels: [] as string[],
+    sentence: '',
+    ...waitOf(task, data ?? [], now),
+  }
+  const shown = {
+    ...values,
+    when: until ? format.dateTime(until) : '',
+    in: until ? format.relative(until, now) : '',
+    labels: labels?.join(', ') ?? '',
   }
   return (
     <div role="status" className="mb-4 flex gap-3 rounded-card border border-warn/30 bg-warn-soft px-4 py-3">
       <Hourglass className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden />
       <div>
-        <p className="font-medium">{t(`task.waiting.${reason.why}.what`, values)}</p>
-        <p className="mt-0.5 text-ink-2">{t(`task.waiting.${reason.why}.do`, values)}</p>
+        <p className="font-medium">{why ? t(`task.waiting.${why}.what`, shown) : values.sentence}</p>
+        {why && <p className="mt-0.5 text-ink-2">{t(`task.waiting.${why}.do`, shown)}</p>}
       </div>
     </div>
   )

@@ -1,0 +1,80 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// ExplainedTask is one task; a queued one says what it waits for. That costs one look
+// at the task's turn and one at the workers.
+func (s *Service) ExplainedTask(ctx context.Context, id string) (bloom.Task, error) {
+	t, err := s.Task(ctx, id)
+	if err != nil || t.Status != bloom.TaskQueued {
+		return t, err
+	}
+	place, err := s.store.QueuePlace(ctx, t.ID)
+	if err != nil {
+		return t, err
+	}
+	workers, err := s.store.Workers(ctx)
+	if err != nil {
+		return t, err
+	}
+	w := waitingFor(t, place, workers, bloom.Millis(s.clock.Now()))
+	t.WaitingFor = &w
+	return t, nil
+}
+
+// waitingFor is why a queued task has not started; now is Unix milliseconds.
+func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now int64) bloom.WaitingFor {
+	switch {
+	case p.Gate == bloom.GateOrdered && p.Before != "":
+		return bloom.WaitingFor{Reason: bloom.WaitOrdered, TaskID: p.Before, Sentence: "It waits for task " + p.Before + ", an earlier ordered task of its context"}
+	case p.Gate == bloom.GateDelayed && t.RunAt > now:
+		return bloom.WaitingFor{Reason: bloom.WaitDelayed, Until: t.RunAt, Sentence: "It is scheduled for " + time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339)}
+	}
+	if w, stuck := noWorkerFor(t.Labels, workers); stuck {
+		return w
+	}
+	if p.Preferred != "" && p.Until > now {
+		return bloom.WaitingFor{Reason: bloom.WaitKept, WorkerID: p.Preferred, Until: p.Until,
+			Sentence: "It is kept for a moment for " + p.Preferred + ", the worker that last ran its context"}
+	}
+	return bloom.WaitingFor{Reason: bloom.WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
+}
+
+// noWorkerFor is why none of the workers can take a task with the labels; stuck is
+// false when one can.
+func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuck bool) {
+	left := slices.Clone(workers)
+	keep := func(fits func(bloom.Worker) bool) bool {
+		left = slices.DeleteFunc(left, func(w bloom.Worker) bool { return !fits(w) })
+		return len(left) > 0
+	}
+	switch {
+	case len(left) == 0:
+		return bloom.WaitingFor{Reason: bloom.WaitNoWorker, Sentence: "No worker is registered; start one with: bloom worker"}, true
+	case !keep(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline }):
+		return bloom.WaitingFor{Reason: bloom.WaitNoneOnline, Sentence: "No worker is online"}, true
+	case !keep(func(w bloom.Worker) bool { return w.Capabilities.Carries(labels) }):
+		return bloom.WaitingFor{Reason: bloom.WaitLabels, Labels: labels, Sentence: "No online worker carries the labels " + strings.Join(labels, ", ")}, true
+	case !keep(func(w bloom.Worker) bool { return w.Capabilities.ClaudeCLI }):
+		return bloom.WaitingFor{Reason: bloom.WaitNoClaude, Sentence: "No worker that fits can run claude; run bloom doctor there to see why"}, true
+	case !keep(func(w bloom.Worker) bool { return !w.Draining }):
+		return bloom.WaitingFor{Reason: bloom.WaitDrained, Sentence: "Every worker that fits is drained; undrain one"}, true
+	}
+	used, slots := 0, 0
+	for _, w := range left {
+		used, slots = used+w.ActiveLeases, slots+w.Capabilities.MaxConcurrency
+	}
+	if !keep(func(w bloom.Worker) bool { return w.Free() > 0 }) {
+		return bloom.WaitingFor{Reason: bloom.WaitFull, Used: used, Slots: slots,
+			Sentence: fmt.Sprintf("Every worker that fits is full: %d of %d slots are in use", used, slots)}, true
+	}
+	return bloom.WaitingFor{}, false
+}

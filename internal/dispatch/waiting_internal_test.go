@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func TestWhyATaskWaits(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	later := now.Add(time.Hour).UnixMilli()
+	fit := bloom.Worker{ID: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: []string{"gpu"}}}
+	with := func(change func(*bloom.Worker)) bloom.Worker {
+		w := fit
+		change(&w)
+		return w
+	}
+	offline := with(func(w *bloom.Worker) { w.Status = bloom.WorkerOffline })
+	drained := with(func(w *bloom.Worker) { w.Draining = true })
+	full := with(func(w *bloom.Worker) { w.ActiveLeases = 2 })
+	noClaude := with(func(w *bloom.Worker) { w.Capabilities.ClaudeCLI = false })
+	unlabelled := with(func(w *bloom.Worker) { w.Capabilities.Labels = nil })
+	labelled := bloom.Task{Labels: []string{"gpu"}}
+	ordered := bloom.Task{Policy: bloom.Policy{Ordered: true}}
+	delayed := bloom.Task{TaskState: bloom.TaskState{RunAt: later}}
+	kept := bloom.QueuePlace{Preferred: "w", Until: now.UnixMilli() + 1}
+	for name, c := range map[string]struct {
+		task    bloom.Task
+		place   bloom.QueuePlace
+		workers []bloom.Worker
+		want    bloom.WaitingFor
+	}{
+		"ordered":                 {ordered, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: "t1"}, nil, bloom.WaitingFor{Reason: "ordered", TaskID: "t1", Sentence: "It waits for task t1, an earlier ordered task of its context"}},
+		"ordered, its turn":       {ordered, bloom.QueuePlace{}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"not due":                 {delayed, bloom.QueuePlace{Gate: bloom.GateDelayed}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "delayed", Until: later, Sentence: "It is scheduled for 2026-03-01T13:00:00Z"}},
+		"due in a moment":         {delayed, bloom.QueuePlace{Gate: bloom.GateOpen}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"nobody":                  {labelled, bloom.QueuePlace{}, nil, bloom.WaitingFor{Reason: "no_worker_registered"}},
+		"all offline":             {labelled, kept, []bloom.Worker{offline}, bloom.WaitingFor{Reason: "no_worker_online"}},
+		"labels":                  {bloom.Task{Labels: []string{"arm", "gpu"}}, bloom.QueuePlace{}, []bloom.Worker{fit, offline}, bloom.WaitingFor{Reason: "no_worker_with_labels", Labels: []string{"arm", "gpu"}, Sentence: "No online worker carries the labels arm, gpu"}},
+		"no claude where it fits": {labelled, bloom.QueuePlace{}, []bloom.Worker{noClaude, unlabelled}, bloom.WaitingFor{Reason: "no_worker_with_claude"}},
+		"drained":                 {labelled, bloom.QueuePlace{}, []bloom.Worker{drained, noClaude, unlabelled}, bloom.WaitingFor{Reason: "workers_drained"}},
+		"full":                    {labelled, bloom.QueuePlace{}, []bloom.Worker{full, full, drained, offline, unlabelled}, bloom.WaitingFor{Reason: "workers_full", Used: 4, Slots: 4, Sentence: "Every worker that fits is full: 4 of 4 slots are in use"}},
+		"one has room":            {labelled, bloom.QueuePlace{}, []bloom.Worker{full, fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"kept":                    {labelled, kept, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "kept_for_worker", WorkerID: "w", Until: kept.Until, Sentence: "It is kept for a moment for w, the worker that last ran its context"}},
+		"no longer kept":          {labelled, bloom.QueuePlace{Preferred: "w", Until: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+	} {
+		got := waitingFor(c.task, c.place, c.workers, now.UnixMilli())
+		if got.Sentence == "" {
+			t.Errorf("%s: no sentence", name)
+		}
+		if c.want.Sentence == "" {
+			got.Sentence = ""
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+}
