@@ -136,9 +136,9 @@ func something(s *stage) {
 	case "worker":
 		s.worker()
 	case "membridge":
-		s.call("GET", s.bridgeURL()+"/health", "")
-	default:
-		s.call("GET", s.url()+"/health", "")
+		s.call("GET", s.bridgeURL()+"/agents", "")
+	default: // not its health, which is answered, and not logged, while it starts
+		s.call("GET", s.url()+"/api/runtime/stats", "")
 	}
 }
 
