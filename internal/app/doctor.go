@@ -90,7 +90,8 @@ func examineClaude(ctx context.Context, run config.Run) []Finding {
 	login := Finding{Name: "login", Status: Fine, Detail: status.Login}
 	if !status.LoggedIn {
 		login.Status = Wrong
-		login.Fix = "export ANTHROPIC_API_KEY=…, or run " + status.Path + " and log in"
+		login.Detail = "nobody is logged in, by this shell's environment and user; a running worker may have credentials of its own"
+		login.Fix = "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN where the worker starts, or run " + status.Path + " and log in as the worker's user"
 	}
 	return append(found, login)
 }

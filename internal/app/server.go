@@ -123,7 +123,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.cfg.DatabaseURL != "" {
 		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log})
 		if err != nil {
-			return fmt.Errorf("DATABASE_URL: %w", err)
+			return fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 		}
 		s.store = store
 		return nil

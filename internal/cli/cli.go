@@ -182,7 +182,7 @@ func Main(args []string, sys System) (code int) {
 			end()
 		}
 	}()
-	return fail(sys, kctx.Run(inv))
+	return fail(sys, inv.named(kctx.Run(inv)))
 }
 
 // listen turns signals into the ends of the two contexts.

@@ -214,8 +214,8 @@ func TestMigrateAndBackup(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
 		t.Errorf("the copy: %v", err)
 	}
-	if got := p.run("backup", file, "--data-dir", dir); got.code != cli.ExitFailure {
-		t.Error("a copy that was there was written over")
+	if got := p.run("backup", file, "--data-dir", dir); got.code != cli.ExitFailure || !strings.Contains(got.err, "file already exists: "+file+"; choose another name") {
+		t.Errorf("a copy that was there: exit code %d, %s", got.code, got.err)
 	}
 }
 

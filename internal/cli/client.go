@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -79,6 +80,21 @@ func explain(err error) string {
 		return api.Error() + " (request " + api.RequestID + ")"
 	}
 	return strings.TrimSpace(err.Error())
+}
+
+// named adds to "not found" the id that was asked for.
+func (inv *invocation) named(err error) error {
+	var api *client.APIError
+	node := inv.kong.Selected()
+	if node == nil || !errors.As(err, &api) || api.Status != http.StatusNotFound {
+		return err
+	}
+	for _, arg := range node.Positional {
+		if arg.Name == "id" {
+			return fmt.Errorf("%w: %v", err, arg.Target)
+		}
+	}
+	return err
 }
 
 // root is the innermost cause: "connection refused" rather than the layers

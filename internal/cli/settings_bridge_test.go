@@ -76,6 +76,10 @@ func bridgeScenes() map[string]scene {
 		}}}},
 		"no control plane": {roles: []string{"server"}, sets: []set{{"--no-membridge", "", func(s *stage) {
 			s.wants(502, "GET", s.url()+"/api/membridge/health", "")
+			s.wants(200, "POST", s.url()+"/api/runtime/config", `{"membridge_server_url":"http://127.0.0.1:1","admin_key":"one-of-membridge"}`)
+			if _, text := s.call("POST", s.url()+"/api/runtime/test-connection", ""); !strings.Contains(text, "--no-membridge") {
+				s.Error("a server without a control plane must say so, not:", text)
+			}
 			if _, text := s.call("GET", s.url()+"/metrics", ""); !strings.Contains(text, `loop="reaper"`) || strings.Contains(text, "bloom_membridge") || strings.Contains(text, "membridge-watch") || strings.Contains(text, "worker-sync") {
 				s.Error(text)
 			}

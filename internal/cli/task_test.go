@@ -195,7 +195,7 @@ func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	}
 	p.must("workers", "drain", "w1", "--off")
 	p.must("workers", "remove", "w1")
-	if got := p.run("workers", "get", "w1"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Worker not found") {
+	if got := p.run("workers", "get", "w1"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Worker not found: w1") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

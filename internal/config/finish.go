@@ -20,8 +20,8 @@ const maxKeyFile = 4096
 // reads key files. The errors are for the person who starts the program.
 func (s *Server) Finish(src Sources) error {
 	var err error
-	if s.Listen, err = withPort(s.Listen, s.Port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT")); err != nil {
-		return fmt.Errorf("--listen: %w", err)
+	if s.Listen, err = withPort(s.Listen, s.Port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT"), "--listen", "--port"); err != nil {
+		return err
 	}
 	if err := s.Keys.finish(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (t *TLS) finish() error {
 		}
 	}
 	if t.HTTPRedirect != "" {
-		if _, err := withPort(t.HTTPRedirect, 0, FromDefault, FromDefault); err != nil {
-			return fmt.Errorf("--http-redirect: %w", err)
+		if _, err := withPort(t.HTTPRedirect, 0, FromDefault, FromDefault, "--http-redirect", ""); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -144,8 +144,9 @@ func (m *MembridgeAccess) finish(src Sources) error {
 // Finish settles the control plane's settings.
 func (m *Membridge) Finish(src Sources) (err error) {
 	if m.MembridgeListen, err = withPort(m.MembridgeListen, m.MembridgePort,
-		src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN"), src.Of("membridge_port", "MEMBRIDGE_PORT")); err != nil {
-		return fmt.Errorf("--membridge-listen: %w", err)
+		src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN"), src.Of("membridge_port", "MEMBRIDGE_PORT"),
+		"--membridge-listen", "--membridge-port"); err != nil {
+		return err
 	}
 	if m.MembridgeHost != "" && src.Of("membridge_host", "MEMBRIDGE_HOST") >= src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN") {
 		_, port, err := net.SplitHostPort(m.MembridgeListen)
@@ -221,20 +222,22 @@ func (r *Run) Finish(dataDir string) error {
 	return nil
 }
 
-// withPort replaces the port of addr unless addr was said with more weight.
-func withPort(addr string, port int, addrFrom, portFrom Source) (string, error) {
+// withPort replaces the port of addr unless addr comes from a stronger source. Its
+// errors name the flag that the wrong value belongs to.
+func withPort(addr string, port int, addrFrom, portFrom Source, addrFlag, portFlag string) (string, error) {
 	host, own, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", fmt.Errorf("%q is not HOST:PORT", addr)
+		return "", fmt.Errorf("%s: %q is not HOST:PORT", addrFlag, addr)
 	}
+	flag := addrFlag
 	if portFrom != FromDefault && portFrom >= addrFrom {
-		own = strconv.Itoa(port)
+		own, flag = strconv.Itoa(port), portFlag
 		if port == 0 {
-			return "", errors.New("port 0 is not one that clients could find; name one between 1 and 65535")
+			return "", fmt.Errorf("%s: port 0 is not one that clients could find; name one between 1 and 65535", flag)
 		}
 	}
 	if n, err := strconv.Atoi(own); err != nil || n < 0 || n > 65535 {
-		return "", fmt.Errorf("port %q is not a number between 1 and 65535", own)
+		return "", fmt.Errorf("%s: port %q is not a number between 1 and 65535", flag, own)
 	}
 	return net.JoinHostPort(host, own), nil
 }

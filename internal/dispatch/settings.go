@@ -195,8 +195,14 @@ func (s *Service) TestConnection(ctx context.Context, actor string, audited bool
 	return found, nil
 }
 
+// NoMembridge is what a server says that was started without a control plane.
+const NoMembridge = "This server was started without membridge (--no-membridge); restart it with membridge to use it"
+
 func (s *Service) tryMembridge(ctx context.Context) Connection {
-	if s.membridge == nil || s.currentSettings().url == "" {
+	if s.membridge == nil {
+		return Connection{Error: NoMembridge}
+	}
+	if s.currentSettings().url == "" {
 		return Connection{Error: "No membridge address is configured"}
 	}
 	health, err := s.membridge.Health(ctx)

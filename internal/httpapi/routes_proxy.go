@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
 // MembridgeProxy asks membridge, with the server's own key.
@@ -147,7 +148,7 @@ func promoted(answer json.RawMessage, cid, node string) bool {
 // about the caller's, and are told as such.
 func (s *Server) ask(ctx context.Context, method, path string, body json.RawMessage) (*reply[json.RawMessage], error) {
 	if s.proxy == nil {
-		return nil, membridgeDown(nil)
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: dispatch.NoMembridge}
 	}
 	status, answer, err := s.proxy.Do(ctx, method, path, body)
 	var ours *bloom.Error

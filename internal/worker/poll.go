@@ -85,9 +85,9 @@ func (w *Worker) able(ctx context.Context) error {
 	switch {
 	case !changed:
 	case err != nil:
-		w.log.Error("no tasks are taken: they could not be run", "error", err)
+		w.log.Error("not claiming tasks: claude is unavailable", "error", err)
 	default:
-		w.log.Info("tasks can be run again")
+		w.log.Info("claiming tasks again: claude is available")
 	}
 	if !news {
 		return nil

@@ -33,7 +33,7 @@ func TestAWorkerThatCannotRunTasksLeavesThemToOthers(t *testing.T) {
 		t.Errorf("the task used up %d attempts", waiting.Attempts)
 	}
 	broken.Store(false)
-	b.logs.await(t, "tasks can be run again")
+	b.logs.await(t, "claiming tasks again: claude is available")
 	b.runner.next(t).end <- success("done")
 	b.until(task.ID, bloom.TaskCompleted)
 }

@@ -124,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopping, stop := w.stopSignal(ctx)
 	defer stop()
 	if w.unable = w.notReady(); w.unable != nil {
-		w.log.Error("no tasks are taken: they could not be run", "error", w.unable)
+		w.log.Error("not claiming tasks: claude is unavailable", "error", w.unable)
 	}
 	if err := w.register(stopping, true); err != nil {
 		return ended(stopping, err)

@@ -140,6 +140,10 @@ test('a server with keys asks for one, and takes none that is wrong', async ({ p
     expect(
       await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])),
     ).not.toContain('browser-tests')
+    // The command that adds a worker works as it is shown.
+    await page.goto(`${own.url}/workers`)
+    own.runShown(await page.getByText('bloom worker --runtime-url').innerText(), 'a-key-for-the-browser-tests')
+    await expect(page.getByText('Online', { exact: true })).toBeVisible()
   } finally {
     await own.close()
   }

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -23,8 +23,10 @@ interface Proc {
   log: () => string
 }
 
-function start(name: string, args: string[], env: NodeJS.ProcessEnv): Proc {
-  const child = spawn(bin(name), args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+const start = (name: string, args: string[], env: NodeJS.ProcessEnv) => launch(bin(name), args, env)
+
+function launch(program: string, args: string[], env: NodeJS.ProcessEnv, cwd?: string): Proc {
+  const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   let log = ''
   const keep = (text: Buffer) => {
     log = (log + text.toString()).slice(-20_000)
@@ -147,6 +149,13 @@ export class Runtime {
         ),
       worker,
     )
+  }
+
+  /** Runs a worker's command as the application shows it, in a folder with a key file. */
+  runShown(command: string, key: string) {
+    writeFileSync(path.join(this.dir, 'worker.key'), key, { mode: 0o600 })
+    const env = this.env({ PATH: `${path.dirname(bin('bloom'))}:${process.env.PATH}` })
+    this.workers.set('shown', launch('sh', ['-c', `exec ${command}`], env, this.dir))
   }
 
   killWorker = (name: string) => stop(this.workers.get(name), 'SIGKILL')

@@ -33,7 +33,7 @@ var ErrForeign = errors.New("this is not a database of the earlier implementatio
 // which must not be there. Nothing is left at path when it fails.
 func Import(ctx context.Context, sourceURL, path string) (moved []Moved, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("%s is already there: %w", path, os.ErrExist)
+		return nil, fmt.Errorf("%w: %s; choose another folder", os.ErrExist, path)
 	}
 	source, err := read(ctx, sourceURL)
 	if err != nil {

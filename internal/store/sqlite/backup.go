@@ -17,7 +17,7 @@ import (
 // nil the copy is on disk whole; until then nothing has the name.
 func Backup(ctx context.Context, source, path string) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("backup: %s is already there: %w", path, fs.ErrExist)
+		return fmt.Errorf("backup: %w: %s; choose another name, or remove it", fs.ErrExist, path)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -75,5 +75,5 @@ function Reference({ spec }: { spec: Spec }) {
     element.loadSpec(ordered(spec))
     return () => host.replaceChildren()
   }, [spec, theme])
-  return <div ref={box} className="-mx-2 min-h-96" />
+  return <div ref={box} className="min-h-96 sm:-mx-2" />
 }

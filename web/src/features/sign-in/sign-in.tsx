@@ -44,7 +44,9 @@ export default function SignIn() {
   }
   return (
     <div className="mx-auto flex min-h-dvh max-w-md flex-col justify-center px-4">
-      <Logo />
+      <div className="px-2.5 sm:px-4.5 lg:px-6.5">
+        <Logo />
+      </div>
       <Page title={t('signIn.title')} lead={t('signIn.lead')} narrow>
         <Card className="p-5">
           <form onSubmit={(e) => void send(e)} className="space-y-4">

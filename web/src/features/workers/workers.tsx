@@ -4,7 +4,7 @@ import { EllipsisVertical, Plus, Server } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Worker } from '@/api/client'
-import { keys, workers as workersQuery } from '@/api/queries'
+import { health, keys, workers as workersQuery } from '@/api/queries'
 import { cn } from '@/lib/cn'
 import { Badge, WorkerBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
@@ -60,17 +60,23 @@ export default function Workers() {
       </Loaded>
       <Dialog open={adding} onOpenChange={setAdding} title={t('workers.add')} lead={t('workers.addLead')} wide>
         <AddCommand />
-        <p className="mt-3 text-ink-2">{t('workers.addKey')}</p>
       </Dialog>
     </Page>
   )
 }
 
-const AddCommand = () => (
-  <Command
-    text={`RUNTIME_WORKER_KEY_FILE=worker.key bloom worker --runtime-url ${location.origin} --name "$(hostname)"`}
-  />
-)
+/** The command that adds a worker; it names a key file only where the server asks for keys. */
+function AddCommand() {
+  const { t } = useTranslation()
+  const keyed = useQuery(health).data?.auth === 'keys'
+  const command = `bloom worker --runtime-url ${location.origin}${keyed ? ' --key-file worker.key' : ''} --name "$(hostname)"`
+  return (
+    <>
+      <Command text={command} />
+      {keyed && <p className="mt-3 text-ink-2">{t('workers.addKey')}</p>}
+    </>
+  )
+}
 
 function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
   const { t } = useTranslation()
