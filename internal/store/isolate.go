@@ -54,6 +54,18 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 	return s.claim(ctx, &look{ClaimRequest: r})
 }
 
+// withoutNext reports whether an operation that opens an ordered task besides can be
+// tried without that, since it failed because of what is stored. The task is opened
+// when the next one of its context ends.
+func (s *Store) withoutNext(o *op, err error) bool {
+	if o.opens == "" || !isBad(s.db.Explain(err)) {
+		return false
+	}
+	s.log.Error("a task cannot be changed, or else the ordered one after it, which is left closed", "next", o.opens, "error", err)
+	o.leaves = true
+	return true
+}
+
 // isBad reports whether an operation failed because of what is stored.
 func isBad(err error) bool { return err != nil && bloom.KindOf(err) == bloom.KindInternal }
 

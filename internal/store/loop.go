@@ -22,6 +22,8 @@ type op struct {
 	alone  bool      // it shares no transaction: one that it was in failed
 	tries  int       // how often it met a row that others had locked
 	out    bool      // it failed after it had changed something, and is left out
+	opens  string    // the ordered task that it opens besides, "" for none
+	leaves bool      // it leaves such a task closed: with it the operation failed
 }
 
 // do runs an operation in the next group and returns what it returned once that is
@@ -128,18 +130,25 @@ func (s *Store) failed(ops []*op, err error) {
 		ops[0].alone = true
 		ops[0].Err = err
 		s.later(ops[0])
+	case len(ops) == 1 && s.withoutNext(ops[0], err):
+		s.again(ops[0])
 	case len(ops) == 1:
 		ops[0].Err = err
 		ops[0].Finish()
 	default:
 		for _, o := range ops {
-			o.alone = true
-			if s.cfg.Parallel <= 1 {
-				s.commit([]*op{o})
-			} else {
-				s.requeue(o)
-			}
+			s.again(o)
 		}
+	}
+}
+
+// again runs an operation in a transaction of its own.
+func (s *Store) again(o *op) {
+	o.alone = true
+	if s.cfg.Parallel <= 1 {
+		s.commit([]*op{o})
+	} else {
+		s.requeue(o)
 	}
 }
 
@@ -309,7 +318,7 @@ func (s *Store) decide(rows *Rows, ops []*op) *Unit {
 			if o.out {
 				continue
 			}
-			u.op, u.dirt = o, false
+			u.op, u.dirt, o.opens = o, false, ""
 			o.Err = o.Run(u)
 			if o.Err != nil && u.dirt && !errors.Is(o.Err, errNeed) {
 				o.out, again = true, u.need.Empty()

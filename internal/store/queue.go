@@ -119,13 +119,14 @@ func (u *Unit) openNext(contextID string) error {
 			next = Place{ID: o.ID, Seq: o.Seq}
 		}
 	}
-	if next.ID == "" {
+	if next.ID == "" || u.op.leaves {
 		return nil
 	}
 	t, err := u.task(next.ID)
 	if err != nil || t.Gate != bloom.GateOrdered {
 		return err
 	}
+	u.op.opens = t.ID
 	u.tell(t, "")
 	return u.open(t, bloom.OrderGate(t.TaskState, false, u.Now))
 }

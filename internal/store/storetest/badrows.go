@@ -82,6 +82,22 @@ var badRowTests = map[string]func(*harness){
 		h.status(bad.ID, bloom.TaskLeased)
 		h.reap(bloom.Reaped{})
 	},
+	"an ordered task that cannot be opened lets its predecessor be completed": func(h *harness) {
+		h.worker("w", 9)
+		first, bad := h.create(ordered), h.create(ordered)
+		h.breakRow(bad.ID)
+		h.finish(first.ID, "w")
+		h.status(first.ID, bloom.TaskCompleted)
+		h.status(bad.ID, bloom.TaskQueued)
+	},
+	"an ordered task that cannot be opened lets its predecessor be cancelled": func(h *harness) {
+		first, bad := h.create(ordered), h.create(ordered)
+		h.breakRow(bad.ID)
+		_, err := h.s.Cancel(h.ctx, first.ID, "me")
+		h.ok(err)
+		h.status(first.ID, bloom.TaskCancelled)
+		h.status(bad.ID, bloom.TaskQueued)
+	},
 	"a task that cannot be removed stops no other": func(h *harness) {
 		h.worker("w", 9)
 		bad, good := h.create(inContext("a")), h.create(inContext("b"))
