@@ -58,11 +58,12 @@ test('the first screen is light and quick', async ({ page, runtime }) => {
   await expect(page.getByText('How the newest tasks ended')).toBeVisible()
   await page.waitForTimeout(1000)
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)
+  const first = bytes // what another page needs comes later
   const before = Date.now()
   await page.getByRole('link', { name: 'Leases' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Leases' })).toBeVisible()
   console.log(
-    `first screen: ${Math.round(bytes / 1000)} kB of JavaScript, first contentful paint ${Math.round(paint)} ms, another page after ${Date.now() - before} ms`,
+    `first screen: ${Math.round(first / 1000)} kB of JavaScript, first contentful paint ${Math.round(paint)} ms, another page after ${Date.now() - before} ms`,
   )
-  expect(bytes).toBeLessThan(200_000)
+  expect(first).toBeLessThan(200_000)
 })
