@@ -3,6 +3,7 @@ package membridge_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -266,4 +267,45 @@ func FuzzRequestBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A type that JSON Schema does not know breaks the generators of clients.
+func TestEveryDescribedTypeIsOne(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	var spec any
+	if err := json.Unmarshal(p.as(t, nil, "GET", "/openapi.json", "").body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	known := []any{"string", "number", "integer", "boolean", "object", "array", "null"}
+	found := 0
+	var walk func(path string, node any)
+	walk = func(path string, node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			types, some := node["type"].([]any)
+			if one, is := node["type"].(string); is {
+				types, some = []any{one}, true
+			}
+			for _, name := range types {
+				found++
+				if some && !slices.Contains(known, name) {
+					t.Errorf("%s has the type %q", path, name)
+				}
+			}
+			for name, child := range node {
+				if name != "securitySchemes" { // their types are others
+					walk(path+"/"+name, child)
+				}
+			}
+		case []any:
+			for _, child := range node {
+				walk(path, child)
+			}
+		}
+	}
+	walk("", spec)
+	if found < 50 {
+		t.Fatalf("only %d types are described", found)
+	}
 }

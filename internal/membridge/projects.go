@@ -61,7 +61,7 @@ type nodeBeat struct {
 		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"The project's id; as a rule the first 16 hex digits of the SHA-256 of its name"`
 		ObsCount     *int64    `json:"obs_count,omitempty" required:"false" nullable:"true" minimum:"0"`
 		DBSHA        *string   `json:"db_sha,omitempty" required:"false" nullable:"true" maxLength:"128"`
-		LastSeen     any       `json:"last_seen,omitempty" required:"false" nullable:"true" doc:"Taken, and not used: the control plane's clock counts"`
+		LastSeen     any       `json:"last_seen,omitempty" required:"false" doc:"Taken, and not used: the control plane's clock counts"`
 		IPAddrs      *[]string `json:"ip_addrs,omitempty" required:"false" maxItems:"64"`
 		ProjectID    *string   `json:"project_id,omitempty" required:"false" nullable:"true" maxLength:"256" doc:"The project's name; registers it"`
 		AgentVersion *string   `json:"agent_version,omitempty" required:"false" nullable:"true" maxLength:"128"`
