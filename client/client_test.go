@@ -123,6 +123,11 @@ func TestTheWholeContract(t *testing.T) {
 	if got := must[client.ConnectionTest](t)(c.TestConnection(ctx)); got.Connected {
 		t.Fatalf("%+v", got)
 	}
+	for _, all := range []func(context.Context, []string) ([]bloom.TaskOutcome, error){c.CancelAll, c.RequeueAll} {
+		if got := must[[]bloom.TaskOutcome](t)(all(ctx, []string{task.ID, "nothing"})); len(got) != 2 || !got[0].OK || got[1].Code != bloom.CodeNotFound {
+			t.Fatalf("in bulk: %+v", got)
+		}
+	}
 	if got := must[[]bloom.Task](t)(c.Runs(ctx)); len(got) != 2 {
 		t.Fatalf("%d runs", len(got))
 	}

@@ -103,6 +103,23 @@ func (c *Client) Requeue(ctx context.Context, id string) (bloom.Task, error) {
 	return task, err
 }
 
+// CancelAll cancels up to bloom.MaxBulkTasks tasks and answers for each of them. A call
+// whose answer was lost is not repeated.
+func (c *Client) CancelAll(ctx context.Context, ids []string) ([]bloom.TaskOutcome, error) {
+	return c.bulk(ctx, "cancel", ids)
+}
+
+// RequeueAll puts up to bloom.MaxBulkTasks tasks back in the queue and answers for each
+// of them. A call whose answer was lost is not repeated.
+func (c *Client) RequeueAll(ctx context.Context, ids []string) ([]bloom.TaskOutcome, error) {
+	return c.bulk(ctx, "requeue", ids)
+}
+
+func (c *Client) bulk(ctx context.Context, op string, ids []string) ([]bloom.TaskOutcome, error) {
+	out, _, err := post[bloom.TaskOutcomes](ctx, c, "/llm-tasks/"+op, bloom.TaskIDs{IDs: ids}, unsafe)
+	return out.Results, err
+}
+
 // Results reads a task's results, newest first.
 func (c *Client) Results(ctx context.Context, id string) ([]bloom.Result, error) {
 	return get[[]bloom.Result](ctx, c, "/llm-tasks/"+seg(id)+"/results")

@@ -53,6 +53,8 @@ var policies = map[string]string{
 	"DELETE /api/runtime/session":                          "acwv-",
 	"GET /api/runtime/stats":                               "acv",
 	"GET /api/runtime/events":                              "acv",
+	"POST /api/runtime/llm-tasks/cancel":                   "ac",
+	"POST /api/runtime/llm-tasks/requeue":                  "ac",
 	"GET /api/runtime/runs":                                "acv",
 	"GET /api/runtime/audit":                               "acv",
 	"GET /api/runtime/leases":                              "acv",

@@ -95,6 +95,8 @@ func TestARegistrationsAnswersAreDescribed(t *testing.T) {
 // samples are bodies that pass, for each kind of body.
 var samples = map[string]string{
 	"/api/runtime/llm-tasks":                          `{"context_id":"c","agent_slug":"a","prompt":"p","policy":{}}`,
+	"/api/runtime/llm-tasks/cancel":                   `{"ids":["x"]}`,
+	"/api/runtime/llm-tasks/requeue":                  `{"ids":["x"]}`,
 	"/api/runtime/llm-tasks/{id}/lease":               `{}`,
 	"/api/runtime/llm-tasks/{id}/heartbeat":           `{}`,
 	"/api/runtime/llm-tasks/{id}/complete":            `{"status":"success","output":"","metrics":{}}`,

@@ -25,6 +25,7 @@ type taskFilter struct {
 }
 
 func (s *Server) taskRoutes() {
+	s.bulkRoutes()
 	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Post a task", tag: "tasks", policy: auth.Client, status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
 	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks", policy: auth.Read}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks", policy: auth.Read},

@@ -1,7 +1,7 @@
 import { Ban, RotateCcw } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, type Task } from '@/api/client'
+import { api, data, type Task } from '@/api/client'
 import { isFinal } from '@/features/task/events'
 import { Button } from '@/ui/button'
 import { Confirm } from '@/ui/dialog'
@@ -9,7 +9,7 @@ import { toast } from '@/ui/toast'
 
 type Act = 'cancel' | 'requeue'
 
-const atOnce = 6
+const atOnce = 1000 // the most that the server takes
 
 /** Cancels or requeues the chosen tasks, as far as their state allows it. */
 export function Bulk({ tasks, chosen, onDone }: { tasks: Task[]; chosen: ReadonlySet<string>; onDone: () => void }) {
@@ -22,21 +22,23 @@ export function Bulk({ tasks, chosen, onDone }: { tasks: Task[]; chosen: Readonl
     requeue: picked.filter((task) => isFinal(task.status) && task.status !== 'completed'),
   }
   const run = async (act: Act) => {
-    let refused = 0
-    const left = [...fit[act]]
-    const worker = async () => {
-      for (let task = left.pop(); task; task = left.pop()) {
-        const params = { params: { path: { id: task.id } } }
-        try {
-          if (act === 'cancel') await api.POST('/api/runtime/llm-tasks/{id}/cancel', params)
-          else await api.POST('/api/runtime/llm-tasks/{id}/requeue', params)
-        } catch {
-          refused++
-        }
+    const ids = fit[act].map((task) => task.id)
+    const count = ids.length
+    let done = 0
+    try {
+      for (let i = 0; i < count; i += atOnce) {
+        const body = { body: { ids: ids.slice(i, i + atOnce) } }
+        const { results } = await data(
+          act === 'cancel'
+            ? api.POST('/api/runtime/llm-tasks/cancel', body)
+            : api.POST('/api/runtime/llm-tasks/requeue', body),
+        )
+        done += results.filter((r) => r.ok).length
       }
+    } catch {
+      // what was not answered counts as refused
     }
-    const count = left.length
-    await Promise.all(Array.from({ length: atOnce }, worker))
+    const refused = count - done
     if (refused > 0) toast(t('tasks.bulk.refused', { count: refused }), 'bad')
     else toast(act === 'cancel' ? t('tasks.bulk.cancelled', { count }) : t('tasks.bulk.requeued', { count }))
     onDone()
