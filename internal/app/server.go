@@ -152,7 +152,8 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	s.handler = httpapi.New(httpapi.Config{
 		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(),
-		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout,
+		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
+		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker},
 	})
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.duties()

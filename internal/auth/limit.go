@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"container/list"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -9,10 +11,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Limiter bounds how often each address may do something. Its memory is
-// bounded: when it knows too many addresses it forgets those that have been
-// quiet longest, and while all are busy, newcomers share one allowance. It is
-// safe for concurrent use.
+// Limiter bounds how often each caller may do something. Its memory is bounded:
+// callers that have been quiet until their allowance was full again are dropped, and
+// while it knows too many that are not, newcomers share one allowance, so that many
+// made-up addresses do not raise the limit. It is safe for concurrent use; a nil
+// Limiter allows everything.
 type Limiter struct {
 	clock bloom.Clock
 	every time.Duration
@@ -20,65 +23,94 @@ type Limiter struct {
 	most  int
 
 	mu     sync.Mutex
-	byAddr map[string]*allowance
+	known  map[string]*list.Element
+	recent *list.List // of *allowance, the last seen first
 	shared *rate.Limiter
 }
 
 type allowance struct {
+	caller  string
 	limiter *rate.Limiter
 	seen    time.Time
 }
 
-// maxAddresses bounds the addresses a Limiter remembers.
-const maxAddresses = 4096
+// maxCallers bounds the callers that a Limiter remembers.
+const maxCallers = 8192
 
-// NewLimiter allows n events a minute for each address, all of them at once if
-// need be.
+// LimitWindow is the time that a Limiter's number is for.
+const LimitWindow = time.Minute
+
+// NewLimiter allows n events a LimitWindow for each caller, all of them at once if
+// need be; it is nil when n is 0 or less.
 func NewLimiter(clock bloom.Clock, n int) *Limiter {
-	every := time.Minute / time.Duration(n)
+	if n <= 0 {
+		return nil
+	}
+	every := LimitWindow / time.Duration(n)
 	return &Limiter{
-		clock: clock, every: every, burst: n, most: maxAddresses,
-		byAddr: make(map[string]*allowance), shared: rate.NewLimiter(rate.Every(every), n),
+		clock: clock, every: every, burst: n, most: maxCallers,
+		known: map[string]*list.Element{}, recent: list.New(), shared: rate.NewLimiter(rate.Every(every), n),
 	}
 }
 
-// Allow reports whether addr may go on, and if not, when to try again.
-func (l *Limiter) Allow(addr string) (ok bool, retryAfter time.Duration) {
+// Allowance is what a caller may still do.
+type Allowance struct {
+	Limit     int           // events a LimitWindow
+	Remaining int           // events at once, now
+	Reset     time.Duration // until Remaining is Limit again
+	Wait      time.Duration // until the next event is allowed; 0 when this one was
+}
+
+// Allow counts an event of a caller and tells what is left; an event that must wait
+// is not counted.
+func (l *Limiter) Allow(caller string) Allowance {
+	if l == nil {
+		return Allowance{}
+	}
 	now := l.clock.Now()
-	lim := l.limiter(addr, now)
+	lim := l.limiter(caller, now)
 	r := lim.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
-	if wait == 0 {
-		return true, 0
+	if wait > 0 {
+		r.CancelAt(now)
 	}
-	r.CancelAt(now)
-	return false, wait
+	left := max(0, lim.TokensAt(now))
+	return Allowance{Limit: l.burst, Remaining: int(left), Wait: wait, Reset: time.Duration((float64(l.burst) - left) * float64(l.every))}
 }
 
-func (l *Limiter) limiter(addr string, now time.Time) *rate.Limiter {
+func (l *Limiter) limiter(caller string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.byAddr[addr]; a != nil {
+	if e := l.known[caller]; e != nil {
+		a := e.Value.(*allowance)
 		a.seen = now
+		l.recent.MoveToFront(e)
 		return a.limiter
 	}
-	if len(l.byAddr) >= l.most {
-		l.forget(now)
+	if len(l.known) >= l.most {
+		last := l.recent.Back()
+		quiet := last.Value.(*allowance)
+		if now.Sub(quiet.seen) < LimitWindow {
+			return l.shared
+		}
+		l.recent.Remove(last)
+		delete(l.known, quiet.caller)
 	}
-	if len(l.byAddr) >= l.most {
-		return l.shared
-	}
-	a := &allowance{limiter: rate.NewLimiter(rate.Every(l.every), l.burst), seen: now}
-	l.byAddr[addr] = a
+	a := &allowance{caller: caller, limiter: rate.NewLimiter(rate.Every(l.every), l.burst), seen: now}
+	l.known[caller] = l.recent.PushFront(a)
 	return a.limiter
 }
 
-// forget drops the addresses whose allowance is full again anyway.
-func (l *Limiter) forget(now time.Time) {
-	full := l.every * time.Duration(l.burst)
-	for addr, a := range l.byAddr {
-		if now.Sub(a.seen) >= full {
-			delete(l.byAddr, addr)
-		}
+// Network is the part of an address that stands for one caller: whoever has one IPv6
+// address has the 2^64 of its network.
+func Network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Unmap().Is4() {
+		return address
 	}
+	network, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return address
+	}
+	return network.Addr().String()
 }

@@ -47,6 +47,9 @@ func (c *benchRunCmd) Run(inv *invocation) error {
 	m := bench.Run{
 		APIKey: string(c.APIKey), Clients: c.Clients, Duration: c.Duration, Count: c.Count, Samples: c.Samples, Lifecycles: c.Skip,
 	}
+	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
+		return err
+	}
 	report, err := m.Measure(inv.ctx, api)
 	return shown(&c.remote, inv, report, err, inv.printRun)
 }
@@ -88,6 +91,9 @@ func (c *benchFleetCmd) Run(inv *invocation) error {
 	}
 	if err := m.Check(); err != nil {
 		return usage(err)
+	}
+	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
+		return err
 	}
 	report, err := m.Measure(inv.ctx, api)
 	return shown(&c.remote, inv, report, err, inv.printFleet)
@@ -168,6 +174,9 @@ func (c *benchFillCmd) fill(inv *invocation, f bench.Fill) (err error) {
 	if c.DataDir == "" {
 		api, err := c.open()
 		if err != nil {
+			return err
+		}
+		if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
 			return err
 		}
 		return f.Server(inv.ctx, api)

@@ -114,6 +114,17 @@ func serverScenes() map[string]scene {
 			s.wants(401, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "198.51.100.1, 203.0.113.77")
 			s.says(`stats 401.* client=203\.0\.113\.77`)
 		}}}},
+		"rate limits": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{
+			{"--rate-limit-sign-in", "3", func(s *stage) {
+				for range 3 {
+					s.wants(401, "POST", s.url()+"/api/runtime/session", `{"key":"not-a-key-0123456789"}`)
+				}
+				s.wants(429, "POST", s.url()+"/api/runtime/session", `{"key":"not-a-key-0123456789"}`)
+			}},
+			{"--rate-limit-address", "10", s429("GET", "/api/runtime/stats", 401, 6)}, // 4 are spent
+			{"--rate-limit-key", "5", s429("GET", "/api/runtime/stats", 200, 5, "X-Runtime-API-Key", serverKey)},
+			{"--rate-limit-worker", "7", s429("POST", "/api/runtime/workers/nobody/claim", 404, 7, "X-Runtime-API-Key", serverKey)},
+		}},
 		"origin": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-origin", "https://app.example", func(s *stage) {
 			from := func(origin string) []string {
 				return []string{"X-Runtime-API-Key", serverKey, "Origin", origin, "Sec-Fetch-Site", "cross-site"}
@@ -142,6 +153,20 @@ func serverScenes() map[string]scene {
 				})
 			}},
 		}},
+	}
+}
+
+// s429 sees a request refused after n others in the same minute; while it is counted
+// one more may be allowed.
+func s429(method, path string, before, n int, header ...string) func(*stage) {
+	return func(s *stage) {
+		s.Helper()
+		for range n {
+			s.wants(before, method, s.url()+path, "{}", header...)
+		}
+		if !within(stageLimit, func() bool { status, _ := s.call(method, s.url()+path, "{}", header...); return status == 429 }) {
+			s.Errorf("%s %s is never refused", method, path)
+		}
 	}
 }
 

@@ -133,6 +133,18 @@ func (s *stage) start(args ...string) {
 	})
 }
 
+// run runs another command to its end and returns what it said and its exit code.
+func (s *stage) run(args ...string) (string, int) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), os.Args[0], args...)
+	cmd.Env = []string{asProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		s.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
 // stop asks the role to stop and waits for its end.
 func (s *stage) stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)

@@ -199,7 +199,7 @@ func TestPagesOfOtherOriginsCannotAct(t *testing.T) {
 
 func TestConnectionTestsAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, withLimits(httpapi.DefaultLimits))
 	r.key = ""
 	for range 20 {
 		r.call(200, nil, "POST", "/test-connection", "")

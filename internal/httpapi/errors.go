@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,8 +37,7 @@ func (f *Failure) GetHeaders() http.Header {
 	if f.retryAfter <= 0 {
 		return nil
 	}
-	seconds := int64((f.retryAfter + time.Second - 1) / time.Second)
-	return http.Header{"Retry-After": {strconv.FormatInt(seconds, 10)}}
+	return http.Header{"Retry-After": {itoa(seconds(f.retryAfter))}}
 }
 
 // statuses maps kinds of failure to HTTP, here and nowhere else.

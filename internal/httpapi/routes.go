@@ -76,9 +76,11 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 			h.Membridge.LastError = &hidden
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if err := s.svc.Ready(ctx); err != nil {
+	if err := s.stored.ask(s.clock, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // it is asked for others, too
+		defer cancel()
+		return s.svc.Ready(ctx)
+	}); err != nil {
 		h.Status = "degraded"
 		return &reply[health]{http.StatusServiceUnavailable, h}, nil
 	}
@@ -86,14 +88,13 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 }
 
 func (s *Server) testConnection(ctx context.Context, c *call, _ *none) (*reply[dispatch.Connection], error) {
-	if ok, wait := s.tests.Allow(s.proxies.Client(c.r)); !ok {
-		return nil, &Failure{Message: "Too many connection tests; try again later", Code: bloom.CodeRateLimited,
-			status: http.StatusTooManyRequests, retryAfter: wait}
+	if err := s.limits.take(c.w, s.limits.test, s.network(c.r)); err != nil {
+		return nil, err
 	}
 	actor, audited := c.caller.Name, true
 	if !c.caller.Known() {
 		actor = "anonymous"
-		audited, _ = s.strangers.Allow("") // all of them together fill no more of the audit
+		audited = s.strangers.Allow("").Wait == 0 // all of them together fill no more of the audit
 	}
 	found, err := s.svc.TestConnection(ctx, actor, audited)
 	return &reply[dispatch.Connection]{http.StatusOK, found}, err

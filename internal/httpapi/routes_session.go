@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
@@ -48,9 +47,8 @@ func (s *Server) sessionRoutes() {
 
 // signIn is slowed for each address, so that keys cannot be guessed here.
 func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session], error) {
-	if ok, wait := s.signIns.Allow(s.proxies.Client(c.r)); !ok {
-		return nil, &Failure{Message: "Too many attempts to sign in; try again later", Code: bloom.CodeRateLimited,
-			status: http.StatusTooManyRequests, retryAfter: wait}
+	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
+		return nil, err
 	}
 	var b signInBody
 	if err := s.decode(c, limitBody, &b); err != nil {

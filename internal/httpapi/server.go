@@ -24,6 +24,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
+// strangersAudited is how many connection tests of callers without a key are audited a
+// minute.
+const strangersAudited = 20
+
 // Config is what a Server needs. Service and Auth are required.
 type Config struct {
 	Service *dispatch.Service
@@ -52,6 +56,10 @@ type Config struct {
 	// StreamTimeout is how long a reader of a stream or of an artifact may take
 	// nothing before its connection is cut; DefaultStreamTimeout when 0.
 	StreamTimeout time.Duration
+	// Limits are requests a minute; the zero value has none.
+	Limits Limits
+	// Refused hears of every request that a limit refused, by the limit's name; nil tells nobody.
+	Refused func(limit string)
 	// Version is shown in the API's description.
 	Version string
 	// StartedAt is when the process began, for health's uptime; now when zero.
@@ -78,10 +86,10 @@ type Server struct {
 	clock   bloom.Clock
 	started time.Time
 	version string
-	tests   *auth.Limiter // of connections, by address
+	limits  *limits
 	// strangers bounds what callers without a key write into the audit.
 	strangers *auth.Limiter
-	signIns   *auth.Limiter
+	stored    probe
 	bodies    *budget
 	mux       *guardedMux
 	api       huma.API
@@ -108,7 +116,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, tests: auth.NewLimiter(c.Clock, 20), strangers: auth.NewLimiter(c.Clock, 20), signIns: auth.NewLimiter(c.Clock, 20),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
@@ -212,6 +220,15 @@ var (
 
 // unmatched answers what the mux has no route for.
 func (s *Server) unmatched(rec *recorder, r *http.Request, id string) {
+	caller, err := s.auth.Authenticate(r)
+	if err != nil {
+		caller = auth.Principal{}
+	}
+	if err := s.limited(rec, r, caller, auth.Open); err != nil {
+		rec.held = 0
+		s.failure(r.Context(), id, err).write(rec)
+		return
+	}
 	f := &Failure{Message: "There is nothing at this address", Code: bloom.CodeNotFound, RequestID: id, status: rec.held}
 	switch rec.held {
 	case http.StatusMethodNotAllowed:
@@ -246,6 +263,9 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		default:
 			err = policy.Check(caller)
 		}
+		if refused := s.limited(w, r, caller, policy); refused != nil {
+			err = refused
+		}
 		if err != nil {
 			s.failure(r.Context(), c.id, err).write(w)
 			return
@@ -279,8 +299,11 @@ func (s *Server) panicked(rec *recorder, r *http.Request, id string, p any) (cut
 // logRequest writes one line: never the query, a header or a body, where keys
 // and prompts are.
 func (s *Server) logRequest(r *http.Request, status int, id string, took time.Duration) {
-	ctx := r.Context()
-	if !s.log.Enabled(ctx, slog.LevelInfo) {
+	ctx, level := r.Context(), slog.LevelInfo
+	if status == http.StatusTooManyRequests {
+		level = slog.LevelDebug // there may be very many; limits tell of them together
+	}
+	if !s.log.Enabled(ctx, level) {
 		return
 	}
 	if status == 0 {
@@ -299,7 +322,7 @@ func (s *Server) logRequest(r *http.Request, status int, id string, took time.Du
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, took.Milliseconds(), 10)
 	b = append(b, "ms"...)
-	s.log.LogAttrs(ctx, slog.LevelInfo, string(b), slog.String("request_id", id), slog.String("client", s.proxies.Client(r)))
+	s.log.LogAttrs(ctx, level, string(b), slog.String("request_id", id), slog.String("client", s.proxies.Client(r)))
 }
 
 // requestID is the caller's own id for the request when it is a sane one.

@@ -103,7 +103,7 @@ func TestASessionEndsWithItsKey(t *testing.T) {
 
 func TestSigningInIsSlowed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, withLimits(httpapi.DefaultLimits))
 	r.key = ""
 	for range 20 {
 		r.fails(401, "unauthorized", "POST", "/session", `{"key":"not-a-key-0123456789"}`)

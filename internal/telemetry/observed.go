@@ -21,7 +21,7 @@ type work struct {
 	results, expired, tokens, cost                                           *prometheus.CounterVec
 	wait                                                                     prometheus.Histogram
 	run                                                                      *prometheus.HistogramVec
-	requests                                                                 *prometheus.CounterVec
+	requests, refused                                                        *prometheus.CounterVec
 	took                                                                     *prometheus.HistogramVec
 
 	mu     sync.Mutex
@@ -60,6 +60,7 @@ func newWork() *work {
 		run: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_task_run_seconds", Buckets: runBuckets,
 			Help: "How long runs took, as workers measured them."}, []string{"status"}),
 		requests: vec("http_requests_total", "Requests answered, by route.", "route", "status"),
+		refused:  vec("requests_refused_total", "Requests answered 429, by the limit that was reached.", "limit"),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_http_request_duration_seconds", Buckets: requestBuckets,
 			Help: "How long answers took, by route; claims and streams wait on purpose."}, []string{"route"}),
 	}
@@ -72,7 +73,7 @@ func newWork() *work {
 
 func (w *work) collectors() []prometheus.Collector {
 	return []prometheus.Collector{w.created, w.leased, w.requeued, w.released, w.cancelled, w.events, w.artifacts, w.bytes,
-		w.results, w.expired, w.tokens, w.cost, w.wait, w.run, w.requests, w.took}
+		w.results, w.expired, w.tokens, w.cost, w.wait, w.run, w.requests, w.refused, w.took}
 }
 
 func (w *work) reaped(r bloom.Reaped) {
@@ -124,6 +125,9 @@ func (m *Metrics) Request(route string, status int, took time.Duration) {
 	m.work.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.work.took.WithLabelValues(route).Observe(took.Seconds())
 }
+
+// Refused counts a request that a limit refused.
+func (m *Metrics) Refused(limit string) { m.work.refused.WithLabelValues(limit).Inc() }
 
 // Observe counts what happens to tasks through the store that it returns.
 func (m *Metrics) Observe(s bloom.Store) bloom.Store { return &observed{s, m.work} }

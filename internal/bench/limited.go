@@ -1,0 +1,35 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// Unlimited is an error when the server limits the requests of the key: its limit is
+// then what would be measured. Any other trouble is left to the measurement.
+func Unlimited(ctx context.Context, api *client.Client, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, wireTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api.BaseURL()+"/session", nil)
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		req.Header.Set("X-Runtime-API-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil //nolint:nilerr // the measurement tells it better
+	}
+	_ = resp.Body.Close()
+	policy := resp.Header.Get("RateLimit-Policy")
+	if !strings.HasPrefix(policy, `"key";`) {
+		return nil
+	}
+	return fmt.Errorf("the server limits this key (RateLimit-Policy: %s), and that limit is what would be measured; "+
+		"start the server to be measured with --rate-limit-key=0", policy)
+}

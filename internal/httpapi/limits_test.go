@@ -1,0 +1,155 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+func withLimits(l httpapi.Limits) rigOption {
+	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Limits = l }
+}
+
+// limited wants a refusal by a limit, in its whole form.
+func (r *rig) limited(limit, method, path string, headers ...string) {
+	r.t.Helper()
+	a := r.do(method, path, "", headers...)
+	if a.status != http.StatusTooManyRequests || !strings.Contains(string(a.body), `"code":"rate_limited"`) {
+		r.t.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
+	}
+	if a.header.Get("Retry-After") == "" || a.header.Get("RateLimit-Policy") == "" {
+		r.t.Fatalf("a 429 with %v", a.header)
+	}
+	if got := a.header.Get("RateLimit"); !strings.HasPrefix(got, `"`+limit+`";r=0;t=`) {
+		r.t.Fatalf("RateLimit is %s, not that of %s", got, limit)
+	}
+}
+
+func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withStoredKeys, withLimits(httpapi.Limits{Address: 10, SignIn: 20, Key: 100, Worker: 100}))
+	r.key = ""
+	for i, path := range []string{"/api/runtime/health", "/api/runtime/stats", "/nothing", "/openapi.json", "/api/runtime/session"} {
+		a := r.do("GET", path, "")
+		if got, want := a.header.Get("RateLimit"), fmt.Sprintf(`"address";r=%d;t=`, 9-i); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: RateLimit is %s, want %s", path, got, want)
+		}
+		if got := a.header.Get("RateLimit-Policy"); got != `"address";q=10;w=60` {
+			t.Errorf("%s: RateLimit-Policy is %s", path, got)
+		}
+	}
+	for range 5 { // a wrong key is no key
+		r.fails(401, "unauthorized", "GET", "/stats", "", auth.HeaderKey, "not-a-key-0123456789")
+	}
+	for _, path := range []string{"/api/runtime/health", "/api/runtime/stats", "/nothing", "/openapi.json"} {
+		r.limited("address", "GET", path)
+	}
+	r.limited("address", "GET", "/api/runtime/stats", auth.HeaderKey, "not-a-key-0123456789")
+	r.limited("address", "POST", "/api/runtime/llm-tasks")
+	for _, probe := range []string{"/readyz", "/health", "/healthz"} {
+		if a := r.do("GET", probe, ""); a.status != 200 {
+			t.Errorf("a load balancer is refused at %s: %d", probe, a.status)
+		}
+	}
+	// Whoever has a key is not held back by strangers at the same address.
+	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
+}
+
+func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withStoredKeys, withLimits(httpapi.Limits{Address: 100, SignIn: 20, Key: 10, Worker: 20}))
+	for range 10 {
+		r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
+	}
+	r.limited("key", "GET", "/api/runtime/stats", auth.HeaderKey, viewerKey)
+	r.limited("key", "GET", "/nothing", auth.HeaderKey, viewerKey)
+	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, clientKey)
+	for range 10 {
+		r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, adminKey)
+	}
+	r.limited("key", "GET", "/api/runtime/stats", auth.HeaderKey, adminKey)
+	// What a worker sends is counted apart, whatever its key.
+	for range 20 {
+		r.call(404, nil, "POST", "/workers/w/claim", "{}", auth.HeaderKey, adminKey)
+		r.call(404, nil, "POST", "/workers/w/claim", "{}", auth.HeaderKey, workerKey)
+	}
+	r.limited("worker", "POST", "/api/runtime/workers/w/claim", auth.HeaderKey, adminKey)
+	r.limited("worker", "POST", "/api/runtime/workers/w/claim", auth.HeaderKey, workerKey)
+}
+
+func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
+	t.Parallel()
+	off := newRig(t)
+	local := newRig(t, noKeys, withLimits(httpapi.Limits{Address: 1, Key: 1, Worker: 1}))
+	local.key = ""
+	for _, r := range []*rig{off, local} {
+		for range 20 {
+			if a := r.call(200, nil, "GET", "/stats", ""); a.header.Get("RateLimit") != "" {
+				t.Fatalf("%v", a.header)
+			}
+		}
+	}
+}
+
+func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withLimits(httpapi.DefaultLimits), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Proxies = auth.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
+	})
+	r.key = ""
+	answered := 0
+	for i := range 300 {
+		if a := r.do("GET", "/api/runtime/session", "", "X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i/250, i%250), "Forwarded", "for=203.0.113.9"); a.status == 200 {
+			answered++
+		}
+	}
+	if answered < 100 || answered > 110 { // as time goes by there are a few more
+		t.Errorf("%d requests were answered", answered)
+	}
+}
+
+func TestATrustedProxysClientsAreToldApart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Proxies = auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	r.key = ""
+	for range 5 { // two addresses of one IPv6 network, and what a client made up before its own
+		r.call(200, nil, "GET", "/session", "", "X-Forwarded-For", "192.0.2.1")
+	}
+	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "192.0.2.1")
+	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "203.0.113.5, 192.0.2.1")
+	r.call(200, nil, "GET", "/session", "", "X-Forwarded-For", "192.0.2.2")
+	for i := range 5 {
+		r.call(200, nil, "GET", "/session", "", "X-Forwarded-For", fmt.Sprintf("2001:db8::%d", i))
+	}
+	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "2001:db8::77")
+}
+
+func TestFloodsFillNoLog(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	refused := map[string]int{}
+	r := newRig(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Refused = func(limit string) { mu.Lock(); refused[limit]++; mu.Unlock() }
+	})
+	r.key = ""
+	for range 500 {
+		r.do("GET", "/api/runtime/stats", "")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if refused["address"] < 480 {
+		t.Errorf("%v refusals were counted", refused)
+	}
+	if log := r.log.String(); strings.Count(log, "\n") > 40 || !strings.Contains(log, "requests refused by a rate limit") {
+		t.Errorf("500 requests are %d lines of log: %.2000s", strings.Count(log, "\n"), log)
+	}
+}
