@@ -20,9 +20,10 @@ type KnownWorker struct {
 	InstanceSeen int64  // when that was, Unix milliseconds
 	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
 
-	Followed DrainOrder // the control plane's order that was carried out last
-	Told     int64      // the number of the order that was carried out last by the worker's word alone
-	PostedAt int64      // WorkerReport.PostedAt as last reported
+	// Worker.Draining is set while either of these is.
+	RuntimeDrain bool  // drained at the runtime
+	ControlDrain bool  // drained at the control plane, by what was last heard of it
+	PostedAt     int64 // WorkerReport.PostedAt as last reported
 }
 
 // WorkerChange is what a rule made of a worker, and how it is told.
@@ -70,9 +71,9 @@ func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
 func (w *KnownWorker) Silent() bool { return w.Status == WorkerOffline || w.Status == WorkerUnknown }
 
 // RegisterWorker takes a direct registration in: was is what is known under its
-// name. ErrWorkerConflict when another living process has the name. An order to
-// drain stands as it stood, for another process too: it was given to the worker.
-// now is in Unix milliseconds.
+// name. ErrWorkerConflict when another living process has the name. Whether it
+// drains stands as it stood, for another process too, but for what the spec says
+// of the control plane. now is in Unix milliseconds.
 func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, error) {
 	if was.Rivals(s.InstanceID, s.MustName, now) {
 		return WorkerChange{}, ErrWorkerConflict
@@ -94,6 +95,9 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	w.OSInfo = CleanText(s.OSInfo)
 	if id := CleanText(s.InstanceID); id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
+	}
+	if s.Draining != nil {
+		*w = w.drained(w.RuntimeDrain, *s.Draining)
 	}
 	return c, nil
 }
@@ -118,69 +122,39 @@ func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
 	return c
 }
 
-// ToldOrder is the order to drain that a registration tells of: one that was given
-// elsewhere, and is carried out here before the control plane is read. ok is false
-// when it tells of none. A worker's word begins an order and never ends one, or
-// whoever has its key could lift what an operator ordered: the end is for the one
-// to tell who gave the order, here or at the control plane.
-func (s WorkerSpec) ToldOrder() (o DrainOrder, ok bool) {
-	if s.Draining == nil || !*s.Draining {
-		return DrainOrder{}, false
-	}
-	return DrainOrder{Drain: true, Number: s.DrainOrder, Told: true}, true
+// drained is the worker with what the runtime and the control plane say of draining:
+// it takes nothing while either says so, and each lifts only its own.
+func (w KnownWorker) drained(runtime, control bool) KnownWorker {
+	w.RuntimeDrain, w.ControlDrain, w.Draining = runtime, control, runtime || control
+	return w
 }
 
-// DrainWorker orders a worker to take no more work, or lifts the order. The same
-// order again changes nothing.
+// DrainWorker drains a worker at the runtime, or undrains it there. The same again
+// changes nothing.
 func DrainWorker(was KnownWorker, drain bool) WorkerChange {
-	c := WorkerChange{Worker: was}
-	if was.Draining == drain {
-		return c
-	}
-	c.Worker.Draining = drain
-	c.Action, c.Detail = ActionWorkerDrain, "May take work again"
-	if drain {
-		c.Detail = "Ordered to take no more work"
+	c := WorkerChange{Worker: was.drained(drain, was.ControlDrain)}
+	switch {
+	case drain == was.RuntimeDrain:
+	case drain:
+		c.Action, c.Detail = ActionWorkerDrain, "Drained: takes no more work"
+	default:
+		c.Action, c.Detail = ActionWorkerDrain, "Undrained"
 	}
 	return c
 }
 
-// FollowDrain carries out an order of the control plane's. ok is false when that
-// order, or a newer one, was carried out before; then nothing changes. Otherwise
-// the worker is to be written even when there is nothing to tell.
-//
-// Of an order that a worker told of only the number is remembered, so that it is
-// carried out once, and apart from the control plane's: one that was made up must
-// neither be what the control plane then seems to have lifted, and with it what was
-// ordered here, nor make its next orders seem old. It becomes the control plane's
-// when that says the same.
-//
-// An order that the control plane knows no more is over, and news if it comes back,
-// as with the address of another control plane that is taken back. When it was lifted
-// here, that stands: then only another number is news, be it a smaller one.
-func FollowDrain(was KnownWorker, o DrainOrder) (c WorkerChange, ok bool) {
-	last := was.Followed
+// FollowDrain takes in whether the control plane drains a worker. The same again
+// changes nothing.
+func FollowDrain(was KnownWorker, drain bool) WorkerChange {
+	c := WorkerChange{Worker: was.drained(was.RuntimeDrain, drain)}
 	switch {
-	case o.Told && (o.Number == was.Told || o.Number <= last.Last()), !o.Told && !o.NewerThan(last):
-		return WorkerChange{Worker: was}, false
-	case o.Told:
-		was.Told = o.Number
-		return DrainWorker(was, o.Drain), true
-	case o == DrainOrder{} && !(last.Drain && was.Draining):
-		was.Followed = DrainOrder{Number: -last.Number}
-		return WorkerChange{Worker: was}, true
+	case drain == was.ControlDrain:
+	case drain:
+		c.Action, c.Detail = ActionWorkerDrain, "Drained at the control plane: takes no more work"
+	default:
+		c.Action, c.Detail = ActionWorkerDrain, "Undrained at the control plane"
 	}
-	was.Followed = o.Following(last)
-	known := o.Drain && o.Number > 0 && o.Number == was.Told
-	// An older word that was long under way may lift what the worker told of since:
-	// that is news then, unless it was lifted here before.
-	if o.Number >= was.Told || !o.Drain && was.Draining {
-		was.Told = 0
-	}
-	if known {
-		return WorkerChange{Worker: was}, true // what was said here since the worker told of it stands
-	}
-	return DrainWorker(was, o.Drain), true
+	return c
 }
 
 // SilenceWorker sets a worker offline that nobody has heard of for longer.

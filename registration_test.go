@@ -2,7 +2,6 @@ package bloom_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -61,7 +60,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 func TestAWorkerRegistersAgain(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
-	was.Draining, was.Followed, was.ObsCount = true, bloom.DrainOrder{Drain: true, Number: 3}, 7
+	was.Draining, was.ControlDrain, was.ObsCount = true, true, 7
 	gone := bloom.RemoveWorker(was).Worker
 	for name, c := range map[string]struct {
 		was               bloom.KnownWorker
@@ -90,7 +89,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		if c.created {
 			registered = now
 		}
-		if err != nil || got.Created != c.created || w.Draining != c.draining || w.Followed.Drain != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
+		if err != nil || got.Created != c.created || w.Draining != c.draining || w.ControlDrain != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
 			w.RegisteredAt != registered || w.LastContact() != now {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -127,162 +126,26 @@ func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
 	told(t, c, bloom.ActionWorkerRegistered, "Registered")
 }
 
-func TestAWorkersWordBeginsAnOrderToDrainAndEndsNone(t *testing.T) {
+func TestAWorkerDrainsWhileEitherSaysSo(t *testing.T) {
 	t.Parallel()
-	yes, no := true, false
-	for name, c := range map[string]struct {
-		spec bloom.WorkerSpec
-		want bloom.DrainOrder
-		ok   bool
-	}{
-		"no word":            {},
-		"a number alone":     {spec: bloom.WorkerSpec{DrainOrder: 7}},
-		"an order":           {spec: bloom.WorkerSpec{Draining: &yes}, want: bloom.DrainOrder{Drain: true, Told: true}, ok: true},
-		"a numbered order":   {spec: bloom.WorkerSpec{Draining: &yes, DrainOrder: 7}, want: bloom.DrainOrder{Drain: true, Number: 7, Told: true}, ok: true},
-		"a lifting":          {spec: bloom.WorkerSpec{Draining: &no}},
-		"a numbered lifting": {spec: bloom.WorkerSpec{Draining: &no, DrainOrder: 1 << 60}},
-	} {
-		if got, ok := c.spec.ToldOrder(); got != c.want || ok != c.ok {
-			t.Errorf("%s: %+v, %v", name, got, ok)
-		}
-	}
-}
-
-// orderStep is a word on draining, and how things stand after it.
-type orderStep struct {
-	order bloom.DrainOrder
-	here  *bool // said at the runtime instead
-	ok    bool
-	drain bool
-	last  bloom.DrainOrder // of the control plane's
-	told  int64
-}
-
-func follow(t *testing.T, steps []orderStep) {
-	t.Helper()
 	is := known(t, at)
-	for i, step := range steps {
-		var c bloom.WorkerChange
-		ok := false
-		if step.here != nil {
-			c = bloom.DrainWorker(is, *step.here)
-		} else {
-			c, ok = bloom.FollowDrain(is, step.order)
-		}
-		if is = c.Worker; ok != step.ok || is.Draining != step.drain || is.Followed != step.last || is.Told != step.told {
-			t.Errorf("step %d: ok %v, draining %v, last %+v, told %d", i, ok, is.Draining, is.Followed, is.Told)
-		}
-	}
-}
-
-func TestAnOrderThatAWorkerToldOfCountsForLess(t *testing.T) {
-	t.Parallel()
-	drain := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Drain: true, Number: number} }
-	lift := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Number: number} }
-	told := func(number int64) bloom.DrainOrder {
-		return bloom.DrainOrder{Drain: true, Number: number, Told: true}
-	}
-	for name, steps := range map[string][]orderStep{
-		"one that was made up lifts nothing by being unknown to the control plane": {
-			{here: new(true), drain: true},
-			{order: told(7), ok: true, drain: true, told: 7},
-			{order: lift(0), drain: true, told: 7},
-			{here: new(false), told: 7},
-		},
-		"it is carried out once, and the control plane's own word does not bring it back": {
-			{order: told(9), ok: true, drain: true, told: 9},
-			{here: new(false), told: 9},
-			{order: told(9), told: 9},
-			{order: drain(9), ok: true, last: drain(9)},
-			{order: told(9), last: drain(9)},
-			{order: drain(9), last: drain(9)},
-		},
-		"one from the future makes nothing seem old": {
-			{order: drain(9), ok: true, drain: true, last: drain(9)},
-			{order: told(1 << 60), ok: true, drain: true, last: drain(9), told: 1 << 60},
-			{order: lift(10), ok: true, last: lift(10)},
-			{order: told(1 << 60), ok: true, drain: true, last: lift(10), told: 1 << 60},
-			{here: new(false), last: lift(10), told: 1 << 60},
-			{order: drain(11), ok: true, drain: true, last: drain(11), told: 1 << 60},
-			{order: lift(12), ok: true, last: lift(12)},
-			{order: told(1 << 60), ok: true, drain: true, last: lift(12), told: 1 << 60},
-			{here: new(false), last: lift(12), told: 1 << 60},
-			{order: told(13), ok: true, drain: true, last: lift(12), told: 13},
-		},
-		"the control plane lifts what it gave, whether it was heard of from there or not": {
-			{order: drain(9), ok: true, drain: true, last: drain(9)},
-			{order: told(11), ok: true, drain: true, last: drain(9), told: 11},
-			{order: lift(12), ok: true, last: lift(12)},
-			{order: drain(13), ok: true, drain: true, last: drain(13)},
-		},
-		"an older word that was long under way lifts it for a moment only": {
-			{order: told(11), ok: true, drain: true, told: 11},
-			{order: lift(10), ok: true, last: lift(10)},
-			{order: drain(11), ok: true, drain: true, last: drain(11)},
-		},
-		"nor does it bring back what was lifted here": {
-			{order: told(11), ok: true, drain: true, told: 11},
-			{here: new(false), told: 11},
-			{order: lift(10), ok: true, last: lift(10), told: 11},
-			{order: drain(11), ok: true, last: drain(11)},
-		},
+	for i, step := range []struct {
+		rule        func(bloom.KnownWorker, bool) bloom.WorkerChange
+		drain, want bool
+		detail      string
+	}{
+		{bloom.FollowDrain, false, false, ""},
+		{bloom.FollowDrain, true, true, "Drained at the control plane: takes no more work"},
+		{bloom.FollowDrain, true, true, ""},
+		{bloom.DrainWorker, false, true, ""},
+		{bloom.DrainWorker, true, true, "Drained: takes no more work"},
+		{bloom.FollowDrain, false, true, "Undrained at the control plane"},
+		{bloom.DrainWorker, false, false, "Undrained"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			follow(t, steps)
-		})
-	}
-}
-
-func TestWhatTheControlPlaneForgotIsOver(t *testing.T) {
-	t.Parallel()
-	drain := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Drain: true, Number: number} }
-	lift := func(number int64) bloom.DrainOrder { return bloom.DrainOrder{Number: number} }
-	told := func(number int64) bloom.DrainOrder {
-		return bloom.DrainOrder{Drain: true, Number: number, Told: true}
-	}
-	ordered := []orderStep{{order: drain(13), ok: true, drain: true, last: drain(13)}}
-	lifted := append(slices.Clone(ordered), orderStep{here: new(false), last: drain(13)}, orderStep{ok: true, last: lift(-13)}, orderStep{last: lift(-13)})
-	for name, steps := range map[string][]orderStep{
-		"and news when it comes back": append(slices.Clone(ordered),
-			orderStep{ok: true}, orderStep{},
-			orderStep{order: drain(13), ok: true, drain: true, last: drain(13)}),
-		"also one that the worker told of since": append(slices.Clone(ordered),
-			orderStep{order: told(15), ok: true, drain: true, last: drain(13), told: 15},
-			orderStep{ok: true},
-			orderStep{order: drain(15), ok: true, drain: true, last: drain(15)}),
-		"but what was lifted here does not come back": append(slices.Clone(lifted),
-			orderStep{order: drain(13), last: lift(-13)},
-			orderStep{order: told(13), last: lift(-13)},
-			orderStep{order: lift(14), ok: true, last: lift(14)}),
-		"nor what was lifted here while only the worker had told of it": {
-			{order: lift(13), ok: true, last: lift(13)},
-			{order: told(15), ok: true, drain: true, last: lift(13), told: 15},
-			{here: new(false), last: lift(13), told: 15},
-			{ok: true, last: lift(-13), told: 15},
-			{order: drain(15), ok: true, last: drain(15)},
-		},
-		"and a new order is news": append(slices.Clone(lifted),
-			orderStep{order: drain(15), ok: true, drain: true, last: drain(15)}),
-		"also when it is counted from the beginning": append(slices.Clone(lifted),
-			orderStep{order: lift(1), last: lift(-13)},
-			orderStep{order: drain(2), ok: true, drain: true, last: drain(2)},
-			orderStep{order: lift(3), ok: true, last: lift(3)}),
-		"or not counted": append(slices.Clone(lifted),
-			orderStep{order: drain(0), ok: true, drain: true, last: drain(13)},
-			orderStep{ok: true}),
-		"and what is ordered here stands": append(slices.Clone(ordered),
-			orderStep{order: lift(14), ok: true, last: lift(14)},
-			orderStep{here: new(true), drain: true, last: lift(14)},
-			orderStep{ok: true, drain: true, last: lift(-14)},
-			orderStep{order: lift(14), drain: true, last: lift(-14)},
-			orderStep{order: lift(5), drain: true, last: lift(-14)},
-			orderStep{order: drain(1), ok: true, drain: true, last: drain(1)}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			follow(t, steps)
-		})
+		c := step.rule(is, step.drain)
+		if is = c.Worker; is.Draining != step.want || c.Detail != step.detail || (c.Action != "") != (step.detail != "") {
+			t.Errorf("step %d: %+v", i, c)
+		}
 	}
 }
 
@@ -330,10 +193,10 @@ func TestOrdersToAWorkerAreTold(t *testing.T) {
 	was := known(t, at)
 	told(t, bloom.DrainWorker(was, false), "", "")
 	drained := bloom.DrainWorker(was, true)
-	told(t, drained, bloom.ActionWorkerDrain, "Ordered to take no more work")
+	told(t, drained, bloom.ActionWorkerDrain, "Drained: takes no more work")
 	told(t, bloom.DrainWorker(drained.Worker, true), "", "")
 	lifted := bloom.DrainWorker(drained.Worker, false)
-	told(t, lifted, bloom.ActionWorkerDrain, "May take work again")
+	told(t, lifted, bloom.ActionWorkerDrain, "Undrained")
 	if !drained.Worker.Draining || lifted.Worker.Draining {
 		t.Error("the order does not stand as it was told")
 	}

@@ -74,50 +74,6 @@ func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
 	return w
 }
 
-// DrainOrder is the control plane's last word on whether a worker takes work.
-type DrainOrder struct {
-	Drain bool `json:"drain"`
-	// Number tells a newer word from an older one: it grows with each, for as long
-	// as the control plane remembers the worker. 0: never ordered, or given by a
-	// control plane that does not count. Below 0, in what is remembered: the control
-	// plane knows of no order any more, and this was the last one, without the sign.
-	Number int64 `json:"number"`
-	// Told marks the word of a worker that it was given the order: it counts for less
-	// than the control plane's own, see FollowDrain.
-	Told bool `json:"-"`
-}
-
-// NewerThan reports whether the order is news to one who carried out last. Orders
-// without a number are news when they differ, and so is that none is known any more,
-// which the zero order says.
-func (o DrainOrder) NewerThan(last DrainOrder) bool {
-	switch {
-	case o == DrainOrder{}:
-		return last.Drain || last.Number > 0
-	case o.Number == 0:
-		return o.Drain != last.Drain
-	case last.Number < 0: // a control plane that lost what it knew may count anew
-		return o.Number > -last.Number || o.Drain && o.Number < -last.Number
-	}
-	return o.Number > last.Number || o.Number == last.Number && o.Drain != last.Drain
-}
-
-// Following is what to remember after o was carried out. A number never shrinks, so
-// that an order that was long under way is not taken for a new one; but nothing is
-// remembered when no order is known any more: each is news then.
-func (o DrainOrder) Following(last DrainOrder) DrainOrder {
-	switch {
-	case o == DrainOrder{}:
-		return o
-	case o.Number == 0:
-		return DrainOrder{Drain: o.Drain, Number: last.Last()}
-	}
-	return DrainOrder{Drain: o.Drain, Number: max(o.Number, last.Number)}
-}
-
-// Last is the number of the last order that was known.
-func (o DrainOrder) Last() int64 { return max(o.Number, -o.Number) }
-
 // Recent reports whether a contact at a time is no longer ago than OfflineAfter;
 // both are in Unix milliseconds.
 func Recent(at, now int64) bool { return now-at <= OfflineAfter.Milliseconds() }

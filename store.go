@@ -122,19 +122,16 @@ type WorkerStore interface {
 	// if released. It comes back by RegisterWorker, or posted anew at the control
 	// plane.
 	RemoveWorker(ctx context.Context, id, actor string) error
-	// DrainWorker orders a worker to take no more work, or lifts the order.
+	// DrainWorker drains a worker at the runtime, or undrains it there: it takes no
+	// work while the runtime or the control plane drains it.
 	DrainWorker(ctx context.Context, id string, drain bool, actor string) (Worker, error)
-	// FollowDrain carries out an order that the control plane gave, or that a worker
-	// says was given (DrainOrder.Told), unless it, or a newer one, was carried out
-	// before: whoever said otherwise here since then has the last word. The rule is
-	// the function of that name.
-	FollowDrain(ctx context.Context, id string, o DrainOrder, actor string) (Worker, error)
-	// FollowedDrains are the control plane's orders that were carried out last, by
-	// worker; those who never had one are left out, and so is what only the worker
-	// told of.
-	FollowedDrains(ctx context.Context) (map[string]DrainOrder, error)
+	// FollowDrain notes whether the control plane drains a worker.
+	FollowDrain(ctx context.Context, id string, drain bool, actor string) (Worker, error)
+	// ControlDrained names the workers that the control plane drains, by what was
+	// last heard of it.
+	ControlDrained(ctx context.Context) ([]string, error)
 	// SyncWorkers upserts what the control plane reports. A removed worker stays
-	// removed until it is posted anew (WorkerReport.PostedAt); leases and the drain order are never touched.
+	// removed until it is posted anew (WorkerReport.PostedAt); leases and draining are never touched.
 	SyncWorkers(ctx context.Context, reports []WorkerReport) (changed int, err error)
 	// MarkSilent sets workers offline that nobody has heard of for longer.
 	MarkSilent(ctx context.Context, longer time.Duration) (int, error)

@@ -65,7 +65,7 @@ type Worker struct {
 	AgentVersion  string       `json:"agent_version"`
 	OSInfo        string       `json:"os_info"`
 	InstallMethod string       `json:"install_method"`
-	Draining      bool         `json:"draining" doc:"Ordered to take no more work"`
+	Draining      bool         `json:"draining" doc:"Takes no more work: drained at the runtime, at the control plane, or at both"`
 }
 
 // WorkerSpec is a direct registration.
@@ -79,8 +79,7 @@ type WorkerSpec struct {
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
-	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"True: the worker was ordered elsewhere to take no more work. False, as absent, leaves the order as it is: only whoever gave it lifts it"`
-	DrainOrder    int64        `json:"drain_order,omitempty" required:"false" minimum:"0" doc:"The number of that order, when whoever gave it counts: an order that was carried out before changes nothing"`
+	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as the worker last heard; absent leaves what is known. What the runtime drained stays drained"`
 
 	// MustName is set for callers whose key is a worker's: while a known process of
 	// the worker is alive, only a caller with its instance id may register it.

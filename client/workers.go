@@ -62,7 +62,8 @@ func (c *Client) RemoveWorker(ctx context.Context, id string) error {
 	return err
 }
 
-// DrainWorker orders a worker to take no more work, or lifts the order.
+// DrainWorker drains a worker at the runtime, or undrains it there. Its answer is
+// draining still while the control plane drains it.
 func (c *Client) DrainWorker(ctx context.Context, id string, drain bool) (bloom.Worker, error) {
 	worker, _, err := post[bloom.Worker](ctx, c, "/workers/"+seg(id)+"/drain", struct {
 		Drain bool `json:"drain"`

@@ -236,7 +236,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	b.start("--runtime-url", h.url)
 	w.says("membridge answers again")
 
-	// Ordered by membridge to drain, it takes nothing until the order is lifted.
+	// Drained at membridge, it takes nothing until it is undrained there.
 	if status, body := b.ask(t, "POST", "/agents/early/drain", ""); status != http.StatusOK {
 		t.Fatalf("drain: %d %s", status, body)
 	}
@@ -253,8 +253,8 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	}
 	h.await(t, waiting.ID).succeeded("pong")
 
-	// The last word counts: lifted at the runtime, the order does not come back with
-	// a restart of either side, and a second one is carried out.
+	// Undraining at the runtime lifts nothing that membridge said, and a restart of
+	// the worker forgets nothing; each is undrained where it was drained.
 	drains := func(want bool) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("draining is %v", want), func() bool {
@@ -269,21 +269,28 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 		}
 		drains(drain)
 	}
-	lift := func() {
+	here := func(drain, want bool) {
 		t.Helper()
-		if _, err := h.api.DrainWorker(t.Context(), "early", false); err != nil {
-			t.Fatal(err)
+		if now, err := h.api.DrainWorker(t.Context(), "early", drain); err != nil || now.Draining != want {
+			t.Fatalf("%+v, %v, want draining %v", now, err, want)
 		}
 	}
 	order(true)
-	lift()
+	here(false, true)
 	w.kill()
 	w = h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
 	w.says("registered with membridge")
-	h.await(t, h.submit(t, spec("after the restart")).ID).succeeded("pong")
-	drains(false)
-	order(true)
+	w.says("drained at the control plane")
+	drains(true)
+	later := h.submit(t, spec("after the restart"))
 	order(false)
+	h.await(t, later.ID).succeeded("pong")
+	here(true, true)
+	if status, body := b.ask(t, "POST", "/agents/early/drain", `{"drain":false}`); status != http.StatusOK {
+		t.Fatalf("undrain: %d %s", status, body)
+	}
+	drains(true)
+	here(false, false)
 
 	// Stopped in order, it says goodbye to both.
 	h.stop(w)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -125,7 +126,7 @@ func (w *Worker) newAnnouncer() *mbclient.Announcer {
 			status, can := w.standing()
 			return mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()}
 		},
-		Drain: w.ordered, OnDrain: w.rest,
+		OnDrain: w.rest,
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved
@@ -151,26 +152,43 @@ func (w *Worker) running() int {
 	return 0
 }
 
-// rest follows membridge's order to drain, also when it came before the runtime
-// was found.
-func (w *Worker) rest(o bloom.DrainOrder) {
-	w.orderMu.Lock()
-	defer w.orderMu.Unlock()
-	w.resting = &o
+// rest follows whether membridge drains the worker, also when that came before the
+// runtime was found.
+func (w *Worker) rest(drain bool) {
+	w.drainMu.Lock()
+	defer w.drainMu.Unlock()
+	if w.drain == nil {
+		close(w.heard)
+	}
+	w.drain = &drain
 	w.passOn()
 }
 
-// passOn gives the order to the worker proper, when there are both. Only then it is
-// kept as heard: membridge tells the next life again of one that nobody had taken.
-// w.orderMu is held.
+// passOn tells the worker proper, when there are both. w.drainMu is held.
 func (w *Worker) passOn() {
-	inner := w.inner.Load()
-	if inner == nil || w.resting == nil {
+	if inner := w.inner.Load(); inner != nil && w.drain != nil {
+		inner.Rest(*w.drain)
+	}
+}
+
+// drainPatience is how long a worker that starts waits for membridge to say whether
+// it drains the worker.
+const drainPatience = 3 * time.Second
+
+// hear waits for membridge's first answer, so that a worker that it drained while the
+// worker was down claims nothing before it knows. A membridge that is silent for
+// longer holds nobody up: then the level that the runtime last knew stands. A
+// membridge that only the runtime can tell of is not waited for.
+func (w *Worker) hear(ctx context.Context) {
+	if w.cfg.Membridge.URL == "" {
 		return
 	}
-	inner.Rest(*w.resting)
-	if err := keepOrder(w.folder, *w.resting); err != nil {
-		w.log.Warn("membridge's order cannot be kept; should this worker start again, it may be carried out twice", "error", err)
+	timer := time.NewTimer(drainPatience)
+	defer timer.Stop()
+	select {
+	case <-w.heard:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

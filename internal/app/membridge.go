@@ -111,7 +111,7 @@ func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
 	}
 	agents := make([]upkeep.Agent, len(list))
 	for i, a := range list {
-		agents[i] = upkeep.Agent{Beat: int64(a.HeartbeatAt), Drain: a.Order(), WorkerReport: bloom.WorkerReport{
+		agents[i] = upkeep.Agent{Beat: int64(a.HeartbeatAt), Drain: a.Drain, WorkerReport: bloom.WorkerReport{
 			Name: a.Name, URL: a.URL, Status: a.Status, Capabilities: &a.Capabilities, IPAddrs: a.IPAddrs, ObsCount: bloom.ObsCount(a.ObsCount),
 			PostedAt: int64(max(a.PostedAt, a.RegisteredAt)), DBSHA: a.DBSHA, AgentVersion: a.AgentVersion, OSInfo: a.OSInfo, InstallMethod: a.InstallMethod,
 		}}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,76 +15,75 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
-// TestAnOrderBeforeTheRuntimeIsKnownIsHeardByTheNextLife stops a worker that was
-// ordered to rest while membridge did not know where the runtime is.
-func TestAnOrderBeforeTheRuntimeIsKnownIsHeardByTheNextLife(t *testing.T) {
+// TestAWorkerThatStartsHearsFromTheControlPlaneBeforeItClaims starts a worker that
+// membridge drained while it was down, and whose runtime does not know of that.
+func TestAWorkerThatStartsHearsFromTheControlPlaneBeforeItClaims(t *testing.T) {
 	t.Parallel()
 	answer := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
-	ended := make(chan struct{})
-	told := make(chan int64, 1)
+	ended, polled := make(chan struct{}), make(chan struct{}, 1)
+	var said atomic.Bool // by membridge
 	runtime := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var spec struct {
-			Draining   bool  `json:"draining"`
-			DrainOrder int64 `json:"drain_order"`
-			Wait       int   `json:"wait_sec"`
+		var sent struct {
+			Draining *bool `json:"draining"`
+			Max      int   `json:"max"`
+			Wait     int   `json:"wait_sec"`
 		}
-		if _ = json.NewDecoder(r.Body).Decode(&spec); spec.Draining {
+		_ = json.NewDecoder(r.Body).Decode(&sent)
+		claim := strings.HasSuffix(r.URL.Path, "/claim")
+		switch {
+		case !said.Load():
+			t.Error("the worker speaks before it has heard from membridge")
+		case claim && sent.Max != 0:
+			t.Errorf("it claims %d tasks", sent.Max)
+		case !claim && r.Method == http.MethodPost && (sent.Draining == nil || !*sent.Draining):
 			select {
-			case told <- spec.DrainOrder:
+			case <-ended: // the farewell says nothing of it
 			default:
+				t.Error("it registers without saying that membridge drains it")
 			}
 		}
-		if spec.Wait > 0 { // a poll, which an order interrupts
+		if sent.Wait > 0 {
+			select {
+			case polled <- struct{}{}:
+			default:
+			}
 			select {
 			case <-r.Context().Done():
 			case <-ended:
 			}
 		}
-		answer(w, map[string]any{"id": "w", "draining": spec.Draining})
+		answer(w, map[string]any{"id": "w"})
 	}))
 	defer runtime.Close()
-	defer close(ended)
-	dir, claude := t.TempDir(), fakeClaude(t)
-	// during runs the worker while membridge says where the runtime is, and calls f
-	// with the orders that the worker's heartbeats say it has heard of.
-	during := func(address string, f func(heard <-chan int64)) {
-		heard := make(chan int64, 1)
-		bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var beat struct {
-				DrainOrder int64 `json:"drain_order"`
+	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/heartbeat") && !said.Load() {
+			select { // long enough for a worker that does not wait
+			case <-time.After(300 * time.Millisecond):
+			case <-r.Context().Done():
 			}
-			if _ = json.NewDecoder(r.Body).Decode(&beat); beat.DrainOrder == 3 {
-				select {
-				case heard <- beat.DrainOrder:
-				default:
-				}
-			}
-			answer(w, map[string]any{"name": "w", "drain": true, "drain_order": 3, "runtime_url": address})
-		}))
-		defer bridge.Close()
-		w, err := app.OpenWorker(app.WorkerConfig{DataDir: dir, Membridge: app.MembridgeAccount{URL: bridge.URL, AgentKey: key},
-			Run: config.Run{Name: "w", MaxConcurrency: 1, Claude: claude, Workdir: filepath.Join(dir, "work"), LeaseTTL: time.Minute,
-				DrainGrace: time.Second, AnnounceEvery: 50 * time.Millisecond}}, build())
-		if err != nil {
-			t.Fatal(err)
+			said.Store(true)
 		}
-		ctx, stop := context.WithCancel(context.Background())
-		over := make(chan error, 1)
-		go func() { over <- w.Run(ctx, context.Background()) }()
-		f(heard)
-		stop()
-		if err := <-over; err != nil {
-			t.Errorf("it ended with %v", err)
-		}
+		answer(w, map[string]any{"name": "w", "drain": true})
+	}))
+	defer bridge.Close()
+	dir := t.TempDir()
+	w, err := app.OpenWorker(app.WorkerConfig{DataDir: dir, URL: runtime.URL, Membridge: app.MembridgeAccount{URL: bridge.URL, AgentKey: key},
+		Run: config.Run{Name: "w", MaxConcurrency: 1, Claude: fakeClaude(t), Workdir: filepath.Join(dir, "work"), LeaseTTL: time.Minute,
+			DrainGrace: time.Second, AnnounceEvery: 50 * time.Millisecond}}, build())
+	if err != nil {
+		t.Fatal(err)
 	}
-	within := func(c <-chan int64, what string) {
-		t.Helper()
-		select {
-		case <-c:
-		case <-time.After(20 * time.Second):
-			t.Error(what)
-		}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- w.Run(ctx, context.Background()) }()
+	select {
+	case <-polled:
+	case <-time.After(20 * time.Second):
+		t.Error("it does not ask the runtime for anything")
 	}
-	during("", func(heard <-chan int64) { within(heard, "the order is not heard of") })
-	during(runtime.URL, func(<-chan int64) { within(told, "the runtime is not told of the order") })
+	close(ended)
+	stop()
+	if err := <-over; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,32 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
-
-// orderFile holds membridge's last order to drain that the worker was told of:
-// one that was carried out, and lifted at the runtime, is not to come back.
-const orderFile = "membridge-order"
-
-// keptOrder reads the last order, the zero one when there never was any.
-func keptOrder(dir string) (o bloom.DrainOrder, err error) {
-	raw, err := os.ReadFile(filepath.Join(dir, orderFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return o, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &o)
-	}
-	if err != nil {
-		return o, fmt.Errorf("membridge's last order in %s: %w", filepath.Join(dir, orderFile), err)
-	}
-	return o, nil
-}
-
-func keepOrder(dir string, o bloom.DrainOrder) error {
-	return durable.Replace(filepath.Join(dir, orderFile), append(bloom.MustJSON(o), '\n'))
-}
 
 // tokenFile holds what a worker proves to membridge with that its name is its
 // own, in the folder of its state: whoever has the folder is the worker.

@@ -57,13 +57,12 @@ type Worker struct {
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 
-	inner   atomic.Pointer[worker.Worker] // nil until the runtime's address is known
-	folder  string                        // of what the worker keeps
-	ordered bloom.DrainOrder              // by membridge, in an earlier life
-	leave   func()                        // says goodbye to membridge; set by Run
+	inner atomic.Pointer[worker.Worker] // nil until the runtime's address is known
+	leave func()                        // says goodbye to membridge; set by Run
 
-	orderMu sync.Mutex
-	resting *bloom.DrainOrder // membridge's order, nil until there is one in this life
+	drainMu sync.Mutex
+	drain   *bool         // whether membridge drains it; nil before its first answer
+	heard   chan struct{} // closed with that answer
 }
 
 // OpenWorker builds a worker. Nothing is asked of the server before Run.
@@ -76,7 +75,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{folder: state, cfg: cfg, log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{}),
+	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{}),
 		claude: claudeConfig(cfg.Run, filepath.Join(state, "sessions"), b.Logger)}
 	runner, err := claude.New(w.claude)
 	if err != nil {
@@ -92,9 +91,6 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	token, err := agentToken(state)
 	if err != nil {
-		return nil, err
-	}
-	if w.ordered, err = keptOrder(state); err != nil {
 		return nil, err
 	}
 	if w.bridge, err = cfg.Membridge.client(token); err != nil {
@@ -140,9 +136,9 @@ func (w *Worker) build(address string) error {
 		return err
 	}
 	w.inner.Store(inner)
-	w.orderMu.Lock()
-	defer w.orderMu.Unlock()
-	w.passOn() // what was ordered before
+	w.drainMu.Lock()
+	defer w.drainMu.Unlock()
+	w.passOn() // what was heard before
 	return nil
 }
 
@@ -178,6 +174,7 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 	}
 	w.runner.Prepare()
 	defer w.runner.Close()
+	w.hear(ctx)
 	inner := w.inner.Load()
 	stop := context.AfterFunc(cut, inner.Cut)
 	defer stop()

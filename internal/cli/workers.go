@@ -132,8 +132,11 @@ func (c *workersDrainCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, w)
 	}
 	verdict := "takes no more work; tasks still running: " + thousands(int64(w.ActiveLeases))
-	if !w.Draining {
+	switch {
+	case !w.Draining:
 		verdict = "takes work"
+	case c.Off:
+		verdict = "is undrained here, and still takes no work: the control plane (membridge) drains it"
 	}
 	_, err = fmt.Fprintf(inv.Out, "%s %s.\n", clean(w.ID, false), verdict)
 	return err

@@ -14,7 +14,7 @@ const MaxClaimWait = 60 * time.Second
 
 // Claim is a worker's long poll. It renews what the worker holds, then waits
 // for at most wait until there is new work, a lease it has lost, a run to
-// cancel or the order to drain. It comes back with what it has when ctx ends or
+// cancel, or the worker is drained. It comes back with what it has when ctx ends or
 // the service closes.
 func (s *Service) Claim(ctx context.Context, r bloom.ClaimRequest, wait time.Duration) (bloom.ClaimResult, error) {
 	p := s.newPoll(r, wait)

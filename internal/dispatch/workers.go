@@ -6,10 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// RegisterWorker makes a worker known or updates it; created tells which. An order
-// to drain that it was given elsewhere becomes the order here: there is one, whoever
-// gave it, and an order with a number is carried out once. What lifts it, see
-// bloom.WorkerSpec.ToldOrder.
+// RegisterWorker makes a worker known or updates it; created tells which.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	w.Name = bloom.CleanText(w.Name)
 	w.URL = bloom.CleanText(w.URL)
@@ -19,16 +16,7 @@ func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor 
 	w.OSInfo = bloom.CleanText(w.OSInfo)
 	w.InstallMethod = bloom.CleanText(w.InstallMethod)
 	w.InstanceID = bloom.CleanText(w.InstanceID)
-	worker, created, err = s.store.RegisterWorker(ctx, w, actor)
-	order, told := w.ToldOrder()
-	switch {
-	case err != nil || !told:
-	case order.Number > 0:
-		worker, err = s.store.FollowDrain(ctx, worker.ID, order, actor)
-	case !worker.Draining:
-		worker, err = s.store.DrainWorker(ctx, worker.ID, true, actor)
-	}
-	return worker, created, err
+	return s.store.RegisterWorker(ctx, w, actor)
 }
 
 // Worker is one worker and its active leases.
@@ -46,7 +34,7 @@ func (s *Service) RemoveWorker(ctx context.Context, id, actor string) error {
 	return s.store.RemoveWorker(ctx, bloom.CleanText(id), actor)
 }
 
-// DrainWorker orders a worker to take no more work, or lifts the order.
+// DrainWorker drains a worker at the runtime, or undrains it there.
 func (s *Service) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
 	return s.store.DrainWorker(ctx, bloom.CleanText(id), drain, actor)
 }

@@ -60,7 +60,7 @@ func (s *Server) workerRoutes() {
 			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Order a worker to take no more work, or lift the order", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain a worker at the runtime, or undrain it there", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
 }
 

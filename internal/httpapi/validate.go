@@ -168,7 +168,6 @@ func checkWorker(w *bloom.WorkerSpec) error {
 	c.text("os_info", w.OSInfo, 0, 256)
 	c.text("install_method", w.InstallMethod, 0, 64)
 	c.text("instance_id", w.InstanceID, 0, 128)
-	c.atLeastZero("drain_order", w.DrainOrder)
 	return c.err()
 }
 
@@ -230,7 +229,7 @@ func (b *configBody) check() error {
 	return c.err()
 }
 
-// drainBody orders a worker to take no more work, or lifts the order.
+// drainBody drains a worker at the runtime, or undrains it there.
 type drainBody struct {
 	Drain bool `json:"drain" required:"false" default:"true"`
 }

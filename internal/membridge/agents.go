@@ -25,7 +25,7 @@ func (s *Server) agentRoutes() {
 	answers["201"].Description, known.Description = "It was not known", "It was known, and is updated"
 	answers["200"] = &known
 	operation(s, http.MethodPost, "/agents/{name}/heartbeat", accessAgent, "Liveness and load; answers what is wanted of the agent", s.beat, liftDeadlines)
-	operation(s, http.MethodPost, "/agents/{name}/drain", accessAdmin, "Order an agent to take no more work, or to take it again", s.drain)
+	operation(s, http.MethodPost, "/agents/{name}/drain", accessAdmin, "Drain an agent: it takes no more work; or undrain it", s.drain)
 	operation(s, http.MethodDelete, "/agents/{name}", accessAdmin, "Forget an agent", s.deleteAgent)
 }
 
@@ -136,7 +136,7 @@ func (s *Server) deleteAgent(ctx context.Context, in *AgentPath) (*struct{}, err
 	return nil, nil
 }
 
-type drainOrder struct {
+type drainLevel struct {
 	AgentPath
 	Body *struct {
 		Drain *bool `json:"drain,omitempty" required:"false" doc:"True, the default, to stop taking work; false to take it again"`
@@ -145,7 +145,7 @@ type drainOrder struct {
 
 type oneAgent struct{ Body registry.Agent }
 
-func (s *Server) drain(ctx context.Context, in *drainOrder) (*oneAgent, error) {
+func (s *Server) drain(ctx context.Context, in *drainLevel) (*oneAgent, error) {
 	drain := in.Body == nil || in.Body.Drain == nil || *in.Body.Drain
 	agent, err := s.store.SetDrain(ctx, in.Name, drain)
 	if err != nil {

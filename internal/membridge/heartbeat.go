@@ -16,8 +16,7 @@ type agentBeat struct {
 		Facts
 		WaitSec *float64             `json:"wait_sec,omitempty" required:"false" minimum:"0" maximum:"60" doc:"Hold the answer back for so long, or until there is an order"`
 		Held    []string             `json:"held,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"Orders the agent has and works on: they are not told again"`
-		Drain   *bool                `json:"drain,omitempty" required:"false" doc:"The order to drain as the agent knows it; when another one stands, the answer comes at once"`
-		Order   *int64               `json:"drain_order,omitempty" required:"false" doc:"The number of that order as the agent knows it; when another one stands, the answer comes at once"`
+		Drain   *bool                `json:"drain,omitempty" required:"false" doc:"Whether it is drained, as the agent knows it; when that is not so, the answer comes at once"`
 		Reports []registry.JobReport `json:"reports,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"How orders went; to be repeated until an answer came"`
 	} `required:"false"`
 }
@@ -36,8 +35,7 @@ type beatAnswer struct {
 		Name        string             `json:"name"`
 		Status      bloom.WorkerStatus `json:"status"`
 		IntervalSec float64            `json:"interval_sec"`
-		Drain       bool               `json:"drain" doc:"Take no more work"`
-		DrainOrder  int64              `json:"drain_order" doc:"The number of that order, or of its lifting; one that was carried out is not to be carried out again, since the runtime may have lifted it"`
+		Drain       bool               `json:"drain" doc:"Take no more work while this is true"`
 		Commands    []command          `json:"commands" nullable:"false"`
 		RuntimeURL  string             `json:"runtime_url"`
 		ServerTime  registry.Seconds   `json:"server_time" doc:"Unix seconds"`
@@ -53,7 +51,6 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		reports []registry.JobReport
 		held    []string
 		drain   *bool
-		order   *int64
 		wait    = in.WaitSec
 		err     error
 	)
@@ -61,7 +58,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		if patch, err = b.patch(); err != nil {
 			return nil, err
 		}
-		reports, held, drain, order = cleanReports(b.Reports), b.Held, b.Drain, b.Order
+		reports, held, drain = cleanReports(b.Reports), b.Held, b.Drain
 		if b.WaitSec != nil {
 			wait = *b.WaitSec
 		}
@@ -78,9 +75,9 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		return nil, err
 	}
 	orders := fresh(res.Jobs, held)
-	told := (drain == nil || *drain == res.Agent.Drain) && (order == nil || *order == res.Agent.DrainOrder)
+	told := drain == nil || *drain == res.Agent.Drain
 	if len(orders) == 0 && told && bell != nil {
-		s.waiting.knows(in.Name, res.Agent.DrainOrder)
+		s.waiting.knows(in.Name, res.Agent.Drain)
 		if err := s.rest(ctx, bell, wait, res.Agent); err != nil {
 			return nil, err
 		}
@@ -131,7 +128,7 @@ func (s *Server) answer(ctx context.Context, a registry.Agent, orders []command)
 	out := &beatAnswer{}
 	b := &out.Body
 	b.OK, b.Name, b.Status, b.IntervalSec = true, a.Name, a.Status, a.IntervalSec
-	b.Drain, b.DrainOrder, b.Commands, b.RuntimeURL = a.Drain, a.DrainOrder, orders, s.runtimeFor(ctx)
+	b.Drain, b.Commands, b.RuntimeURL = a.Drain, orders, s.runtimeFor(ctx)
 	b.ServerTime = registry.ToSeconds(s.store.Now())
 	return out
 }

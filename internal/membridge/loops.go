@@ -22,8 +22,8 @@ type Loop struct {
 }
 
 // Loops are the control plane's duties: the courier wakes the heartbeats waiting
-// here for orders, to drain too, that another replica took, and those of agents that
-// another replica forgot; the upkeep marks that a control plane is alive, and ends
+// here for orders that another replica took, and those of agents that another replica
+// drained, undrained or forgot; the upkeep marks that a control plane is alive, and ends
 // and forgets old jobs.
 func (s *Server) Loops() []Loop {
 	return []Loop{
@@ -79,19 +79,12 @@ func (s *Server) courier(ctx context.Context) error {
 	for _, name := range agents {
 		s.waiting.ring(name)
 	}
-	// Twice as long as anybody waits.
-	drains, err := s.store.DrainOrders(ctx, s.store.Now().Add(-2*maxWait))
+	waiting := s.waiting.agents()
+	levels, err := s.store.DrainLevels(ctx, waiting)
 	if err != nil {
 		return err
 	}
-	s.waiting.ringOrdered(drains)
-	gone, err := s.store.Gone(ctx, s.waiting.agents())
-	if err != nil {
-		return err
-	}
-	for _, name := range gone {
-		s.waiting.ring(name)
-	}
+	s.waiting.ringChanged(waiting, levels)
 	return nil
 }
 

@@ -13,11 +13,11 @@ type waiting struct {
 	count int
 	bell  map[string]chan struct{} // one per waiting agent, closed to wake all of its polls
 	polls map[string]int
-	known map[string]int64 // the order to drain that the agent's polls know of, by number
+	known map[string]bool // whether it is drained, as the agent's polls know
 }
 
 func newWaiting(limit int) *waiting {
-	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}, known: map[string]int64{}}
+	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}, known: map[string]bool{}}
 }
 
 // enter returns the agent's bell, or nil when too many wait already. Take it
@@ -48,11 +48,11 @@ func (w *waiting) leave(agent string) {
 	}
 }
 
-// knows notes which order to drain a waiting agent was told of.
-func (w *waiting) knows(agent string, order int64) {
+// knows notes whether a waiting agent was told that it is drained.
+func (w *waiting) knows(agent string, drain bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.known[agent] = order
+	w.known[agent] = drain
 }
 
 // agents are those that wait and were known when they came.
@@ -62,22 +62,18 @@ func (w *waiting) agents() []string {
 	return slices.Collect(maps.Keys(w.known))
 }
 
-// ringOrdered wakes those that wait and do not know of their order.
-func (w *waiting) ringOrdered(orders map[string]int64) {
-	for _, agent := range w.unaware(orders) {
-		w.ring(agent)
-	}
-}
-
-func (w *waiting) unaware(orders map[string]int64) (agents []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for agent, known := range w.known {
-		if order, given := orders[agent]; given && order != known {
-			agents = append(agents, agent)
+// ringChanged wakes those of the agents whose level is not the one that they know,
+// and those that are gone.
+func (w *waiting) ringChanged(agents []string, levels map[string]bool) {
+	for _, agent := range agents {
+		level, there := levels[agent]
+		w.mu.Lock()
+		known, waits := w.known[agent]
+		w.mu.Unlock()
+		if waits && (!there || level != known) {
+			w.ring(agent)
 		}
 	}
-	return agents
 }
 
 // ring wakes the agent's polls. The next to enter waits for the next ring.

@@ -68,7 +68,7 @@ type Reader interface {
 	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
 	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)
 	Workers(ctx context.Context) ([]bloom.Worker, error)
-	FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error)
+	ControlDrained(ctx context.Context) ([]string, error)
 	Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 	Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 	Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error)

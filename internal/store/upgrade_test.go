@@ -140,8 +140,11 @@ func (e *elder) read() {
 	if results, err := e.s.Results(e.Context(), e.tasks["completed"].ID); err != nil || len(results) != 1 || results[0].Output == nil {
 		e.Errorf("the results of a completed task: %+v, %v", results, err)
 	}
-	if drains, err := e.s.FollowedDrains(e.Context()); err != nil || drains["drained"].Number != 3 {
-		e.Errorf("orders to drain: %+v, %v", drains, err)
+	if drained, err := e.s.ControlDrained(e.Context()); err != nil || !slices.Equal(drained, []string{"drained"}) {
+		e.Errorf("drained at the control plane: %v, %v", drained, err)
+	}
+	if w, _, err := e.s.Worker(e.Context(), "drained"); err != nil || !w.Draining {
+		e.Errorf("the drained worker: %+v, %v", w, err)
 	}
 	n := storetest.Plain("completed")
 	n.IdempotencyScope, n.Spec.IdempotencyKey = "client", "once"

@@ -173,17 +173,21 @@ func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w bloo
 	})
 }
 
-// DrainWorker orders a worker to take no more work, or lifts the order.
+// DrainWorker drains a worker at the runtime, or undrains it there.
 func (s *Store) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
-	return s.onWorker(ctx, id, actor, func(w bloom.KnownWorker, _ int64) (bloom.WorkerChange, bool) {
-		c := bloom.DrainWorker(w, drain)
-		return c, c.Action != ""
-	})
+	return s.drain(ctx, id, actor, func(w bloom.KnownWorker) bloom.WorkerChange { return bloom.DrainWorker(w, drain) })
 }
 
-// FollowDrain carries out an order of the control plane's that is news.
-func (s *Store) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, actor string) (bloom.Worker, error) {
-	return s.onWorker(ctx, id, actor, func(w bloom.KnownWorker, _ int64) (bloom.WorkerChange, bool) { return bloom.FollowDrain(w, o) })
+// FollowDrain notes whether the control plane drains a worker.
+func (s *Store) FollowDrain(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
+	return s.drain(ctx, id, actor, func(w bloom.KnownWorker) bloom.WorkerChange { return bloom.FollowDrain(w, drain) })
+}
+
+func (s *Store) drain(ctx context.Context, id, actor string, rule func(bloom.KnownWorker) bloom.WorkerChange) (bloom.Worker, error) {
+	return s.onWorker(ctx, id, actor, func(w bloom.KnownWorker, _ int64) (bloom.WorkerChange, bool) {
+		c := rule(w)
+		return c, c.Action != ""
+	})
 }
 
 // MarkSilent sets workers offline that nobody has heard of for longer, each in an

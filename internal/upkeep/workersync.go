@@ -31,8 +31,8 @@ type Agent struct {
 	// Beat is when it last beat by the control plane's clock, in any unit, 0 when
 	// it never did. It is only compared with what it was before.
 	Beat int64
-	// Drain is the control plane's last order, or its lifting.
-	Drain bloom.DrainOrder
+	// Drain is whether the control plane drains it.
+	Drain bool
 }
 
 // ControlPlane lists the agents.
@@ -43,8 +43,8 @@ type ControlPlane interface {
 // ReportedWorkers is what WorkerSync needs of a store.
 type ReportedWorkers interface {
 	SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error)
-	FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, actor string) (bloom.Worker, error)
-	FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error)
+	FollowDrain(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error)
+	ControlDrained(ctx context.Context) ([]string, error)
 }
 
 // WorkerSyncConfig is what WorkerSync needs. Store and ControlPlane are required.
@@ -93,33 +93,29 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 	return res, w.drain(ctx, agents)
 }
 
-// drain carries out the control plane's orders that are news. What was carried out
-// is the store's to remember, for the next life and for another server that takes
-// the sync over; in between the worker's order is left alone: whoever changes it
-// here has the last word. With an agent goes what was ordered of it.
+// drain takes over whom the control plane drains. One that it does not know is not
+// drained there.
 func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
-	last, err := w.Store.FollowedDrains(ctx)
+	names, err := w.Store.ControlDrained(ctx)
 	if err != nil {
 		return err
 	}
-	var failed error
-	follow := func(name string, o bloom.DrainOrder) {
-		if !o.NewerThan(last[name]) {
-			return
-		}
-		if _, err := w.Store.FollowDrain(ctx, name, o, "membridge"); err != nil && !errors.Is(err, bloom.ErrWorkerNotFound) {
-			failed = errors.Join(failed, err)
-		}
+	change := make(map[string]bool, len(names)) // what differs, by worker
+	for _, name := range names {
+		change[name] = false
 	}
-	named := make(map[string]bool, len(agents))
 	for _, a := range agents {
 		name := bloom.CleanText(a.Name)
-		named[name] = true
-		follow(name, a.Drain)
+		if _, drained := change[name]; a.Drain && !drained {
+			change[name] = true
+		} else if a.Drain {
+			delete(change, name)
+		}
 	}
-	for name := range last {
-		if !named[name] {
-			follow(name, bloom.DrainOrder{})
+	var failed error
+	for name, drain := range change {
+		if _, err := w.Store.FollowDrain(ctx, name, drain, "membridge"); err != nil && !errors.Is(err, bloom.ErrWorkerNotFound) {
+			failed = errors.Join(failed, err)
 		}
 	}
 	return failed

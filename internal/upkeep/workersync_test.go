@@ -108,46 +108,7 @@ func TestReportsAndRegistrationsMeetInOneWorkerAndLeasesAreLeftAlone(t *testing.
 	}
 }
 
-func TestAnOrderToDrainIsPassedOnWhenItBeginsAndWhenItEnds(t *testing.T) {
-	t.Parallel()
-	s := open(t, newClock())
-	p := &plane{}
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
-	drained := func(drain bool) upkeep.Agent {
-		a := agent("a", bloom.WorkerOnline, 0)
-		a.Drain = bloom.DrainOrder{Drain: drain}
-		return a
-	}
-	byHand := func(drain bool) {
-		if _, err := s.DrainWorker(t.Context(), "a", drain, "somebody"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, step := range []struct {
-		says   bool
-		before func()
-		want   bool
-	}{
-		{says: true, want: true}, {says: true, before: func() { byHand(false) }, want: false}, {says: false, want: false},
-		{says: false, before: func() { byHand(true) }, want: true}, {says: true, want: true}, {says: false, want: false},
-	} {
-		if step.before != nil {
-			step.before()
-		}
-		p.set(nil, drained(step.says))
-		runOnce(t, sync)
-		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != step.want || !w.Capabilities.ClaudeCLI {
-			t.Errorf("step %d: %+v, %v", i, w, err)
-		}
-	}
-	if err := s.RemoveWorker(t.Context(), "a", "somebody"); err != nil {
-		t.Fatal(err)
-	}
-	p.set(nil, drained(true))
-	runOnce(t, sync)
-}
-
-func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
+func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())
 	p := &plane{}
@@ -156,13 +117,13 @@ func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
 		t.Helper()
 		p.set(nil, agents...)
 		runOnce(t, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}))
-		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != want {
+		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != want || !w.Capabilities.ClaudeCLI {
 			t.Errorf("%+v, %v, want draining %v", w, err, want)
 		}
 	}
-	says := func(drain bool, number int64) upkeep.Agent {
+	says := func(drain bool) upkeep.Agent {
 		a := agent("a", bloom.WorkerOnline, 0)
-		a.Drain = bloom.DrainOrder{Drain: drain, Number: number}
+		a.Drain = drain
 		return a
 	}
 	byHand := func(drain bool) {
@@ -170,65 +131,24 @@ func TestTheLastWordOnDrainingCountsOverRestartsAndTakeovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	round(true, says(true, 5))
+	round(false, says(false))
+	round(true, says(true))
 	byHand(false)
-	round(false, says(true, 5)) // does not come back
-	round(true, says(true, 6))  // a second order has effect
-	round(false, says(false, 7))
+	round(true, says(true)) // undrained there, not here
+	round(false, says(false))
 	byHand(true)
-	round(true, says(false, 7))
-	round(false, says(false, 8)) // lifted while nobody looked
-	round(true, says(true, 9))
-	round(false, says(false, 0)) // deleted there, and posted again
-	round(true, says(true, 10))
-	round(false) // gone
-	round(true, says(true, 11))
+	round(true, says(false))
+	round(true, says(true))
 	byHand(false)
-	round(false)                 // another control plane, which does not know it
-	round(false, says(true, 11)) // and the first one again
-	round(true, says(true, 12))
-	round(false) // one that stood is back with its control plane
-	round(true, says(true, 12))
-	round(false, says(false, 0)) // all data lost, and counted from the beginning
-	round(true, says(true, 1))
-}
-
-func TestAnOrderThatAWorkerMadeUpLiftsNothingThatWasOrderedHere(t *testing.T) {
-	t.Parallel()
-	s := open(t, newClock())
-	p := &plane{}
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
-	rounds := func() {
-		t.Helper()
-		for _, agents := range [][]upkeep.Agent{{agent("a", bloom.WorkerOnline, 0)}, {}, {agent("a", bloom.WorkerOnline, 0)}} {
-			p.set(nil, agents...)
-			runOnce(t, sync)
-		}
+	round(true, says(true))
+	round(false)            // deleted there
+	round(true, says(true)) // and back
+	round(false, says(false))
+	if err := s.RemoveWorker(t.Context(), "a", "somebody"); err != nil {
+		t.Fatal(err)
 	}
-	tells := func(number int64) {
-		t.Helper()
-		if _, err := s.FollowDrain(t.Context(), "a", bloom.DrainOrder{Drain: true, Number: number, Told: true}, "a"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	orders := func(drain bool) {
-		t.Helper()
-		if _, err := s.DrainWorker(t.Context(), "a", drain, "somebody"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, steps := range map[string]func(){
-		"told afterwards": func() { orders(true); tells(7) },
-		"told before":     func() { tells(9); orders(true) },
-	} {
-		rounds()
-		steps()
-		rounds()
-		if w, _, err := s.Worker(t.Context(), "a"); err != nil || !w.Draining {
-			t.Errorf("%s: %+v, %v", name, w, err)
-		}
-		orders(false)
-	}
+	p.set(nil, says(true))
+	runOnce(t, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}))
 }
 
 func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {

@@ -14,7 +14,7 @@ var pollRetry = client.Retry{Base: 250 * time.Millisecond, Max: 10 * time.Second
 
 // repeatPace is how long to wait before asking again when an answer said
 // nothing new: the server answers at once for as long as a run it wants
-// cancelled goes on, or the order to drain stands.
+// cancelled goes on, or it says drain.
 const repeatPace = 500 * time.Millisecond
 
 // polling is a poll in flight, or the wait between two.
@@ -46,10 +46,6 @@ func (w *Worker) poll(ctx context.Context) error {
 			return err
 		case bloom.KindOf(err) == bloom.KindNotFound && !client.Temporary(err):
 			w.log.Warn("the server does not know this worker any more; registering again")
-			w.mu.Lock()
-			w.saidRest = false // what it was told is forgotten too
-			w.noteRest()
-			w.mu.Unlock()
 			if err := w.register(ctx, false); err != nil {
 				return ended(ctx, err)
 			}
@@ -95,8 +91,8 @@ func (w *Worker) able(ctx context.Context) error {
 	return w.register(ctx, false)
 }
 
-// orderPace is how often a worker that was ordered to drain looks whether the
-// order still stands, in whole seconds.
+// orderPace is how often a worker that drains looks whether the server still says
+// so, in whole seconds.
 const orderPace = 2 * time.Second
 
 // fit reports whether tasks can be run here. w.mu is held.
@@ -104,7 +100,9 @@ func (w *Worker) fit() bool { return w.unable == nil }
 
 // unsaid reports whether the server was told otherwise than things stand. w.mu is
 // held.
-func (w *Worker) unsaid() bool { return w.fit() != w.saidFit || w.resting && !w.saidRest }
+func (w *Worker) unsaid() bool {
+	return w.fit() != w.saidFit || w.heard && (w.saidRest == nil || *w.saidRest != w.resting)
+}
 
 func (w *Worker) notReady() error {
 	if w.cfg.Ready == nil {
@@ -159,8 +157,8 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 		// It changed since the registration: claim what is due, then register.
 		c.Max, c.Wait = 0, 0
 	case w.orders:
-		// The server tells of orders and not of their end: a claim that asks for
-		// nothing would wait long to hear that this one was lifted.
+		// The server tells at once of draining and not of its end: a claim that asks
+		// for nothing would wait long to hear of that.
 		c.Max = 0
 		c.Wait = min(c.Wait, orderPace)
 	case w.resting:
@@ -253,21 +251,17 @@ func (w *Worker) once(leaseID string) bool {
 	return first
 }
 
-// ordered follows the server's order to drain, or its being lifted.
+// ordered follows whether the server says drain.
 func (w *Worker) ordered(drain bool) (changed bool) {
 	w.mu.Lock()
 	changed = w.orders != drain
 	w.orders = drain
-	if changed && !drain && w.resting && w.saidRest {
-		w.resting, w.saidRest = false, false
-		w.noteRest()
-	}
 	w.mu.Unlock()
 	switch {
 	case changed && drain:
-		w.log.Info("ordered to drain: no new tasks are taken until the order is lifted")
+		w.log.Info("the server says drain: no new tasks are taken until the worker is undrained")
 	case changed:
-		w.log.Info("the order to drain was lifted")
+		w.log.Info("the server says drain no more")
 	}
 	return changed
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
+func TestAWorkerDrainedAtTheControlPlaneTakesNothingAndFinishesWhatItHas(t *testing.T) {
 	b := newBench(t)
 	life := b.start(nil)
 	first := b.rt.Submit("ctx", "begun before")
 	run := b.runner.next(t)
 
-	life.w.Rest(bloom.DrainOrder{Drain: true})
-	life.w.Rest(bloom.DrainOrder{Drain: true})
-	b.logs.await(t, "ordered to rest: no new tasks are taken until the order is lifted")
+	life.w.Rest(true)
+	life.w.Rest(true)
+	b.logs.await(t, "drained at the control plane: no new tasks are taken until it undrains this worker")
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
 	second := b.rt.Submit("other", "posted meanwhile")
 	if _, _, err := b.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
@@ -29,25 +29,15 @@ func TestAWorkerThatRestsTakesNothingAndFinishesWhatItHas(t *testing.T) {
 		t.Error("its status does not say that it takes nothing")
 	}
 
-	life.w.Rest(bloom.DrainOrder{})
-	b.logs.await(t, "the order to rest was lifted")
-	b.lifts(bloom.DrainOrder{Number: 1})
+	life.w.Rest(false)
+	b.logs.await(t, "undrained at the control plane")
 	b.runner.next(t).end <- success("done too")
 	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
 	}
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 2}) // another one, of which the runtime hears again
+	life.w.Rest(true)
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
-}
-
-// lifts has the runtime follow the end of an order as it reads it from membridge:
-// it would not take the worker's word for it.
-func (b *bench) lifts(o bloom.DrainOrder) {
-	b.Helper()
-	if w, err := b.rt.Store.FollowDrain(b.Context(), "node", o, "membridge"); err != nil || w.Draining {
-		b.Fatalf("%+v, %v", w, err)
-	}
 }
 
 // shows waits until the runtime shows the worker so.
@@ -73,156 +63,87 @@ func (l *life) leaves() {
 	}
 }
 
-func TestAnOrderToRestThatIsLiftedAtTheRuntimeIsLifted(t *testing.T) {
+// told waits until the runtime knows that the control plane drains so many workers.
+func (b *bench) told(want int) {
+	b.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		names, err := b.rt.Store.ControlDrained(b.Context())
+		if err == nil && len(names) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("the runtime knows %v, %v", names, err)
+		}
+	}
+}
+
+// takes wants the worker to take a task.
+func (b *bench) takes() {
+	b.Helper()
+	task := b.rt.Submit("ctx", "posted afterwards")
+	b.runner.next(b.T).end <- success("done")
+	b.until(task.ID, bloom.TaskCompleted)
+}
+
+func TestADrainedWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 	b := newBench(t)
 	life := b.start(func(c *worker.Config) { c.PollWait = time.Minute }) // it is not what ends the waiting
-	life.w.Rest(bloom.DrainOrder{Drain: true})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
-		t.Fatal(err)
+	here := func(drain, want bool) {
+		t.Helper()
+		if w, err := b.api.DrainWorker(t.Context(), "node", drain); err != nil || w.Draining != want {
+			t.Fatalf("%+v, %v, want draining %v", w, err, want)
+		}
 	}
-	task := b.rt.Submit("ctx", "posted afterwards")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
-}
-
-func TestAnOrderToRestStandsOverARestartUntilItIsLifted(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil)
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-	life.leaves()
-	life = b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-	life.leaves()
-
-	// Lifted at the runtime while the worker is away, it does not come back, even
-	// when it is told once more.
-	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
-		t.Fatal(err)
-	}
-	life = b.start(nil)
 	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
-	b.logs.await(t, "the order to rest was lifted at the server")
-	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	task := b.rt.Submit("ctx", "posted afterwards")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
-
-	// The next order is another one.
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 4})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	here(true, true)
+	b.logs.await(t, "the server says drain: no new tasks are taken until the worker is undrained")
+	life.w.Rest(true)
+	b.told(1)
+	here(false, true)
+	here(true, true)
+	life.w.Rest(false)
+	b.told(0)
 	life.leaves()
-	life = b.start(nil)
+	life = b.start(nil, false)
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-	life.w.Rest(bloom.DrainOrder{Number: 5})
-	b.lifts(bloom.DrainOrder{Number: 5})
-	task = b.rt.Submit("ctx", "posted at last")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
+	here(false, false)
+	b.takes()
+	life.w.Rest(true)
+	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	here(false, true)
+	life.w.Rest(false)
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+	b.takes()
 }
 
-func TestAnOrderThatWasLiftedBeforeTheWorkerRunsIsNotTheNextOne(t *testing.T) {
+func TestAfterARestartTheControlPlaneSaysItAgain(t *testing.T) {
 	b := newBench(t)
-	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
+	life := b.start(nil, true)
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 	life.leaves()
-	b.lifts(bloom.DrainOrder{Number: 4})
-	life = b.start(nil, bloom.DrainOrder{Number: 4})
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 5})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-}
-
-func TestAnOrderGivenAnewBeforeTheWorkerRunsIsAnotherOne(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	life = b.start(nil) // which has heard nothing: what the runtime knows stands
+	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	life.leaves()
-	b.lifts(bloom.DrainOrder{Number: 4})
-	b.start(nil, bloom.DrainOrder{Drain: true, Number: 5})
+	life = b.start(nil, false) // undrained while it was away
+	b.takes()
+	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+	life.leaves()
+	b.start(nil, true) // drained while it was away
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 
-func TestAnOrderGivenAnewBeforeItsLiftingIsHeardOfIsAnotherOne(t *testing.T) {
+func TestWhatTheControlPlaneSaidWhileTheRuntimeWasAwayIsTold(t *testing.T) {
 	b := newBench(t)
-	life := b.start(nil, bloom.DrainOrder{Drain: true, Number: 3})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-	b.lifts(bloom.DrainOrder{Number: 4})
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 5})
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-}
-
-// away starts a worker that has heard of an order while the runtime is away, and has
-// tried to tell it.
-func (b *bench) away(o bloom.DrainOrder) *life {
-	b.Helper()
 	b.rt.Down()
-	life := b.start(nil, o)
+	life := b.start(nil, true)
 	b.logs.await(b.T, "no work can be claimed; running tasks go on while their leases last")
-	return life
-}
-
-func TestAnOrderThatTheRuntimeNeverHeardOfIsToldByTheNextLife(t *testing.T) {
-	b := newBench(t)
-	b.away(bloom.DrainOrder{Drain: true, Number: 3}).leaves()
 	b.rt.Up()
-	b.start(nil)
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-}
-
-func TestAnOrderThatCameBeforeTheEndIsToldByTheNextLife(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 	b.rt.Down()
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
-	life.leaves()
+	life.w.Rest(false)
 	b.rt.Up()
-	b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-}
-
-func TestAnOrderThatWasLiftedWhileTheRuntimeWasAwayIsNotTold(t *testing.T) {
-	b := newBench(t)
-	life := b.away(bloom.DrainOrder{Drain: true, Number: 3})
-	life.w.Rest(bloom.DrainOrder{Number: 4})
-	b.rt.Up()
-	task := b.rt.Submit("ctx", "posted afterwards")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
+	b.takes()
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-}
-
-func TestAWorkerDoesNotEndAnOrderThatTheRuntimeGave(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
-	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
-		t.Fatal(err)
-	}
-	b.logs.await(t, "ordered to drain: no new tasks are taken until the order is lifted")
-	life.w.Rest(bloom.DrainOrder{Drain: true, Number: 3})
-	b.logs.await(t, "ordered to rest: no new tasks are taken until the order is lifted")
-	life.w.Rest(bloom.DrainOrder{Number: 4})
-	b.logs.await(t, "the order to rest was lifted")
-	life.leaves() // having said all that it had to say
-	b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-}
-
-func TestTheRuntimesOwnOrderIsLeftAlone(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
-	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
-		t.Fatal(err)
-	}
-	life.leaves()
-	b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 
 func TestAWorkerThatStopsInOrderIsOfflineAtOnce(t *testing.T) {

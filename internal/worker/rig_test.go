@@ -117,9 +117,9 @@ func (b *bench) config(change func(*worker.Config)) worker.Config {
 	return cfg
 }
 
-// start runs a worker until the test ends or stop is called; it has heard of the
-// orders before.
-func (b *bench) start(change func(*worker.Config), before ...bloom.DrainOrder) *life {
+// start runs a worker until the test ends or stop is called; it has heard
+// before whether the control plane drains it.
+func (b *bench) start(change func(*worker.Config), before ...bool) *life {
 	b.Helper()
 	w, err := worker.New(b.config(change))
 	if err != nil {

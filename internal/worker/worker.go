@@ -38,18 +38,16 @@ type Worker struct {
 	jobs   map[string]*job // by lease
 	parked time.Time       // takes nothing before
 	unable error           // why no task can be run at present
-	orders bool            // the server ordered to drain
+	orders bool            // the server says drain
 	stop   bool            // we are to stop: nothing more is taken
 	inPoll *polling        // the poll in flight
 	told   map[string]bool // leases whose cancel or loss was acted on
 	status Status
 
-	resting  bool // somebody else ordered to take nothing more
-	saidFit  bool // whether the server was told that we run tasks
-	saidRest bool // whether the order to drain that the server has is that one
-
-	restOrder int64 // the order's number
-	restTold  bool  // there was word of such an order in this life
+	resting  bool  // the control plane says drain
+	heard    bool  // it said anything at all
+	saidRest *bool // what the server was told of that; nil before it was
+	saidFit  bool  // whether the server was told that we run tasks
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -100,7 +98,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.state = st
 	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
-	w.recallRest()
 	w.mu.Unlock()
 	left, err := w.outbox.load()
 	if err != nil {
@@ -274,9 +271,9 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	defer w.mu.Unlock()
 	w.saidFit = w.fit()
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
-	if w.resting && !w.saidRest { // it is told once: the server may lift it then
-		resting := true
-		spec.Draining, spec.DrainOrder = &resting, w.restOrder
+	if w.heard {
+		resting := w.resting
+		spec.Draining = &resting
 	}
 	return spec
 }
@@ -289,7 +286,9 @@ func (w *Worker) register(ctx context.Context, atStart bool) error {
 		spec := w.spec() // things may have changed while the server was away
 		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
-			w.standsAt(spec, answer.Draining)
+			w.mu.Lock()
+			w.saidRest, w.orders = spec.Draining, answer.Draining
+			w.mu.Unlock()
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {
 				w.cfg.OnMembridge(answer.MembridgeURL)

@@ -344,12 +344,12 @@ func TestAnOrderToDrainIsFollowedAndLifted(t *testing.T) {
 	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
 		t.Fatal(err)
 	}
-	b.logs.await(t, "ordered to drain: no new tasks are taken until the order is lifted")
+	b.logs.await(t, "the server says drain: no new tasks are taken until the worker is undrained")
 	b.rt.Submit("ctx", "do it")
 	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
 		t.Fatal(err)
 	}
-	b.logs.await(t, "the order to drain was lifted")
+	b.logs.await(t, "the server says drain no more")
 	b.runner.next(t)
 }
 

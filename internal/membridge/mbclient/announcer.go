@@ -41,11 +41,9 @@ type AnnouncerConfig struct {
 	// OnRuntimeURL is told where the runtime is, and when that changes; "" when
 	// membridge answers and does not know.
 	OnRuntimeURL func(url string)
-	// Drain is the last order to drain that an earlier life of the worker was told
-	// of: it is not told again.
-	Drain bloom.DrainOrder
-	// OnDrain is told of each order to drain, and of its lifting, once.
-	OnDrain func(order bloom.DrainOrder)
+	// OnDrain is told whether membridge drains the worker, by its first answer and
+	// when that changes.
+	OnDrain func(drain bool)
 	// OnCommand carries out an order in a goroutine of its own and returns a
 	// detail, or the error for which it failed. Each order is carried out once in
 	// the life of the Announcer. Nil: orders are reported as failed, for
@@ -69,10 +67,9 @@ type Announcer struct {
 
 	mu         sync.Mutex
 	registered bool
-	target     int              // generation of the address it is registered at
-	runtimeURL *string          // as last told; nil before the first answer
-	drain      bloom.DrainOrder // the last that was news
-	heard      int64            // the number that membridge told last, to be told back
+	target     int     // generation of the address it is registered at
+	runtimeURL *string // as last told; nil before the first answer
+	drain      *bool   // as last told; nil before the first answer to a heartbeat
 	held       []string
 	reports    []Report
 	done       map[string]bool    // orders carried out and reported, not to be taken again
@@ -97,7 +94,7 @@ func NewAnnouncer(cfg AnnouncerConfig) *Announcer {
 	if cfg.Beat == nil {
 		cfg.Beat = func() Beat { return Beat{} }
 	}
-	return &Announcer{cfg: cfg, drain: cfg.Drain, heard: cfg.Drain.Number, done: map[string]bool{}}
+	return &Announcer{cfg: cfg, done: map[string]bool{}}
 }
 
 // Run announces the worker until ctx ends, then waits for the orders under way
@@ -194,10 +191,9 @@ func (a *Announcer) prepare(ctx context.Context) (Beat, context.Context, func())
 	poll, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	drain, heard := a.drain.Drain, a.heard
-	beat.IntervalSec, beat.Drain, beat.DrainOrder = a.cfg.Interval.Seconds(), &drain, &heard
+	beat.IntervalSec, beat.Drain = a.cfg.Interval.Seconds(), a.drain
 	beat.Held, beat.Reports = slices.Clone(a.held), slices.Clone(a.reports)
-	if len(beat.Reports) == 0 {
+	if len(beat.Reports) == 0 && a.drain != nil { // the first is answered at once, for the drain level
 		beat.WaitSec = min(a.cfg.Interval.Seconds(), 60)
 	}
 	a.cutPoll = cancel
@@ -223,12 +219,8 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 			fresh = append(fresh, c)
 		}
 	}
-	order := bloom.DrainOrder{Drain: w.Drain, Number: w.DrainOrder}
-	a.heard = order.Number
-	drainChanged := order.NewerThan(a.drain)
-	if drainChanged {
-		a.drain = order.Following(a.drain)
-	}
+	drainChanged := a.drain == nil || *a.drain != w.Drain
+	a.drain = &w.Drain
 	// A heartbeat that reported did not wait: until the next one does, no order
 	// would be heard of.
 	a.woken = len(fresh) > 0 || drainChanged || len(sent.Reports) > 0
@@ -236,7 +228,7 @@ func (a *Announcer) take(ctx context.Context, sent Beat, w Wanted) {
 
 	a.learn(w.RuntimeURL)
 	if drainChanged && a.cfg.OnDrain != nil {
-		a.cfg.OnDrain(order)
+		a.cfg.OnDrain(w.Drain)
 	}
 	for _, c := range fresh {
 		a.orders.Go(func() { a.carryOut(ctx, c) })

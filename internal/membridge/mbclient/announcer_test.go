@@ -109,10 +109,10 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 	t.Parallel()
 	admin, agent := plane(t)
 	var runs atomic.Int64
-	drained := make(chan bool, 1)
+	drained := make(chan bool, 2)
 	cfg := quiet(agent)
 	cfg.Interval = time.Minute // only being woken can make the test end
-	cfg.OnDrain = func(o bloom.DrainOrder) { drained <- o.Drain }
+	cfg.OnDrain = func(drain bool) { drained <- drain }
 	cfg.OnCommand = func(_ context.Context, c mbclient.Command) (string, error) {
 		runs.Add(1)
 		return "moved " + c.Project, nil
@@ -125,6 +125,9 @@ func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
 		return status, answer
 	}
 	post("/projects", `{"name":"p"}`)
+	if <-drained { // by the first answer, which nothing holds back
+		t.Error("drained: true")
+	}
 	until(t, func() bool { s, _ := post("/agents/w/drain", ""); return s == 200 })
 	if !<-drained {
 		t.Error("drained: false")

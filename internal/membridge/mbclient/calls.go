@@ -32,12 +32,6 @@ type Agent struct {
 	InstallMethod string             `json:"install_method"`
 	PostedAt      Stamp              `json:"posted_at"` // last registration, zero when membridge does not tell
 	Drain         bool               `json:"drain"`
-	DrainOrder    int64              `json:"drain_order"` // zero when membridge does not count them
-}
-
-// Order is the agent's order to drain.
-func (a Agent) Order() bloom.DrainOrder {
-	return bloom.DrainOrder{Drain: a.Drain, Number: a.DrainOrder}
 }
 
 // Stamp is a moment in Unix milliseconds, zero when there is none. It reads
@@ -219,8 +213,7 @@ type Beat struct {
 	IPAddrs      []string            `json:"ip_addrs,omitempty"`
 	WaitSec      float64             `json:"wait_sec,omitempty"`
 	Held         []string            `json:"held,omitempty"`
-	Drain        *bool               `json:"drain,omitempty"` // the order to drain as the worker knows it
-	DrainOrder   *int64              `json:"drain_order,omitempty"`
+	Drain        *bool               `json:"drain,omitempty"` // whether it is drained, as the worker knows it
 	Reports      []Report            `json:"reports,omitempty"`
 }
 
@@ -250,7 +243,6 @@ type Command struct {
 // Wanted is what membridge wants of a worker.
 type Wanted struct {
 	Drain      bool      `json:"drain"`
-	DrainOrder int64     `json:"drain_order"`
 	Commands   []Command `json:"commands"`
 	RuntimeURL string    `json:"runtime_url"` // empty when membridge does not know it
 }

@@ -32,8 +32,7 @@ type Agent struct {
 	OSInfo        string             `json:"os_info"`
 	InstallMethod string             `json:"install_method"`
 	PostedAt      Seconds            `json:"posted_at" doc:"Last registration, Unix seconds"`
-	Drain         bool               `json:"drain" doc:"Ordered here to take no more work; the runtime, which is not heard here, may have lifted it since"`
-	DrainOrder    int64              `json:"drain_order" doc:"The number of that order, or of its lifting: it grows with each of them; 0 when there never was one"`
+	Drain         bool               `json:"drain" doc:"Drained here: it takes no more work until it is undrained here. The runtime may drain it besides"`
 	Bound         bool               `json:"bound" doc:"Only the agent's own token, or an admin, may write it"`
 	// Token is the digest of the token it is bound to; never shown.
 	Token string `json:"-"`

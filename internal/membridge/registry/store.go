@@ -70,19 +70,15 @@ type Store interface {
 	Touch(ctx context.Context, name string) error
 	// Answered notes that an agent answered a call: it is online. ErrNoAgent.
 	Answered(ctx context.Context, name string) error
-	// SetDrain orders an agent to take no more work, or to take it again. Each word
-	// has a number of its own, greater than those before. ErrNoAgent.
+	// SetDrain drains an agent, or undrains it. ErrNoAgent.
 	SetDrain(ctx context.Context, name string, drain bool) (Agent, error)
-	// DrainOrders are the numbers of the orders to drain, and of their liftings, that
-	// were given since then, by agent.
-	DrainOrders(ctx context.Context, since time.Time) (map[string]int64, error)
+	// DrainLevels says of each of the names that an agent has whether it is drained;
+	// the others are left out. The names are such as agents have had.
+	DrainLevels(ctx context.Context, names []string) (map[string]bool, error)
 	// Agent returns one agent. ErrNoAgent.
 	Agent(ctx context.Context, name string) (Agent, error)
 	// Agents returns all agents by name.
 	Agents(ctx context.Context) ([]Agent, error)
-	// Gone returns those of the names that no agent has. The names are such as agents
-	// have had.
-	Gone(ctx context.Context, names []string) ([]string, error)
 	// DeleteAgent forgets an agent and fails its open jobs. ErrNoAgent.
 	DeleteAgent(ctx context.Context, name string) error
 

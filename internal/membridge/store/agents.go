@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
@@ -15,7 +14,7 @@ import (
 
 const agentColumns = `name, url, status, interval_ms, capabilities, load, node_id, ip_addrs, obs_count, db_sha,
 	agent_version, os_info, install_method, drain, registered_at, last_seen, heartbeat_at, bound,
-	drain_order, posted_at`
+	posted_at`
 
 func scanAgent(row scanner) (registry.Agent, error) {
 	var (
@@ -28,7 +27,7 @@ func scanAgent(row scanner) (registry.Agent, error) {
 	)
 	err := row.Scan(&a.Name, &a.URL, &a.Status, &interval, &caps, &load, &a.NodeID, &ips, &a.ObsCount, &a.DBSHA,
 		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat, &a.Token,
-		&a.DrainOrder, &posted)
+		&posted)
 	if err != nil {
 		return a, err
 	}
@@ -55,7 +54,7 @@ func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $18, $15, $16, 0, $17)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $18, $15, $16, $17)
 		ON CONFLICT (name) DO UPDATE SET
 			url = excluded.url, status = excluded.status, interval_ms = excluded.interval_ms,
 			capabilities = excluded.capabilities, load = excluded.load, node_id = excluded.node_id,
@@ -154,7 +153,7 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 	return res, err
 }
 
-// SetDrain orders an agent to take no more work, or to take it again.
+// SetDrain drains an agent, or undrains it.
 func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent registry.Agent, err error) {
 	flag := 0
 	if drain {
@@ -163,8 +162,7 @@ func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent re
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		var err error
 		agent, err = scanAgent(q.QueryRowContext(ctx, `
-			UPDATE agents SET drain = $2, drain_order = CASE WHEN drain_order >= $3 THEN drain_order + 1 ELSE $3 END
-			WHERE name = $1 RETURNING `+agentColumns, name, flag, s.nowMillis()))
+			UPDATE agents SET drain = $2 WHERE name = $1 RETURNING `+agentColumns, name, flag))
 		return orMissing(err, registry.ErrNoAgent)
 	})
 	return agent, err
@@ -188,21 +186,20 @@ func (s *Store) Answered(ctx context.Context, name string) error {
 	})
 }
 
-// DrainOrders are the numbers of the orders that were given since then.
-func (s *Store) DrainOrders(ctx context.Context, since time.Time) (map[string]int64, error) {
-	type one struct {
-		name  string
-		order int64
+// DrainLevels says of each of the names that an agent has whether it is drained.
+func (s *Store) DrainLevels(ctx context.Context, names []string) (map[string]bool, error) {
+	if len(names) == 0 {
+		return nil, nil
 	}
-	all, err := collect(ctx, s.read, func(row scanner) (o one, err error) {
-		err = row.Scan(&o.name, &o.order)
-		return o, err
-	}, `SELECT name, drain_order FROM agents WHERE drain_order >= $1`, since.UnixMilli())
-	orders := make(map[string]int64, len(all))
-	for _, o := range all {
-		orders[o.name] = o.order
-	}
-	return orders, err
+	levels := make(map[string]bool, len(names))
+	_, err := collect(ctx, s.read, func(row scanner) (struct{}, error) {
+		var name string
+		var drain int
+		err := row.Scan(&name, &drain)
+		levels[name] = drain != 0
+		return struct{}{}, err
+	}, `SELECT a.name, a.drain FROM agents a JOIN (`+s.eachName+`) w ON w.name = a.name`, text(names))
+	return levels, err
 }
 
 // Agent returns one agent.
@@ -214,16 +211,6 @@ func (s *Store) Agent(ctx context.Context, name string) (registry.Agent, error) 
 // Agents returns all agents by name.
 func (s *Store) Agents(ctx context.Context) ([]registry.Agent, error) {
 	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents ORDER BY name`)
-}
-
-// Gone returns those of the names that no agent has.
-func (s *Store) Gone(ctx context.Context, names []string) ([]string, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	scan := func(row scanner) (name string, err error) { return name, row.Scan(&name) }
-	return collect(ctx, s.read, scan, `SELECT w.name FROM (`+s.eachName+`) w
-		WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = w.name)`, text(names))
 }
 
 // DeleteAgent forgets an agent and fails its open jobs.

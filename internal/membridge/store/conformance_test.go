@@ -92,45 +92,13 @@ func TestDrainSurvivesRegistrationsAndHeartbeats(t *testing.T) {
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOnline)})
 		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, nil, registry.Proof{}))
 		if !res.Agent.Drain {
-			t.Error("the order to drain was lost")
+			t.Error("it is drained no more")
 		}
 		if a := must[registry.Agent](t)(s.SetDrain(t.Context(), "a", false)); a.Drain {
-			t.Error("the order to drain was not taken back")
+			t.Error("it is not undrained")
 		}
 		if _, err := s.SetDrain(t.Context(), "b", true); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("drain of a stranger: %v", err)
-		}
-	})
-}
-
-func TestTheNumberOfAnOrderToDrainOnlyGrows(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
-		if a := put(t, s, "a", registry.AgentPatch{}); a.DrainOrder != 0 {
-			t.Errorf("never ordered: %+v", a)
-		}
-		began := clock.Now()
-		last := int64(0)
-		for i, drain := range []bool{true, true, false, true} { // within one tick of the clock
-			a := must[registry.Agent](t)(s.SetDrain(t.Context(), "a", drain))
-			if a.Drain != drain || a.DrainOrder <= last {
-				t.Errorf("word %d: %+v after %d", i, a, last)
-			}
-			last = a.DrainOrder
-		}
-		if d := cmp.Diff(map[string]int64{"a": last}, must[map[string]int64](t)(s.DrainOrders(t.Context(), began))); d != "" {
-			t.Error(d)
-		}
-		if err := s.DeleteAgent(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
-		clock.move(time.Second)
-		put(t, s, "a", registry.AgentPatch{})
-		if a := must[registry.Agent](t)(s.SetDrain(t.Context(), "a", true)); a.DrainOrder <= last {
-			t.Errorf("after the deletion: %+v after %d", a, last)
-		}
-		put(t, s, "a", registry.AgentPatch{})
-		if a := must[registry.Agent](t)(s.Agent(t.Context(), "a")); !a.Drain || a.DrainOrder <= last {
-			t.Errorf("after a registration: %+v", a)
 		}
 	})
 }
@@ -140,17 +108,18 @@ func TestADeletedAgentIsGoneAndItsOpenJobsFail(t *testing.T) {
 		put(t, s, "a", registry.AgentPatch{})
 		addJob(t, s, "j1", "a")
 		put(t, s, "stays", registry.AgentPatch{})
-		gone := func(want ...string) {
+		must[registry.Agent](t)(s.SetDrain(t.Context(), "stays", true))
+		levels := func(want map[string]bool) {
 			t.Helper()
-			if got := must[[]string](t)(s.Gone(t.Context(), []string{"a", "stays"})); !slices.Equal(got, want) {
-				t.Errorf("gone: %q, want %q", got, want)
+			if d := cmp.Diff(want, must[map[string]bool](t)(s.DrainLevels(t.Context(), []string{"a", "stays"}))); d != "" {
+				t.Error(d)
 			}
 		}
-		gone()
+		levels(map[string]bool{"a": false, "stays": true})
 		if err := s.DeleteAgent(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		gone("a")
+		levels(map[string]bool{"stays": true})
 		if err := s.DeleteAgent(t.Context(), "a"); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("second delete: %v", err)
 		}

@@ -57,12 +57,7 @@ func aFile(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, o := range []bloom.DrainOrder{{Number: 5}, {Drain: true, Number: 21, Told: true}} {
-		if _, err := s.FollowDrain(t.Context(), "w", o, "w"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.DrainWorker(t.Context(), "w", false, "me"); err != nil {
+	if _, err := s.FollowDrain(t.Context(), "w", true, "w"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PutSettings(t.Context(), map[string]string{"a": "1"}, bloom.Audit{Action: "x", Data: []byte(`{"z": 1, "a": 2}`)}); err != nil {
@@ -113,8 +108,8 @@ func TestAnImportMovesEverything(t *testing.T) {
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
 	}
-	if w, err := s.FollowDrain(t.Context(), "w", bloom.DrainOrder{Drain: true, Number: 21, Told: true}, "w"); err != nil || w.Draining {
-		t.Errorf("told of the same order once more: %+v, %v", w, err)
+	if w, err := s.FollowDrain(t.Context(), "w", false, "w"); err != nil || w.Draining {
+		t.Errorf("undrained at the control plane: %+v, %v", w, err)
 	}
 	// Life goes on: new rows are numbered after the old.
 	task, _, err := s.CreateTask(t.Context(), storetest.Plain("new"))

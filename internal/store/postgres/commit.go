@@ -178,7 +178,7 @@ var insertAudits = inserts("audit_logs",
 
 const workerValues = "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, ip_addrs jsonb, " +
 	"obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, " +
-	"instance_seen bigint, removed bool, followed_drain bool, followed_order bigint, posted_at bigint, told_order bigint"
+	"instance_seen bigint, removed bool, control_draining bool, posted_at bigint"
 
 var putWorkers = &bulk[*bloom.KnownWorker]{
 	columns: strings.Split(workerValues, ", "),
@@ -191,8 +191,8 @@ var putWorkers = &bulk[*bloom.KnownWorker]{
 	},
 	values: func(v []any, w *bloom.KnownWorker) []any {
 		return append(v, w.ID, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
-			w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.Draining, w.InstanceID,
-			w.InstanceSeen, w.Removed, w.Followed.Drain, w.Followed.Number, w.PostedAt, w.Told)
+			w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain, w.InstanceID,
+			w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt)
 	},
 }
 

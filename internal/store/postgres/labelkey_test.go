@@ -18,7 +18,12 @@ func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range []string{`UPDATE llm_tasks SET label_key = labels::text WHERE labels <> '[]'`, `DELETE FROM goose_db_version WHERE version_id >= 5`} {
+	for _, q := range []string{
+		`UPDATE llm_tasks SET label_key = labels::text WHERE labels <> '[]'`,
+		`ALTER TABLE workers DROP COLUMN control_draining`, `ALTER TABLE workers ADD COLUMN followed_drain boolean NOT NULL DEFAULT false`,
+		`ALTER TABLE workers ADD COLUMN followed_order bigint NOT NULL DEFAULT 0`, `ALTER TABLE workers ADD COLUMN told_order bigint NOT NULL DEFAULT 0`,
+		`DELETE FROM goose_db_version WHERE version_id >= 5`,
+	} {
 		if _, err := connect(t, url).Exec(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}

@@ -182,15 +182,10 @@ func (d *database) Workers(ctx context.Context) ([]bloom.Worker, error) {
 	})
 }
 
-// FollowedDrains are the control plane's orders that were carried out last.
-func (d *database) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
-	return read(ctx, d, func(c reader) (map[string]bloom.DrainOrder, error) {
-		all, err := collect(ctx, c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE NOT w.removed AND (w.followed_drain OR w.followed_order <> 0)`)
-		orders := make(map[string]bloom.DrainOrder, len(all))
-		for _, w := range all {
-			orders[w.ID] = w.Followed
-		}
-		return orders, err
+// ControlDrained names the workers that the control plane drains.
+func (d *database) ControlDrained(ctx context.Context) ([]string, error) {
+	return read(ctx, d, func(c reader) ([]string, error) {
+		return collect(ctx, c, func(r pgx.Rows) (id string, err error) { return id, r.Scan(&id) }, `SELECT w.id FROM workers w WHERE NOT w.removed AND w.control_draining ORDER BY w.id`)
 	})
 }
 

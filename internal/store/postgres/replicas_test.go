@@ -118,11 +118,11 @@ func (p *pair) RemoveWorker(ctx context.Context, id, actor string) error {
 func (p *pair) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
 	return p.next().DrainWorker(ctx, id, drain, actor)
 }
-func (p *pair) FollowDrain(ctx context.Context, id string, o bloom.DrainOrder, actor string) (bloom.Worker, error) {
-	return p.next().FollowDrain(ctx, id, o, actor)
+func (p *pair) FollowDrain(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
+	return p.next().FollowDrain(ctx, id, drain, actor)
 }
-func (p *pair) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
-	return p.next().FollowedDrains(ctx)
+func (p *pair) ControlDrained(ctx context.Context) ([]string, error) {
+	return p.next().ControlDrained(ctx)
 }
 func (p *pair) SyncWorkers(ctx context.Context, r []bloom.WorkerReport) (int, error) {
 	return p.next().SyncWorkers(ctx, r)

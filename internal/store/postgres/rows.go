@@ -76,8 +76,8 @@ func scanLease(r pgx.Rows) (l bloom.Lease, err error) {
 }
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
-	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
-	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at`
 
 const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -85,7 +85,7 @@ func workerFields(w *bloom.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.Followed.Drain, &w.Followed.Number, &w.PostedAt, &w.Told, &w.ActiveLeases,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, &w.ActiveLeases,
 	}
 }
 

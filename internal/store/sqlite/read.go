@@ -125,15 +125,10 @@ func (d *database) Workers(ctx context.Context) ([]bloom.Worker, error) {
 	return read(ctx, d, func(c *conn) ([]bloom.Worker, error) { return c.workers(`WHERE w.removed = 0 ORDER BY w.id`) })
 }
 
-// FollowedDrains are the control plane's orders that were carried out last.
-func (d *database) FollowedDrains(ctx context.Context) (map[string]bloom.DrainOrder, error) {
-	return read(ctx, d, func(c *conn) (map[string]bloom.DrainOrder, error) {
-		all, err := collect(c, scanWorker, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.removed = 0 AND (w.followed_drain = 1 OR w.followed_order <> 0)`)
-		orders := make(map[string]bloom.DrainOrder, len(all))
-		for _, w := range all {
-			orders[w.ID] = w.Followed
-		}
-		return orders, err
+// ControlDrained names the workers that the control plane drains.
+func (d *database) ControlDrained(ctx context.Context) ([]string, error) {
+	return read(ctx, d, func(c *conn) ([]string, error) {
+		return collect(c, func(r row) string { return r.str(0) }, `SELECT w.id FROM workers w WHERE w.removed = 0 AND w.control_draining = 1 ORDER BY w.id`)
 	})
 }
 

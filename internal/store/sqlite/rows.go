@@ -68,8 +68,8 @@ func scanLease(r row) bloom.Lease {
 }
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
-	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining,
-	w.instance_id, w.instance_seen, w.removed, w.followed_drain, w.followed_order, w.posted_at, w.told_order`
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at`
 
 const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -79,10 +79,10 @@ func scanWorker(r row) bloom.KnownWorker {
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
 			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: bloom.ObsCount(r.int(9)), DBSHA: r.str(10), RegisteredAt: r.int(11),
-			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(23)),
+			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(22)),
 		},
 		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
-		Followed: bloom.DrainOrder{Drain: r.bool(19), Number: r.int(20)}, PostedAt: r.int(21), Told: r.int(22),
+		RuntimeDrain: r.bool(19), ControlDrain: r.bool(20), PostedAt: r.int(21),
 	}
 }
 

@@ -79,7 +79,7 @@ var limitTests = map[string]func(*harness){
 		l = h.lease(h.create().ID, "w")
 		_, err = h.s.Release(h.ctx, l.TaskID, bloom.ReleaseSpec{LeaseID: l.ID, Reason: random(1024), NotBefore: math.MaxInt64}, "w")
 		h.ok(err)
-		w, err := h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: math.MaxInt64}, "me")
+		w, err := h.s.FollowDrain(h.ctx, "w", true, "me")
 		h.ok(err)
 		same(h, "draining", w.Draining, true)
 	},

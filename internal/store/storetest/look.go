@@ -52,7 +52,7 @@ func Look(t testing.TB, s bloom.Store) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drains, err := s.FollowedDrains(t.Context())
+	drains, err := s.ControlDrained(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

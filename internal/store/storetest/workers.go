@@ -106,89 +106,66 @@ var workerTests = map[string]func(*harness){
 			h.Errorf("an unchanged report was audited: %v", got)
 		}
 	},
-	"an order of the control plane's is carried out once, and what is said here afterwards stands": func(h *harness) {
+	"a worker drains while the runtime or the control plane says so": func(h *harness) {
 		h.worker("w", 2)
+		here := func(drain bool) (bloom.Worker, error) { return h.s.DrainWorker(h.ctx, "w", drain, "me") }
+		there := func(drain bool) (bloom.Worker, error) { return h.s.FollowDrain(h.ctx, "w", drain, "membridge") }
+		says := func(level *bool) func(bool) (bloom.Worker, error) {
+			return func(bool) (bloom.Worker, error) {
+				w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Draining: level, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2}}, "w")
+				return w, err
+			}
+		}
+		yes, no := true, false
 		for i, step := range []struct {
-			order  bloom.DrainOrder
-			byHand *bool
-			want   bool
+			do          func(bool) (bloom.Worker, error)
+			drain, want bool
+			control     []string
 		}{
-			{order: bloom.DrainOrder{Number: 7}, want: false},
-			{order: bloom.DrainOrder{Drain: true, Number: 9}, want: true},
-			{byHand: new(bool), want: false},
-			{order: bloom.DrainOrder{Drain: true, Number: 9}, want: false},
-			{order: bloom.DrainOrder{Drain: true, Number: 8}, want: false}, // long under way
-			{order: bloom.DrainOrder{Drain: true, Number: 12}, want: true},
-			{order: bloom.DrainOrder{}, want: false}, // known there no more
-			{order: bloom.DrainOrder{}, want: false},
-			{order: bloom.DrainOrder{Drain: true}, want: true}, // by one that does not count
-			{order: bloom.DrainOrder{Drain: true}, byHand: new(bool), want: false},
-			{order: bloom.DrainOrder{Drain: true}, want: false},
-			{order: bloom.DrainOrder{Drain: true, Number: 13}, want: true},
+			{do: there, drain: true, want: true, control: []string{"w"}},
+			{do: here, want: true, control: []string{"w"}}, // not drained here
+			{do: here, drain: true, want: true, control: []string{"w"}},
+			{do: there, want: true},
+			{do: says(&no), want: true}, // a worker lifts nothing that was said here
+			{do: here, want: false},
+			{do: says(&yes), want: true, control: []string{"w"}},
+			{do: says(nil), want: true, control: []string{"w"}},
+			{do: here, want: true, control: []string{"w"}},
+			{do: says(&no), want: false},
+			{do: there, drain: true, want: true, control: []string{"w"}},
 		} {
-			if step.byHand != nil {
-				_, err := h.s.DrainWorker(h.ctx, "w", *step.byHand, "me")
-				h.ok(err)
-			} else {
-				_, err := h.s.FollowDrain(h.ctx, "w", step.order, "membridge")
-				h.ok(err)
+			w, err := step.do(step.drain)
+			h.ok(err)
+			read, _, err := h.s.Worker(h.ctx, "w")
+			h.ok(err)
+			if w.Draining != step.want || read.Draining != step.want {
+				h.Errorf("step %d: draining %v, read %v", i, w.Draining, read.Draining)
 			}
-			w, _, err := h.s.Worker(h.ctx, "w")
+			control, err := h.s.ControlDrained(h.ctx)
 			h.ok(err)
-			if w.Draining != step.want {
-				h.Errorf("step %d: draining %v", i, w.Draining)
+			if !slices.Equal(control, step.control) {
+				h.Errorf("step %d: drained at the control plane: %v", i, control)
 			}
 		}
-		last, err := h.s.FollowedDrains(h.ctx)
+		trail := len(h.actions("w"))
+		_, err := there(true)
 		h.ok(err)
-		same(h, "remembered", cmp.Diff(map[string]bloom.DrainOrder{"w": {Drain: true, Number: 13}}, last), "")
-		// It was given to the worker: it stands for another process too.
-		h.advance(2 * bloom.OfflineAfter)
-		w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}, "me")
+		same(h, "audited", len(h.actions("w")), trail)
+		task := h.create()
+		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, bloom.ErrNoWorker)
+		got, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 		h.ok(err)
-		same(h, "draining", w.Draining, true)
-		_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
-		h.ok(err)
-		w, err = h.s.FollowDrain(h.ctx, "w", bloom.DrainOrder{Drain: true, Number: 13}, "membridge")
-		h.ok(err)
-		same(h, "draining after it was lifted here", w.Draining, false)
-		// Of what the worker tells itself only the number is kept, apart from the
-		// control plane's own.
-		told := bloom.DrainOrder{Drain: true, Number: 1 << 60, Told: true}
-		for _, drain := range []bool{true, false} {
-			w, err = h.s.FollowDrain(h.ctx, "w", told, "w")
-			h.ok(err)
-			same(h, "draining by a word from the future", w.Draining, drain)
-			_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
-			h.ok(err)
+		if !got.Drain || len(got.Leases) != 0 {
+			h.Errorf("claimed %+v", got)
 		}
-		for _, o := range []bloom.DrainOrder{{Drain: true, Number: 14}, {Number: 15}} {
-			w, err = h.s.FollowDrain(h.ctx, "w", o, "membridge")
-			h.ok(err)
-			same(h, "draining by the control plane's word", w.Draining, o.Drain)
-		}
-		told.Number = 21
-		for _, want := range []bool{true, false} {
-			w, err = h.s.FollowDrain(h.ctx, "w", told, "w")
-			h.ok(err)
-			same(h, "draining by its own word", w.Draining, want)
-			_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
-			h.ok(err)
-			_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another"}, "w") // as before each word
-			h.ok(err)
-		}
-		// Known, then forgotten by the control plane, and then back.
-		known, forgotten := bloom.DrainOrder{Drain: true, Number: 21}, bloom.DrainOrder{Number: -21}
-		for _, step := range []struct{ order, last bloom.DrainOrder }{{known, known}, {bloom.DrainOrder{}, forgotten}, {known, forgotten}} {
-			w, err = h.s.FollowDrain(h.ctx, "w", step.order, "membridge")
-			h.ok(err)
-			same(h, "draining afterwards", w.Draining, false)
-			last, err = h.s.FollowedDrains(h.ctx)
-			h.ok(err)
-			same(h, "remembered", last["w"], step.last)
-		}
-		_, err = h.s.FollowDrain(h.ctx, "nobody", bloom.DrainOrder{Drain: true, Number: 1}, "membridge")
+		_, err = h.s.FollowDrain(h.ctx, "nobody", true, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
+		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
+		h.worker("w", 2) // begins anew
+		w, _, err := h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		same(h, "draining", w.Draining, false)
 	},
 	"a worker that says that it goes is told as offline": func(h *harness) {
 		h.worker("w", 2)
