@@ -20,10 +20,7 @@ type KnownWorker struct {
 	InstanceSeen int64  // when that was, Unix milliseconds
 	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
 
-	// Worker.Draining is set while either of these is.
-	RuntimeDrain bool  // drained at the runtime
-	ControlDrain bool  // drained at the control plane, by what was last heard of it
-	PostedAt     int64 // WorkerReport.PostedAt as last reported
+	PostedAt int64 // WorkerReport.PostedAt as last reported
 }
 
 // WorkerChange is what a rule made of a worker, and how it is told.
@@ -123,7 +120,7 @@ func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
 }
 
 // drained is the worker with what the runtime and the control plane say of draining:
-// it takes nothing while either says so, and each lifts only its own.
+// it takes nothing while either says so, and each undrains only what it drained.
 func (w KnownWorker) drained(runtime, control bool) KnownWorker {
 	w.RuntimeDrain, w.ControlDrain, w.Draining = runtime, control, runtime || control
 	return w

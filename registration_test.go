@@ -70,11 +70,11 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		created, draining bool
 		keepsCount        bool
 	}{
-		"the same process keeps its order to drain": {was: was, instance: "p", draining: true, keepsCount: true},
-		"a person without a process does, too":      {was: was, draining: true, keepsCount: true},
-		"another one while the first is alive":      {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
-		"another one after its end was not told":    {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
-		"one that was removed begins anew":          {was: gone, instance: "q", created: true},
+		"the same process keeps its drain":       {was: was, instance: "p", draining: true, keepsCount: true},
+		"a person without a process does, too":   {was: was, draining: true, keepsCount: true},
+		"another one while the first is alive":   {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
+		"another one after its end was not told": {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
+		"one that was removed begins anew":       {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
 		got, err := bloom.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
@@ -188,17 +188,17 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 	}
 }
 
-func TestOrdersToAWorkerAreTold(t *testing.T) {
+func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
 	told(t, bloom.DrainWorker(was, false), "", "")
 	drained := bloom.DrainWorker(was, true)
 	told(t, drained, bloom.ActionWorkerDrain, "Drained: takes no more work")
 	told(t, bloom.DrainWorker(drained.Worker, true), "", "")
-	lifted := bloom.DrainWorker(drained.Worker, false)
-	told(t, lifted, bloom.ActionWorkerDrain, "Undrained")
-	if !drained.Worker.Draining || lifted.Worker.Draining {
-		t.Error("the order does not stand as it was told")
+	undrained := bloom.DrainWorker(drained.Worker, false)
+	told(t, undrained, bloom.ActionWorkerDrain, "Undrained")
+	if !drained.Worker.Draining || undrained.Worker.Draining {
+		t.Error("it is not drained, or not undrained")
 	}
 	silent := bloom.SilenceWorker(was, time.Minute)
 	told(t, silent, bloom.ActionWorkerOffline, "Nobody has heard of it for more than 1m0s")

@@ -65,7 +65,9 @@ type Worker struct {
 	AgentVersion  string       `json:"agent_version"`
 	OSInfo        string       `json:"os_info"`
 	InstallMethod string       `json:"install_method"`
-	Draining      bool         `json:"draining" doc:"Takes no more work: drained at the runtime, at the control plane, or at both"`
+	Draining      bool         `json:"draining" doc:"Takes no more work: drained at the runtime, at membridge, or at both"`
+	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime, and to be undrained there"`
+	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, by what the runtime last heard, and to be undrained there"`
 }
 
 // WorkerSpec is a direct registration.

@@ -253,7 +253,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	}
 	h.await(t, waiting.ID).succeeded("pong")
 
-	// Undraining at the runtime lifts nothing that membridge said, and a restart of
+	// Undraining at the runtime leaves what membridge said, and a restart of
 	// the worker forgets nothing; each is undrained where it was drained.
 	drains := func(want bool) {
 		t.Helper()
@@ -262,7 +262,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 			return ok && now.Draining == want
 		})
 	}
-	order := func(drain bool) {
+	there := func(drain bool) {
 		t.Helper()
 		if status, body := b.ask(t, "POST", "/agents/early/drain", fmt.Sprintf(`{"drain":%v}`, drain)); status != http.StatusOK {
 			t.Fatalf("drain: %d %s", status, body)
@@ -275,7 +275,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 			t.Fatalf("%+v, %v, want draining %v", now, err, want)
 		}
 	}
-	order(true)
+	there(true)
 	here(false, true)
 	w.kill()
 	w = h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
@@ -283,7 +283,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	w.says("drained at the control plane")
 	drains(true)
 	later := h.submit(t, spec("after the restart"))
-	order(false)
+	there(false)
 	h.await(t, later.ID).succeeded("pong")
 	here(true, true)
 	if status, body := b.ask(t, "POST", "/agents/early/drain", `{"drain":false}`); status != http.StatusOK {

@@ -126,7 +126,7 @@ func (w *Worker) newAnnouncer() *mbclient.Announcer {
 			status, can := w.standing()
 			return mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()}
 		},
-		OnDrain: w.rest,
+		OnDrain: w.followDrain,
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved
@@ -152,9 +152,9 @@ func (w *Worker) running() int {
 	return 0
 }
 
-// rest follows whether membridge drains the worker, also when that came before the
-// runtime was found.
-func (w *Worker) rest(drain bool) {
+// followDrain follows whether membridge drains the worker, also when that came before
+// the runtime was found.
+func (w *Worker) followDrain(drain bool) {
 	w.drainMu.Lock()
 	defer w.drainMu.Unlock()
 	if w.drain == nil {
@@ -164,22 +164,22 @@ func (w *Worker) rest(drain bool) {
 	w.passOn()
 }
 
-// passOn tells the worker proper, when there are both. w.drainMu is held.
+// passOn passes it on to the inner worker, when there are both. w.drainMu is held.
 func (w *Worker) passOn() {
 	if inner := w.inner.Load(); inner != nil && w.drain != nil {
-		inner.Rest(*w.drain)
+		inner.FollowControlPlane(*w.drain)
 	}
 }
 
-// drainPatience is how long a worker that starts waits for membridge to say whether
-// it drains the worker.
+// drainPatience is how long a starting worker waits for membridge to say whether it
+// drains the worker.
 const drainPatience = 3 * time.Second
 
-// hear waits for membridge's first answer, so that a worker that it drained while the
-// worker was down claims nothing before it knows. A membridge that is silent for
-// longer holds nobody up: then the level that the runtime last knew stands. A
-// membridge that only the runtime can tell of is not waited for.
-func (w *Worker) hear(ctx context.Context) {
+// awaitDrain waits for membridge's first answer, so that a worker that was drained while
+// it was down claims nothing before it knows. When membridge is silent for longer, the
+// worker starts with the level that the runtime last knew. It does not wait for a
+// membridge whose address only the runtime knows.
+func (w *Worker) awaitDrain(ctx context.Context) {
 	if w.cfg.Membridge.URL == "" {
 		return
 	}

@@ -174,7 +174,7 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 	}
 	w.runner.Prepare()
 	defer w.runner.Close()
-	w.hear(ctx)
+	w.awaitDrain(ctx)
 	inner := w.inner.Load()
 	stop := context.AfterFunc(cut, inner.Cut)
 	defer stop()

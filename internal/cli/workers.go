@@ -9,10 +9,11 @@ import (
 )
 
 type workersCmd struct {
-	List   workersListCmd   `cmd:"" default:"withargs" help:"List workers."`
-	Get    workersGetCmd    `cmd:"" help:"Show one worker and its leases."`
-	Remove workersRemoveCmd `cmd:"" help:"Remove a worker; its tasks return to the queue."`
-	Drain  workersDrainCmd  `cmd:"" help:"Stop a worker from taking tasks (drain), or let it take them again."`
+	List    workersListCmd    `cmd:"" default:"withargs" help:"List workers."`
+	Get     workersGetCmd     `cmd:"" help:"Show one worker and its leases."`
+	Remove  workersRemoveCmd  `cmd:"" help:"Remove a worker; its tasks return to the queue."`
+	Drain   workersDrainCmd   `cmd:"" help:"Stop a worker from taking tasks; running ones go on."`
+	Undrain workersUndrainCmd `cmd:"" help:"Let a worker that was drained at the runtime take tasks again."`
 }
 
 type workersListCmd struct{ remote }
@@ -79,6 +80,9 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 	t := newTable("FIELD", "VALUE")
 	t.row("worker", w.ID)
 	t.row("status", workerStatus(w.Worker))
+	if w.Draining {
+		t.row("drained", drainedAt(w.Worker))
+	}
 	t.row("busy", fmt.Sprintf("%d of %d", w.ActiveLeases, w.Capabilities.MaxConcurrency))
 	t.row("claude", w.Capabilities.ClaudeCLI)
 	t.row("labels", dash(strings.Join(w.Capabilities.Labels, ", ")))
@@ -91,6 +95,17 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 		t.row("lease", fmt.Sprintf("%s of task %s, expires %s", l.ID, l.TaskID, ago(now, l.ExpiresAt)))
 	}
 	return t.print(inv.Out, inv.outPainter())
+}
+
+// drainedAt says where the worker was drained, which is where it is to be undrained.
+func drainedAt(w bloom.Worker) string {
+	switch {
+	case w.RuntimeDrain && w.ControlDrain:
+		return "at the runtime and at membridge"
+	case w.ControlDrain:
+		return "at membridge"
+	}
+	return "at the runtime"
 }
 
 type workersRemoveCmd struct {
@@ -116,27 +131,36 @@ func (c *workersRemoveCmd) Run(inv *invocation) error {
 type workersDrainCmd struct {
 	remote
 	ID  string `arg:"" help:"The worker's name."`
-	Off bool   `name:"off" help:"Undrain: the worker takes tasks again."`
+	Off bool   `name:"off" help:"The same as undrain." hidden:""`
 }
 
-func (c *workersDrainCmd) Run(inv *invocation) error {
-	api, err := c.open()
+func (c *workersDrainCmd) Run(inv *invocation) error { return c.drain(inv, c.ID, !c.Off) }
+
+type workersUndrainCmd struct {
+	remote
+	ID string `arg:"" help:"The worker's name."`
+}
+
+func (c *workersUndrainCmd) Run(inv *invocation) error { return c.drain(inv, c.ID, false) }
+
+func (r *remote) drain(inv *invocation, id string, drain bool) error {
+	api, err := r.open()
 	if err != nil {
 		return err
 	}
-	w, err := api.DrainWorker(inv.ctx, c.ID, !c.Off)
+	w, err := api.DrainWorker(inv.ctx, id, drain)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if r.JSON {
 		return writeJSON(inv.Out, w)
 	}
 	verdict := "takes no more work; tasks still running: " + thousands(int64(w.ActiveLeases))
 	switch {
 	case !w.Draining:
 		verdict = "takes work"
-	case c.Off:
-		verdict = "is undrained here, and still takes no work: the control plane (membridge) drains it"
+	case !drain:
+		verdict = "is undrained at the runtime, and still takes no work: it is drained at membridge too"
 	}
 	_, err = fmt.Fprintf(inv.Out, "%s %s.\n", clean(w.ID, false), verdict)
 	return err

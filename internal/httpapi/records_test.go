@@ -485,30 +485,34 @@ func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 	}
 }
 
-func TestAWorkerTellsWhatTheControlPlaneSaysOfDrainingAndLiftsNothingElse(t *testing.T) {
+func TestAWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, step := range []struct {
-		path, key, body string
-		draining        bool
+		path, key, body    string
+		atRuntime, atOther bool
 	}{
-		{"", workerKey, `{"name":"w"}`, false},
-		{"", workerKey, `{"name":"w","draining":true}`, true},
-		{"", workerKey, `{"name":"w"}`, true},
-		{"/w/drain", adminKey, `{"drain":false}`, true}, // it was not drained here
-		{"", workerKey, `{"name":"w","draining":false}`, false},
-		{"/w/drain", adminKey, `{"drain":true}`, true},
-		{"", workerKey, `{"name":"w","draining":false,"drain_order":9000000000000}`, true}, // an older worker's
-		{"", workerKey, `{"name":"w","draining":true}`, true},
-		{"/w/drain", adminKey, `{"drain":false}`, true},
-		{"", workerKey, `{"name":"w","instance_id":"another"}`, true},
-		{"", workerKey, `{"name":"w","instance_id":"another","draining":false}`, false},
+		{"", workerKey, `{"name":"w"}`, false, false},
+		{"", workerKey, `{"name":"w","draining":true}`, false, true},
+		{"", workerKey, `{"name":"w"}`, false, true},
+		{"/w/drain", adminKey, `{"drain":false}`, false, true},
+		{"", workerKey, `{"name":"w","draining":false}`, false, false},
+		{"/w/drain", adminKey, `{"drain":true}`, true, false},
+		{"", workerKey, `{"name":"w","draining":false,"drain_order":9000000000000}`, true, false}, // an older worker's
+		{"", workerKey, `{"name":"w","draining":true}`, true, true},
+		{"/w/drain", adminKey, `{"drain":false}`, false, true},
+		{"", workerKey, `{"name":"w","instance_id":"another"}`, false, true},
+		{"", workerKey, `{"name":"w","instance_id":"another","draining":false}`, false, false},
 	} {
-		var w bloom.Worker
+		var w struct {
+			Draining  *bool `json:"draining"`
+			AtRuntime *bool `json:"runtime_drain"`
+			AtOther   *bool `json:"membridge_drain"`
+		}
 		r.key = step.key
 		a := r.do("POST", "/api/runtime/workers"+step.path, step.body)
 		must(t, json.Unmarshal(a.body, &w))
-		if a.status > 299 || w.Draining != step.draining {
+		if a.status > 299 || *w.AtRuntime != step.atRuntime || *w.AtOther != step.atOther || *w.Draining != (step.atRuntime || step.atOther) {
 			t.Errorf("after %s %s: %d %s", step.path, step.body, a.status, a.body)
 		}
 	}

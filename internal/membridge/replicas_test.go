@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-func TestADrainOrderedAtOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
+func TestADrainAtOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	shared := func(c *membridge.Config) { c.DatabaseURL, c.Clock = url, nil }

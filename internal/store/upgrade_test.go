@@ -3,9 +3,11 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,14 +23,15 @@ import (
 
 // upgraded opens databases that an earlier version has left, with tasks and workers
 // in every state: testdata/version4.* are dumps of what it wrote.
-var upgraded = map[string]func(t *testing.T, clock bloom.Clock) (bloom.Store, error){
-	"sqlite": func(t *testing.T, clock bloom.Clock) (bloom.Store, error) {
+// more is SQL that adds to them.
+var upgraded = map[string]func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error){
+	"sqlite": func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error) {
 		path := filepath.Join(t.TempDir(), "bloom.db")
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			return nil, err
 		}
-		if _, err = db.ExecContext(t.Context(), dump(t, "version4.sqlite.sql")); err != nil {
+		if _, err = db.ExecContext(t.Context(), dump(t, "version4.sqlite.sql")+more); err != nil {
 			return nil, err
 		}
 		if err := db.Close(); err != nil {
@@ -36,14 +39,14 @@ var upgraded = map[string]func(t *testing.T, clock bloom.Clock) (bloom.Store, er
 		}
 		return sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock})
 	},
-	"postgresql": func(t *testing.T, clock bloom.Clock) (bloom.Store, error) {
+	"postgresql": func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error) {
 		url := pgtest.Start(t)
 		c, err := pgx.Connect(t.Context(), url)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = c.Close(context.Background()) }()
-		if _, err := c.Exec(t.Context(), dump(t, "version4.postgresql.sql")); err != nil {
+		if _, err := c.Exec(t.Context(), dump(t, "version4.postgresql.sql")+"SET search_path = public;\n"+more); err != nil {
 			return nil, err
 		}
 		return postgres.Open(t.Context(), postgres.Config{URL: url, Clock: clock})
@@ -66,7 +69,7 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 			t.Parallel()
 			clock := storetest.NewClock()
 			clock.Advance(130 * time.Second) // a moment after the last change
-			s, err := open(t, clock)
+			s, err := open(t, clock, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,6 +91,69 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 			}
 			if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// earlierDrains are workers in every state of draining that an earlier version left: what
+// it had stored, and where the worker is drained afterwards.
+var earlierDrains = map[string]struct {
+	draining, followed int
+	number, told       int64 // of the control plane's order, and of one that only the worker reported
+	runtime, control   bool
+}{
+	"never drained":                                {},
+	"drained at the runtime":                       {draining: 1, runtime: true},
+	"drained at the control plane":                 {draining: 1, followed: 1, number: 3, control: true},
+	"drained there, without a number":              {draining: 1, followed: 1, control: true},
+	"drained there, undrained at the runtime":      {followed: 1, number: 3},
+	"drained there, then reported by the worker":   {draining: 1, followed: 1, number: 3, told: 5, control: true},
+	"undrained at the control plane":               {number: 4},
+	"undrained there, then at the runtime":         {draining: 1, number: 4, runtime: true},
+	"reported by the worker":                       {draining: 1, told: 5, runtime: true},
+	"reported by the worker after an undrain":      {draining: 1, number: 4, told: 5, runtime: true},
+	"reported by the worker, undrained":            {told: 5},
+	"forgotten by the control plane":               {number: -3},
+	"forgotten there, drained at the runtime":      {draining: 1, number: -3, runtime: true},
+	"forgotten there, then reported":               {draining: 1, number: -3, told: 5, runtime: true},
+	"forgotten there, then reported and undrained": {number: -3, told: 5},
+}
+
+func TestADrainedWorkerOfAnEarlierVersionStaysDrained(t *testing.T) {
+	t.Parallel()
+	var more strings.Builder
+	for name, was := range earlierDrains {
+		fmt.Fprintf(&more, `INSERT INTO workers (id, node_id, url, status, claude_cli, max_concurrency, labels, ip_addrs, db_sha, registered_at, agent_version, os_info,
+			install_method, instance_id, draining, followed_drain, followed_order, told_order)
+			SELECT '%s', node_id, url, status, claude_cli, max_concurrency, labels, ip_addrs, db_sha, registered_at, agent_version, os_info,
+			install_method, instance_id, '%d', '%d', %d, %d FROM workers WHERE id = 'w';
+			`, name, was.draining, was.followed, was.number, was.told)
+	}
+	for name, open := range upgraded {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := open(t, storetest.NewClock(), more.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			for name, want := range earlierDrains {
+				w, _, err := s.Worker(t.Context(), name)
+				if err != nil || w.RuntimeDrain != want.runtime || w.ControlDrain != want.control || w.Draining != (want.runtime || want.control) {
+					t.Errorf("%s: %+v, %v", name, w, err)
+				}
+				// Each level is lowered where it was raised, and nothing of the old state comes back.
+				if w, err = s.FollowDrain(t.Context(), name, false, "membridge"); err != nil || w.Draining != want.runtime {
+					t.Errorf("%s, undrained at the control plane: %+v, %v", name, w, err)
+				}
+				if w, err = s.DrainWorker(t.Context(), name, false, "me"); err != nil || w.Draining {
+					t.Errorf("%s, undrained at both: %+v, %v", name, w, err)
+				}
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func (w *Worker) able(ctx context.Context) error {
 	w.mu.Lock()
 	changed := (err == nil) != (w.unable == nil)
 	w.unable = err
-	news := w.unsaid()
+	news := w.unreported()
 	w.mu.Unlock()
 	switch {
 	case !changed:
@@ -91,17 +91,18 @@ func (w *Worker) able(ctx context.Context) error {
 	return w.register(ctx, false)
 }
 
-// orderPace is how often a worker that drains looks whether the server still says
-// so, in whole seconds.
-const orderPace = 2 * time.Second
+// drainPace is how often a drained worker asks whether the server has undrained it, in
+// whole seconds.
+const drainPace = 2 * time.Second
 
 // fit reports whether tasks can be run here. w.mu is held.
 func (w *Worker) fit() bool { return w.unable == nil }
 
-// unsaid reports whether the server was told otherwise than things stand. w.mu is
-// held.
-func (w *Worker) unsaid() bool {
-	return w.fit() != w.saidFit || w.heard && (w.saidRest == nil || *w.saidRest != w.resting)
+// unreported reports whether something has changed since the last registration. w.mu
+// is held.
+func (w *Worker) unreported() bool {
+	drain, reported := w.controlDrain, w.reportedDrain
+	return w.fit() != w.reportedFit || drain != nil && (reported == nil || *reported != *drain)
 }
 
 func (w *Worker) notReady() error {
@@ -153,15 +154,14 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	switch {
 	case w.stop:
 		c.Max = 0
-	case w.unsaid():
+	case w.unreported():
 		// It changed since the registration: claim what is due, then register.
 		c.Max, c.Wait = 0, 0
-	case w.orders:
-		// The server tells at once of draining and not of its end: a claim that asks
-		// for nothing would wait long to hear of that.
+	case w.serverDrain:
+		// A claim returns early when the worker is drained, not when it is undrained.
 		c.Max = 0
-		c.Wait = min(c.Wait, orderPace)
-	case w.resting:
+		c.Wait = min(c.Wait, drainPace)
+	case w.controlDrain != nil && *w.controlDrain:
 		c.Max = 0
 	case !w.fit():
 		c.Max = 0
@@ -230,7 +230,7 @@ func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*
 			news = true
 		}
 	}
-	news = w.ordered(res.Drain) || news
+	news = w.followServer(res.Drain) || news
 	for _, got := range res.Leases {
 		if !w.knows(got.Lease.ID) && !w.outbox.has(got.Lease.ID) {
 			news = true
@@ -249,21 +249,6 @@ func (w *Worker) once(leaseID string) bool {
 		w.told[leaseID] = true
 	}
 	return first
-}
-
-// ordered follows whether the server says drain.
-func (w *Worker) ordered(drain bool) (changed bool) {
-	w.mu.Lock()
-	changed = w.orders != drain
-	w.orders = drain
-	w.mu.Unlock()
-	switch {
-	case changed && drain:
-		w.log.Info("the server says drain: no new tasks are taken until the worker is undrained")
-	case changed:
-		w.log.Info("the server says drain no more")
-	}
-	return changed
 }
 
 // lastClaim fetches what an interrupted poll may have been given, so that it

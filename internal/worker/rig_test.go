@@ -126,7 +126,7 @@ func (b *bench) start(change func(*worker.Config), before ...bool) *life {
 		b.Fatal(err)
 	}
 	for _, o := range before {
-		w.Rest(o)
+		w.FollowControlPlane(o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{b: b, w: w, cancel: cancel, ended: make(chan error, 1)}

@@ -13,7 +13,7 @@ type Status struct {
 	Connected   bool   // the last word with the server went well
 	Trouble     string // what went wrong with it otherwise
 	Polling     bool   // it has asked for work at least once
-	Draining    bool   // it takes no new work, by order or because it stops
+	Draining    bool   // it takes no new work, drained or because it stops
 	ParkedUntil time.Time
 	Capacity    int
 	Running     int
@@ -55,7 +55,7 @@ func (w *Worker) count(change func(*Status)) Status {
 	}
 	s := w.status
 	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
-	s.Draining, s.ParkedUntil = w.stop || w.orders || w.resting, w.parked
+	s.Draining, s.ParkedUntil = w.stop || w.serverDrain || w.controlDrain != nil && *w.controlDrain, w.parked
 	for _, j := range w.jobs {
 		s.Runs = append(s.Runs, RunStatus{
 			TaskID: j.keeper.task.ID, LeaseID: j.keeper.lease.ID, ContextID: j.keeper.task.ContextID, Since: j.since,

@@ -16,7 +16,7 @@ import (
 var ErrCut = errors.New("the worker was cut off before its running tasks had stopped")
 
 // Worker claims tasks and runs them. Make one with New, call Run once. Drain,
-// Cut, Rest and Status may be called by any goroutine at any time.
+// Cut, FollowControlPlane and Status may be called by any goroutine at any time.
 type Worker struct {
 	cfg Config
 	log *slog.Logger
@@ -38,16 +38,15 @@ type Worker struct {
 	jobs   map[string]*job // by lease
 	parked time.Time       // takes nothing before
 	unable error           // why no task can be run at present
-	orders bool            // the server says drain
 	stop   bool            // we are to stop: nothing more is taken
 	inPoll *polling        // the poll in flight
 	told   map[string]bool // leases whose cancel or loss was acted on
 	status Status
 
-	resting  bool  // the control plane says drain
-	heard    bool  // it said anything at all
-	saidRest *bool // what the server was told of that; nil before it was
-	saidFit  bool  // whether the server was told that we run tasks
+	serverDrain   bool  // the server says drain: its own level or the control plane's
+	controlDrain  *bool // the control plane's level; nil before it has said
+	reportedDrain *bool // what the last registration said of that
+	reportedFit   bool  // whether the last registration said that tasks can be run
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -269,12 +268,9 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	spec.Status = bloom.WorkerOnline
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.saidFit = w.fit()
-	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.saidFit
-	if w.heard {
-		resting := w.resting
-		spec.Draining = &resting
-	}
+	w.reportedFit = w.fit()
+	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.reportedFit
+	spec.Draining = w.controlDrain
 	return spec
 }
 
@@ -287,7 +283,7 @@ func (w *Worker) register(ctx context.Context, atStart bool) error {
 		answer, err := w.cfg.Client.Register(ctx, spec)
 		if err == nil {
 			w.mu.Lock()
-			w.saidRest, w.orders = spec.Draining, answer.Draining
+			w.reportedDrain, w.serverDrain = spec.Draining, answer.Draining
 			w.mu.Unlock()
 			w.reached()
 			if w.cfg.OnMembridge != nil && answer.MembridgeURL != "" {

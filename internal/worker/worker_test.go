@@ -337,19 +337,19 @@ func TestCutEndsTheGrace(t *testing.T) {
 	}
 }
 
-func TestAnOrderToDrainIsFollowedAndLifted(t *testing.T) {
+func TestAWorkerDrainedAtTheServerTakesNothingUntilItIsUndrained(t *testing.T) {
 	b := newBench(t)
 	b.start(nil)
 	b.logs.await(t, "registered")
 	if _, err := b.api.DrainWorker(t.Context(), "node", true); err != nil {
 		t.Fatal(err)
 	}
-	b.logs.await(t, "the server says drain: no new tasks are taken until the worker is undrained")
+	b.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
 	b.rt.Submit("ctx", "do it")
 	if _, err := b.api.DrainWorker(t.Context(), "node", false); err != nil {
 		t.Fatal(err)
 	}
-	b.logs.await(t, "the server says drain no more")
+	b.logs.await(t, "undrained at the server")
 	b.runner.next(t)
 }
 

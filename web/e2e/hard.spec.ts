@@ -121,6 +121,34 @@ test('ten thousand tasks scroll', async ({ page }) => {
   }
 })
 
+test('a drained worker shows where it was drained', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.api('/workers', { name: 'resting', draining: true })
+    await own.task('Waits for a worker')
+    await page.goto(own.url)
+    await expect(page.getByText('Undrain one: the Workers page says where each was drained.')).toBeVisible()
+    await page.goto(`${own.url}/workers`)
+    const there = page.getByText('At membridge. Undrain it there: POST /agents/resting/drain with {"drain": false}')
+    const here = page.getByText('Here. Undrain it in the menu above.')
+    await expect(there).toBeVisible()
+    await expect(here).toBeHidden()
+    const choose = async (action: string) => {
+      await page.getByRole('button', { name: 'Actions for resting' }).click()
+      await page.getByRole('menuitem', { name: action }).click()
+    }
+    await choose('Drain: take no more tasks')
+    await expect(here).toBeVisible()
+    await choose('Undrain: take tasks again')
+    await expect(page.getByText('Undrained here. Membridge still drains it')).toBeVisible()
+    await expect(here).toBeHidden()
+    await expect(there).toBeVisible()
+  } finally {
+    await own.close()
+  }
+})
+
 test('a run of 20,000 events opens at once and scrolls', async ({ page }) => {
   const own = new Runtime()
   try {

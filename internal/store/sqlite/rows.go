@@ -79,10 +79,10 @@ func scanWorker(r row) bloom.KnownWorker {
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
 			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: bloom.ObsCount(r.int(9)), DBSHA: r.str(10), RegisteredAt: r.int(11),
-			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), ActiveLeases: int(r.int(22)),
+			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), RuntimeDrain: r.bool(19), ControlDrain: r.bool(20), ActiveLeases: int(r.int(22)),
 		},
 		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
-		RuntimeDrain: r.bool(19), ControlDrain: r.bool(20), PostedAt: r.int(21),
+		PostedAt: r.int(21),
 	}
 }
 

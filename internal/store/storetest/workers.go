@@ -126,7 +126,7 @@ var workerTests = map[string]func(*harness){
 			{do: here, want: true, control: []string{"w"}}, // not drained here
 			{do: here, drain: true, want: true, control: []string{"w"}},
 			{do: there, want: true},
-			{do: says(&no), want: true}, // a worker lifts nothing that was said here
+			{do: says(&no), want: true}, // a worker does not undrain what was drained here
 			{do: here, want: false},
 			{do: says(&yes), want: true, control: []string{"w"}},
 			{do: says(nil), want: true, control: []string{"w"}},
@@ -140,6 +140,9 @@ var workerTests = map[string]func(*harness){
 			h.ok(err)
 			if w.Draining != step.want || read.Draining != step.want {
 				h.Errorf("step %d: draining %v, read %v", i, w.Draining, read.Draining)
+			}
+			if there := len(step.control) > 0; w.ControlDrain != there || read.ControlDrain != there || read.Draining != (read.RuntimeDrain || there) {
+				h.Errorf("step %d: answered %+v, read %+v", i, w, read)
 			}
 			control, err := h.s.ControlDrained(h.ctx)
 			h.ok(err)

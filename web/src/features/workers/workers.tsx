@@ -116,6 +116,7 @@ function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
               <span className="text-bad">{t('workers.missing')}</span>
             )}
           </Fact>
+          {worker.draining && <Drained worker={worker} />}
           {worker.agent_version && (
             <Fact name={t('workers.version')}>
               {worker.agent_version} {old && <Badge tone="warn">{t('workers.old')}</Badge>}
@@ -145,6 +146,17 @@ function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
   )
 }
 
+/** Where the worker was drained, which is where it is to be undrained. */
+function Drained({ worker }: { worker: Worker }) {
+  const { t } = useTranslation()
+  return (
+    <Fact name={t('workers.drainedAt')}>
+      {worker.runtime_drain && <div>{t('workers.atRuntime')}</div>}
+      {worker.membridge_drain && <div>{t('workers.atMembridge', { name: encodeURIComponent(worker.id) })}</div>}
+    </Fact>
+  )
+}
+
 function WorkerMenu({ worker }: { worker: Worker }) {
   const { t } = useTranslation()
   const client = useQueryClient()
@@ -154,8 +166,8 @@ function WorkerMenu({ worker }: { worker: Worker }) {
   const read = () => client.invalidateQueries({ queryKey: keys.workers })
   const drain = useMutation({
     mutationFn: (on: boolean) => data(api.POST('/api/runtime/workers/{id}/drain', { ...params, body: { drain: on } })),
-    onSuccess: (_, on) => {
-      toast(on ? t('workers.drained') : t('workers.undrained'))
+    onSuccess: (now, on) => {
+      toast(on ? t('workers.drained') : now.draining ? t('workers.stillDrained') : t('workers.undrained'))
       void read()
     },
     onError: sayError,
@@ -173,8 +185,8 @@ function WorkerMenu({ worker }: { worker: Worker }) {
           </button>
         }
       >
-        <MenuItem onSelect={() => drain.mutate(!worker.draining)}>
-          {worker.draining ? t('workers.undrain') : t('workers.drain')}
+        <MenuItem onSelect={() => drain.mutate(!worker.runtime_drain)}>
+          {worker.runtime_drain ? t('workers.undrain') : t('workers.drain')}
         </MenuItem>
         <MenuLine />
         <MenuItem danger onSelect={() => setRemoving(true)}>

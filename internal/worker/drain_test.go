@@ -15,8 +15,8 @@ func TestAWorkerDrainedAtTheControlPlaneTakesNothingAndFinishesWhatItHas(t *test
 	first := b.rt.Submit("ctx", "begun before")
 	run := b.runner.next(t)
 
-	life.w.Rest(true)
-	life.w.Rest(true)
+	life.w.FollowControlPlane(true)
+	life.w.FollowControlPlane(true)
 	b.logs.await(t, "drained at the control plane: no new tasks are taken until it undrains this worker")
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
 	second := b.rt.Submit("other", "posted meanwhile")
@@ -29,14 +29,14 @@ func TestAWorkerDrainedAtTheControlPlaneTakesNothingAndFinishesWhatItHas(t *test
 		t.Error("its status does not say that it takes nothing")
 	}
 
-	life.w.Rest(false)
+	life.w.FollowControlPlane(false)
 	b.logs.await(t, "undrained at the control plane")
 	b.runner.next(t).end <- success("done too")
 	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
 	}
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	life.w.Rest(true)
+	life.w.FollowControlPlane(true)
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 }
 
@@ -63,8 +63,8 @@ func (l *life) leaves() {
 	}
 }
 
-// told waits until the runtime knows that the control plane drains so many workers.
-func (b *bench) told(want int) {
+// drainedThere waits until the runtime knows that the control plane drains so many workers.
+func (b *bench) drainedThere(want int) {
 	b.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		names, err := b.rt.Store.ControlDrained(b.Context())
@@ -96,22 +96,22 @@ func TestADrainedWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 	}
 	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 	here(true, true)
-	b.logs.await(t, "the server says drain: no new tasks are taken until the worker is undrained")
-	life.w.Rest(true)
-	b.told(1)
+	b.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
+	life.w.FollowControlPlane(true)
+	b.drainedThere(1)
 	here(false, true)
 	here(true, true)
-	life.w.Rest(false)
-	b.told(0)
+	life.w.FollowControlPlane(false)
+	b.drainedThere(0)
 	life.leaves()
 	life = b.start(nil, false)
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	here(false, false)
 	b.takes()
-	life.w.Rest(true)
+	life.w.FollowControlPlane(true)
 	b.shows(func(w bloom.Worker) bool { return w.Draining })
 	here(false, true)
-	life.w.Rest(false)
+	life.w.FollowControlPlane(false)
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
 	b.takes()
 }
@@ -132,7 +132,7 @@ func TestAfterARestartTheControlPlaneSaysItAgain(t *testing.T) {
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 
-func TestWhatTheControlPlaneSaidWhileTheRuntimeWasAwayIsTold(t *testing.T) {
+func TestWhatTheControlPlaneSaidWhileTheRuntimeWasAwayIsReported(t *testing.T) {
 	b := newBench(t)
 	b.rt.Down()
 	life := b.start(nil, true)
@@ -140,7 +140,7 @@ func TestWhatTheControlPlaneSaidWhileTheRuntimeWasAwayIsTold(t *testing.T) {
 	b.rt.Up()
 	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	b.rt.Down()
-	life.w.Rest(false)
+	life.w.FollowControlPlane(false)
 	b.rt.Up()
 	b.takes()
 	b.shows(func(w bloom.Worker) bool { return !w.Draining })
