@@ -2,7 +2,11 @@ package bloom
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"io/fs"
+	"path"
+	"strings"
 )
 
 // Blobs keeps content that is too large for a row, under keys that the server
@@ -22,4 +26,13 @@ type Blobs interface {
 	Open(ctx context.Context, url string) (io.ReadCloser, error)
 	// Delete removes content; what is not there is no error.
 	Delete(ctx context.Context, url string) error
+}
+
+// CheckBlobKey refuses a key that the server itself would never build; every
+// implementation of Blobs calls it before it follows a URL.
+func CheckBlobKey(key string) error {
+	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00:") || strings.HasPrefix(path.Base(key), ".") {
+		return fmt.Errorf("%q is no key of an artifact", key)
+	}
+	return nil
 }

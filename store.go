@@ -105,9 +105,6 @@ type LeaseStore interface {
 	// a start or an outage, so that workers can report again. One that has longer was
 	// given under a clock that was wrong. It answers how many it changed.
 	ExtendLeases(ctx context.Context) (int, error)
-	// ShiftLeases moves every active lease's deadline, after the wall clock
-	// has jumped by that much.
-	ShiftLeases(ctx context.Context, by time.Duration) (int, error)
 }
 
 // WorkerStore keeps the workers.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -255,6 +254,3 @@ func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return res, err
 }
-
-// Platform names the system for reports.
-func Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

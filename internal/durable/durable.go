@@ -54,11 +54,11 @@ func put(path string, data []byte, place func(from, to string) error) error {
 	if err := place(half.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
-// syncDir makes what was placed in a folder survive a power failure.
-func syncDir(dir string) error {
+// SyncDir makes what was placed in a folder survive a power failure.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -242,8 +242,5 @@ func (f *Front) toHTTPS(secure net.Addr) http.HandlerFunc {
 	}
 }
 
-// Secure reports whether the configuration asks for TLS.
-func (c Config) Secure() bool { return c.TLS.Certificate != "" || len(c.ACME.Domains) > 0 }
-
 // minimum is the oldest TLS that is spoken.
 const minimum = tls.VersionTLS12

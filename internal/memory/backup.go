@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // half is the prefix of a backup folder that is not whole yet.
@@ -69,14 +71,14 @@ func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) 
 	if err := writeFile(filepath.Join(tmp, "manifest.json"), strings.NewReader(string(about))); err != nil {
 		return "", err
 	}
-	if err := syncFolder(tmp); err != nil {
+	if err := durable.SyncDir(tmp); err != nil {
 		return "", err
 	}
 	folder := filepath.Join(base, p.Now().UTC().Format("20060102-150405.000000000"))
 	if err := os.Rename(tmp, folder); err != nil {
 		return "", err
 	}
-	return folder, syncFolder(base)
+	return folder, durable.SyncDir(base)
 }
 
 // Backups lists the safety backups, oldest first.

@@ -6,14 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 )
-
-var concealed atomic.Bool
-
-// Concealed reports whether Conceal has succeeded in this process.
-func Concealed() bool { return concealed.Load() }
 
 // Conceal hides this process's memory and the environment it was started with
 // from other processes of the same user: a command that runs under this process
@@ -33,7 +27,6 @@ func Conceal() error {
 	if err = errors.Join(err, setDumpable(false)); err != nil {
 		return fmt.Errorf("conceal the environment: %w", err)
 	}
-	concealed.Store(true)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
@@ -243,25 +242,9 @@ func (s *Store) eachLease(leases []bloom.Lease, run func(i int) error, failed st
 const everLease = int64(1) << 62
 
 // ExtendLeases gives every active lease its own TTL from now on. One that has longer
-// was given under a clock that was wrong.
+// was given under a clock that was wrong. A lease that was renewed meanwhile stays as
+// it is.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
-	return s.moveDeadlines(ctx, func(now int64, l *bloom.Lease) {
-		l.ExpiresAt = now + int64(l.TTLSeconds)*1000
-	})
-}
-
-// ShiftLeases moves every active lease's deadline. A deadline that was moved
-// meanwhile is no longer where it was found and stays.
-func (s *Store) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
-	return s.moveDeadlines(ctx, func(_ int64, l *bloom.Lease) {
-		l.ExpiresAt += by.Milliseconds()
-		l.LastHeartbeat += by.Milliseconds()
-	})
-}
-
-// moveDeadlines changes the deadlines of active leases that are as they were found,
-// so that a lease is not moved twice when its commit's answer is lost.
-func (s *Store) moveDeadlines(ctx context.Context, move func(now int64, l *bloom.Lease)) (int, error) {
 	leases, err := s.db.ActiveLeases(ctx, everLease, 1<<30, nil)
 	if err != nil {
 		return 0, s.fail(err)
@@ -276,7 +259,7 @@ func (s *Store) moveDeadlines(ctx context.Context, move func(now int64, l *bloom
 				return false, err
 			}
 			is := l.Lease
-			move(u.Now, &is)
+			is.ExpiresAt = u.Now + int64(is.TTLSeconds)*1000
 			changes := is.ExpiresAt != l.ExpiresAt
 			u.applyLease(l, is)
 			return changes, nil

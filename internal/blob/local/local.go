@@ -48,7 +48,7 @@ func (s *Store) Close() error { return s.root.Close() }
 // Put writes content beside its place, syncs it, moves it there and syncs the
 // folder: after a power failure the key holds all of it or what it held before.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	if err := checkKey(key); err != nil {
+	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
 	}
 	dir := path.Dir(key)
@@ -210,13 +210,5 @@ func keyOf(url string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("the local artifact store has no %q", url)
 	}
-	return key, checkKey(key)
-}
-
-// checkKey refuses what the server itself would never build.
-func checkKey(key string) error {
-	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00:") || strings.HasPrefix(path.Base(key), ".") {
-		return fmt.Errorf("%q is no key of an artifact", key)
-	}
-	return nil
+	return key, bloom.CheckBlobKey(key)
 }

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -37,7 +35,7 @@ func New(bucket *objects.Bucket) *Store {
 // and content that turns out not to be what was announced fails the upload before
 // its last byte, so a key never holds part of something or something else.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	if err := checkKey(key); err != nil {
+	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
 	}
 	verified := &verifier{content: content, hash: sha256.New(), left: size, sum: sum}
@@ -84,15 +82,7 @@ func (s *Store) keyOf(url string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("bucket %s has no %q", s.bucket.Name(), url)
 	}
-	return key, checkKey(key)
-}
-
-// checkKey refuses what the server itself would never build.
-func checkKey(key string) error {
-	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00:") || strings.HasPrefix(path.Base(key), ".") {
-		return fmt.Errorf("%q is no key of an artifact", key)
-	}
-	return nil
+	return key, bloom.CheckBlobKey(key)
 }
 
 // verifier fails a read at the end of content that is not what was announced. Its

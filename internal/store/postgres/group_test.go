@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,7 +28,7 @@ func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 		})
 	}
 	for range 5 {
-		if _, err := r.own.ShiftLeases(t.Context(), time.Minute); err != nil {
+		if _, err := r.own.ExtendLeases(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -181,8 +181,6 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(err)
 	_, err = s.ExtendLeases(ctx)
 	ok(err)
-	_, err = s.ShiftLeases(ctx, time.Second)
-	ok(err)
 	_, err = s.MarkSilent(ctx, time.Hour)
 	ok(err)
 	_, err = s.SyncWorkers(ctx, []bloom.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})

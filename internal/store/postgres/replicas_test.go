@@ -102,9 +102,6 @@ func (p *pair) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	return p.next().Reap(ctx, limit)
 }
 func (p *pair) ExtendLeases(ctx context.Context) (int, error) { return p.next().ExtendLeases(ctx) }
-func (p *pair) ShiftLeases(ctx context.Context, by time.Duration) (int, error) {
-	return p.next().ShiftLeases(ctx, by)
-}
 func (p *pair) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (bloom.Worker, bool, error) {
 	return p.next().RegisterWorker(ctx, w, actor)
 }

@@ -150,17 +150,6 @@ var leaseTests = map[string]func(*harness){
 			same(h, "expiry", l.ExpiresAt, want)
 		}
 	},
-	"a shift moves deadlines by as much as the clock jumped": func(h *harness) {
-		h.worker("w", 1)
-		h.lease(h.create().ID, "w")
-		h.advance(time.Hour)
-		n, err := h.s.ShiftLeases(h.ctx, time.Hour)
-		h.ok(err)
-		same(h, "shifted", n, 1)
-		h.reap(bloom.Reaped{})
-		h.advance(60 * time.Second)
-		h.reap(bloom.Reaped{Requeued: 1})
-	},
 	"a lost lease changes nothing": func(h *harness) {
 		h.worker("w", 9)
 		h.worker("v", 9)
