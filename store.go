@@ -33,6 +33,7 @@ type Store interface {
 	LeaseStore
 	WorkerStore
 	RecordStore
+	ContextStore
 	RetentionStore
 
 	// Name is what health shows: "sqlite" or "postgresql".
@@ -145,6 +146,18 @@ type RecordStore interface {
 	Settings(ctx context.Context) (map[string]string, error)
 	// PutSettings writes settings and the audit entry of the change together.
 	PutSettings(ctx context.Context, settings map[string]string, a Audit) error
+}
+
+// ContextStore keeps what the tasks of a context have in common. It is kept by the
+// transactions that change tasks.
+type ContextStore interface {
+	// Context is one context, ErrContextNotFound when nothing is known of it.
+	Context(ctx context.Context, id string) (Context, error)
+	// Contexts lists them, the one with the newest task first.
+	Contexts(ctx context.Context, q ContextQuery) (contexts []Context, next Cursor, err error)
+	// FillContexts takes in a batch of tasks that are older than the keeping of
+	// contexts, the newest first. It is called again while it answers with more.
+	FillContexts(ctx context.Context) (more bool, err error)
 }
 
 // Page bounds a list. Limit 0 means DefaultPageSize.

@@ -20,6 +20,7 @@ func (s *Server) duties() []*upkeep.Loop {
 		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.metrics.Observe(s.store), Logger: s.log, Every: s.cfg.ReapInterval}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
+		upkeep.NewFillContexts(upkeep.FillContextsConfig{Store: s.store, Logger: s.log, Every: upkeep.DefaultFillEvery}),
 	}
 	if s.control != nil {
 		loops = append(loops, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{

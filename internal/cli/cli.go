@@ -81,6 +81,7 @@ type commands struct {
 	Workers    workersCmd    `cmd:"" help:"List and manage workers."`
 	Leases     leasesCmd     `cmd:"" help:"List leases."`
 	Artifacts  artifactsCmd  `cmd:"" help:"List artifacts and read their content."`
+	Contexts   contextsCmd   `cmd:"" help:"List contexts, or show one."`
 	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
 	Stats      statsCmd      `cmd:"" help:"Show the counts of tasks, leases and workers."`
 	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`

@@ -105,3 +105,13 @@ func (v *verified) Read(p []byte) (int, error) {
 func (s *Service) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	return s.store.Audit(ctx, q)
 }
+
+// Contexts lists contexts, the one used last first.
+func (s *Service) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+	return s.store.Contexts(ctx, q)
+}
+
+// Context is one context.
+func (s *Service) Context(ctx context.Context, id string) (bloom.Context, error) {
+	return s.store.Context(ctx, bloom.CleanText(id))
+}

@@ -61,6 +61,8 @@ var policies = map[string]string{
 	"GET /api/runtime/artifacts":                           "acv",
 	"GET /api/runtime/artifacts/{id}":                      "acv",
 	"GET /api/runtime/artifacts/{id}/content":              "acv",
+	"GET /api/runtime/contexts":                            "acv",
+	"GET /api/runtime/contexts/{id}":                       "acv",
 	"POST /api/runtime/llm-tasks":                          "ac",
 	"GET /api/runtime/llm-tasks":                           "acv",
 	"GET /api/runtime/llm-tasks/{id}":                      "acv",

@@ -13,7 +13,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-const artifactsPath = runtimePath + "/artifacts"
+const (
+	artifactsPath = runtimePath + "/artifacts"
+	contextsPath  = runtimePath + "/contexts"
+)
 
 type artifactFilter struct {
 	TextPaging
@@ -34,6 +37,12 @@ func (s *Server) recordRoutes() {
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records", policy: auth.Read}, s.artifactContent)
+	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records", policy: auth.Read}, s.listContexts)
+	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
+			x, err := s.svc.Context(ctx, in.ID)
+			return &reply[bloom.Context]{http.StatusOK, x}, err
+		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", summary: "Audit entries, newest first", tag: "records", policy: auth.Read}, s.listAudit)
 }
 
@@ -43,6 +52,15 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 		return nil, err
 	}
 	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: bloom.CleanText(in.TaskID), Page: p})
+	return paged(c, list, next), err
+}
+
+func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[bloom.Context], error) {
+	p, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{Page: p})
 	return paged(c, list, next), err
 }
 

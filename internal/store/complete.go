@@ -45,6 +45,9 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
 	u.done[key] = o
+	if err := u.spend(t, o.Result.Metrics); err != nil {
+		return none, err
+	}
 	task, err := u.whole(t)
 	if err != nil {
 		return none, err

@@ -73,6 +73,8 @@ type Reader interface {
 	Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 	Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error)
 	Settings(ctx context.Context) (map[string]string, error)
+	Context(ctx context.Context, id string) (bloom.Context, error)
+	Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
 
 	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not
@@ -81,6 +83,9 @@ type Reader interface {
 	// ActiveLeases lists active leases that expire at before or earlier, but not
 	// those of except, the first to expire first.
 	ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error)
+	// Unfilled lists the newest of the tasks that are in no context yet, which are those
+	// numbered below. 0: there are none.
+	Unfilled(ctx context.Context, limit int) (below int64, taskIDs []string, err error)
 	// OldTasks and OldStreams list tasks numbered above after, in the order of their
 	// numbers: all of them, or those that still have events. OldAudit lists entries
 	// of the audit.

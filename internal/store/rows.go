@@ -51,6 +51,8 @@ type ReadSet struct {
 	Online   bool            // all workers that are online
 	Due      bool            // whether delayed tasks are due
 	Numbers  int             // numbers for new tasks
+	Filled   bool            // from which task on contexts are kept
+	Spent    Set[string]     // tasks: what their attempts used
 	Old      Set[string]     // tasks that may be removed; locked; those that others hold are skipped
 	OldAudit Set[int64]      // entries of the audit that may be removed
 }
@@ -58,8 +60,8 @@ type ReadSet struct {
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Old)+len(r.OldAudit)+r.Numbers == 0 &&
-		!r.Online && !r.Due
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+r.Numbers == 0 &&
+		!r.Online && !r.Due && !r.Filled
 }
 
 func atLeast[K comparable](m *map[K]int, k K, n int) {
@@ -92,6 +94,8 @@ type Rows struct {
 	Online   []bloom.Worker // nil: not read
 	Due      *bool
 	Numbers  []int64
+	Filled   *int64 // tasks numbered below are in no context yet
+	Spent    map[string]Spent
 	Old      map[string]*Aged
 	OldAudit map[int64]*AgedAudit
 }
@@ -102,7 +106,7 @@ func newRows() *Rows {
 		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
 		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
-		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
+		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
 	}
 }
 
@@ -233,6 +237,8 @@ type Changes struct {
 	Audits    []bloom.Audit
 	Workers   []*bloom.KnownWorker // new ones too
 	Settings  map[string]string
+	Contexts  map[string]*ContextChange
+	Filled    *int64 // tasks from this number on are in their contexts
 	Counts    Counts
 	Removal   Removal
 	Now       int64
@@ -240,8 +246,8 @@ type Changes struct {
 
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
-	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings) == 0 &&
-		c.Removal.empty()
+	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts) == 0 &&
+		c.Filled == nil && c.Removal.empty()
 }
 
 // Removal is what a transaction removes.

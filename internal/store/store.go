@@ -30,6 +30,7 @@ type Store struct {
 	contacts contacts
 	usual    usual
 	bad      bad
+	filled   atomic.Bool // all tasks are in their contexts
 
 	life    context.Context // ends when the store has closed
 	end     context.CancelFunc
@@ -51,6 +52,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 	}
 	s.bad.until = map[string]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.lookFilled()
 	go func() {
 		defer close(s.served)
 		s.serve()

@@ -71,6 +71,7 @@ func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	}
 	u.c.NewTasks = append(u.c.NewTasks, t)
 	u.count("", bloom.TaskQueued)
+	u.newInContext(t)
 	u.record(t, bloom.Created(t.Task), n.Actor)
 	return t.Task, false, nil
 }

@@ -261,6 +261,9 @@ func (u *Unit) apply(t *Task, l *Lease, tr bloom.Transition, actor string) error
 		return err
 	}
 	u.applyLease(l, tr.Lease)
+	if err := u.keepContext(t, before, l == nil && tr.Lease.ID != ""); err != nil {
+		return err
+	}
 	u.record(t, tr, actor)
 	if t.Policy.Ordered && tr.Task.Status.Terminal() {
 		return u.openNext(t.ContextID)

@@ -79,6 +79,7 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 				}
 			})
 			e := &elder{T: t, s: s, tasks: map[string]bloom.Task{}}
+			e.fill()
 			e.read()
 			e.goOn()
 			clock.Advance(time.Hour)
@@ -172,6 +173,18 @@ func (e *elder) ok(err error) {
 	e.Helper()
 	if err != nil {
 		e.Fatal(err)
+	}
+}
+
+// fill takes the tasks into their contexts.
+func (e *elder) fill() {
+	if list, _, err := e.s.Contexts(e.Context(), bloom.ContextQuery{}); err != nil || len(list) != 0 {
+		e.Errorf("contexts before they are filled: %+v, %v", list, err)
+	}
+	for more := true; more; {
+		var err error
+		more, err = e.s.FillContexts(e.Context())
+		e.ok(err)
 	}
 }
 

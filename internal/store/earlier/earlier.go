@@ -136,6 +136,10 @@ func write(ctx context.Context, path string, c converted) (moved []Moved, err er
 	if _, err := tx.ExecContext(ctx, countAll); err != nil {
 		return nil, err
 	}
+	// The server takes them into their contexts.
+	if _, err := tx.ExecContext(ctx, `UPDATE context_fill SET below = (SELECT COALESCE(MAX(seq) + 1, 0) FROM llm_tasks)`); err != nil {
+		return nil, err
+	}
 	return moved, tx.Commit()
 }
 

@@ -93,6 +93,9 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	if _, err := m.to.Exec(ctx, finishImport); err != nil {
 		return nil, fmt.Errorf("import: counters and sequences: %w", err)
 	}
+	if err := m.fill(ctx); err != nil {
+		return nil, fmt.Errorf("import: contexts: %w", err)
+	}
 	for _, t := range moved {
 		got, err := m.verify(ctx, t)
 		if err != nil {
@@ -102,6 +105,16 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	}
 	_, err = m.to.Exec(ctx, `DROP TABLE bloom_import`)
 	return done, err
+}
+
+// fill notes which tasks are in no context yet.
+func (m *mover) fill(ctx context.Context) error {
+	var below int64
+	if err := m.from.QueryRowContext(ctx, `SELECT below FROM context_fill`).Scan(&below); err != nil {
+		return err
+	}
+	_, err := m.to.Exec(ctx, `UPDATE context_fill SET below = $1`, below)
+	return err
 }
 
 // begin goes on with an import that was broken off, or makes sure that there is

@@ -86,6 +86,8 @@ var moved = []table{
 	{name: "audit_logs", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, timestamp bigint, action text, entity_type text,
 		entity_id text, actor text, detail text, data json`)},
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
+	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
+		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text`)},
 	{name: "runtime_settings", key: "1", order: "key", byText: true, step: 1, columns: columnsOf(`key text, value text, updated_at bigint`)},
 	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
 }

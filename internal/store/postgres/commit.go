@@ -27,6 +27,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	putWorkers.queue(b, c.Workers)
 	t.queueSettings(b, c)
 	queueRemoval(b, c)
+	queueContexts(b, c) // late, for others may wait for them
 	t.queueCounts(b, c)
 }
 

@@ -29,6 +29,7 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.queue()
 	l.context()
 	l.rest()
+	l.contexts()
 	l.old()
 	l.b.Queue(`SELECT `+nowSQL, l.now).QueryRow(func(row pgx.Row) error { return row.Scan(&rows.Now) })
 	if err := t.send(ctx, l.b); err != nil {

@@ -127,6 +127,13 @@ func (p *pair) SyncWorkers(ctx context.Context, r []bloom.WorkerReport) (int, er
 func (p *pair) MarkSilent(ctx context.Context, d time.Duration) (int, error) {
 	return p.next().MarkSilent(ctx, d)
 }
+func (p *pair) Context(ctx context.Context, id string) (bloom.Context, error) {
+	return p.next().Context(ctx, id)
+}
+func (p *pair) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+	return p.next().Contexts(ctx, q)
+}
+func (p *pair) FillContexts(ctx context.Context) (bool, error) { return p.next().FillContexts(ctx) }
 func (p *pair) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	return p.next().Artifact(ctx, id)
 }

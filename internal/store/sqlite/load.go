@@ -13,7 +13,7 @@ import (
 func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) error {
 	rows.Now = t.now
 	for _, load := range []func(*store.ReadSet, *store.Rows) error{
-		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadOld,
+		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadContexts, t.loadOld,
 	} {
 		if err := load(want, rows); err != nil {
 			return err
@@ -237,7 +237,8 @@ func (t *tx) loadRest(want *store.ReadSet, rows *store.Rows) error {
 	}); err != nil || want.Numbers == 0 {
 		return err
 	}
-	last, err := t.number(`SELECT COALESCE(MAX(seq), 0) FROM llm_tasks`)
+	// A number is not used again while a context is listed by it.
+	last, err := t.number(`SELECT MAX(COALESCE((SELECT MAX(seq) FROM llm_tasks), 0), COALESCE((SELECT MAX(seq) FROM contexts), 0))`)
 	for range want.Numbers {
 		rows.Numbers = append(rows.Numbers, last+int64(len(rows.Numbers))+1)
 	}

@@ -21,6 +21,7 @@ func CheckInvariants(ctx context.Context, s bloom.Store) error {
 		c.task(&c.tasks[i])
 	}
 	c.counts()
+	c.contexts()
 	c.dangling()
 	return errors.Join(c.errs...)
 }

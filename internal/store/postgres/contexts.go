@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
+)
+
+const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at`
+
+func contextFields(x *bloom.Context) []any {
+	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt}
+}
+
+// nanos reads billionths of a dollar as dollars.
+type nanos float64
+
+// Scan takes the column's number.
+func (n *nanos) Scan(src any) error {
+	v, _ := src.(int64)
+	*n = nanos(bloom.Dollars(v))
+	return nil
+}
+
+// Context reads one context.
+func (d *database) Context(ctx context.Context, id string) (bloom.Context, error) {
+	if id != bloom.CleanText(id) {
+		return bloom.Context{}, bloom.ErrContextNotFound
+	}
+	return read(ctx, d, func(c reader) (bloom.Context, error) {
+		return found(ctx, c, func(r pgx.Rows) (x bloom.Context, err error) {
+			err = r.Scan(contextFields(&x)...)
+			return x, err
+		}, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+	})
+}
+
+// Contexts lists contexts, the one with the newest task first.
+func (d *database) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+	l := listing[bloom.Context]{table: "contexts", columns: contextColumns, fields: contextFields}
+	pg, err := read(ctx, d, func(c reader) (page[bloom.Context], error) { return l.page(ctx, c, q.Page) })
+	return pg.items, pg.next, err
+}
+
+// Unfilled lists the newest of the tasks that are in no context yet.
+func (d *database) Unfilled(ctx context.Context, limit int) (below int64, ids []string, err error) {
+	ids, err = read(ctx, d, func(c reader) ([]string, error) {
+		if below, err = found(ctx, c, scanInt, nil, `SELECT below FROM context_fill`); err != nil || below == 0 {
+			return nil, err
+		}
+		return collect(ctx, c, scanText, `SELECT t.id::text FROM llm_tasks t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2`, below, limit)
+	})
+	return below, ids, err
+}
+
+// contexts comes after the tasks: who has locked an older task sees whether it was
+// taken in before.
+func (l *loader) contexts() {
+	if l.want.Filled {
+		l.rows.Filled = new(int64)
+		l.b.Queue(`SELECT below FROM context_fill`).QueryRow(func(row pgx.Row) error { return row.Scan(l.rows.Filled) })
+	}
+	if tasks := ids(l.want.Spent); len(tasks) > 0 {
+		l.each(func(r pgx.Rows) error {
+			var id string
+			var spent store.Spent
+			err := r.Scan(&id, &spent.Tokens, &spent.CostNano)
+			l.rows.Spent[id] = spent
+			return err
+		}, `SELECT r.task_id, sum(CASE WHEN jsonb_typeof(r.metrics->'tokens_used') = 'number' THEN (r.metrics->>'tokens_used')::numeric ELSE 0 END)::bigint,
+				sum(CASE WHEN jsonb_typeof(r.metrics->'cost_usd') = 'number' THEN round((r.metrics->>'cost_usd')::numeric * 1000000000) ELSE 0 END)::bigint
+			FROM llm_results r WHERE r.task_id = ANY($1::text[]::uuid[]) GROUP BY r.task_id`, tasks)
+	}
+}
+
+// putContexts adds to contexts what a transaction changes. It waits for others that
+// have changed the same ones until they have committed.
+var putContexts, fillContexts = addToContexts(`coalesce(excluded.worker_id, c.worker_id)`), addToContexts(`coalesce(c.worker_id, excluded.worker_id)`)
+
+func addToContexts(worker string) *bulk[*store.ContextChange] {
+	return &bulk[*store.ContextChange]{
+		columns: strings.Split("id text, seq bigint, created_at bigint, last_used_at bigint, updated_at bigint, tasks bigint, unfinished bigint, "+
+			"tokens bigint, cost_nano bigint, worker_id text", ", "),
+		statement: func(names, rows string, _ int) string {
+			return `INSERT INTO contexts AS c (` + names + `) VALUES ` + rows + ` ON CONFLICT (id) DO UPDATE SET seq = greatest(c.seq, excluded.seq),
+				created_at = least(c.created_at, excluded.created_at), last_used_at = greatest(c.last_used_at, excluded.last_used_at),
+				updated_at = greatest(c.updated_at, excluded.updated_at), tasks = c.tasks + excluded.tasks, unfinished = c.unfinished + excluded.unfinished,
+				tokens = c.tokens + excluded.tokens, cost_nano = c.cost_nano + excluded.cost_nano, worker_id = ` + worker
+		},
+		values: func(v []any, x *store.ContextChange) []any {
+			return append(v, x.ID, x.Seq, x.CreatedAt, x.LastUsedAt, x.UpdatedAt, x.Tasks, x.Unfinished, x.Tokens, x.CostNano, x.WorkerID)
+		},
+	}
+}
+
+func queueContexts(b *pgx.Batch, c *store.Changes) {
+	if c.Filled == nil {
+		putContexts.queue(b, c.ContextsInOrder())
+		return
+	}
+	fillContexts.queue(b, c.ContextsInOrder())
+	b.Queue(`UPDATE context_fill SET below = $1`, *c.Filled)
+}

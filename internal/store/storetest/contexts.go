@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func (h *harness) context(id string) bloom.Context {
+	h.Helper()
+	x, err := h.s.Context(h.ctx, id)
+	h.ok(err)
+	return x
+}
+
+var contextTests = map[string]func(*harness){
+	"a context counts its tasks and what they used": func(h *harness) {
+		h.worker("w", 4)
+		_, err := h.s.Context(h.ctx, "trip")
+		h.refused(err, bloom.ErrContextNotFound)
+		first := h.create(inContext("trip"))
+		began := h.now()
+		same(h, "new", h.context("trip"), bloom.Context{ID: "trip", Tasks: 1, Unfinished: 1, CreatedAt: began, LastUsedAt: began, UpdatedAt: began})
+		h.advance(1e9)
+		l := h.lease(first.ID, "w")
+		done := success(first.ID, l.ID, "done")
+		tokens, cost := int64(70), 0.25
+		done.Completion.Metrics.TokensUsed, done.Completion.Metrics.CostUSD = &tokens, &cost
+		h.complete(done)
+		h.complete(done) // a repeat counts nothing
+		x := h.context("trip")
+		same(h, "worker", deref(x.WorkerID), "w")
+		x.WorkerID = nil
+		same(h, "after one", x, bloom.Context{ID: "trip", Tasks: 1, Tokens: 70, CostUSD: 0.25, CreatedAt: began, LastUsedAt: began, UpdatedAt: h.now()})
+		h.advance(1e9)
+		second := h.create(inContext("trip"))
+		_, err = h.s.Cancel(h.ctx, second.ID, "me")
+		h.ok(err)
+		same(h, "unfinished after a cancellation", h.context("trip").Unfinished, int64(0))
+		_, err = h.s.Requeue(h.ctx, second.ID, "me")
+		h.ok(err)
+		x = h.context("trip")
+		same(h, "unfinished after a requeue", x.Unfinished, int64(1))
+		same(h, "tasks", x.Tasks, int64(2))
+		same(h, "last use", x.LastUsedAt, began+2000)
+	},
+	"a retried attempt counts what it used, and the task once": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create(inContext("c"))
+		l := h.lease(task.ID, "w")
+		r := failure(task.ID, l.ID, "crashed", true)
+		in, out := int64(5), int64(6)
+		r.Completion.Metrics.InputTokens, r.Completion.Metrics.OutputTokens = &in, &out
+		h.complete(r)
+		x := h.context("c")
+		same(h, "tokens", x.Tokens, int64(11))
+		same(h, "tasks", x.Tasks, int64(1))
+		same(h, "unfinished", x.Unfinished, int64(1))
+	},
+	"contexts are listed by their newest task, page by page": func(h *harness) {
+		for _, id := range []string{"a", "b", "c", "a", "d", "b"} {
+			h.create(inContext(id))
+		}
+		var got []string
+		q := bloom.ContextQuery{Page: bloom.Page{Limit: 3}}
+		for range 5 {
+			list, next, err := h.s.Contexts(h.ctx, q)
+			h.ok(err)
+			for _, x := range list {
+				got = append(got, x.ID)
+			}
+			if q.Cursor = next; next == (bloom.Cursor{}) {
+				break
+			}
+		}
+		same(h, "the order", fmt.Sprint(got), "[b d a c]")
+	},
+	"many at once in few contexts": func(h *harness) {
+		h.worker("w", 32)
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				task, _, err := h.s.CreateTask(h.ctx, newTask(inContext(fmt.Sprint("c", i%3))))
+				if err != nil {
+					h.Error(err)
+					return
+				}
+				if _, err := h.s.Cancel(h.ctx, task.ID, "me"); err != nil {
+					h.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for i := range 3 {
+			x := h.context(fmt.Sprint("c", i))
+			same(h, "tasks", x.Tasks, int64(20))
+			same(h, "unfinished", x.Unfinished, int64(0))
+		}
+	},
+}
+
+// contexts holds the contexts against the tasks. Tasks that were removed are still
+// counted, and so is what they used.
+func (c *checker) contexts() {
+	type sums struct{ tasks, unfinished, tokens int64 }
+	want := map[string]sums{}
+	for _, t := range c.tasks {
+		s := want[t.ContextID]
+		s.tasks++
+		if !t.Status.Terminal() {
+			s.unfinished++
+		}
+		results, err := c.s.Results(c.ctx, t.ID)
+		c.try(err)
+		for _, r := range results {
+			s.tokens += r.Metrics.Tokens()
+		}
+		want[t.ContextID] = s
+	}
+	all, err := pages(func(p bloom.Page) ([]bloom.Context, bloom.Cursor, error) {
+		return c.s.Contexts(c.ctx, bloom.ContextQuery{Page: p})
+	})
+	c.try(err)
+	removed := c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0
+	for _, x := range all {
+		s := want[x.ID]
+		delete(want, x.ID)
+		exact := x.Tasks == s.tasks && x.Tokens == s.tokens
+		if x.Unfinished != s.unfinished || !exact && !(removed && x.Tasks >= s.tasks && x.Tokens >= s.tokens) {
+			c.wrong("context %q counts %d tasks, %d unfinished, %d tokens; there are %+v", x.ID, x.Tasks, x.Unfinished, x.Tokens, s)
+		}
+	}
+	for id, s := range want {
+		c.wrong("context %q is not there: %+v", id, s)
+	}
+}
