@@ -62,4 +62,5 @@ type AuditState struct {
 	LeaseID         *string    `json:"lease_id,omitempty"`
 	WorkerID        *string    `json:"worker_id,omitempty"`
 	ErrorClass      *string    `json:"error_class,omitempty"`
+	RunAt           int64      `json:"run_at,omitempty"` // queued for later: Unix milliseconds
 }

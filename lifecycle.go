@@ -105,10 +105,14 @@ func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.Work
 
 // Audit is the state that the audit entry of a transition carries.
 func (t TaskState) Audit() AuditState {
-	return AuditState{
+	a := AuditState{
 		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
 		LeaseID: t.LeaseID, WorkerID: t.WorkerID, ErrorClass: t.ErrorClass,
 	}
+	if t.Status == TaskQueued && t.RunAt > t.UpdatedAt {
+		a.RunAt = t.RunAt
+	}
+	return a
 }
 
 // Same reports whether a rule has left a task as it was: what is not compared

@@ -16,6 +16,15 @@ type Health struct {
 	Uptime    float64          `json:"uptime"` // seconds
 	Storage   string           `json:"storage"`
 	Membridge *MembridgeHealth `json:"membridge"`
+	Disk      *Disk            `json:"disk"`
+}
+
+// Disk is the space of the server's data folder, in bytes. Low says that somebody
+// should make room.
+type Disk struct {
+	Free  uint64 `json:"free_bytes"`
+	Total uint64 `json:"total_bytes"`
+	Low   bool   `json:"low"`
 }
 
 // MembridgeHealth is how the runtime gets on with the control plane.

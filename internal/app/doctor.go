@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
 // Verdict is what a check came to.
@@ -140,11 +141,26 @@ func examineDisk(dir string) Finding {
 }
 
 func freeBytes(dir string) (uint64, error) {
+	free, _, err := space(dir)
+	return free, err
+}
+
+// space is what a file system has for others than root, and its whole size.
+func space(dir string) (free, total uint64, err error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return fs.Bavail * uint64(fs.Bsize), nil
+	return fs.Bavail * uint64(fs.Bsize), fs.Blocks * uint64(fs.Bsize), nil
+}
+
+// diskOf is what health says of a folder's file system; nil when it is not known.
+func diskOf(dir string) *httpapi.Disk {
+	free, total, err := space(dir)
+	if err != nil {
+		return nil
+	}
+	return &httpapi.Disk{Free: free, Total: total, Low: free < minFree}
 }
 
 func examineClock(now time.Time) Finding {

@@ -223,6 +223,9 @@ func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if h.Disk == nil || h.Disk.Free == 0 || h.Disk.Total < h.Disk.Free {
+			t.Fatalf("the space of the data folder is %+v", h.Disk)
+		}
 		if h.Membridge != nil && want(h.Membridge) {
 			return h.Membridge
 		}

@@ -154,6 +154,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 		Logger: b.Logger, Version: b.Version, Web: webui.New(),
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker},
+		Disk: func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	})
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.duties()

@@ -84,6 +84,7 @@ var policies = map[string]string{
 	"POST /api/runtime/workers/{id}/claim":                 "aw",
 	"GET /api/membridge/health":                            "acv",
 	"GET /api/membridge/projects":                          "acv",
+	"GET /api/membridge/jobs":                              "acv",
 	"GET /api/membridge/projects/{cid}/leadership":         "acv",
 	"GET /api/membridge/projects/{cid}/nodes":              "acv",
 	"POST /api/membridge/projects/{cid}/leadership/select": "a",

@@ -178,14 +178,16 @@ func TestADeadStoreIsSaidPlainly(t *testing.T) {
 func TestHealthShowsStrangersLess(t *testing.T) {
 	t.Parallel()
 	text := "dial tcp 10.1.2.3:8000: refused"
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Disk = func() *httpapi.Disk { return &httpapi.Disk{Free: 5, Total: 10, Low: true} }
 		d.Membridge = &bridge{state: dispatch.MembridgeState{ConsecutiveFailures: 3, LastError: &text, SkippedAgents: 2, SkippedWhy: "entry 10.1.2.3"}}
 	})
-	if a := r.call(200, nil, "GET", "/health", ""); !strings.Contains(string(a.body), "10.1.2.3") {
+	disk := `"disk":{"free_bytes":5,"total_bytes":10,"low":true}`
+	if a := r.call(200, nil, "GET", "/health", ""); !strings.Contains(string(a.body), "10.1.2.3") || !strings.Contains(string(a.body), disk) {
 		t.Fatalf("an admin sees %s", a.body)
 	}
 	r.key = ""
-	if a := r.call(200, nil, "GET", "/health", ""); strings.Contains(string(a.body), "10.1.2.3") || !strings.Contains(string(a.body), `"consecutiveFailures":3`) {
+	if a := r.call(200, nil, "GET", "/health", ""); strings.Contains(string(a.body), "10.1.2.3") || strings.Contains(string(a.body), "disk") || !strings.Contains(string(a.body), `"consecutiveFailures":3`) {
 		t.Fatalf("a stranger sees %s", a.body)
 	}
 }

@@ -2,10 +2,12 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -135,6 +137,18 @@ func TestReleaseRefundsAndCancelStops(t *testing.T) {
 	r.call(200, &back, "POST", "/llm-tasks/"+task.ID+"/release", `{"lease_id":"`+l.Lease.ID+`","reason":"draining"}`)
 	if back.Status != bloom.TaskQueued || back.Attempts != 0 {
 		t.Fatalf("released as %+v", back)
+	}
+	// The audit says until when a release holds a task back.
+	delayed, later := r.task(""), bloom.Millis(time.Now().Add(time.Hour))
+	held := r.lease(delayed.ID)
+	r.call(200, nil, "POST", "/llm-tasks/"+delayed.ID+"/release", fmt.Sprintf(`{"lease_id":%q,"reason":"limited","not_before":%d}`, held.Lease.ID, later))
+	for id, want := range map[string]int64{task.ID: 0, delayed.ID: later} {
+		var entries []bloom.Audit
+		var state bloom.AuditState
+		r.call(200, &entries, "GET", "/audit?action=task_released&entity_id="+id, "")
+		if len(entries) != 1 || json.Unmarshal(entries[0].Data, &state) != nil || state.RunAt != want {
+			t.Errorf("the release is audited as %+v, want run_at %d", entries, want)
+		}
 	}
 	l = r.lease(task.ID)
 	r.call(200, &back, "POST", "/llm-tasks/"+task.ID+"/cancel", "")

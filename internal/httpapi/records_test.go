@@ -292,6 +292,7 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	for sent, want := range map[string]string{
 		"/api/%6dembridge/health": "/health", "/%61pi/membridge/projects/a%2Fb%3Fc/leadership": "/projects/a%2Fb%3Fc/leadership",
 		"/%61%70%69/%6d%65mbridge/projects": "/projects",
+		"/api/membridge/jobs":               "/jobs?limit=50", "/api/membridge/jobs?project=a%26b%3Dc&limit=999": "/jobs?limit=200&project=a%26b%3Dc",
 	} {
 		p.path = ""
 		if a := r.do("GET", sent, ""); a.status != 200 || p.path != want {

@@ -30,6 +30,14 @@ type health struct {
 	Storage   string                  `json:"storage"`
 	Membridge dispatch.MembridgeState `json:"membridge"`
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
+	Disk      *Disk                   `json:"disk,omitempty" doc:"Of the data folder; absent for callers without a key and where it is not known"`
+}
+
+// Disk is the space of the file system that holds the server's data folder.
+type Disk struct {
+	Free  uint64 `json:"free_bytes"`
+	Total uint64 `json:"total_bytes"`
+	Low   bool   `json:"low" doc:"Somebody should make room"`
 }
 
 func (s *Server) systemRoutes() {
@@ -68,6 +76,9 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
 		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Auth: s.auth.Mode(),
+	}
+	if c.caller.Known() && s.disk != nil {
+		h.Disk = s.disk()
 	}
 	if !c.caller.Known() {
 		h.Membridge.SkippedWhy = ""

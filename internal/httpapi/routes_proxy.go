@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,7 +53,39 @@ func (s *Server) proxyRoutes() {
 	get("/projects", "membridge-projects", "The projects membridge knows")
 	ofProject("/leadership", "membridge-leadership", "Who leads a project")
 	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *jobsInput) (*reply[json.RawMessage], error) {
+			query, err := in.query()
+			if err != nil {
+				return nil, err
+			}
+			return s.ask(ctx, http.MethodGet, "/jobs?"+query, nil)
+		})
 	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", policy: auth.Admin, body: selectBody{}}, s.selectLeader)
+}
+
+// jobsInput narrows the list of sync jobs.
+type jobsInput struct {
+	Project string `query:"project" doc:"A project's name or canonical_id"`
+	Limit   number `query:"limit" doc:"1 to 200, 50 when absent"`
+}
+
+func (in *jobsInput) query() (string, error) {
+	limit := 50
+	if in.Limit != "" {
+		n, err := strconv.Atoi(string(in.Limit))
+		if err != nil || n < 1 {
+			return "", bloom.Invalid("The limit is wrong", bloom.FieldError{Field: "limit", Message: "must be a number from 1 to 200"})
+		}
+		limit = min(n, 200)
+	}
+	var check checker
+	check.text("project", in.Project, 0, 256)
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if in.Project != "" {
+		query.Set("project", in.Project)
+	}
+	return query.Encode(), check.err()
 }
 
 // maxProject is the most characters in a project's id; membridge's own limit is lower.

@@ -60,6 +60,9 @@ type Config struct {
 	Limits Limits
 	// Refused hears of every request that a limit refused, by the limit's name; nil tells nobody.
 	Refused func(limit string)
+	// Disk is the space of the data folder, nil when it is not known; health leaves
+	// it out when Disk is nil.
+	Disk func() *Disk
 	// Version is shown in the API's description.
 	Version string
 	// StartedAt is when the process began, for health's uptime; now when zero.
@@ -96,6 +99,7 @@ type Server struct {
 	spec      json.RawMessage // the API's description
 	observe   func(route string, status int, took time.Duration)
 
+	disk          func() *Disk
 	streamTimeout time.Duration
 }
 
@@ -117,7 +121,7 @@ func New(c Config) *Server {
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited),
-		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout),
+		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk,
 	}
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
 	s.api = humago.New(s.mux, apiConfig(c.Version))

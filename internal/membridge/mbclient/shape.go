@@ -17,7 +17,7 @@ func shapeOf(method, path string) func(answer []byte) error {
 	switch {
 	case method == http.MethodGet && path == "/health":
 		return healthy
-	case method == http.MethodGet && (path == "/projects" || strings.HasSuffix(path, "/nodes")):
+	case method == http.MethodGet && (path == "/projects" || strings.HasSuffix(path, "/nodes") || strings.HasPrefix(path, "/jobs?")):
 		return objects
 	case method == http.MethodGet && strings.HasSuffix(path, "/leadership"):
 		return object("canonical_id", "preferred_primary")

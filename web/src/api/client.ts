@@ -4,6 +4,9 @@ import type { components, paths } from './schema'
 type Schemas = components['schemas']
 export type Task = Schemas['Task']
 export type TaskStatus = Task['status']
+export const taskStatuses = ['queued', 'leased', 'running', 'completed', 'failed', 'dead', 'cancelled'] as const
+export const isTaskStatus = (value: unknown): value is TaskStatus =>
+  typeof value === 'string' && (taskStatuses as readonly string[]).includes(value)
 export type Lease = Schemas['Lease']
 export type Worker = Schemas['Worker']
 export type Artifact = Schemas['Artifact']

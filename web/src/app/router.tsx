@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { isTaskStatus, type TaskStatus } from '@/api/client'
 import { NotFound } from './not-found'
 import { Shell } from './shell'
 
@@ -14,7 +15,8 @@ const tasks = createRoute({
   // The filters live in the address: a link shows the same list.
   validateSearch: (search: Record<string, unknown>): TaskFilters => {
     const filters: TaskFilters = {}
-    for (const name of ['status', 'agent_slug', 'context_id', 'worker_id', 'q'] as const) {
+    if (isTaskStatus(search.status)) filters.status = search.status
+    for (const name of ['agent_slug', 'context_id', 'worker_id', 'q'] as const) {
       const value = search[name]
       if (value !== undefined && value !== '') filters[name] = String(value)
     }
@@ -52,7 +54,7 @@ const signIn = createRoute({
 })
 
 export interface TaskFilters {
-  status?: string
+  status?: TaskStatus
   agent_slug?: string
   context_id?: string
   worker_id?: string

@@ -109,4 +109,5 @@ function watch(listener: () => void) {
 export const useNow = () => useSyncExternalStore(watch, () => now)
 
 /** UUIDv7s begin alike: people tell ids apart by their ends. */
-export const shortId = (id: string) => (id.length > 12 ? id.slice(-8) : id)
+export const shortId = (id: string) => (uuid.test(id) ? id.slice(-8) : id)
+const uuid = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i

@@ -20,7 +20,7 @@ export const Th = ({ className, ...rest }: ComponentProps<'th'>) => (
 )
 
 export const Td = ({ className, ...rest }: ComponentProps<'td'>) => (
-  <td {...rest} className={cn('h-10 border-b px-3 py-1.5 align-middle', className)} />
+  <td {...rest} className={cn('h-10 border-b px-3 py-1.5 align-middle whitespace-nowrap', className)} />
 )
 
 export const Tr = ({ className, ...rest }: ComponentProps<'tr'>) => (

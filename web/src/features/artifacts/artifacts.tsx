@@ -55,10 +55,10 @@ export default function Artifacts() {
         head={
           <>
             <Th>{t('artifacts.id')}</Th>
-            <Th>{t('artifacts.type')}</Th>
+            <Th className="max-sm:hidden">{t('artifacts.type')}</Th>
             <Th>{t('artifacts.task')}</Th>
             <Th className="text-right">{t('artifacts.size')}</Th>
-            <Th>{t('artifacts.where')}</Th>
+            <Th className="max-sm:hidden">{t('artifacts.where')}</Th>
             <Th>{t('artifacts.created')}</Th>
             <Th>
               <span className="sr-only">{t('task.result.download')}</span>
@@ -72,7 +72,7 @@ export default function Artifacts() {
                 <Id id={a.id} />
               </button>
             </Td>
-            <Td>
+            <Td className="max-sm:hidden">
               <Badge>{a.type}</Badge>
             </Td>
             <Td>
@@ -81,7 +81,9 @@ export default function Artifacts() {
               </Link>
             </Td>
             <Td className="tabular text-right text-ink-2">{format.bytes(a.size)}</Td>
-            <Td className="max-w-64 truncate font-mono text-xs text-ink-2">{a.url ?? t('artifacts.inRow')}</Td>
+            <Td className="max-w-64 truncate font-mono text-xs text-ink-2 max-sm:hidden">
+              {a.url ?? t('artifacts.inRow')}
+            </Td>
             <Td className="text-ink-2">
               <Ago at={a.created_at} />
             </Td>

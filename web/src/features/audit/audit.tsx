@@ -116,8 +116,8 @@ export default function Audit() {
             <Th>{t('audit.when')}</Th>
             <Th>{t('audit.action')}</Th>
             <Th>{t('audit.about')}</Th>
-            <Th>{t('audit.who')}</Th>
-            <Th>{t('audit.detail')}</Th>
+            <Th className="max-sm:hidden">{t('audit.who')}</Th>
+            <Th className="max-sm:hidden">{t('audit.detail')}</Th>
           </>
         }
         row={(e) => (
@@ -139,8 +139,8 @@ export default function Audit() {
                 <span className="text-ink-2">{e.entity_id}</span>
               )}
             </Td>
-            <Td className="max-w-48 truncate">{e.actor}</Td>
-            <Td className="min-w-64 text-ink-2">{e.detail}</Td>
+            <Td className="max-w-48 truncate max-sm:hidden">{e.actor}</Td>
+            <Td className="min-w-64 whitespace-normal text-ink-2 max-sm:hidden">{e.detail}</Td>
           </Tr>
         )}
       />

@@ -54,10 +54,10 @@ export default function Leases() {
             <Th>{t('leases.status')}</Th>
             <Th>{t('leases.task')}</Th>
             <Th>{t('leases.worker')}</Th>
-            <Th>{t('leases.started')}</Th>
-            <Th>{t('leases.heartbeat')}</Th>
+            <Th className="max-sm:hidden">{t('leases.started')}</Th>
+            <Th className="max-sm:hidden">{t('leases.heartbeat')}</Th>
             <Th>{t('leases.expires')}</Th>
-            <Th className="text-right">{t('leases.epoch')}</Th>
+            <Th className="text-right max-sm:hidden">{t('leases.epoch')}</Th>
           </>
         }
         row={(lease) => (
@@ -76,11 +76,11 @@ export default function Leases() {
                 <Id id={lease.task_id} />
               </Link>
             </Td>
-            <Td>{lease.worker_id}</Td>
-            <Td className="text-ink-2">
+            <Td className="max-w-48 truncate max-sm:max-w-24">{lease.worker_id}</Td>
+            <Td className="text-ink-2 max-sm:hidden">
               <Ago at={lease.started_at} />
             </Td>
-            <Td className="text-ink-2">
+            <Td className="text-ink-2 max-sm:hidden">
               <Ago at={lease.last_heartbeat} />
             </Td>
             <Td className="text-ink-2">
@@ -90,7 +90,7 @@ export default function Leases() {
                 <Elapsed from={lease.started_at} to={lease.last_heartbeat} />
               )}
             </Td>
-            <Td className="tabular text-right text-ink-2">{lease.epoch}</Td>
+            <Td className="tabular text-right text-ink-2 max-sm:hidden">{lease.epoch}</Td>
           </Tr>
         )}
       />

@@ -127,7 +127,7 @@ function ProjectNodes({ project }: { project: Project }) {
   const promote = async () => {
     await api.POST('/api/membridge/projects/{cid}/leadership/select', {
       ...params,
-      body: { primary_node_id: promoting } as never,
+      body: { primary_node_id: promoting },
     })
     toast(t('membridge.promoted', { node: promoting }))
     await Promise.all([nodes.refetch(), leadership.refetch()])

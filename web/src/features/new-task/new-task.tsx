@@ -43,7 +43,7 @@ function Form({ first }: { first: Draft }) {
   const [draft, setDraft] = useState(first)
   const recent = useQuery(recentTasks)
   const create = useMutation({
-    mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) as never })),
+    mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) })),
     onSuccess: (task) => {
       if (!task) return
       client.setQueryData(keys.task(task.id), task)

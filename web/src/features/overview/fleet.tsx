@@ -1,7 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Worker } from '@/api/client'
-import { cn } from '@/lib/cn'
 import { WorkerBadge } from '@/ui/badge'
 import { Ago } from '@/ui/facts'
 
@@ -27,7 +26,7 @@ export function Fleet({ workers }: { workers: Worker[] }) {
               <span className="mt-2 flex items-center gap-2">
                 <span className="h-1.5 flex-1 overflow-hidden rounded-full bg-idle-soft" aria-hidden>
                   <span
-                    className={cn('block h-full rounded-full', worker.active_leases >= all ? 'bg-warn' : 'bg-info')}
+                    className="block h-full rounded-full bg-info"
                     style={{ width: `${Math.min(100, (worker.active_leases / all) * 100)}%` }}
                   />
                 </span>

@@ -1,52 +1,37 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { ArrowRight, CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react'
 import { lazy, type ReactNode, Suspense, useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data, type Task } from '@/api/client'
-import { health as healthQuery, keys, stats as statsQuery, workers as workersQuery } from '@/api/queries'
+import type { Task, TaskStatus } from '@/api/client'
+import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { isFinal } from '@/features/task/events'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
-import { Card, Panel } from '@/ui/card'
+import { Panel } from '@/ui/card'
 import { Ago, Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Failure, Skeleton } from '@/ui/states'
 import { Fleet } from './fleet'
-import { type Problem, problemsOf } from './problems'
+import { ProblemList } from './problem-list'
+import { ofStatus, useProblems } from './use-problems'
 
 const Chart = lazy(() => import('@/ui/chart'))
-
-const ofStatus = (status: 'queued' | 'failed') => ({
-  queryKey: [...keys.stats, 'tasks', status], // read again with the counts
-  queryFn: () => data(api.GET('/api/runtime/llm-tasks', { params: { query: { status, limit: 100 } } })),
-})
 
 export default function Overview() {
   const { t } = useTranslation()
   const format = useFormat()
   const now = useNow()
-  const health = useQuery(healthQuery)
   const stats = useQuery(statsQuery)
   const workers = useQuery(workersQuery)
-  const queued = useQuery(ofStatus('queued'))
-  const failed = useQuery(ofStatus('failed'))
   const recent = useQuery(recentTasks)
-  const problems = problemsOf({
-    health: health.data,
-    stats: stats.data,
-    workers: workers.data,
-    queued: queued.data,
-    failed: failed.data,
-    now,
-  })
+  const problems = useProblems()
   const by = stats.data?.tasks.by_status ?? {}
   const slots =
     workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0
   const active = stats.data?.leases.active ?? 0
-  const started = queued.data?.filter((task) => task.run_at <= now) ?? []
+  const started = useQuery(ofStatus('queued')).data?.filter((task) => task.run_at <= now) ?? []
   const oldest = started.length > 0 ? Math.min(...started.map((task) => task.created_at)) : null
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
@@ -59,7 +44,11 @@ export default function Overview() {
   return (
     <Page title={t('overview.title')}>
       <div className="space-y-5">
-        {stats.data && workers.data ? <Health problems={problems} empty={empty} /> : <Skeleton className="h-16" />}
+        {problems === undefined ? (
+          <Skeleton className="h-16" />
+        ) : (
+          (!empty || problems.length > 0) && <ProblemList problems={problems} />
+        )}
         {empty && <FirstSteps workers={(workers.data?.length ?? 0) > 0} />}
         <div className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-6">
           <Tile
@@ -103,54 +92,6 @@ export default function Overview() {
   )
 }
 
-/** What is wrong, the worst first; or that nothing is. */
-function Health({ problems, empty }: { problems: Problem[]; empty: boolean }) {
-  const { t } = useTranslation()
-  const format = useFormat()
-  const now = useNow()
-  if (problems.length === 0) {
-    if (empty) return null
-    return (
-      <Card className="flex items-center gap-3 px-4 py-3">
-        <CircleCheck className="size-5 shrink-0 text-good" aria-hidden />
-        <p className="font-medium">{t('overview.fine')}</p>
-        <p className="text-ink-2 max-sm:hidden">{t('overview.fineHint')}</p>
-      </Card>
-    )
-  }
-  return (
-    <section aria-label={t('overview.problems')} className="overflow-hidden rounded-card border bg-surface shadow-card">
-      <ul className="divide-y">
-        {problems.map((p) => {
-          const Icon = p.bad ? CircleAlert : TriangleAlert
-          const values = {
-            count: 'count' in p ? p.count : 'workers' in p ? p.workers.length : 1,
-            names: 'workers' in p ? p.workers.slice(0, 3).join(', ') : '',
-            labels: 'labels' in p ? p.labels : '',
-            ago: 'oldest' in p ? format.duration(now - p.oldest) : '',
-          }
-          return (
-            <li key={p.what} className={cn('border-l-3', p.bad ? 'border-l-bad' : 'border-l-warn')}>
-              <Link
-                to={p.to}
-                {...('status' in p ? { search: { status: p.status } } : {})}
-                className="flex items-center gap-3 px-4 py-3 hover:bg-sunken/70"
-              >
-                <Icon className={cn('size-5 shrink-0', p.bad ? 'text-bad' : 'text-warn')} aria-hidden />
-                <span className="min-w-0 flex-1">
-                  <span className="block font-medium">{t(`overview.problem.${p.what}.what`, values)}</span>
-                  <span className="block text-ink-2">{t(`overview.problem.${p.what}.do`, values)}</span>
-                </span>
-                <ArrowRight className="size-4 shrink-0 text-ink-3" aria-hidden />
-              </Link>
-            </li>
-          )
-        })}
-      </ul>
-    </section>
-  )
-}
-
 function Tile({
   name,
   value,
@@ -161,7 +102,7 @@ function Tile({
   name: string
   value: string
   note?: ReactNode
-  status?: string
+  status?: TaskStatus
   bad?: boolean
 }) {
   return (

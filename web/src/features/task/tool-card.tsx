@@ -87,14 +87,14 @@ export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; ove
   const Icon = icons[kind]
   const failed = tool.result?.failed === true
   // Changes, failures and what a subagent does are worth seeing without a click.
-  const [open, setOpen] = useState(kind === 'edit' || kind === 'agent' || kind === 'todo')
-  const shown = open || failed
+  const [open, setOpen] = useState<boolean>()
+  const shown = open ?? (failed || kind === 'edit' || kind === 'agent' || kind === 'todo')
   return (
     <div className={cn('overflow-hidden rounded-lg border bg-surface', failed && 'border-bad/40')}>
       <button
         type="button"
         aria-expanded={shown}
-        onClick={() => setOpen(!open)}
+        onClick={() => setOpen(!shown)}
         className="flex min-h-9 w-full items-center gap-2.5 px-3 py-1.5 text-left hover:bg-sunken/70"
       >
         <Icon className={cn('size-4 shrink-0', failed ? 'text-bad' : 'text-ink-3')} aria-hidden />

@@ -2,14 +2,13 @@ import { useQuery } from '@tanstack/react-query'
 import { Search, X } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { type TaskStatus, taskStatuses } from '@/api/client'
 import { stats, workers } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Input, Select } from '@/ui/field'
-
-const statuses = ['queued', 'leased', 'running', 'completed', 'failed', 'dead', 'cancelled'] as const
 
 /** What the list is narrowed to. It lives in the address. */
 export function Filters({ filters, onChange }: { filters: TaskFilters; onChange: (next: TaskFilters) => void }) {
@@ -21,7 +20,7 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
     const { [name]: _, ...rest } = filters
     onChange(value ? { ...rest, [name]: value } : rest)
   }
-  const pill = (value: string, label: string, count: number | undefined) => (
+  const pill = (value: TaskStatus | '', label: string, count: number | undefined) => (
     <button
       key={value}
       type="button"
@@ -40,7 +39,7 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
     <div className="mb-4 space-y-3">
       <fieldset aria-label={t('tasks.status')} className="-mx-1 flex min-w-0 gap-0.5 overflow-x-auto px-1 pb-0.5">
         {pill('', t('tasks.all'), undefined)}
-        {statuses.map((s) => pill(s, t(`ui.status.${s}`), counts?.[s]))}
+        {taskStatuses.map((s) => pill(s, t(`ui.status.${s}`), counts?.[s]))}
       </fieldset>
       <div className="flex flex-wrap items-center gap-2">
         <Text name="q" value={filters.q ?? ''} onChange={(v) => set('q', v)} label={t('tasks.search')} search />
@@ -60,7 +59,7 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
           aria-label={t('tasks.worker')}
           value={filters.worker_id ?? ''}
           onChange={(e) => set('worker_id', e.target.value)}
-          className="w-44"
+          className="w-[calc(50%-0.25rem)] sm:w-52"
         >
           <option value="">{t('tasks.anyWorker')}</option>
           {filters.worker_id && !fleet?.some((w) => w.id === filters.worker_id) && (

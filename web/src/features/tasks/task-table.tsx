@@ -15,10 +15,10 @@ const rowHeight = 44
 /** Widths of the columns; what does not fit on a narrow screen is left out there. */
 const cells: Record<string, string> = {
   choose: 'w-10',
-  status: 'w-34',
+  status: 'w-34 max-sm:w-28',
   prompt: '',
   agent_slug: 'w-32 max-lg:hidden',
-  context_id: 'w-28 max-xl:hidden',
+  context_id: 'w-36 max-xl:hidden',
   worker_id: 'w-32 max-lg:hidden',
   attempts: 'w-20 max-xl:hidden',
   created_at: 'w-28 max-sm:hidden',
@@ -51,19 +51,24 @@ export function TaskTable({
       column.accessor('prompt', {
         header: t('tasks.prompt'),
         cell: (c) => (
-          <Link
-            to="/tasks/$taskId"
-            params={{ taskId: c.row.original.id }}
-            className="block truncate font-medium hover:text-accent-strong"
-          >
-            {c.getValue().slice(0, 300)}
-          </Link>
+          <>
+            <Link
+              to="/tasks/$taskId"
+              params={{ taskId: c.row.original.id }}
+              className="block truncate font-medium hover:text-accent-strong"
+            >
+              {c.getValue().slice(0, 300)}
+            </Link>
+            <span className="block truncate text-2xs text-ink-3 sm:hidden">
+              {c.row.original.agent_slug} · <Ago at={c.row.original.created_at} />
+            </span>
+          </>
         ),
       }),
       column.accessor('agent_slug', { header: t('tasks.agent') }),
       column.accessor('context_id', {
         header: t('tasks.context'),
-        cell: (c) => <Id id={c.getValue()} className="text-ink-2" />,
+        cell: (c) => <Id id={c.getValue()} className="block truncate text-ink-2" />,
       }),
       column.accessor('worker_id', {
         header: t('tasks.worker'),
@@ -167,11 +172,7 @@ export function TaskTable({
               {row.getVisibleCells().map((cell) => (
                 <td
                   key={cell.id}
-                  className={cn(
-                    'truncate px-3',
-                    cells[cell.column.id],
-                    cell.column.id !== 'prompt' && 'tabular text-ink-2',
-                  )}
+                  className={cn('truncate px-3', cells[cell.column.id], cell.column.id !== 'prompt' && 'text-ink-2')}
                 >
                   {flexRender(cell.column.columnDef.cell, cell.getContext())}
                 </td>

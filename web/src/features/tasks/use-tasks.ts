@@ -17,7 +17,7 @@ export const taskList = (filters: TaskFilters) =>
     initialPageParam: null as string | null,
     queryFn: ({ pageParam, signal }) => {
       const query = { ...filters, limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}), preview: 300 }
-      return page<Task>(api.GET('/api/runtime/llm-tasks', { params: { query: query as never }, signal }))
+      return page<Task>(api.GET('/api/runtime/llm-tasks', { params: { query }, signal }))
     },
     getNextPageParam: (last) => last.next,
     staleTime: Number.POSITIVE_INFINITY, // changes keep it current
@@ -44,7 +44,7 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
       queryFn: () =>
         page<Task>(
           api.GET('/api/runtime/llm-tasks', {
-            params: { query: { ...filters, limit: pageSize, preview: 300 } as never },
+            params: { query: { ...filters, limit: pageSize, preview: 300 } },
           }),
         ),
       staleTime: 0,

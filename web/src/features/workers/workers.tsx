@@ -5,7 +5,6 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Worker } from '@/api/client'
 import { health, keys, workers as workersQuery } from '@/api/queries'
-import { cn } from '@/lib/cn'
 import { Badge, WorkerBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
@@ -93,7 +92,7 @@ function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
         <div className="mb-3 flex items-center gap-2.5">
           <span className="h-2 flex-1 overflow-hidden rounded-full bg-idle-soft" aria-hidden>
             <span
-              className={cn('block h-full rounded-full', worker.active_leases >= all ? 'bg-warn' : 'bg-info')}
+              className="block h-full rounded-full bg-info"
               style={{ width: `${Math.min(100, (worker.active_leases / all) * 100)}%` }}
             />
           </span>

@@ -1,0 +1,28 @@
+import { screen } from '@testing-library/react'
+import { describe, expect, it } from 'vitest'
+import type { Task } from '@/api/client'
+import { show } from '@/test/show'
+import { Waiting } from './waiting'
+
+const task = (waiting_for?: Task['waiting_for']) => ({ status: 'queued', waiting_for }) as Task
+
+describe('what a task waits for', () => {
+  const full: Task['waiting_for'] = { reason: 'workers_full', sentence: 'full', slots_used: 2, slots: 3 }
+  it('is what the server says, with what to do', async () => {
+    await show(<Waiting task={task(full)} />)
+    expect(screen.getByText(/2 of 3 slots are in use/)).toBeTruthy()
+    expect(screen.getByText('It starts when one has a free slot.')).toBeTruthy()
+  })
+  it('is said in the chosen language', async () => {
+    await show(<Waiting task={task(full)} />, 'uk')
+    expect(screen.getByText(/зайнято 2 з 3 місць/)).toBeTruthy()
+  })
+  it('is the sentence of a reason that is not known here', async () => {
+    await show(<Waiting task={task({ reason: 'of_the_future' as 'ordered', sentence: 'It waits for spring.' })} />)
+    expect(screen.getByText('It waits for spring.')).toBeTruthy()
+  })
+  it('is nothing until the server has said it', async () => {
+    await show(<Waiting task={task()} />)
+    expect(screen.queryByRole('status')).toBeNull()
+  })
+})
