@@ -31,6 +31,9 @@ type Artifact struct {
 	ContentTruncated bool `json:"content_truncated,omitempty" doc:"The list shows only the beginning of the content"`
 }
 
+// FileName is what the content is saved under.
+func (a *Artifact) FileName() string { return a.ID + ".txt" }
+
 // CutTexts cuts content that is longer than n bytes and marks it; 0 cuts nothing.
 func (a *Artifact) CutTexts(n int) {
 	if n > 0 && a.Content != nil {

@@ -2,12 +2,18 @@ package bloom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 )
+
+// ErrBlobsAway says that content could not be stored because the storage does not
+// answer or refuses. Whoever has another place for it may use that.
+var ErrBlobsAway = errors.New("the artifact storage is not available")
 
 // Blobs keeps content that is too large for a row, under keys that the server
 // alone builds. One suite, internal/blob/blobtest, holds every implementation to this
@@ -24,8 +30,29 @@ type Blobs interface {
 	// Open streams what Put returned url for; NotFound("Artifact content") when
 	// it is gone. The caller closes it.
 	Open(ctx context.Context, url string) (io.ReadCloser, error)
+	// OpenRange is Open of length bytes from offset on, all the rest when length is
+	// below 0. What lies beyond the end is not there: the stream is shorter then, or
+	// the call fails.
+	OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error)
 	// Delete removes content; what is not there is no error.
 	Delete(ctx context.Context, url string) error
+	// List calls fn for everything that is stored under keys that begin with prefix, in
+	// no promised order, with how long ago it was put there last. It stops at fn's error.
+	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
+}
+
+// Kinds of artifact storage.
+const (
+	BlobsLocal = "local"
+	BlobsS3    = "s3"
+)
+
+// BlobState is what is known of the storage of artifacts.
+type BlobState struct {
+	Kind      string   `json:"kind" enum:"local,s3"`
+	Connected bool     `json:"connected" doc:"Whether the last use of the storage worked"`
+	Can       []string `json:"can" nullable:"false" doc:"What the storage was found to do when it was probed: write, conditional_write, read, delete"`
+	LastError *string  `json:"last_error"`
 }
 
 // CheckBlobKey refuses a key that the server itself would never build; every

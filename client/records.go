@@ -17,6 +17,7 @@ type Health struct {
 	Storage   string           `json:"storage"`
 	Membridge *MembridgeHealth `json:"membridge"`
 	Disk      *Disk            `json:"disk"`
+	Artifacts *bloom.BlobState `json:"artifacts"` // nil from a server that does not say
 }
 
 // Disk is the space of the server's data folder, in bytes. Low says that somebody

@@ -42,7 +42,10 @@ func (s *Server) duties() []*upkeep.Loop {
 		loops = append(loops, watch)
 	}
 	// Not alone: each server looks through its own folder.
-	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Clock: nil, Every: upkeep.DefaultOrphansEvery}))
+	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: upkeep.DefaultOrphansEvery}))
+	if s.objects != nil {
+		loops = append(loops, upkeep.NewStorageWatch(upkeep.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: nil, Logger: s.log, Every: upkeep.DefaultStorageEvery}))
+	}
 	for _, l := range loops {
 		l.Watch(s.metrics.Loop(l.Name()))
 	}

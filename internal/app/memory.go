@@ -8,15 +8,20 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// OpenMemory builds access to one project's memory. It makes no request yet. Progress,
-// if set, is told each step of a push or pull as it begins.
-func OpenMemory(c config.Memory, progress func(string)) (*memory.Project, error) {
+// openBucket builds access to a bucket, without a request.
+func openBucket(c config.ObjectStorage, name string) (*objects.Bucket, error) {
 	address, tls, err := c.Address()
 	if err != nil {
 		return nil, Misuse{err}
 	}
-	bucket, err := objects.Open(objects.Config{Endpoint: address, AccessKey: string(c.MinioAccessKey), SecretKey: string(c.MinioSecretKey),
-		Region: c.MinioRegion, Bucket: c.MinioBucket, TLS: tls, Transport: nil})
+	return objects.Open(objects.Config{Endpoint: address, AccessKey: string(c.MinioAccessKey), SecretKey: string(c.MinioSecretKey),
+		Region: c.MinioRegion, Bucket: name, TLS: tls, Transport: nil, Stall: objects.DefaultStall, Tries: objects.DefaultTries})
+}
+
+// OpenMemory builds access to one project's memory. It makes no request yet. Progress,
+// if set, is told each step of a push or pull as it begins.
+func OpenMemory(c config.Memory, progress func(string)) (*memory.Project, error) {
+	bucket, err := openBucket(c.ObjectStorage, c.MinioBucket)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
-	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/blob/tiered"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/front"
@@ -49,7 +49,8 @@ type Server struct {
 	front    *front.Front
 	handler  http.Handler
 	store    bloom.Store
-	blobs    *local.Store
+	blobs    artifacts
+	objects  *tiered.Store // nil without object storage
 	control  *controlPlane // nil without one
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
@@ -99,8 +100,11 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 		return nil, err
 	}
 	s.auth.EnableSessions(seal, bloom.SystemClock{})
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
+	if s.objects != nil {
+		deps.Objects, deps.RowLimit = s.objects, maxRowContent
+	}
 	if !cfg.NoMembridge {
 		if s.control, err = newControlPlane(cfg, b.Logger); err != nil {
 			return nil, err
@@ -117,7 +121,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	if s.blobs, err = local.Open(ArtifactsDir(s.cfg.DataDir)); err != nil {
+	if err = s.openArtifacts(ctx); err != nil {
 		return err
 	}
 	if s.cfg.DatabaseURL != "" {

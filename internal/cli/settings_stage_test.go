@@ -40,6 +40,7 @@ type stage struct {
 	rt     *runtimetest.Runtime // what a worker works for; nil for other roles
 	seen   *recorder            // requests that rt got
 	key    string               // that opens the runtime
+	pairs  []string             // of values
 	values *strings.Replacer
 
 	cmd   *exec.Cmd
@@ -61,7 +62,7 @@ func newStage(t *testing.T, role string) *stage {
 	}
 	s.file("key", "a-key-out-of-a-file\n")
 	s.file("admin-key", runtimetest.AdminKey+"\n")
-	s.values = strings.NewReplacer(pairs...)
+	s.pairs, s.values = pairs, strings.NewReplacer(pairs...)
 	return s
 }
 

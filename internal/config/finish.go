@@ -46,6 +46,9 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Limits.finish(); err != nil {
 		return err
 	}
+	if err := s.Artifacts.Finish(); err != nil {
+		return err
+	}
 	if s.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay: must not be negative")
 	}

@@ -1,60 +1,11 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
-
-// ObjectStorage says where an S3-compatible object storage is and who asks.
-type ObjectStorage struct {
-	MinioEndpoint      string `name:"minio-endpoint" var:"MINIO_ENDPOINT" key:"minio_endpoint" placeholder:"HOST" help:"Object storage (S3, MinIO): a host, host:port or URL."`
-	MinioPort          int    `name:"minio-port" var:"MINIO_PORT" key:"minio_port" placeholder:"N" help:"Port of the object storage, where --minio-endpoint has none."`
-	MinioUseSSL        bool   `name:"minio-use-ssl" var:"MINIO_USE_SSL" key:"minio_use_ssl" help:"Speak TLS to the object storage; a URL that begins with https does the same."`
-	MinioRegion        string `name:"minio-region" var:"MINIO_REGION" key:"minio_region" default:"us-east-1" placeholder:"NAME" help:"Region of the object storage."`
-	MinioAccessKey     Secret `name:"minio-access-key" var:"MINIO_ACCESS_KEY" key:"minio_access_key" placeholder:"KEY" help:"Access key of the object storage."`
-	MinioSecretKey     Secret `name:"minio-secret-key" var:"MINIO_SECRET_KEY" key:"minio_secret_key" hidden:"" help:"Secret key of the object storage; better given as a file."`
-	MinioSecretKeyFile string `name:"minio-secret-key-file" var:"MINIO_SECRET_KEY_FILE" key:"minio_secret_key_file" placeholder:"FILE" help:"File with the secret key of the object storage."`
-}
-
-// Address is the storage's host:port, and whether it speaks TLS.
-func (o *ObjectStorage) Address() (address string, tls bool, err error) {
-	host, tls := o.MinioEndpoint, o.MinioUseSSL
-	if strings.Contains(host, "://") {
-		u, err := url.Parse(host)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-			return "", false, fmt.Errorf("--minio-endpoint: %q is no address like minio.lan:9000 or http://minio.lan:9000", host)
-		}
-		host, tls = u.Host, tls || u.Scheme == "https"
-	}
-	if host == "" {
-		return "", false, errors.New("no object storage: set MINIO_ENDPOINT or --minio-endpoint")
-	}
-	if _, _, err := net.SplitHostPort(host); err != nil && o.MinioPort != 0 {
-		host = net.JoinHostPort(host, strconv.Itoa(o.MinioPort))
-	}
-	return host, tls, nil
-}
-
-// Finish reads the secret key's file and checks the address.
-func (o *ObjectStorage) Finish() error {
-	if _, _, err := o.Address(); err != nil {
-		return err
-	}
-	if err := ReadKey("--minio-secret-key-file", "MINIO_SECRET_KEY", &o.MinioSecretKey, o.MinioSecretKeyFile); err != nil {
-		return err
-	}
-	if o.MinioAccessKey == "" || o.MinioSecretKey == "" {
-		return errors.New("no keys for the object storage: set MINIO_ACCESS_KEY, and MINIO_SECRET_KEY or --minio-secret-key-file")
-	}
-	return nil
-}
 
 // Memory says whose memory is moved, and by which rules.
 type Memory struct {

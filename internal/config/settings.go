@@ -80,6 +80,7 @@ type Server struct {
 	MembridgeAccess
 	Retention
 	Limits
+	Artifacts
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
 	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces the port of --listen alone."`
 	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`

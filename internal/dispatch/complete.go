@@ -130,17 +130,19 @@ func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
 	}
 	key := contentKey(*req, s.clock.Now())
 	url, err := s.blobs.Put(ctx, key, strings.NewReader(*req.Content), req.Size, req.SHA256)
-	if err != nil {
+	switch {
+	case err == nil:
+		req.Content, req.URL = nil, &url
+	case !errors.Is(err, bloom.ErrBlobsAway) || len(*req.Content) > s.rowLimit:
 		return blobTrouble(err)
 	}
-	req.Content, req.URL = nil, &url
 	return nil
 }
 
 // contentKey names the content of a completion by task, lease and digest, so that a
 // retry finds what an earlier try uploaded. The day is in it so that nothing is ever
 // uploaded under a key that upkeep.Orphans may take for forgotten: it looks only at
-// what is older than two days.
+// what is older than a day and some hours.
 func contentKey(req bloom.CompleteRequest, now time.Time) string {
 	lease := cmp.Or(req.Completion.LeaseID, "active")
 	return "artifacts/" + req.TaskID + "/" + lease + "-" + req.SHA256 + "-" + now.UTC().Format("20060102")

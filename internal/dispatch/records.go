@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -60,6 +61,50 @@ func (s *Service) ArtifactContent(ctx context.Context, id string) (bloom.Artifac
 	}
 	content, err := s.openContent(ctx, a)
 	return a, content, err
+}
+
+// OpenRange opens a part of an artifact's content, as bloom.Blobs does. Nothing is
+// held against the digest.
+func (s *Service) OpenRange(ctx context.Context, a bloom.Artifact, offset, length int64) (io.ReadCloser, error) {
+	if a.URL != nil {
+		content, err := s.blobs.OpenRange(ctx, *a.URL, offset, length)
+		if err != nil {
+			return nil, blobTrouble(err)
+		}
+		return content, nil
+	}
+	var text string
+	if a.Content != nil {
+		text = *a.Content
+	}
+	if length < 0 {
+		length = int64(len(text)) - offset
+	}
+	return io.NopCloser(io.NewSectionReader(strings.NewReader(text), offset, length)), nil
+}
+
+// LinkValid is for how long a link to content works.
+const LinkValid = 15 * time.Minute
+
+// ContentLink is an address of the content in object storage that needs no key and
+// works for LinkValid; "" when it does not lie there.
+func (s *Service) ContentLink(ctx context.Context, a bloom.Artifact) (string, error) {
+	if s.objects == nil || a.URL == nil {
+		return "", nil
+	}
+	link, err := s.objects.Link(ctx, *a.URL, LinkValid, a.MediaType, a.FileName())
+	if err != nil {
+		return "", blobTrouble(err)
+	}
+	return link, nil
+}
+
+// Blobs is what is known of the storage of artifacts.
+func (s *Service) Blobs() bloom.BlobState {
+	if s.objects == nil {
+		return bloom.BlobState{Kind: bloom.BlobsLocal, Connected: true, Can: []string{"write", "read", "delete"}}
+	}
+	return s.objects.State()
 }
 
 func (s *Service) openContent(ctx context.Context, a bloom.Artifact) (io.ReadCloser, error) {

@@ -60,15 +60,29 @@ type Config struct {
 	// MembridgeURL and MembridgeAdminKey are the environment's; saved ones win.
 	MembridgeURL      string
 	MembridgeAdminKey string
-	// AllContentToBlobs places all content in the blob store, not only what is
-	// longer than bloom.InlineContentLimit: for object storage.
-	AllContentToBlobs bool
+	// Objects is the object storage that Blobs keeps content in, all of it and not only
+	// what is longer than bloom.InlineContentLimit. Nil: there is none.
+	Objects ObjectStorage
+	// RowLimit is the longest content that may lie in its row while the object storage
+	// is away and Blobs has no other place, in bytes.
+	RowLimit int
 	// PageBytes bounds what one page of a list holds, in bytes; 0 means
 	// DefaultPageBytes.
 	PageBytes int
 	// Poll is how often those who wait look at the store although nothing woke
 	// them, jittered by a quarter; 0 means DefaultPoll.
 	Poll time.Duration
+}
+
+// ObjectStorage is what the use cases ask of object storage beyond bloom.Blobs.
+type ObjectStorage interface {
+	// State is what is known of it; cheap.
+	State() bloom.BlobState
+	// Placed reports whether url is one of its own.
+	Placed(url string) bool
+	// Link is an address from which anybody can read the content until valid is over;
+	// "" when it does not lie in object storage.
+	Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error)
 }
 
 // DefaultPoll is how long a change that no hint told of stays unseen by those
@@ -79,6 +93,8 @@ const DefaultPoll = 4 * time.Second
 type Service struct {
 	store     bloom.Store
 	blobs     bloom.Blobs
+	objects   ObjectStorage
+	rowLimit  int
 	seal      Sealer
 	membridge Membridge
 	clock     bloom.Clock
@@ -111,13 +127,13 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: c.Store, blobs: c.Blobs, seal: c.Seal, membridge: c.Membridge,
+		store: c.Store, blobs: c.Blobs, objects: c.Objects, rowLimit: c.RowLimit, seal: c.Seal, membridge: c.Membridge,
 		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
 		closing: make(chan struct{}),
 	}
-	if c.AllContentToBlobs {
+	if c.Objects != nil {
 		s.inline = -1
 	}
 	s.hub = newHub(s.clock)

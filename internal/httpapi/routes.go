@@ -29,6 +29,7 @@ type health struct {
 	Uptime    float64                 `json:"uptime" doc:"Seconds"`
 	Storage   string                  `json:"storage"`
 	Membridge dispatch.MembridgeState `json:"membridge"`
+	Artifacts bloom.BlobState         `json:"artifacts" doc:"Where artifacts are kept"`
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
 	Disk      *Disk                   `json:"disk,omitempty" doc:"Of the data folder; absent for callers without a key and where it is not known"`
 }
@@ -75,7 +76,7 @@ func (s *Server) systemRoutes() {
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
-		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Auth: s.auth.Mode(),
+		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(),
 	}
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()
@@ -85,6 +86,10 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 		if h.Membridge.LastError != nil {
 			hidden := "unreachable"
 			h.Membridge.LastError = &hidden
+		}
+		if h.Artifacts.LastError != nil {
+			hidden := "unavailable"
+			h.Artifacts.LastError = &hidden
 		}
 	}
 	if err := s.stored.ask(s.clock, func() error {

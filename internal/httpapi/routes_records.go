@@ -2,12 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"strconv"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -71,33 +66,6 @@ func (s *Server) listAudit(ctx context.Context, c *call, in *auditFilter) (*page
 	}
 	list, next, err := s.svc.Audit(ctx, bloom.AuditQuery{EntityID: bloom.CleanText(in.EntityID), Action: bloom.CleanText(in.Action), Page: p})
 	return paged(c, list, next), err
-}
-
-// artifactContent streams the bytes as an attachment: content that a model wrote
-// must never run as a page of ours. When they turn out to be other bytes than
-// were recorded the connection is cut, so that nobody takes them for whole.
-func (s *Server) artifactContent(ctx context.Context, c *call, in *pathID) (*huma.StreamResponse, error) {
-	a, content, err := s.svc.ArtifactContent(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer content.Close()
-		_, w := humago.Unwrap(hc)
-		h := w.Header()
-		h.Set("Content-Type", mediaOf(a))
-		h.Set("Content-Length", strconv.FormatInt(a.Size, 10))
-		h.Set("Content-Disposition", `attachment; filename="`+a.ID+`.txt"`)
-		h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-		h.Set("ETag", `"`+a.SHA256+`"`)
-		w.WriteHeader(http.StatusOK)
-		if _, err := io.Copy(s.paced(w), content); err != nil {
-			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "an artifact's content could not be sent whole", "request_id", c.id, "artifact_id", a.ID, "error", err)
-			}
-			panic(http.ErrAbortHandler)
-		}
-	}}, nil
 }
 
 func mediaOf(a bloom.Artifact) string {

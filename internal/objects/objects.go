@@ -5,13 +5,14 @@ package objects
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -25,13 +26,17 @@ var (
 	ErrNotFound = errors.New("no such object")
 	// ErrConflict: the object is not, or no longer, the one that the caller has seen.
 	ErrConflict = errors.New("the object was changed by someone else")
+	// ErrStalled: a request was given up because nothing moved for Config.Stall.
+	ErrStalled = errors.New("the object storage stalled")
 )
 
 const (
 	// MaxSmall bounds what Read and Swap handle, in bytes.
 	MaxSmall = 1 << 20
-	// tries of one request by the library; who calls decides about more.
-	tries = 3
+	// DefaultStall leaves time for the storage to put a large object together.
+	DefaultStall = 30 * time.Second
+	// DefaultTries of one request by the library; the caller decides about more.
+	DefaultTries = 3
 )
 
 // Config says where the bucket is and who asks.
@@ -46,12 +51,18 @@ type Config struct {
 	TLS bool
 	// Transport replaces the way requests are made; nil means the library's.
 	Transport http.RoundTripper
+	// Stall is how long a request may go without a byte moving before it fails with
+	// ErrStalled; DefaultStall when 0.
+	Stall time.Duration
+	// Tries is how often the library makes a request that failed; DefaultTries when 0.
+	Tries int
 }
 
 // Bucket is one bucket. It is safe for concurrent use.
 type Bucket struct {
 	client    *minio.Client
 	transport http.RoundTripper
+	config    Config
 	name      string
 	region    string
 }
@@ -66,29 +77,41 @@ type Info struct {
 
 // Open returns the bucket without a request to it: see Probe.
 func Open(c Config) (*Bucket, error) {
-	region := c.Region
-	if region == "" {
-		region = "us-east-1"
-	}
-	transport := c.Transport
-	if transport == nil {
+	c.Region = cmp.Or(c.Region, "us-east-1")
+	c.Stall, c.Tries = cmp.Or(c.Stall, DefaultStall), cmp.Or(c.Tries, DefaultTries)
+	if c.Transport == nil {
 		own, err := minio.DefaultTransport(c.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("object storage: %w", err)
 		}
-		transport = own
+		c.Transport = own
 	}
 	client, err := minio.New(c.Endpoint, &minio.Options{
 		Creds:      credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
 		Secure:     c.TLS,
-		Region:     region,
-		MaxRetries: tries,
-		Transport:  transport,
+		Region:     c.Region,
+		MaxRetries: c.Tries,
+		Transport:  &stallGuard{next: c.Transport, limit: c.Stall},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("object storage at %q: %w", c.Endpoint, err)
 	}
-	return &Bucket{client: client, transport: transport, name: c.Bucket, region: region}, nil
+	return &Bucket{client: client, transport: c.Transport, config: c, name: c.Bucket, region: c.Region}, nil
+}
+
+// Impatient is the same bucket, over the same connections, for callers who have
+// something else to do: each request is made once and may stall for at most this long.
+func (b *Bucket) Impatient(stall time.Duration) (*Bucket, error) {
+	c := b.config
+	c.Stall, c.Tries = stall, 1
+	return Open(c)
+}
+
+// Other is another bucket of the same storage.
+func (b *Bucket) Other(name string) *Bucket {
+	other := *b
+	other.name = name
+	return &other
 }
 
 // Close closes idle connections. The bucket stays usable.
@@ -121,34 +144,6 @@ func (b *Bucket) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// Probe checks what the bucket's users rely on: that it can be written, read and
-// deleted from, and that a write on the condition that nothing is there is refused
-// where something is. A storage that ignores that condition would let two writers
-// win; it is refused here, once, and by name.
-func (b *Bucket) Probe(ctx context.Context) error {
-	if err := b.Ensure(ctx); err != nil {
-		return err
-	}
-	key := "probe/" + rand.Text()
-	if _, err := b.Swap(ctx, key, []byte("first"), ""); err != nil {
-		return fmt.Errorf("bucket %s cannot be written: %w", b.name, err)
-	}
-	defer func() { _ = b.Remove(context.WithoutCancel(ctx), key) }() // an object of five bytes may stay
-	if _, err := b.Swap(ctx, key, []byte("second"), ""); !errors.Is(err, ErrConflict) {
-		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-None-Match), so that two nodes could both win; use one that knows them", b.name)
-	}
-	if _, err := b.Swap(ctx, key, []byte("third"), "0123456789abcdef0123456789abcdef"); !errors.Is(err, ErrConflict) {
-		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-Match), so that two nodes could both win; use one that knows them", b.name)
-	}
-	if got, _, err := b.Read(ctx, key); err != nil || string(got) != "first" {
-		return fmt.Errorf("bucket %s cannot be read: %q (%w)", b.name, got, err)
-	}
-	if err := b.Remove(ctx, key); err != nil {
-		return fmt.Errorf("bucket %s cannot be deleted from: %w", b.name, err)
-	}
-	return nil
-}
-
 // Read returns a small object whole.
 func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
 	r, info, err := b.Open(ctx, key)
@@ -176,6 +171,52 @@ func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, Info, err
 		return nil, Info{}, known(err)
 	}
 	return object, infoOf(info), nil
+}
+
+// OpenRange streams length bytes of an object from offset on, or all the rest for a
+// length below 0. The caller closes it.
+func (b *Bucket) OpenRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	var opts minio.GetObjectOptions
+	if length >= 0 {
+		opts.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	} else {
+		opts.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	core := minio.Core{Client: b.client}
+	object, _, _, err := core.GetObject(ctx, b.name, key, opts)
+	if err != nil {
+		return nil, known(err)
+	}
+	return object, nil
+}
+
+// Link is an address from which anybody can read the object until valid is over. The
+// answer has the given media type and is saved under name. It makes no request.
+func (b *Bucket) Link(ctx context.Context, key string, valid time.Duration, mediaType, name string) (string, error) {
+	answer := url.Values{"response-content-type": {mediaType}, "response-content-disposition": {`attachment; filename="` + name + `"`}}
+	u, err := b.client.PresignedGetObject(ctx, b.name, key, valid, answer)
+	if err != nil {
+		return "", known(err)
+	}
+	return u.String(), nil
+}
+
+// AbortUploads removes the parts of uploads that began before then and never ended.
+// Storages that do so by themselves show none.
+func (b *Bucket) AbortUploads(ctx context.Context, prefix string, before time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for up := range b.client.ListIncompleteUploads(ctx, b.name, prefix, true) {
+		if up.Err != nil {
+			return known(up.Err)
+		}
+		if up.Initiated.Before(before) {
+			if err := b.client.RemoveIncompleteUpload(ctx, b.name, up.Key); err != nil {
+				return known(err)
+			}
+		}
+	}
+	return nil
 }
 
 // Stat says what is under key.

@@ -17,14 +17,13 @@ const (
 	// OrphanAge is how old content has to be that no artifact names. A completion
 	// uploads first and commits second, and uploads under a key for at most a day:
 	// what is this old is on no completion's way any more.
-	OrphanAge = 48 * time.Hour
+	OrphanAge = 30 * time.Hour
 )
 
 // Uploads lists and deletes what lies in the blob store.
 type Uploads interface {
-	// List calls fn for everything that is stored, in no promised order, with when it
-	// was put there last. It stops at fn's error.
-	List(ctx context.Context, fn func(url string, put time.Time) error) error
+	// List is that of bloom.Blobs.
+	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
 	// Delete removes content; what is not there is no error.
 	Delete(ctx context.Context, url string) error
 }
@@ -35,7 +34,6 @@ type OrphansConfig struct {
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 	}
 	Blobs  Uploads
-	Clock  bloom.Clock   // bloom.SystemClock when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultOrphansEvery when 0
 }
@@ -43,17 +41,13 @@ type OrphansConfig struct {
 // NewOrphans makes the loop that deletes content which was uploaded for completions
 // that were never recorded. It never deletes what an artifact names.
 func NewOrphans(c OrphansConfig) *Loop {
-	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
-	}
 	return newLoop("orphans", cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }
 
 func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
-	before := c.Clock.Now().Add(-OrphanAge)
-	err = c.Blobs.List(ctx, func(url string, put time.Time) error {
+	err = c.Blobs.List(ctx, "artifacts/", func(url string, age time.Duration) error {
 		task, ours := taskOf(url)
-		if !ours || put.After(before) {
+		if !ours || age < OrphanAge {
 			return nil
 		}
 		named, err := c.named(ctx, task, url)

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -33,6 +35,8 @@ func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
 		"keys that leave their place are refused":       hostileKeys,
 		"a URL of another store is refused":             foreignURL,
 		"a put whose caller is gone does not come true": cancelled,
+		"a part is read from its place":                 ranges,
+		"all that is there is listed":                   list,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,4 +218,64 @@ func cancelled(t *testing.T, b bloom.Blobs) {
 		t.Fatal("put was taken")
 	}
 	wantNothing(t, b, "artifacts/t/a")
+}
+
+func ranges(t *testing.T, b bloom.Blobs) {
+	const content = "0123456789"
+	url := put(t, b, "artifacts/t/a", content)
+	for _, c := range []struct {
+		offset, length int64
+		want           string
+	}{{0, -1, content}, {0, 4, "0123"}, {3, 4, "3456"}, {7, -1, "789"}, {9, 1, "9"}, {5, 0, ""}} {
+		r, err := b.OpenRange(t.Context(), url, c.offset, c.length)
+		if err != nil {
+			t.Fatalf("range %d+%d: %v", c.offset, c.length, err)
+		}
+		got, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || string(got) != c.want {
+			t.Errorf("range %d+%d is %q (%v), want %q", c.offset, c.length, got, err, c.want)
+		}
+	}
+	if err := b.Delete(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.OpenRange(t.Context(), url, 3, 4)
+	if err == nil {
+		r.Close()
+	}
+	if bloom.KindOf(err) != bloom.KindNotFound {
+		t.Errorf("a part of what is gone: %v, want not found", err)
+	}
+}
+
+func list(t *testing.T, b bloom.Blobs) {
+	want := map[string]bool{}
+	for i := range 7 {
+		want[put(t, b, fmt.Sprintf("artifacts/t%d/a", i), "x")] = true
+	}
+	other := put(t, b, "transcripts/t/a", "x")
+	listed := func(prefix string) map[string]bool {
+		got := map[string]bool{}
+		err := b.List(t.Context(), prefix, func(url string, age time.Duration) error {
+			if age < -time.Minute || age > 10*time.Minute {
+				t.Errorf("%s was put %s ago", url, age)
+			}
+			got[url] = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := listed("artifacts/"); !maps.Equal(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
+	if want[other] = true; !maps.Equal(listed(""), want) {
+		t.Errorf("not all is listed: %v", listed(""))
+	}
+	stop := errors.New("enough")
+	if err := b.List(t.Context(), "artifacts/", func(string, time.Duration) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("a list goes on after its caller's error: %v", err)
+	}
 }

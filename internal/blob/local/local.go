@@ -19,7 +19,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-const scheme = "file:"
+// Scheme begins every URL that Put gives.
+const Scheme = "file:"
+
+// leftover is how old something half written has to be: nobody writes for so long.
+const leftover = 30 * time.Hour
 
 // tempPrefix begins the names of what is being written.
 const tempPrefix = ".put-"
@@ -66,7 +70,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	if err := s.syncDir(dir); err != nil {
 		return "", err
 	}
-	return scheme + key, nil
+	return Scheme + key, nil
 }
 
 // create makes a file and its folder, once more when a deletion has just taken the
@@ -163,6 +167,27 @@ func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// OpenRange streams a part of what lies at url.
+func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
+	r, err := s.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	f := r.(*os.File)
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if length < 0 {
+		return f, nil
+	}
+	return part{io.LimitReader(f, length), f}, nil
+}
+
+type part struct {
+	io.Reader
+	io.Closer
+}
+
 // Delete removes what lies at url, and the folder it lay in when that is empty
 // now: a task's folder would outlive its task for ever.
 func (s *Store) Delete(_ context.Context, url string) error {
@@ -180,8 +205,8 @@ func (s *Store) Delete(_ context.Context, url string) error {
 }
 
 // List walks the folder. What a process that died left half written is removed once
-// it is two days old.
-func (s *Store) List(ctx context.Context, fn func(url string, put time.Time) error) error {
+// it is older than a day.
+func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
 	return fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted in the meantime
@@ -190,23 +215,28 @@ func (s *Store) List(ctx context.Context, fn func(url string, put time.Time) err
 			return err
 		}
 		info, err := d.Info()
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return err
+		}
+		age := time.Since(info.ModTime())
+		switch {
 		case strings.HasPrefix(path.Base(name), tempPrefix):
-			if time.Since(info.ModTime()) > 48*time.Hour {
+			if age > leftover {
 				return s.remove(name)
 			}
 			return nil
+		case !strings.HasPrefix(name, prefix):
+			return nil
 		}
-		return fn(scheme+name, info.ModTime())
+		return fn(Scheme+name, age)
 	})
 }
 
 func keyOf(url string) (string, error) {
-	key, ok := strings.CutPrefix(url, scheme)
+	key, ok := strings.CutPrefix(url, Scheme)
 	if !ok {
 		return "", fmt.Errorf("the local artifact store has no %q", url)
 	}

@@ -4,6 +4,7 @@ package s3
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,10 +12,14 @@ import (
 	"hash"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
+
+// leftover is how old parts of an upload have to be: nobody uploads for so long.
+const leftover = 30 * time.Hour
 
 const mediaType = "application/octet-stream"
 
@@ -26,10 +31,13 @@ type Store struct {
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// New keeps content in bucket, which has to be there: objects.Bucket.Probe sees to it.
+// New keeps content in bucket, which has to be there: objects.Bucket.Check sees to it.
 func New(bucket *objects.Bucket) *Store {
-	return &Store{bucket: bucket, prefix: "minio://" + bucket.Name() + "/"}
+	return &Store{bucket: bucket, prefix: Scheme + bucket.Name() + "/"}
 }
+
+// Scheme begins every URL that Put gives.
+const Scheme = "minio://"
 
 // Put uploads content under key. The storage shows an object only when it is whole,
 // and content that turns out not to be what was announced fails the upload before
@@ -47,18 +55,40 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 		body = strings.NewReader("")
 	}
 	if _, err := s.bucket.Upload(ctx, key, body, size, mediaType); err != nil {
-		return "", fmt.Errorf("upload %s: %w", key, errors.Join(verified.err, err))
+		if verified.err != nil && !errors.Is(verified.err, io.EOF) {
+			return "", fmt.Errorf("upload %s: %w", key, errors.Join(verified.err, err))
+		}
+		return "", fmt.Errorf("%w: upload %s: %w", bloom.ErrBlobsAway, key, err)
 	}
 	return s.prefix + key, nil
 }
 
 // Open streams what lies at url.
 func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
-	key, err := s.keyOf(url)
+	bucket, key, err := s.find(url)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := s.bucket.Open(ctx, key)
+	r, _, err := bucket.Open(ctx, key)
+	return s.opened(url, r, err)
+}
+
+// OpenRange streams a part of what lies at url.
+func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
+	bucket, key, err := s.find(url)
+	switch {
+	case err != nil:
+		return nil, err
+	case length == 0: // no range says so
+		return io.NopCloser(strings.NewReader("")), nil
+	case offset == 0 && length < 0:
+		return s.Open(ctx, url)
+	}
+	r, err := bucket.OpenRange(ctx, key, offset, length)
+	return s.opened(url, r, err)
+}
+
+func (s *Store) opened(url string, r io.ReadCloser, err error) (io.ReadCloser, error) {
 	if errors.Is(err, objects.ErrNotFound) {
 		return nil, bloom.NotFound("Artifact content")
 	}
@@ -68,21 +98,70 @@ func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	return r, nil
 }
 
+// Link is an address from which anybody can read the content until valid is over.
+func (s *Store) Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error) {
+	bucket, key, err := s.find(url)
+	if err != nil {
+		return "", err
+	}
+	return bucket.Link(ctx, key, valid, mediaType, name)
+}
+
 // Delete removes what lies at url.
 func (s *Store) Delete(ctx context.Context, url string) error {
-	key, err := s.keyOf(url)
+	bucket, key, err := s.find(url)
 	if err != nil {
 		return err
 	}
-	return s.bucket.Remove(ctx, key)
+	return bucket.Remove(ctx, key)
 }
 
-func (s *Store) keyOf(url string) (string, error) {
-	key, ok := strings.CutPrefix(url, s.prefix)
-	if !ok {
-		return "", fmt.Errorf("bucket %s has no %q", s.bucket.Name(), url)
+// List goes through the bucket. Parts of uploads that a process that died left are
+// removed once they are older than a day. Ages are by the storage's own clock: what was
+// just put there is never old, whatever time the storage believes it is.
+func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
+	now, err := s.now(ctx)
+	if err != nil {
+		return err
 	}
-	return key, bloom.CheckBlobKey(key)
+	for object, err := range s.bucket.List(ctx, prefix) {
+		if err != nil {
+			return fmt.Errorf("list bucket %s: %w", s.bucket.Name(), err)
+		}
+		if err := fn(s.prefix+object.Key, now.Sub(object.Modified)); err != nil {
+			return err
+		}
+	}
+	return s.bucket.AbortUploads(ctx, prefix, now.Add(-leftover))
+}
+
+// now is what the storage's clock says.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	key := "probe/clock-" + rand.Text()
+	if _, err := s.bucket.Upload(ctx, key, strings.NewReader(""), 0, mediaType); err != nil {
+		return time.Time{}, fmt.Errorf("bucket %s: %w", s.bucket.Name(), err)
+	}
+	info, err := s.bucket.Stat(ctx, key)
+	return info.Modified, errors.Join(err, s.bucket.Remove(ctx, key))
+}
+
+// find takes a URL apart. Another bucket is one that this server used before.
+func (s *Store) find(url string) (*objects.Bucket, string, error) {
+	rest, ours := strings.CutPrefix(url, Scheme)
+	if !ours {
+		rest, ours = strings.CutPrefix(url, "s3://")
+	}
+	name, key, whole := strings.Cut(rest, "/")
+	if !ours || !whole || name == "" {
+		return nil, "", fmt.Errorf("bucket %s has no %q", s.bucket.Name(), url)
+	}
+	if err := bloom.CheckBlobKey(key); err != nil {
+		return nil, "", err
+	}
+	if name != s.bucket.Name() {
+		return s.bucket.Other(name), key, nil
+	}
+	return s.bucket, key, nil
 }
 
 // verifier fails a read at the end of content that is not what was announced. Its

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/blob/tiered"
+)
+
+// maxRowContent is what a completion can bring at most, in bytes: among servers that
+// share a database its row keeps it while the object storage is away.
+const maxRowContent = 32 << 20
+
+// artifacts is where artifacts are kept, whatever that is.
+type artifacts interface {
+	bloom.Blobs
+	Close() error
+}
+
+// openArtifacts opens the folder, and the object storage if one is configured. A
+// storage that does not answer keeps nobody from starting: until it does, artifacts
+// are kept as when it fails later.
+func (s *Server) openArtifacts(ctx context.Context) error {
+	folder, err := local.Open(ArtifactsDir(s.cfg.DataDir))
+	if err != nil {
+		return err
+	}
+	s.blobs = folder
+	if !s.cfg.InObjects() {
+		return nil
+	}
+	bucket, err := openBucket(s.cfg.ObjectStorage, s.cfg.ArtifactBucket)
+	if err != nil {
+		return Misuse{err}
+	}
+	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Spare: s.cfg.DatabaseURL == "", Logger: s.log, Stall: tiered.DefaultStall})
+	if err != nil {
+		return err
+	}
+	s.blobs, s.objects = store, store
+	_, _ = store.Refresh(ctx) // it has logged what is wrong, and the loop asks again
+	return nil
+}

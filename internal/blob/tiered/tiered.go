@@ -1,0 +1,221 @@
+// Package tiered keeps artifact content in object storage and, while that is away, in
+// a folder of this machine. What lies where its URL says; who moves it later is no
+// concern of this package.
+package tiered
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/blob/s3"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+const (
+	// DefaultStall is how long the storage may let someone wait who has to go on.
+	DefaultStall = 1500 * time.Millisecond
+	// probeStall is how long a probe may stall, and so the server's start.
+	probeStall = 5 * time.Second
+	// quickSize is the largest content for which DefaultStall is long enough even on
+	// slow disks, in bytes: a completion's.
+	quickSize = 32 << 20
+)
+
+// Config is what a Store needs. Bucket and Local are required.
+type Config struct {
+	Bucket *objects.Bucket
+	// Local has what was put before there was object storage.
+	Local *local.Store
+	// Spare puts content into Local while the storage is away. Without it, for servers
+	// that share a database but no folder, Put fails with bloom.ErrBlobsAway then.
+	Spare  bool
+	Logger *slog.Logger  // discards when nil
+	Stall  time.Duration // DefaultStall when 0
+}
+
+// Store is a bloom.Blobs over both. It is safe for concurrent use.
+//
+// It has the circuit breaker that its callers need: a failed upload opens it and all
+// that follow are placed elsewhere at once, until Refresh finds the storage well. A
+// library's half-open state would let a caller pay for the trial.
+type Store struct {
+	patient, quick *s3.Store
+	bucket, probe  *objects.Bucket
+	local          *local.Store
+	spare          bool
+	log            *slog.Logger
+
+	mu    sync.Mutex
+	state bloom.BlobState
+}
+
+var _ bloom.Blobs = (*Store)(nil)
+
+// New opens the store; it counts as away until Refresh has found it well.
+func New(c Config) (*Store, error) {
+	quick, err := c.Bucket.Impatient(cmp.Or(c.Stall, DefaultStall))
+	if err != nil {
+		return nil, err
+	}
+	probe, err := c.Bucket.Impatient(probeStall)
+	if err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Store{patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, log: c.Logger,
+		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
+}
+
+// Close closes idle connections and the folder.
+func (s *Store) Close() error {
+	s.bucket.Close()
+	return s.local.Close()
+}
+
+// State is what is known of the storage.
+func (s *Store) State() bloom.BlobState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Away reports whether content is placed elsewhere for now.
+func (s *Store) Away() bool { return !s.State().Connected }
+
+// Refresh probes the storage and reports whether it has come back.
+func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
+	can, err := s.probe.Check(ctx)
+	if ctx.Err() != nil && err != nil {
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.away(ctx, err)
+		return false, err
+	}
+	back = !s.state.Connected
+	s.state.Connected, s.state.LastError, s.state.Can = true, nil, abilities(can)
+	if back {
+		s.log.InfoContext(ctx, "object storage is available", "bucket", s.bucket.Name(), "can", strings.Join(s.state.Can, ","))
+	}
+	return back, nil
+}
+
+// away notes that the storage failed. The lock is held.
+func (s *Store) away(ctx context.Context, err error) {
+	text := err.Error()
+	if s.state.Connected || s.state.LastError == nil {
+		s.log.WarnContext(ctx, "object storage is not available; artifacts are kept here until it is back", "bucket", s.bucket.Name(), "error", err)
+	}
+	s.state.Connected, s.state.LastError = false, &text
+}
+
+func abilities(can objects.Abilities) []string {
+	names := []string{}
+	for _, one := range []struct {
+		name string
+		can  bool
+	}{{"write", can.Write}, {"conditional_write", can.ConditionalWrite}, {"read", can.Read}, {"delete", can.Delete}} {
+		if one.can {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// Put uploads content, or keeps it here while the storage is away. An upload that
+// fails is repeated here only when content can be read again (io.Seeker); otherwise
+// the caller has to.
+func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	if s.State().Connected {
+		url, err := s.upload(ctx, key, content, size, sum)
+		if err == nil || !errors.Is(err, bloom.ErrBlobsAway) || !s.spare {
+			return url, err
+		}
+		again, ok := content.(io.Seeker)
+		if !ok {
+			return "", err
+		}
+		if _, seekErr := again.Seek(0, io.SeekStart); seekErr != nil {
+			return "", errors.Join(err, seekErr)
+		}
+	}
+	if !s.spare {
+		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
+	}
+	return s.local.Put(ctx, key, content, size, sum)
+}
+
+func (s *Store) upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	to := s.patient
+	if size <= quickSize {
+		to = s.quick
+	}
+	url, err := to.Put(ctx, key, content, size, sum)
+	if err != nil && errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
+		s.mu.Lock()
+		s.away(ctx, err)
+		s.mu.Unlock()
+	}
+	return url, err
+}
+
+// Upload puts content into object storage and nowhere else, however long it takes.
+func (s *Store) Upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	return s.patient.Put(ctx, key, content, size, sum)
+}
+
+// Placed reports whether what lies at url is where it belongs.
+func (s *Store) Placed(url string) bool {
+	return strings.HasPrefix(url, s3.Scheme+s.bucket.Name()+"/")
+}
+
+// at is the store that has url.
+func (s *Store) at(url string) bloom.Blobs {
+	if strings.HasPrefix(url, local.Scheme) {
+		return s.local
+	}
+	return s.patient
+}
+
+// Open streams what lies at url.
+func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
+	return s.at(url).Open(ctx, url)
+}
+
+// OpenRange streams a part of what lies at url.
+func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
+	return s.at(url).OpenRange(ctx, url, offset, length)
+}
+
+// Link is a public address of what lies at url for as long as valid, "" when it lies
+// in the folder.
+func (s *Store) Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error) {
+	if s.at(url) != bloom.Blobs(s.patient) {
+		return "", nil
+	}
+	return s.patient.Link(ctx, url, valid, mediaType, name)
+}
+
+// Delete removes what lies at url.
+func (s *Store) Delete(ctx context.Context, url string) error { return s.at(url).Delete(ctx, url) }
+
+// List goes through the folder, then the bucket.
+func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
+	if err := s.local.List(ctx, prefix, fn); err != nil {
+		return err
+	}
+	return s.patient.List(ctx, prefix, fn)
+}

@@ -1,0 +1,64 @@
+package cli_test
+
+import (
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+)
+
+// asked is that the object storage, which the stage's membridge stands in for, got a
+// request with this in the credential or the path.
+func asked(part string) func(*stage) {
+	return func(s *stage) {
+		s.await("a request for "+part, func() bool {
+			return s.bridge.count(func(r recorded) bool {
+				signed := r.header.Get("Authorization")
+				return strings.HasPrefix(signed, "AWS4") && (strings.Contains(signed, part) || strings.HasPrefix(r.path, part))
+			}) > 0
+		})
+	}
+}
+
+// stores is that a task's output goes to the object storage.
+func stores(bucket string) func(*stage) {
+	return func(s *stage) {
+		task := s.heldTask()
+		s.wants(200, "POST", s.url()+"/api/runtime/llm-tasks/"+task+"/complete", `{"status":"success","output":"kept"}`)
+		if _, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+task, ""); !strings.Contains(text, `"url":"minio://`+bucket+`/artifacts/`) {
+			s.Error(text)
+		}
+	}
+}
+
+// withMinIO starts a real object storage for {minio}.
+func withMinIO(s *stage) {
+	bucket := miniotest.Start(s).Bucket()
+	s.file("minio-key", bucket.SecretKey)
+	s.values = strings.NewReplacer(append(s.pairs, "{minio}", bucket.Endpoint, "{minio-key}", bucket.AccessKey, "{minio-secret}", bucket.SecretKey)...)
+}
+
+func objectScenes() map[string]scene {
+	keys := []string{"--minio-access-key=somebody", "--minio-secret-key=secret-of-somebody"}
+	minio := []string{"--minio-endpoint={minio}", "--minio-access-key={minio-key}"}
+	return map[string]scene{
+		"object storage": {roles: servers, also: []string{"--minio-secret-key=secret-of-somebody"}, sets: []set{
+			{"--minio-endpoint", "{bridge}", asked("AWS4")},
+			{"--minio-access-key", "an-unusual-access-key", asked("Credential=an-unusual-access-key/")},
+			{"--minio-region", "eu-unusual-7", asked("/eu-unusual-7/s3/")},
+			{"--minio-artifact-bucket", "unusual-bucket", asked("/unusual-bucket/")},
+		}},
+		"object storage's port": {roles: servers, also: append(keys, "--minio-endpoint=127.0.0.1"), before: listenForPostgres, sets: []set{
+			{"--minio-port", "{port}", func(s *stage) {
+				s.await("a connection", func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "postgres" }) > 0 })
+			}},
+		}},
+		"object storage's TLS": {roles: servers, also: append(keys, "--minio-endpoint={bridge}"), sets: []set{
+			{"--minio-use-ssl", "", func(s *stage) { s.says("HTTP response to HTTPS client") }},
+		}},
+		"object storage's secret":         {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key", "{minio-secret}", stores("bloom-artifacts")}}},
+		"object storage's secret in file": {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key-file", "{dir}/minio-key", stores("bloom-artifacts")}}},
+		"object storage's URL": {roles: servers, before: withMinIO, sets: []set{
+			{"--blob-url", "s3://{minio-key}:{minio-secret}@{minio}/unusual-bucket?tls=false", stores("unusual-bucket")},
+		}},
+	}
+}

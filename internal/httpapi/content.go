@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+type contentQuery struct {
+	ID       string `path:"id"`
+	Redirect string `query:"redirect" doc:"1: answer 307 to an address in the object storage that works for 15 minutes without a key; content that does not lie there is streamed as usual"`
+}
+
+// artifactContent sends the bytes as an attachment: content that a model wrote must
+// never run as a page of ours. Ranges and conditions are served (RFC 9110). When the
+// whole turns out to be other bytes than were recorded the connection is cut, so that
+// nobody takes them for whole.
+func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery) (*huma.StreamResponse, error) {
+	a, err := s.svc.Artifact(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	link := ""
+	if in.Redirect == "1" {
+		if link, err = s.svc.ContentLink(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	return lasting(c, func() {
+		if link != "" {
+			http.Redirect(c.w, c.r, link, http.StatusTemporaryRedirect)
+			return
+		}
+		s.serveContent(ctx, c, a)
+	})
+}
+
+func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
+	content := &contentReader{open: func(offset int64) (io.ReadCloser, error) { return s.svc.OpenRange(ctx, a, offset, -1) },
+		size: a.Size, sum: a.SHA256, hash: sha256.New()}
+	defer content.Close()
+	w := &heldHeader{w: c.w, to: s.paced(c.w)}
+	h := w.Header()
+	h.Set("Content-Type", mediaOf(a))
+	h.Set("Content-Disposition", `attachment; filename="`+a.FileName()+`"`)
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Cache-Control", "private, no-cache") // a browser may keep it, and asks each time
+	h.Set("ETag", `"`+a.SHA256+`"`)
+	http.ServeContent(w, c.r, "", time.Time{}, content)
+	switch {
+	case content.err == nil:
+		w.send()
+	case !w.sent:
+		for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Length", "Content-Range", "Accept-Ranges", "ETag"} {
+			h.Del(name)
+		}
+		s.failure(ctx, c.id, content.err).write(c.w)
+	default:
+		if ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "an artifact's content could not be sent whole", "request_id", c.id, "artifact_id", a.ID, "error", content.err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// heldHeader keeps the status back until there is something to send: content that
+// cannot be opened still gets a proper answer.
+type heldHeader struct {
+	w      http.ResponseWriter
+	to     io.Writer
+	status int
+	sent   bool
+}
+
+func (h *heldHeader) Header() http.Header    { return h.w.Header() }
+func (h *heldHeader) WriteHeader(status int) { h.status = status }
+
+func (h *heldHeader) send() {
+	if !h.sent && h.status != 0 {
+		h.w.WriteHeader(h.status)
+	}
+	h.sent = true
+}
+
+func (h *heldHeader) Write(p []byte) (int, error) {
+	h.send()
+	return h.to.Write(p)
+}
+
+var errAltered = errors.New("the stored content is not what was recorded")
+
+// contentReader is content for http.ServeContent: it opens where it is first read
+// after a seek, and holds what is read from the beginning to the end against the
+// recorded digest before it gives out the last part of it.
+type contentReader struct {
+	open func(offset int64) (io.ReadCloser, error)
+	size int64
+	sum  string
+
+	at    int64
+	src   io.ReadCloser
+	whole bool // src began at 0
+	hash  hash.Hash
+	err   error
+}
+
+// Seek never looks at the content.
+func (c *contentReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.at
+	case io.SeekEnd:
+		offset += c.size
+	}
+	if offset != c.at {
+		c.Close()
+	}
+	c.at = offset
+	return offset, nil
+}
+
+func (c *contentReader) Read(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	if c.at >= c.size {
+		return 0, io.EOF
+	}
+	if c.src == nil {
+		if c.src, c.err = c.open(c.at); c.err != nil {
+			return 0, c.err
+		}
+		c.whole = c.at == 0
+		c.hash.Reset()
+	}
+	n, err := c.src.Read(p[:min(int64(len(p)), c.size-c.at)])
+	c.hash.Write(p[:n])
+	c.at += int64(n)
+	switch {
+	case c.at == c.size && c.whole && !c.intact():
+		c.err = errAltered
+	case errors.Is(err, io.EOF) && c.at < c.size:
+		c.err = errAltered
+	case err != nil && !errors.Is(err, io.EOF):
+		c.err = err
+	}
+	if c.err != nil {
+		return 0, c.err
+	}
+	return n, nil
+}
+
+// intact reports whether all that was read is what was recorded, and nothing follows.
+func (c *contentReader) intact() bool {
+	more, _ := io.ReadFull(c.src, make([]byte, 1))
+	return more == 0 && hex.EncodeToString(c.hash.Sum(nil)) == c.sum
+}
+
+// Close lets go of what is open.
+func (c *contentReader) Close() {
+	if c.src != nil {
+		c.src.Close()
+		c.src = nil
+	}
+}
