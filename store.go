@@ -35,6 +35,7 @@ type Store interface {
 	RecordStore
 	ContextStore
 	RetentionStore
+	SeriesStore
 
 	// Name is what health shows: "sqlite" or "postgresql".
 	Name() string

@@ -115,6 +115,10 @@ func TestTheWholeContract(t *testing.T) {
 	if got := must[bloom.Stats](t)(c.Stats(ctx)); got.Tasks.Total != 2 || got.Workers.Online != 1 {
 		t.Fatalf("%+v", got)
 	}
+	day := must[bloom.Series](t)(c.Series(ctx, time.Time{}, time.Time{}, 24*time.Hour))
+	if n := len(day.Points); day.Points[n-1].Created+day.Points[n-2].Created != 2 || day.Step != 86_400_000 {
+		t.Fatalf("%+v", day)
+	}
 	if got := must[client.Health](t)(c.Health(ctx)); got.Status != "ok" || got.Storage != "sqlite" {
 		t.Fatalf("%+v", got)
 	}

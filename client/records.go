@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strconv"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -61,6 +63,21 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 // Stats reads the counts shown at a glance.
 func (c *Client) Stats(ctx context.Context) (bloom.Stats, error) {
 	return get[bloom.Stats](ctx, c, "/stats")
+}
+
+// Series reads the time series between two times in steps. The zero values stand for
+// a day before the end, now, and the finest step that there is for all of it.
+func (c *Client) Series(ctx context.Context, from, to time.Time, step time.Duration) (bloom.Series, error) {
+	q := newQuery(bloom.Page{})
+	for name, at := range map[string]time.Time{"from": from, "to": to} {
+		if !at.IsZero() {
+			q = q.with(name, strconv.FormatInt(at.UnixMilli(), 10))
+		}
+	}
+	if step != 0 {
+		q = q.with("step", strconv.FormatInt(int64(step/time.Second), 10))
+	}
+	return get[bloom.Series](ctx, c, q.on("/stats/series"))
 }
 
 // Config reads how the runtime reaches the control plane.

@@ -25,6 +25,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 	}{
 		"unknown command":               {nil, []string{"dance"}, "dance"},
 		"unknown flag":                  {nil, []string{"stats", "--fast"}, "--fast"},
+		"a time that is too short":      {nil, []string{"stats", "--since=1s"}, "--since must be between 1m and"},
 		"empty prompt":                  {nil, []string{"task", "run", " "}, "the value is empty"},
 		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=2h"}, "between 1s and 1h"},
 		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "not an address"},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -67,33 +66,6 @@ func (c *auditCmd) Run(inv *invocation) error {
 		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, oneLine(e.Detail, 70))
 	}
 	return t.print(inv.Out, inv.outPainter())
-}
-
-type statsCmd struct{ remote }
-
-func (c *statsCmd) Run(inv *invocation) error {
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	stats, err := api.Stats(inv.ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, stats)
-	}
-	p := inv.outPainter()
-	t := newTable("WHAT", "COUNT")
-	t.row("tasks", thousands(stats.Tasks.Total))
-	for _, s := range bloom.TaskStatuses {
-		if n := stats.Tasks.ByStatus[s]; n > 0 {
-			t.row("  "+string(s), cell{thousands(n), statusStyle(s)})
-		}
-	}
-	t.row("leases", fmt.Sprintf("%s (%s active)", thousands(stats.Leases.Total), thousands(stats.Leases.Active)))
-	t.row("workers", fmt.Sprintf("%s (%s online)", thousands(stats.Workers.Total), thousands(stats.Workers.Online)))
-	return t.print(inv.Out, p)
 }
 
 func statusStyle(s bloom.TaskStatus) string {

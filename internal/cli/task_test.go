@@ -189,6 +189,13 @@ func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	if leases := decode[[]bloom.Lease](t, p.must("leases", "--json", "--status=released")); len(leases) != 1 {
 		t.Errorf("%d leases", len(leases))
 	}
+	out := p.must("stats", "--since=1h")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) < 14 || !strings.HasPrefix(lines[0], "FROM ") || !strings.HasPrefix(lines[len(lines)-1], "all ") {
+		t.Errorf("stats:\n%s", out)
+	}
+	if s := decode[bloom.Series](t, p.must("stats", "--since=48h", "--json")); len(s.Points) < 8 || s.Points[len(s.Points)-1].Created != 1 {
+		t.Errorf("a time series of %+v", s)
+	}
 	p.must("workers", "drain", "w1")
 	if out := p.must("workers"); !strings.Contains(out, "draining") {
 		t.Errorf("workers:\n%s", out)

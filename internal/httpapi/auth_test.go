@@ -52,6 +52,7 @@ var policies = map[string]string{
 	"POST /api/runtime/session":                            "acwv-",
 	"DELETE /api/runtime/session":                          "acwv-",
 	"GET /api/runtime/stats":                               "acv",
+	"GET /api/runtime/stats/series":                        "acv",
 	"GET /api/runtime/events":                              "acv",
 	"POST /api/runtime/llm-tasks/cancel":                   "ac",
 	"POST /api/runtime/llm-tasks/requeue":                  "ac",

@@ -12,6 +12,7 @@ import (
 
 func (s *Server) routes() {
 	s.systemRoutes()
+	s.seriesRoutes()
 	s.sessionRoutes()
 	s.taskRoutes()
 	s.leaseRoutes()

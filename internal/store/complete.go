@@ -44,6 +44,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	o := &Outcome{BodyHash: r.BodyHash}
 	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
+	u.chartRun(o.Result.Metrics)
 	u.done[key] = o
 	if err := u.spend(t, o.Result.Metrics); err != nil {
 		return none, err

@@ -75,6 +75,8 @@ type Reader interface {
 	Settings(ctx context.Context) (map[string]string, error)
 	Context(ctx context.Context, id string) (bloom.Context, error)
 	Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error)
+	Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error)
+	OldestWaiting(ctx context.Context) (int64, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
 
 	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not

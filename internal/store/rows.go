@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"github.com/bloom-runtime/bloom"
 )
 
@@ -240,6 +242,8 @@ type Changes struct {
 	Contexts  map[string]*ContextChange
 	Filled    *int64 // tasks from this number on are in their contexts
 	Counts    Counts
+	Series    Series
+	Gauge     *Gauge
 	Removal   Removal
 	Now       int64
 }
@@ -247,7 +251,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts) == 0 &&
-		c.Filled == nil && c.Removal.empty()
+		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 
 // Removal is what a transaction removes.
@@ -276,3 +280,38 @@ const (
 	CountLeases = 7
 	CountActive = 8
 )
+
+// Series is what a transaction adds to the present minute of the time series, in the
+// order of SeriesColumns.
+type Series [10]int64
+
+// SeriesColumns are the summed columns of the table task_series.
+var SeriesColumns = []string{"created", "started", "completed", "failed", "dead", "cancelled", "tokens", "tokens_in", "tokens_out", "cost"}
+
+// Places in a Series.
+const (
+	seriesCreated = iota
+	seriesStarted
+	seriesCompleted
+	seriesFailed
+	seriesDead
+	seriesCancelled
+	seriesTokens
+	seriesTokensIn
+	seriesTokensOut
+	seriesCost
+)
+
+// Minute is when the minute of a time begins, both in Unix milliseconds.
+func Minute(at int64) int64 { return at - at%time.Minute.Milliseconds() }
+
+// GaugeSlot is the slot of the rows with samples, where a database spreads the others.
+const GaugeSlot = -1
+
+// Gauge is a sample of the queue, and what is to be done about the series' past.
+type Gauge struct {
+	Queued, Running int64
+	Wait            *int64 // of the oldest, milliseconds
+	Fold            int64  // minutes before are folded into hours; the beginning of an hour
+	Drop            int64  // all before goes
+}

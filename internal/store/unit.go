@@ -246,6 +246,7 @@ func (u *Unit) count(from, to bloom.TaskStatus) {
 	if to != "" {
 		u.c.Counts[slices.Index(bloom.TaskStatuses, to)]++
 	}
+	u.chart(from, to)
 }
 
 // apply makes what a rule decided about a task: the task, its lease, the audit and

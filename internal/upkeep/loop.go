@@ -1,8 +1,9 @@
 // Package upkeep holds the loops that keep a server in order: the Reaper, which
 // ends overdue leases, SilentWorkers, which marks workers offline that nobody
 // hears of, WorkerSync, which takes over what the control plane knows of workers,
-// and Retention, which removes what has grown old. Each is a Loop around few
-// operations of the store. No loop holds a rule of its own.
+// Retention, which removes what has grown old, and Series, which samples the queue
+// for the time series. Each is a Loop around few operations of the store. No loop
+// holds a rule of its own.
 package upkeep
 
 import (

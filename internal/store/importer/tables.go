@@ -89,6 +89,8 @@ var moved = []table{
 	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
 		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text`)},
 	{name: "runtime_settings", key: "1", order: "key", byText: true, step: 1, columns: columnsOf(`key text, value text, updated_at bigint`)},
+	{name: "task_series", key: "at", order: "at", step: 1 << 40, columns: columnsOf(`at bigint, created bigint, started bigint, completed bigint, failed bigint,
+		dead bigint, cancelled bigint, tokens bigint, tokens_in bigint, tokens_out bigint, cost bigint, queued bigint, running bigint, wait bigint`)},
 	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
 }
 

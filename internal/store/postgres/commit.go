@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
@@ -27,6 +26,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	putWorkers.queue(b, c.Workers)
 	t.queueSettings(b, c)
 	queueRemoval(b, c)
+	queueGauge(b, c)
 	queueContexts(b, c) // late, for others may wait for them
 	t.queueCounts(b, c)
 }
@@ -237,31 +237,4 @@ func queueRemoval(b *pgx.Batch, c *store.Changes) {
 	if len(r.Contents) > 0 {
 		b.Queue(`DELETE FROM removed_contents WHERE seq = ANY($1::bigint[])`, r.Contents)
 	}
-}
-
-// counterSlots is how many rows the counters are spread over.
-const counterSlots = 64
-
-// addCounts takes the first slot from the connection's own on that nobody else
-// holds, and fails when there is none.
-var addCounts = func() string {
-	sets := make([]string, len(store.CountColumns))
-	for i, c := range store.CountColumns {
-		sets[i] = fmt.Sprintf("%s = %s + $%d", c, c, i+2)
-	}
-	return `WITH changed AS (UPDATE counters SET ` + strings.Join(sets, ", ") + ` WHERE slot = (
-			SELECT c.slot FROM counters c WHERE c.slot >= $1 ORDER BY c.slot LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING 1)
-		SELECT 1 / count(*)::int FROM changed`
-}()
-
-// queueCounts adds the counts, last of all so that the slot is held the least.
-func (t *tx) queueCounts(b *pgx.Batch, c *store.Changes) {
-	if c.Counts == (store.Counts{}) {
-		return
-	}
-	args := []any{t.c.PgConn().PID() % (counterSlots / 2)}
-	for _, n := range c.Counts {
-		args = append(args, n)
-	}
-	b.Queue(addCounts, args...).Exec(func(pgconn.CommandTag) error { return nil })
 }

@@ -187,6 +187,7 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(err)
 	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
+	ok(s.KeepSeries(ctx))
 	reads(t, s, first, name)
 	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit} {
 		did, err := remove(ctx, bloom.RemoveRequest{OlderThan: time.Hour, Limit: 200})
@@ -211,6 +212,8 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 			t.Fatal(err)
 		}
 	}
+	ok(s.Series(ctx, 0, 1<<42, 3_600_000))
+	ok(s.OldestWaiting(ctx))
 	ok(s.Task(ctx, task.ID))
 	ok(s.Events(ctx, task.ID, 0, 10))
 	ok(s.Results(ctx, task.ID))

@@ -124,6 +124,11 @@ func (p *pair) ControlDrained(ctx context.Context) ([]string, error) {
 func (p *pair) SyncWorkers(ctx context.Context, r []bloom.WorkerReport) (int, error) {
 	return p.next().SyncWorkers(ctx, r)
 }
+func (p *pair) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
+	return p.next().Series(ctx, from, to, step)
+}
+func (p *pair) OldestWaiting(ctx context.Context) (int64, error) { return p.next().OldestWaiting(ctx) }
+func (p *pair) KeepSeries(ctx context.Context) error             { return p.next().KeepSeries(ctx) }
 func (p *pair) MarkSilent(ctx context.Context, d time.Duration) (int, error) {
 	return p.next().MarkSilent(ctx, d)
 }

@@ -52,6 +52,11 @@ func Look(t testing.TB, s bloom.Store) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
+	series, err := s.Series(t.Context(), 0, 1<<42, minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["series"] = series
 	drains, err := s.ControlDrained(t.Context())
 	if err != nil {
 		t.Fatal(err)

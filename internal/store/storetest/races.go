@@ -209,6 +209,12 @@ var raceTests = map[string]func(*harness){
 				}
 			}
 		})
+		st, err := h.s.Stats(h.ctx)
+		h.ok(err)
+		sum := SeriesTotal(h, h.s)
+		same(h, "created by the series", sum.Created, st.Tasks.Total)
+		same(h, "completed by the series", sum.Completed, st.Tasks.ByStatus[bloom.TaskCompleted])
+		same(h, "cancelled by the series", sum.Cancelled, st.Tasks.ByStatus[bloom.TaskCancelled])
 	},
 }
 

@@ -56,7 +56,7 @@ func Run(t *testing.T, open Open) {
 		tests map[string]func(*harness)
 	}{
 		{"tasks", taskTests}, {"leases", leaseTests}, {"completions", completionTests}, {"claims", claimTests},
-		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"contexts", contextTests}, {"lists", listTests},
+		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"contexts", contextTests}, {"series", seriesTests}, {"lists", listTests},
 		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests}, {"retention", retentionTests},
 	}
 	for _, g := range groups {

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+type seriesFilter struct {
+	From number `query:"from" doc:"Unix milliseconds; a day before to when absent"`
+	To   number `query:"to" doc:"Unix milliseconds; now when absent"`
+	Step number `query:"step" doc:"Seconds a point, a multiple of 60. Raised to 3600 where the series is kept by the hour only. When absent, a minute up to a day, else an hour"`
+}
+
+func (s *Server) seriesRoutes() {
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats/series", id: "stats-series", summary: "What happened to tasks over time", tag: "system", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *seriesFilter) (*reply[bloom.Series], error) {
+			q := numbers{}
+			from, to := q.read("from", in.From, 0, maxMillis), q.read("to", in.To, 0, maxMillis)
+			step := q.read("step", in.Step, 60, int64(bloom.SeriesHours/time.Second))
+			if step%60 != 0 {
+				q.wrong = append(q.wrong, bloom.FieldError{Field: "step", Message: "must be a multiple of 60"})
+			}
+			if len(q.wrong) > 0 {
+				return nil, bloom.Invalid("The request is wrong: "+q.wrong[0].Field+" "+q.wrong[0].Message, q.wrong...)
+			}
+			series, err := s.svc.Series(ctx, from, to, step)
+			return &reply[bloom.Series]{http.StatusOK, series}, err
+		})
+}
+
+// maxMillis is the end of the year 9999.
+const maxMillis = 253402300799999
+
+// numbers reads whole numbers of a query and collects what is wrong with them.
+type numbers struct{ wrong []bloom.FieldError }
+
+// read is 0 for a number that is absent.
+func (q *numbers) read(field string, n number, least, most int64) int64 {
+	if n == "" {
+		return 0
+	}
+	v, err := strconv.ParseInt(string(n), 10, 64)
+	if err != nil || v < least || v > most {
+		q.wrong = append(q.wrong, bloom.FieldError{Field: field, Message: fmt.Sprintf("must be a whole number between %d and %d", least, most)})
+	}
+	return v
+}

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// chart counts a change of a task's status in the time series.
+func (u *Unit) chart(from, to bloom.TaskStatus) {
+	n := &u.c.Series
+	switch to {
+	case bloom.TaskQueued:
+		if from == "" {
+			n[seriesCreated]++
+		}
+	case bloom.TaskRunning:
+		n[seriesStarted]++
+	case bloom.TaskCompleted:
+		n[seriesCompleted]++
+	case bloom.TaskFailed:
+		n[seriesFailed]++
+	case bloom.TaskDead:
+		n[seriesDead]++
+	case bloom.TaskCancelled:
+		n[seriesCancelled]++
+	case bloom.TaskLeased:
+	}
+	if from == bloom.TaskLeased && (to == bloom.TaskCompleted || to == bloom.TaskFailed) {
+		n[seriesStarted]++ // it ended before the first heartbeat
+	}
+}
+
+// chartRun counts what a run took.
+func (u *Unit) chartRun(m bloom.Metrics) {
+	all, in, out := m.SeriesTokens()
+	n := &u.c.Series
+	n[seriesTokens] += all
+	n[seriesTokensIn] += in
+	n[seriesTokensOut] += out
+	n[seriesCost] += m.SeriesCost()
+}
+
+// KeepSeries samples the queue and folds and removes what is old.
+func (s *Store) KeepSeries(ctx context.Context) error {
+	stats, err := s.db.Stats(ctx)
+	if err != nil {
+		return s.fail(err)
+	}
+	since, err := s.db.OldestWaiting(ctx)
+	if err != nil {
+		return s.fail(err)
+	}
+	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		tasks := stats.Tasks.ByStatus
+		g := &Gauge{Queued: tasks[bloom.TaskQueued], Running: tasks[bloom.TaskLeased] + tasks[bloom.TaskRunning]}
+		if since > 0 {
+			wait := max(0, u.Now-since)
+			g.Wait = &wait
+		}
+		g.Fold = u.Now - bloom.SeriesMinutes.Milliseconds()
+		g.Fold -= g.Fold % time.Hour.Milliseconds()
+		g.Drop = u.Now - bloom.SeriesHours.Milliseconds()
+		u.dirt, u.c.Gauge = true, g
+		return struct{}{}, nil
+	})
+	return err
+}
