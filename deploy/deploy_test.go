@@ -83,3 +83,16 @@ func TestServicesUnderOpenRC(t *testing.T) {
 		}
 	}
 }
+
+// TestAMachineBecomesAWorker runs the script that a server serves, with the real curl,
+// under Debian's real OpenRC.
+func TestAMachineBecomesAWorker(t *testing.T) {
+	t.Parallel()
+	needs(t, "openrc-run", "unshare", "ip", "curl")
+	out := isolated(t, "join.sh", bloom(t))
+	for _, want := range []string{"joined", "updated"} {
+		if !strings.Contains(out, "ok: "+want+"\n") {
+			t.Errorf("the script did not get to %q:\n%s", want, out)
+		}
+	}
+}

@@ -27,6 +27,10 @@ func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom
 	return w.api.Tasks(ctx, q)
 }
 
+func (w wire) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+	return w.api.Contexts(ctx, q)
+}
+
 func (w wire) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	return w.api.Leases(ctx, q)
 }

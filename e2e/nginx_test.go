@@ -26,8 +26,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestReplicasBehindNginx runs the configuration that docs/operations/postgresql.md
-// shows, with nothing changed but names and places, and kills a replica under load.
+// TestReplicasBehindNginx runs the configuration in deploy/nginx, with nothing changed
+// but names and places, and kills a replica under load.
 // Neither the SDK's callers nor workers notice; a stream goes on; and bare requests
 // see what the document says.
 func TestReplicasBehindNginx(t *testing.T) {
@@ -51,6 +51,7 @@ func TestReplicasBehindNginx(t *testing.T) {
 	load.Wait()
 	seen.verify(t, "while replicas were killed 4 times")
 	h.largeBody(t)
+	h.web.redirects(t)
 	eventually(t, "every task has ended", func() bool {
 		s, err := h.api.Stats(t.Context())
 		return err == nil && s.Tasks.ByStatus[bloom.TaskCompleted] == s.Tasks.Total
@@ -132,6 +133,28 @@ func (h *house) largeBody(t *testing.T) {
 	}
 }
 
+// redirects wants port 80 to lead to https, and answers to say that it is for good.
+func (n *nginx) redirects(t *testing.T) {
+	t.Helper()
+	c := &http.Client{Transport: n.http.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for url, want := range map[string][2]string{
+		n.plain + "/tasks?status=dead": {"Location", "https://127.0.0.1/tasks?status=dead"}, n.url + "/health": {"Strict-Transport-Security", "max-age=31536000"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := resp.Header.Get(want[0]); got != want[1] {
+			t.Errorf("%s: %d, %s: %s", url, resp.StatusCode, want[0], got)
+		}
+	}
+}
+
 // statuses counts what requests see that are tried once.
 type statuses struct {
 	mu sync.Mutex
@@ -185,9 +208,9 @@ func (s *statuses) verify(t *testing.T, during string) {
 
 // nginx is a running one.
 type nginx struct {
-	url, cert string
-	http      *http.Client
-	api       *client.Client
+	url, plain, cert string
+	http             *http.Client
+	api              *client.Client
 }
 
 // nginx starts the real one with the configuration of the document.
@@ -201,15 +224,15 @@ func (h *house) nginx(replicas []*replica) *nginx {
 	}
 	dir := filepath.Join(h.dir, "nginx")
 	cert, key := certificate(h.t, dir)
-	address := freeAddress(h.t)
+	address, plain := freeAddress(h.t), freeAddress(h.t)
 	site := strings.NewReplacer(
 		"10.0.0.11:5000", replicas[0].address, "10.0.0.12:5000", replicas[1].address,
 		"listen 443 ssl;", "listen "+address+" ssl;", "bloom.example.org", "127.0.0.1",
-		"/etc/ssl/bloom/fullchain.pem", cert, "/etc/ssl/bloom/privkey.pem", key,
-	).Replace(block(h.t, "../docs/operations/postgresql.md", "nginx"))
+		"/etc/ssl/bloom/fullchain.pem", cert, "/etc/ssl/bloom/privkey.pem", key, "listen 80;", "listen "+plain+";",
+	).Replace(read(h.t, "../deploy/nginx/bloom.conf"))
 	for _, r := range replicas {
 		if !strings.Contains(site, r.address) {
-			h.t.Fatalf("the document's configuration does not name both replicas:\n%s", site)
+			h.t.Fatalf("the configuration does not name both replicas:\n%s", site)
 		}
 	}
 	self := "" // elsewhere it runs as who started it
@@ -226,7 +249,7 @@ func (h *house) nginx(replicas []*replica) *nginx {
 	if err != nil || !pool.AppendCertsFromPEM(raw) {
 		h.t.Fatal("no certificate", err)
 	}
-	web := &nginx{url: "https://" + address, cert: cert, http: &http.Client{
+	web := &nginx{url: "https://" + address, plain: "http://" + plain, cert: cert, http: &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 16}, Timeout: 2 * patience,
 	}}
 	h.t.Cleanup(web.http.CloseIdleConnections)
@@ -243,19 +266,13 @@ func (h *house) nginx(replicas []*replica) *nginx {
 	return web
 }
 
-// block is the first fenced block of a language in a document.
-func block(t *testing.T, path, language string) string {
+func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(text), "```"+language+"\n")
-	code, _, ends := strings.Cut(after, "```")
-	if !found || !ends {
-		t.Fatalf("%s has no block of %s", path, language)
-	}
-	return code
+	return string(text)
 }
 
 // certificate makes one for 127.0.0.1 that signs itself.

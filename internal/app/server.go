@@ -18,6 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/installer"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
@@ -153,12 +154,16 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	if s.control != nil {
 		proxy = s.control
 	}
+	installer, err := installer.New(s.cfg.DistDir, b.Logger)
+	if err != nil {
+		return fmt.Errorf("--dist-dir: %w", err)
+	}
 	s.handler = httpapi.New(httpapi.Config{
 		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
-		Logger: b.Logger, Version: b.Version, Web: webui.New(),
+		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker},
-		Disk: func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
+		Disk:   func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	})
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.duties()

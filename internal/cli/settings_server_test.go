@@ -30,6 +30,13 @@ func serverScenes() map[string]scene {
 				}
 			}},
 		}},
+		"installer": {roles: servers, before: func(s *stage) { s.file("dist/bloom-linux-armv7", "a program") }, sets: []set{
+			{"--dist-dir", "{dir}/dist", func(s *stage) {
+				if _, text := s.call("GET", s.url()+"/download/bloom-linux-armv7", ""); text != "a program" {
+					s.Error(text)
+				}
+			}},
+		}},
 		"loops": {roles: servers, up: noMembridge, sets: []set{
 			{"--reap-interval", "1s", func(s *stage) {
 				re := regexp.MustCompile(`bloom_loop_last_success_timestamp_seconds\{loop="reaper"\} (\S+)`)

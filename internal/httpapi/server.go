@@ -38,6 +38,9 @@ type Config struct {
 	Proxy MembridgeProxy
 	// Web serves the web application; nil has none.
 	Web WebApp
+	// Installer makes other machines workers: GET /install.sh and /download/; nil has
+	// none, and no routes.
+	Installer Installer
 	// Metrics serves the process's figures; nil has none, and no route.
 	Metrics http.Handler
 	// Observe hears of every answered request, with the pattern of its route; nil
@@ -75,6 +78,12 @@ type WebApp interface {
 	http.Handler
 	// Serves reports whether the request is the application's to answer.
 	Serves(r *http.Request) bool
+}
+
+// Installer serves files under routes of its own.
+type Installer interface {
+	http.Handler
+	Routes() []string // patterns for a mux
 }
 
 // Server answers the runtime's HTTP requests. It is safe for concurrent use.
@@ -127,6 +136,12 @@ func New(c Config) *Server {
 	s.api = humago.New(s.mux, apiConfig(c.Version))
 	s.routes()
 	s.describe()
+	if c.Installer != nil {
+		for _, pattern := range c.Installer.Routes() {
+			s.mux.policies[pattern] = auth.Open // a new machine has no key yet, and the files hold no secret
+			s.mux.HandleFunc(pattern, c.Installer.ServeHTTP)
+		}
+	}
 	if c.Metrics != nil {
 		s.mux.policies["GET /metrics"] = auth.Read
 		s.mux.HandleFunc("GET /metrics", c.Metrics.ServeHTTP)

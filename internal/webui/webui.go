@@ -24,7 +24,7 @@ var embedded embed.FS
 var missing []byte
 
 // reserved are the first segments of addresses that are never the application's.
-var reserved = []string{"api", "metrics", "health", "healthz", "readyz", "openapi.json"}
+var reserved = []string{"api", "metrics", "health", "healthz", "readyz", "openapi.json", "install.sh", "download"}
 
 // pages are the first segments of the application's own addresses. "" is the
 // overview.

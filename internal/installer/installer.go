@@ -1,0 +1,172 @@
+// Package installer serves what a machine needs to become a worker: a script, and the
+// program for its processor. It holds no secret and knows nothing of tasks.
+package installer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+//go:embed install.sh
+var script []byte
+
+// platforms are the processors that releases are built for.
+var platforms = []string{"amd64", "arm64", "armv7"}
+
+// Handler serves the script and the programs. It is safe for concurrent use.
+type Handler struct {
+	programs map[string]string // file by platform
+	sums     map[string]*sum
+	log      *slog.Logger
+}
+
+// New serves this program for machines with this one's processor, and for others the
+// files bloom-linux-amd64, -arm64 and -armv7 of a folder as make cross writes them;
+// dist "" is no folder.
+func New(dist string, log *slog.Logger) (*Handler, error) {
+	h := &Handler{programs: map[string]string{here(): self}, sums: map[string]*sum{}, log: log}
+	if dist != "" {
+		found := false
+		for _, p := range platforms {
+			file := filepath.Join(dist, fileName(p))
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+				h.programs[p], found = file, true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s: there is no bloom-linux-amd64, -arm64 or -armv7 (make cross writes them)", dist)
+		}
+	}
+	for p, file := range h.programs {
+		h.sums[p] = &sum{file: file}
+	}
+	return h, nil
+}
+
+// self is the file that this process was started from, also when another one has taken
+// its place since.
+const self = "/proc/self/exe"
+
+// here is this machine's processor as releases name it.
+func here() string {
+	if runtime.GOARCH == "arm" {
+		return "armv7"
+	}
+	return runtime.GOARCH
+}
+
+func fileName(platform string) string { return "bloom-linux-" + platform }
+
+// saneHost is what a Host header may look like to be written into a script.
+var saneHost = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
+// Routes are the patterns that the handler answers.
+func (h *Handler) Routes() []string { return []string{"GET /install.sh", "GET /download/{file}"} }
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch file := r.PathValue("file"); file {
+	case "":
+		h.script(w, r)
+	case "SHA256SUMS":
+		h.checksums(w)
+	default:
+		h.program(w, r, file)
+	}
+}
+
+// script is the installer, with the address that it was asked for at: this server's.
+func (h *Handler) script(w http.ResponseWriter, r *http.Request) {
+	if !saneHost.MatchString(r.Host) {
+		http.Error(w, "the request's Host is no name or address", http.StatusBadRequest)
+		return
+	}
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	w.Header().Set("Content-Type", "text/x-shellscript; charset=utf-8")
+	_, _ = w.Write(bytes.Replace(script, []byte("@SERVER@"), []byte(scheme+"://"+r.Host), 1)) //nolint:gosec // the host is a name or an address, and the answer is no page
+}
+
+func (h *Handler) checksums(w http.ResponseWriter) {
+	var list bytes.Buffer
+	for _, p := range platforms {
+		s := h.sums[p]
+		if s == nil {
+			continue
+		}
+		hash, err := s.of()
+		if err != nil {
+			h.log.Error("a program for other machines cannot be read", "error", err)
+			http.Error(w, "a program cannot be read; the server's log says why", http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintf(&list, "%s  %s\n", hash, fileName(p))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(list.Bytes())
+}
+
+func (h *Handler) program(w http.ResponseWriter, r *http.Request, file string) {
+	i := slices.IndexFunc(platforms, func(p string) bool { return fileName(p) == file })
+	if i < 0 || h.programs[platforms[i]] == "" {
+		http.Error(w, "this server has no program for that processor; start it with --dist-dir and the folder that make cross writes", http.StatusNotFound)
+		return
+	}
+	f, err := os.Open(h.programs[platforms[i]])
+	if err != nil {
+		h.log.Error("a program for other machines cannot be read", "error", err)
+		http.Error(w, "the program is gone from this server", http.StatusNotFound)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+// sum is a file's SHA-256, computed again when the file has changed.
+type sum struct {
+	file string
+
+	mu   sync.Mutex
+	info fs.FileInfo
+	hash string
+}
+
+func (s *sum) of() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.Open(s.file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if s.info != nil && os.SameFile(s.info, info) && s.info.ModTime().Equal(info.ModTime()) && s.info.Size() == info.Size() {
+		return s.hash, nil
+	}
+	digest := sha256.New()
+	if n, err := io.Copy(digest, f); err != nil || n != info.Size() {
+		return "", errors.Join(err, errors.New(s.file+" changed while it was read"))
+	}
+	s.info, s.hash = info, hex.EncodeToString(digest.Sum(nil))
+	return s.hash, nil
+}
