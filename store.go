@@ -145,7 +145,8 @@ type RecordStore interface {
 	// Timestamp are the store's to set.
 	AppendAudit(ctx context.Context, a Audit) error
 	Settings(ctx context.Context) (map[string]string, error)
-	// PutSettings writes settings and the audit entry of the change together.
+	// PutSettings writes settings and the audit entry of the change together. An empty
+	// value removes the setting.
 	PutSettings(ctx context.Context, settings map[string]string, a Audit) error
 }
 

@@ -119,6 +119,16 @@ func TestTheWholeContract(t *testing.T) {
 	if n := len(day.Points); day.Points[n-1].Created+day.Points[n-2].Created != 2 || day.Step != 86_400_000 {
 		t.Fatalf("%+v", day)
 	}
+	filter := bloom.TaskFilter{Name: "a/b ?", Text: "<p>"}
+	if got := must[bloom.TaskFilter](t)(c.SaveFilter(ctx, filter)); got != filter {
+		t.Fatalf("%+v", got)
+	}
+	if got := must[[]bloom.TaskFilter](t)(c.Filters(ctx)); len(got) != 1 || got[0] != filter {
+		t.Fatalf("%+v", got)
+	}
+	if err := c.RemoveFilter(ctx, filter.Name); err != nil {
+		t.Fatal(err)
+	}
 	if got := must[client.Health](t)(c.Health(ctx)); got.Status != "ok" || got.Storage != "sqlite" {
 		t.Fatalf("%+v", got)
 	}

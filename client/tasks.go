@@ -165,3 +165,25 @@ func (c *Client) TaskOutput(ctx context.Context, id string) (bloom.Result, []byt
 	}
 	return newest, slices.Clip(content), err
 }
+
+// Filters lists the filters for the list of tasks that were saved, by name.
+func (c *Client) Filters(ctx context.Context) ([]bloom.TaskFilter, error) {
+	return get[[]bloom.TaskFilter](ctx, c, "/filters")
+}
+
+// SaveFilter saves a filter under its name, in place of one that has it.
+func (c *Client) SaveFilter(ctx context.Context, f bloom.TaskFilter) (bloom.TaskFilter, error) {
+	raw, err := encode(f)
+	if err != nil {
+		return f, err
+	}
+	var out bloom.TaskFilter
+	_, err = c.do(ctx, &call{method: http.MethodPut, path: "/filters/" + seg(f.Name), body: raw, safety: safe}, &out)
+	return out, err
+}
+
+// RemoveFilter forgets a saved filter.
+func (c *Client) RemoveFilter(ctx context.Context, name string) error {
+	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/filters/" + seg(name), safety: safe}, nil)
+	return err
+}

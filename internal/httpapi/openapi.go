@@ -57,7 +57,7 @@ func (s *Server) completeOpenAPI() {
 	s.describeStreams()
 	s.splitInputs()
 	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 			if op != nil {
 				text, there := texts[op.OperationID]
 				if !there {

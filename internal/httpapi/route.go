@@ -94,7 +94,11 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 // that huma does not read it.
 func (s *Server) describeBody(rt route) {
 	item := s.api.OpenAPI().Paths[rt.path]
-	item.Post.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
+	op := item.Post
+	if rt.method == http.MethodPut {
+		op = item.Put
+	}
+	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.schema(reflect.TypeOf(rt.body))},
 	}}
 }

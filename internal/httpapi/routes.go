@@ -13,6 +13,7 @@ import (
 func (s *Server) routes() {
 	s.systemRoutes()
 	s.seriesRoutes()
+	s.filterRoutes()
 	s.sessionRoutes()
 	s.taskRoutes()
 	s.leaseRoutes()

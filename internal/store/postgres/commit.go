@@ -203,6 +203,10 @@ func (t *tx) queueSettings(b *pgx.Batch, c *store.Changes) {
 	}
 	keys, values := make([]string, 0, len(c.Settings)), make([]string, 0, len(c.Settings))
 	for k, v := range c.Settings {
+		if v == "" {
+			b.Queue(`DELETE FROM runtime_settings WHERE key = $1`, k)
+			continue
+		}
 		keys, values = append(keys, k), append(values, v)
 	}
 	b.Queue(`INSERT INTO runtime_settings (key, value, updated_at) SELECT k, v, $3 FROM unnest($1::text[], $2::text[]) x (k, v) ORDER BY k

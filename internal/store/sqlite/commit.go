@@ -181,6 +181,12 @@ func (t *tx) putWorkers(c *store.Changes) error {
 
 func (t *tx) putSettings(c *store.Changes) error {
 	for k, v := range c.Settings {
+		if v == "" {
+			if _, err := t.exec(`DELETE FROM runtime_settings WHERE key = ?`, k); err != nil {
+				return err
+			}
+			continue
+		}
 		if _, err := t.exec(`INSERT INTO runtime_settings (key, value, updated_at) VALUES (?1, ?2, ?3)
 			ON CONFLICT (key) DO UPDATE SET value = ?2, updated_at = ?3`, k, v, c.Now); err != nil {
 			return err

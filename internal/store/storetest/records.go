@@ -19,7 +19,13 @@ var recordTests = map[string]func(*harness){
 		if want := map[string]string{"a": "1", "b": "3"}; !maps.Equal(got, want) {
 			h.Errorf("settings %v, want %v", got, want)
 		}
-		same(h, "audited", len(h.actions("membridge")), 2)
+		h.ok(h.s.PutSettings(h.ctx, map[string]string{"a": "", "none": ""}, entry))
+		got, err = h.s.Settings(h.ctx)
+		h.ok(err)
+		if want := map[string]string{"b": "3"}; !maps.Equal(got, want) {
+			h.Errorf("settings %v after one was removed, want %v", got, want)
+		}
+		same(h, "audited", len(h.actions("membridge")), 3)
 	},
 	"an entry of its own is appended": func(h *harness) {
 		h.ok(h.s.AppendAudit(h.ctx, bloom.Audit{

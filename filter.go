@@ -1,0 +1,25 @@
+package bloom
+
+// TaskFilter is a selection of tasks that was saved under a name, for everybody who
+// uses this installation. Empty fields select all.
+type TaskFilter struct {
+	Name      string     `json:"name" readOnly:"true" required:"false" doc:"From the address"`
+	Status    TaskStatus `json:"status" required:"false" enum:"queued,leased,running,completed,failed,dead,cancelled"`
+	ContextID string     `json:"context_id" required:"false" maxLength:"512"`
+	AgentSlug string     `json:"agent_slug" required:"false" maxLength:"512"`
+	WorkerID  string     `json:"worker_id" required:"false" maxLength:"512"`
+	Text      string     `json:"q" required:"false" maxLength:"512" doc:"Part of the prompt or of the id"`
+}
+
+// Bounds of saved filters.
+const (
+	MaxFilters    = 100 // in all
+	MaxFilterName = 64  // characters
+)
+
+// What the audit calls a saved filter and what happened to it.
+const (
+	EntityFilter        = "filter"
+	ActionFilterSaved   = "filter_saved"
+	ActionFilterRemoved = "filter_removed"
+)

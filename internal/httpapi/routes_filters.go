@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+type filterName struct {
+	Name string `path:"name" doc:"The filter's name, 1 to 64 characters"`
+}
+
+type filterRemoved struct {
+	Removed bool   `json:"removed"`
+	Name    string `json:"name"`
+}
+
+func (s *Server) filterRoutes() {
+	const path = runtimePath + "/filters"
+	handle(s, route{method: http.MethodGet, path: path, id: "list-filters", summary: "Saved filters for the list of tasks", tag: "tasks", policy: auth.Read},
+		func(ctx context.Context, _ *call, _ *none) (*reply[[]bloom.TaskFilter], error) {
+			list, err := s.svc.Filters(ctx)
+			return &reply[[]bloom.TaskFilter]{http.StatusOK, list}, err
+		})
+	handle(s, route{method: http.MethodGet, path: path + "/{name}", id: "get-filter", summary: "One saved filter", tag: "tasks", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *filterName) (*reply[bloom.TaskFilter], error) {
+			f, err := s.svc.Filter(ctx, in.Name)
+			return &reply[bloom.TaskFilter]{http.StatusOK, f}, err
+		})
+	handle(s, route{method: http.MethodPut, path: path + "/{name}", id: "save-filter", summary: "Save a filter under a name", tag: "tasks", policy: auth.Client, body: bloom.TaskFilter{}},
+		func(ctx context.Context, c *call, in *filterName) (*reply[bloom.TaskFilter], error) {
+			var f bloom.TaskFilter
+			if err := s.decode(c, limitBody, &f); err != nil {
+				return nil, err
+			}
+			var check checker
+			if f.Status != "" {
+				oneOf(&check, "status", f.Status, bloom.TaskStatuses[:]...)
+			}
+			for field, text := range map[string]string{"context_id": f.ContextID, "agent_slug": f.AgentSlug, "worker_id": f.WorkerID, "q": f.Text} {
+				check.text(field, text, 0, 512)
+			}
+			if err := check.err(); err != nil {
+				return nil, err
+			}
+			f.Name = in.Name
+			f, err := s.svc.SaveFilter(ctx, f, c.caller.Name)
+			return &reply[bloom.TaskFilter]{http.StatusOK, f}, err
+		})
+	handle(s, route{method: http.MethodDelete, path: path + "/{name}", id: "remove-filter", summary: "Forget a saved filter", tag: "tasks", policy: auth.Client},
+		func(ctx context.Context, c *call, in *filterName) (*reply[filterRemoved], error) {
+			err := s.svc.RemoveFilter(ctx, in.Name, c.caller.Name)
+			return &reply[filterRemoved]{http.StatusOK, filterRemoved{true, in.Name}}, err
+		})
+}
