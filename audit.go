@@ -28,6 +28,8 @@ const (
 	ActionWorkerDrain   = "worker_drain"
 	ActionKeyCreated    = "key_created"
 	ActionKeyRevoked    = "key_revoked"
+	ActionSessionEnded  = "session_ended"
+	ActionRefused       = "request_refused" // sampled; see auth
 	ActionLogin         = "login"
 )
 
@@ -36,6 +38,9 @@ const (
 	EntityTask   = "llm_task"
 	EntityWorker = "worker"
 	EntityConfig = "config"
+
+	EntityKey     = "api_key"
+	EntitySession = "session"
 )
 
 // Audit is one entry of the audit log. It is written in the transaction of the
@@ -49,6 +54,8 @@ type Audit struct {
 	EntityType string          `json:"entity_type"`
 	EntityID   string          `json:"entity_id"`
 	Actor      string          `json:"actor"`
+	KeyID      string          `json:"key_id" doc:"The actor's key: its id, or the setting it comes from; empty when no key asked"`
+	Address    string          `json:"address" doc:"Where the request came from; empty when none did"`
 	Detail     string          `json:"detail"`
 	Data       json.RawMessage `json:"data"`
 }

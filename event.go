@@ -46,7 +46,7 @@ type WorkerEvent struct {
 // the web application. Changes are hints: they may be merged or lost, and
 // whoever waits must look at the store again from time to time.
 type Change struct {
-	Kind       string     `json:"kind" enum:"task,events,worker,settings"`
+	Kind       string     `json:"kind" enum:"task,events,worker,settings,access"`
 	TaskID     string     `json:"task_id,omitempty"`
 	WorkerID   string     `json:"worker_id,omitempty"`
 	TaskStatus TaskStatus `json:"status,omitempty"`
@@ -78,6 +78,7 @@ const (
 	ChangeEvents   = "events"
 	ChangeWorker   = "worker"
 	ChangeSettings = "settings"
+	ChangeAccess   = "access" // keys or sessions
 	// ChangeMissed says that changes may have gone unheard: what is shown or
 	// remembered should be read again. It names nothing.
 	ChangeMissed = "missed"

@@ -36,6 +36,7 @@ type Store interface {
 	ContextStore
 	RetentionStore
 	SeriesStore
+	AccessStore
 
 	// Name is what health shows: "sqlite" or "postgresql".
 	Name() string
@@ -160,6 +161,36 @@ type ContextStore interface {
 	// FillContexts takes in a batch of tasks that are older than the keeping of
 	// contexts, the newest first. It is called again while it answers with more.
 	FillContexts(ctx context.Context) (more bool, err error)
+}
+
+// AccessStore keeps keys and sessions. What changes one is published as ChangeAccess.
+type AccessStore interface {
+	// CreateKey stores a key. ID, Name, Role, WorkerID, ExpiresAt and Digest are the
+	// caller's; the same ID and Digest again answers with the key as it is.
+	CreateKey(ctx context.Context, k KnownKey, actor string) (APIKey, error)
+	// Key is a key by its id, also a revoked one; NotFound("Key").
+	Key(ctx context.Context, id string) (KnownKey, error)
+	// Keys lists the newest first, revoked ones too. Status is as of the store's time.
+	Keys(ctx context.Context, p Page) (keys []APIKey, next Cursor, err error)
+	// AnyKey reports whether a key was ever created here.
+	AnyKey(ctx context.Context) (bool, error)
+	// RevokeKey revokes a key and ends its sessions; repeating it changes nothing.
+	RevokeKey(ctx context.Context, id, actor string) (APIKey, error)
+	// CreateSession stores a session and removes those that have expired. ID, Name,
+	// Role, KeyID, Address and Agent are the caller's.
+	CreateSession(ctx context.Context, s BrowserSession, life time.Duration, actor string) (KnownSession, error)
+	// Session is a session by its id, perhaps one that has expired; NotFound("Session").
+	Session(ctx context.Context, id string) (KnownSession, error)
+	// Sessions lists the newest first.
+	Sessions(ctx context.Context, p Page) (sessions []BrowserSession, next Cursor, err error)
+	// RenewSession gives a session another turn and life. When it no longer has this
+	// turn, somebody else was faster, and nothing changes.
+	RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (KnownSession, error)
+	// EndSession removes a session; NotFound("Session") when there is none.
+	EndSession(ctx context.Context, id, actor string) error
+	// NoteUse records when keys and sessions were last used, Unix milliseconds by id;
+	// those that are gone are ignored.
+	NoteUse(ctx context.Context, keys, sessions map[string]int64) error
 }
 
 // Page bounds a list. Limit 0 means DefaultPageSize.

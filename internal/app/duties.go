@@ -47,6 +47,7 @@ func (s *Server) duties() []*upkeep.Loop {
 	if s.objects != nil {
 		loops = append(loops, upkeep.NewStorageWatch(upkeep.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: nil, Logger: s.log, Every: upkeep.DefaultStorageEvery}))
 	}
+	loops = append(loops, upkeep.NewKeyUse(upkeep.KeyUseConfig{Flush: s.auth.Flush, Logger: s.log, Every: 0}))
 	for _, l := range loops {
 		l.Watch(s.metrics.Loop(l.Name()))
 	}

@@ -63,12 +63,12 @@ type Server struct {
 // its health are answered, with 503; the others wait. The errors are for the person
 // who starts it.
 func OpenServer(ctx context.Context, cfg config.Server, b Build) (*Server, error) {
-	return openServer(ctx, cfg, b, false)
+	return openServer(ctx, cfg, b, "")
 }
 
-// openServer is OpenServer; withWorker gives a worker of the same process a
-// listener of its own, where others have to use TLS.
-func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool) (_ *Server, err error) {
+// openServer is OpenServer. A workerKey is for a worker of the same process, which
+// then gets a listener of its own where others have to use TLS.
+func openServer(ctx context.Context, cfg config.Server, b Build, workerKey string) (_ *Server, err error) {
 	s := &Server{cfg: cfg, log: b.Logger, metrics: telemetry.NewMetrics(bloom.SystemClock{})}
 	defer func() {
 		if err != nil {
@@ -85,12 +85,12 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 		return nil, err
 	}
 	if s.auth, err = auth.New(auth.Config{
-		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey),
+		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey), LocalWorkerKey: workerKey,
 		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "",
 	}); err != nil {
 		return nil, Misuse{err}
 	}
-	if err = s.openFront(ctx, withWorker); err != nil {
+	if err = s.openFront(ctx, workerKey != ""); err != nil {
 		return nil, err
 	}
 	if err = s.openStore(ctx); err != nil {
@@ -100,7 +100,9 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 	if err != nil {
 		return nil, err
 	}
-	s.auth.EnableSessions(seal, bloom.SystemClock{})
+	if err = s.openAccess(ctx, seal); err != nil {
+		return nil, err
+	}
 	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
 	if s.objects != nil {
@@ -116,6 +118,16 @@ func openServer(ctx context.Context, cfg config.Server, b Build, withWorker bool
 		return nil, err
 	}
 	return s, s.buildHTTP(b, proxies)
+}
+
+// openAccess lets stored keys count. A server that has to have a key and has none is
+// a mistake in the settings.
+func (s *Server) openAccess(ctx context.Context, seal *auth.Sealer) error {
+	err := s.auth.Open(ctx, s.store, seal, bloom.SystemClock{})
+	if errors.As(err, new(*bloom.Error)) || err == nil {
+		return err
+	}
+	return Misuse{err}
 }
 
 func (s *Server) openStore(ctx context.Context) (err error) {
@@ -236,6 +248,9 @@ func (s *Server) Close() error {
 	var errs []error
 	if s.service != nil {
 		s.service.Close()
+	}
+	if s.auth != nil {
+		s.auth.Close()
 	}
 	if s.control != nil {
 		s.control.client.Close()

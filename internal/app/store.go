@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -17,4 +18,17 @@ func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile)})
+}
+
+// OpenDatabase opens the PostgreSQL database at the URL, or without one the database
+// in a data folder that no server uses. The caller closes it.
+func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store, error) {
+	if databaseURL == "" {
+		return OpenStore(ctx, dataDir)
+	}
+	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL})
+	if err != nil {
+		return nil, fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
+	}
+	return store, nil
 }

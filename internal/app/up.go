@@ -37,10 +37,9 @@ type Up struct {
 // OpenUp builds server and worker. The worker speaks to the server over HTTP
 // like any other, with a key of its own that nobody else ever sees.
 func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
-	key := cfg.Server.RuntimeWorkerKey
-	if cfg.Server.RuntimeAPIKey != "" && key == "" {
-		key = config.Secret(randomKey())
-		cfg.Server.RuntimeWorkerKey = key
+	key := ""
+	if !cfg.NoWorker {
+		key = randomKey()
 	}
 	u := &Up{}
 	if !cfg.Server.NoMembridge {
@@ -51,7 +50,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if errors.As(u.MembridgeTrouble, new(Misuse)) {
 		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
 	}
-	if u.Server, err = openServer(ctx, cfg.Server, b, !cfg.NoWorker); err != nil {
+	if u.Server, err = openServer(ctx, cfg.Server, b, key); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
 	if u.Membridge != nil {
@@ -60,7 +59,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if cfg.NoWorker {
 		return u, nil
 	}
-	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.privateURL(), Key: string(key), TLS: nil,
+	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.privateURL(), Key: key, TLS: nil,
 		Membridge: u.account(cfg), NoMembridge: u.Membridge == nil, InstallMethod: "bloom up"}, b)
 	if err != nil {
 		return nil, errors.Join(err, u.Close())

@@ -1,6 +1,6 @@
 // Package auth tells who is calling: it turns a request's key into a Principal
-// with a role, and says which roles a route admits. It knows no routes and no
-// store; keys kept elsewhere come in through the Keys interface.
+// with a role, and says which roles a route admits. It knows no routes. Keys and
+// sessions are kept in a store, of which it caches a little for a moment.
 package auth
 
 import (
@@ -13,33 +13,57 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
 )
 
 // Role is what a caller may do.
-type Role string
+type Role = bloom.Role
 
 // The roles of the wire contract.
 const (
-	RoleAdmin  Role = "admin"  // everything
-	RoleClient Role = "client" // creates, leases, cancels, requeues, reads
-	RoleWorker Role = "worker" // registers itself, claims, reports on its own leases
-	RoleViewer Role = "viewer" // reads
+	RoleAdmin  = bloom.RoleAdmin
+	RoleClient = bloom.RoleClient
+	RoleWorker = bloom.RoleWorker
+	RoleViewer = bloom.RoleViewer
 )
 
 // Roles lists every role.
-var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleViewer}
+var Roles = bloom.Roles
 
 // Principal is a caller. The zero Principal is nobody in particular, which only
 // open routes admit.
 type Principal struct {
-	Name string // for the audit; also the scope of idempotency keys
+	// ID is the key's: of a stored key its id, of a configured one its setting. It is
+	// empty without a key.
+	ID   string
+	Name string // for the audit
 	Role Role
+	// Worker is the only one that a worker's key acts as; empty: any.
+	Worker string
+	// Session is the id of the caller's session, empty when it shows a key.
+	Session string
 }
 
 // Known reports whether the caller has shown who it is.
 func (p Principal) Known() bool { return p.Role != "" }
+
+// Scope is what the caller's idempotency keys are unique in.
+func (p Principal) Scope() string {
+	if isKeyID(p.ID) {
+		return keyPrefix + p.ID // names may be given twice
+	}
+	return p.Name
+}
+
+// IDs of the configured keys.
+const (
+	AdminKeyID  = "RUNTIME_API_KEY"
+	WorkerKeyID = "RUNTIME_WORKER_KEY"
+	// LocalWorkerID is the key of the worker in the same process.
+	LocalWorkerID = "local-worker"
+)
 
 // MinKeyLength is the shortest key that is accepted, in bytes.
 const MinKeyLength = 16
@@ -47,23 +71,17 @@ const MinKeyLength = 16
 // HeaderKey is the runtime's own key header. "Authorization: Bearer" does too.
 const HeaderKey = "X-Runtime-API-Key"
 
-// Keys looks up keys that are kept elsewhere (created with `bloom keys`).
-type Keys interface {
-	// Lookup finds the principal of the key with this SHA-256. An unknown key
-	// is the zero Principal and no error, and costs the same as a known one.
-	Lookup(ctx context.Context, digest [sha256.Size]byte) (Principal, error)
-}
-
 // Config says which keys are good.
 type Config struct {
 	// AdminKey is RUNTIME_API_KEY; WorkerKey is RUNTIME_WORKER_KEY. Empty means
 	// none; shorter than MinKeyLength is refused.
 	AdminKey  string
 	WorkerKey string
-	// Keys looks further; nil means there are no others.
-	Keys Keys
+	// LocalWorkerKey is for the worker in the same process. It does not end
+	// development mode.
+	LocalWorkerKey string
 	// LoopbackOnly states that every listener is a loopback address or a unix
-	// socket. Without it and without a key, New refuses.
+	// socket. Without it and without a key, Open refuses.
 	LoopbackOnly bool
 	// InsecureNoAuth (--insecure-no-auth) admits everybody as admin, whatever
 	// the address. For closed labs.
@@ -86,11 +104,21 @@ const (
 // Authenticator tells callers apart. It is safe for concurrent use.
 type Authenticator struct {
 	fixed        []fixedKey
-	keys         Keys
-	mode         Mode
+	mode         Mode // at the start; see Mode
+	admin        bool // an admin's key is configured
+	workerKey    bool // a worker's key is configured
+	loopback     bool
 	certificates bool // as Config.WorkerCertificates
 	seal         *Sealer
 	clock        bloom.Clock
+
+	store    Store // nil until Open
+	unhook   func()
+	keys     cache[bloom.KnownKey]
+	sessions cache[bloom.KnownSession]
+	any      cache[bool]
+	over     atomic.Bool // development mode is
+	used     uses
 }
 
 type fixedKey struct {
@@ -101,21 +129,22 @@ type fixedKey struct {
 // New checks the configuration. The errors are meant for the person who starts
 // the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{keys: c.Keys, mode: ModeKeys, certificates: c.WorkerCertificates}
+	a := &Authenticator{mode: ModeKeys, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
-		setting, key string
-		role         Role
-	}{{"RUNTIME_API_KEY", c.AdminKey, RoleAdmin}, {"RUNTIME_WORKER_KEY", c.WorkerKey, RoleWorker}} {
+		id, key string
+		role    Role
+	}{{AdminKeyID, c.AdminKey, RoleAdmin}, {WorkerKeyID, c.WorkerKey, RoleWorker}, {LocalWorkerID, c.LocalWorkerKey, RoleWorker}} {
 		if k.key == "" {
 			continue
 		}
 		if len(k.key) < MinKeyLength {
-			return nil, fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", k.setting, MinKeyLength)
+			return nil, fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", k.id, MinKeyLength)
 		}
 		if strings.TrimSpace(k.key) != k.key {
-			return nil, fmt.Errorf("%s begins or ends with white space", k.setting)
+			return nil, fmt.Errorf("%s begins or ends with white space", k.id)
 		}
-		a.fixed = append(a.fixed, fixedKey{sha256.Sum256([]byte(k.key)), Principal{Name: string(k.role), Role: k.role}})
+		a.fixed = append(a.fixed, fixedKey{sha256.Sum256([]byte(k.key)), Principal{ID: k.id, Name: string(k.role), Role: k.role}})
 	}
 	if c.AdminKey != "" && c.AdminKey == c.WorkerKey {
 		return nil, errors.New("RUNTIME_API_KEY and RUNTIME_WORKER_KEY are the same; a worker's key must not be an admin's")
@@ -123,26 +152,21 @@ func New(c Config) (*Authenticator, error) {
 	switch {
 	case c.InsecureNoAuth:
 		a.mode = ModeInsecure
-	case c.AdminKey != "" || c.Keys != nil:
-	case c.WorkerKey != "":
-		return nil, errors.New("RUNTIME_WORKER_KEY is set but RUNTIME_API_KEY is not; set both, or neither for development on this machine")
-	case !c.LoopbackOnly:
-		return nil, errors.New("no RUNTIME_API_KEY is set, and a listener can be reached from other machines; " +
-			"set a key (openssl rand -hex 32), listen on 127.0.0.1, or, in a closed lab, pass --insecure-no-auth")
-	default:
-		a.mode = ModeDevelopment
+	case c.AdminKey == "":
+		a.mode = ModeDevelopment // Open may say otherwise
 	}
 	return a, nil
 }
-
-// Mode tells how callers are told apart, for the banner and the health answer.
-func (a *Authenticator) Mode() Mode { return a.mode }
 
 var (
 	errNoKey = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
 		Message: "A key is needed: send it as X-Runtime-API-Key or Authorization: Bearer"}
 	errBadKey = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
 		Message: "This key is not known"}
+	errRevokedKey = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
+		Message: "This key has been revoked"}
+	errExpiredKey = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
+		Message: "This key has expired"}
 	errNotLocal = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
 		Message: "Without a key the server answers direct requests from its own machine only; set RUNTIME_API_KEY"}
 	errNoCertificate = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
@@ -158,41 +182,53 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	case ModeInsecure:
 		return Principal{Name: "anonymous", Role: RoleAdmin}, nil
 	case ModeDevelopment:
-		if !local(r) {
-			return Principal{}, errNotLocal
+		if keyed, err := a.keyed(r.Context()); err != nil {
+			return Principal{}, err
+		} else if !keyed {
+			return a.development(r)
 		}
-		return Principal{Name: "local", Role: RoleAdmin}, nil
 	}
 	key := requestKey(r)
 	if key == "" {
 		return a.bySession(r)
 	}
-	found, err := a.byKey(r.Context(), sha256.Sum256([]byte(key)))
+	found, err := a.byKey(r.Context(), key)
 	if a.certificates && found.Role == RoleWorker && r.TLS != nil && len(r.TLS.VerifiedChains) == 0 {
 		return Principal{}, errNoCertificate
 	}
 	return found, err
 }
 
-func (a *Authenticator) byKey(ctx context.Context, digest [sha256.Size]byte) (Principal, error) {
-	// Every fixed key is compared, and digests have one length: the time taken
-	// tells nothing about how close a guess was.
-	var found Principal
+// development admits whoever is on this machine.
+func (a *Authenticator) development(r *http.Request) (Principal, error) {
+	if !local(r) {
+		return Principal{}, errNotLocal
+	}
+	return Principal{Name: "local", Role: RoleAdmin}, nil
+}
+
+// byKey names the caller who shows a key.
+func (a *Authenticator) byKey(ctx context.Context, key string) (Principal, error) {
+	sum := sha256.Sum256([]byte(key))
+	if p := a.byFixed(sum); p.Known() {
+		return p, nil
+	}
+	id := keyID(key)
+	if id == "" || a.store == nil {
+		return Principal{}, errBadKey
+	}
+	return a.byStored(ctx, id, sum)
+}
+
+// byFixed compares with every configured key, and digests have one length: the time
+// taken tells nothing about how close a guess was.
+func (a *Authenticator) byFixed(sum [sha256.Size]byte) (found Principal) {
 	for _, k := range a.fixed {
-		if subtle.ConstantTimeCompare(k.digest[:], digest[:]) == 1 {
+		if subtle.ConstantTimeCompare(k.digest[:], sum[:]) == 1 {
 			found = k.principal
 		}
 	}
-	if found.Known() {
-		return found, nil
-	}
-	if a.keys != nil {
-		p, err := a.keys.Lookup(ctx, digest)
-		if err != nil || p.Known() {
-			return p, err
-		}
-	}
-	return Principal{}, errBadKey
+	return found
 }
 
 func requestKey(r *http.Request) string {

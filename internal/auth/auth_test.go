@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,10 +13,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// keyless is a store without keys.
+type keyless struct{ bloom.AccessStore }
+
+func (keyless) AnyKey(context.Context) (bool, error)         { return false, nil }
+func (keyless) Subscribe(func([]bloom.Change)) (stop func()) { return func() {} }
 
 func TestConfigurationsThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -38,6 +46,9 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, err := auth.New(test.config)
+			if err == nil {
+				err = a.Open(t.Context(), keyless{}, nil, bloom.SystemClock{})
+			}
 			switch {
 			case test.want == "" && err != nil:
 				t.Fatal(err)

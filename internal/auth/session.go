@@ -7,14 +7,19 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/bloom-runtime/bloom"
 )
 
 const (
 	// SessionLife is how long a session lasts without being renewed.
 	SessionLife = 12 * time.Hour
-	// sessionRenewal is the age from which a session is renewed when it is used.
+	// sessionRenewal is the age from which a session's cookie is renewed when it is used.
 	sessionRenewal = time.Hour
+	// turnGrace is how long the cookie before the newest one still counts: requests
+	// may be on their way when it is renewed.
+	turnGrace = time.Minute
 
 	sessionCookie = "bloom_session"
 	// secureCookie is its name under TLS: browsers take it from this host alone.
@@ -23,11 +28,19 @@ const (
 	sealedAs = "session"
 )
 
-// Session is what a browser holds in place of a key: the key's digest, sealed. The key
-// is looked up again for each request, so a session ends with its key.
-type Session struct {
-	Digest   []byte `json:"digest"`
-	IssuedAt int64  `json:"issued_at"` // Unix seconds
+// ticket is what a session's cookie holds, sealed. The digest of the key is here and
+// not in the database; the key is looked up again for each request, so that a session
+// ends with it.
+type ticket struct {
+	ID     string `json:"id"`
+	Turn   int64  `json:"turn"`
+	Digest []byte `json:"digest,omitempty"` // absent for a session of a sign-in provider
+}
+
+// Visitor is where a browser signs in from.
+type Visitor struct {
+	Address, Agent string
+	Secure         bool // it came over TLS
 }
 
 var (
@@ -35,56 +48,102 @@ var (
 		Message: "This server asks for no key, so there is nothing to sign in to"}
 	errWorkerSession = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden,
 		Message: "A worker's key cannot sign in; use a key for people"}
+	errNoSession = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
+		Message: "This session has ended; sign in again"}
 )
 
-// EnableSessions lets browsers exchange a key for a session, sealed with seal. It is
-// called before the first request.
-func (a *Authenticator) EnableSessions(seal *Sealer, clock bloom.Clock) {
-	a.seal, a.clock = seal, clock
-}
-
-// SignIn exchanges a key for a session's cookie. Secure says that the browser came
-// over TLS.
-func (a *Authenticator) SignIn(ctx context.Context, key string, secure bool) (*http.Cookie, Principal, error) {
-	if a.mode != ModeKeys || a.seal == nil {
+// SignIn exchanges a key for a session's cookie.
+func (a *Authenticator) SignIn(ctx context.Context, key string, from Visitor) (*http.Cookie, Principal, error) {
+	if keyed, err := a.keyed(ctx); err != nil {
+		return nil, Principal{}, err
+	} else if a.mode == ModeInsecure || a.mode == ModeDevelopment && !keyed || a.seal == nil || a.store == nil {
 		return nil, Principal{}, errNoSessions
 	}
-	digest := sha256.Sum256([]byte(key))
-	caller, err := a.byKey(ctx, digest)
+	caller, err := a.byKey(ctx, key)
 	if err != nil {
 		return nil, Principal{}, err
 	}
 	if caller.Role == RoleWorker {
 		return nil, Principal{}, errWorkerSession
 	}
-	cookie, err := a.issue(digest[:], secure)
+	sum := sha256.Sum256([]byte(key))
+	cookie, id, err := a.begin(ctx, bloom.BrowserSession{Name: caller.Name, Role: caller.Role, KeyID: &caller.ID}, sum[:], from)
+	caller.Session = id
 	return cookie, caller, err
+}
+
+// begin stores a new session and makes its cookie.
+func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, digest []byte, from Visitor) (*http.Cookie, string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, "", err
+	}
+	s.ID, s.Address, s.Agent = id.String(), from.Address, cut(bloom.CleanText(from.Agent), 256)
+	x, err := a.store.CreateSession(ctx, s, SessionLife, s.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	cookie, err := a.issue(ticket{ID: x.ID, Turn: x.Turn, Digest: digest}, from.Secure)
+	return cookie, x.ID, err
+}
+
+func cut(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most])
+	}
+	return s
 }
 
 // Renew issues the cookie of r's session anew when it has some age; nil when it need
 // not be, or there is none.
 func (a *Authenticator) Renew(r *http.Request, secure bool) (*http.Cookie, error) {
-	s, ok := a.session(r)
-	if !ok || a.clock.Now().Sub(time.Unix(s.IssuedAt, 0)) < sessionRenewal {
-		return nil, nil
+	t, x, err := a.session(r)
+	if err != nil {
+		return nil, nil // whoever has no session has none to renew
 	}
-	return a.issue(s.Digest, secure)
+	if t.Turn == x.Turn {
+		if a.clock.Now().Sub(time.UnixMilli(x.TurnedAt)) < sessionRenewal {
+			return nil, nil
+		}
+		if x, err = a.store.RenewSession(r.Context(), t.ID, t.Turn, SessionLife); err != nil {
+			return nil, err
+		}
+		a.sessions.clear()
+	}
+	return a.issue(ticket{ID: t.ID, Turn: x.Turn, Digest: t.Digest}, secure)
 }
 
-// HasSession reports whether r's caller is known by a session and not by a key.
-func (a *Authenticator) HasSession(r *http.Request) bool {
-	_, ok := a.session(r)
-	return ok && a.mode == ModeKeys && requestKey(r) == ""
+// SignOut ends a session, unless it is "", and is the cookies that make a browser
+// forget it.
+func (a *Authenticator) SignOut(ctx context.Context, caller Principal) ([]*http.Cookie, error) {
+	if caller.Session != "" {
+		if err := a.EndSession(ctx, caller.Session, caller); err != nil && bloom.KindOf(err) != bloom.KindNotFound {
+			return nil, err
+		}
+	}
+	return []*http.Cookie{cookie("", false, -1), cookie("", true, -1)}, nil
 }
 
-// SignOut is the cookies that make a browser forget its session.
-func SignOut() []*http.Cookie {
-	plain, secure := cookie("", false, -1), cookie("", true, -1)
-	return []*http.Cookie{plain, secure}
+// EndSession ends a session by its id.
+func (a *Authenticator) EndSession(ctx context.Context, id string, by Principal) error {
+	if a.store == nil || uuid.Validate(id) != nil {
+		return bloom.NotFound("Session")
+	}
+	err := a.store.EndSession(ctx, id, by.Name)
+	a.forget()
+	return err
 }
 
-func (a *Authenticator) issue(digest []byte, secure bool) (*http.Cookie, error) {
-	data, err := json.Marshal(Session{Digest: digest, IssuedAt: a.clock.Now().Unix()})
+// Sessions lists sessions, the newest first.
+func (a *Authenticator) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
+	if a.store == nil {
+		return nil, bloom.Cursor{}, errNoStore
+	}
+	return a.store.Sessions(ctx, p)
+}
+
+func (a *Authenticator) issue(t ticket, secure bool) (*http.Cookie, error) {
+	data, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +162,10 @@ func cookie(value string, secure bool, maxAge int) *http.Cookie {
 	return c
 }
 
-// session is the session that r brings, when it is one of ours and has not run out.
-func (a *Authenticator) session(r *http.Request) (s Session, ok bool) {
-	if a.seal == nil {
-		return s, false
+// ticketOf is the ticket in r's cookie, when it is one of ours.
+func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
+	if a.seal == nil || a.store == nil {
+		return t, false
 	}
 	for _, name := range []string{secureCookie, sessionCookie} {
 		c, err := r.Cookie(name)
@@ -114,20 +173,57 @@ func (a *Authenticator) session(r *http.Request) (s Session, ok bool) {
 			continue
 		}
 		opened, err := a.seal.Open(sealedAs, c.Value)
-		if err != nil || json.Unmarshal([]byte(opened), &s) != nil || len(s.Digest) != sha256.Size {
-			continue
+		if err == nil && json.Unmarshal([]byte(opened), &t) == nil && uuid.Validate(t.ID) == nil {
+			return t, true
 		}
-		age := a.clock.Now().Sub(time.Unix(s.IssuedAt, 0))
-		return s, age < SessionLife && age > -SessionLife
 	}
-	return s, false
+	return t, false
+}
+
+// session is the session that r brings, when it is one of ours and goes on.
+func (a *Authenticator) session(r *http.Request) (ticket, bloom.KnownSession, error) {
+	t, ok := a.ticketOf(r)
+	if !ok {
+		return t, bloom.KnownSession{}, errNoKey
+	}
+	x, err := a.sessions.get(r.Context(), t.ID, a.store.Session)
+	if err == nil && x.Turn < t.Turn { // another replica renewed it
+		a.sessions.clear()
+		x, err = a.sessions.get(r.Context(), t.ID, a.store.Session)
+	}
+	now := a.clock.Now()
+	switch {
+	case err != nil && bloom.KindOf(err) == bloom.KindNotFound:
+		return t, x, errNoSession
+	case err != nil:
+		return t, x, err
+	case x.ExpiresAt <= bloom.Millis(now):
+		return t, x, errNoSession
+	case t.Turn == x.Turn, t.Turn == x.Turn-1 && now.Sub(time.UnixMilli(x.TurnedAt)) < turnGrace:
+		return t, x, nil
+	}
+	return t, x, errNoSession
 }
 
 // bySession names the caller of a request that brings no key.
 func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
-	s, ok := a.session(r)
-	if !ok {
-		return Principal{}, errNoKey
+	t, x, err := a.session(r)
+	if err != nil {
+		return Principal{}, err
 	}
-	return a.byKey(r.Context(), [sha256.Size]byte(s.Digest))
+	p := Principal{Name: x.Name, Role: x.Role}
+	if x.KeyID != nil {
+		if len(t.Digest) != sha256.Size {
+			return Principal{}, errNoSession
+		}
+		sum := [sha256.Size]byte(t.Digest)
+		if p = a.byFixed(sum); !p.Known() {
+			if p, err = a.byStored(r.Context(), *x.KeyID, sum); err != nil {
+				return Principal{}, err
+			}
+		}
+	}
+	p.Session = x.ID
+	a.used.session(x.ID, a.clock.Now())
+	return p, nil
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,8 +16,8 @@ import (
 // Submission is a task that somebody posts.
 type Submission struct {
 	Spec bloom.TaskSpec
-	// Actor posts it; keys of idempotency are the actor's own.
-	Actor string
+	// Actor posts it. Keys of idempotency are unique in Scope, in Actor when empty.
+	Actor, Scope string
 }
 
 // Submit queues a task. A spec is taken as validated in its form (the limits of
@@ -30,7 +31,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	}
 	t := bloom.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor}
 	if spec.IdempotencyKey != "" {
-		t.IdempotencyScope = sub.Actor
+		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}
 	return s.store.CreateTask(ctx, t)
 }

@@ -2,34 +2,17 @@ package httpapi_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
-
-const (
-	clientKey = "client-key-0123456789"
-	viewerKey = "viewer-key-0123456789"
-)
-
-// storedKeys are keys kept elsewhere.
-type storedKeys map[[sha256.Size]byte]auth.Principal
-
-func (k storedKeys) Lookup(_ context.Context, digest [sha256.Size]byte) (auth.Principal, error) {
-	return k[digest], nil
-}
-
-func withStoredKeys(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
-	a.Keys = storedKeys{
-		sha256.Sum256([]byte(clientKey)): {Name: "client", Role: auth.RoleClient},
-		sha256.Sum256([]byte(viewerKey)): {Name: "viewer", Role: auth.RoleViewer},
-	}
-}
 
 // policies is the decision about every route, written down a second time: a new
 // route without a line here fails, and so does a policy that somebody changes.
@@ -51,6 +34,11 @@ var policies = map[string]string{
 	"GET /api/runtime/session":                             "acwv-",
 	"POST /api/runtime/session":                            "acwv-",
 	"DELETE /api/runtime/session":                          "acwv-",
+	"GET /api/runtime/keys":                                "a",
+	"POST /api/runtime/keys":                               "a",
+	"DELETE /api/runtime/keys/{id}":                        "a",
+	"GET /api/runtime/sessions":                            "a",
+	"DELETE /api/runtime/sessions/{id}":                    "a",
 	"GET /api/runtime/stats":                               "acv",
 	"GET /api/runtime/filters":                             "acv",
 	"GET /api/runtime/filters/{name}":                      "acv",
@@ -95,10 +83,43 @@ var policies = map[string]string{
 	"POST /api/membridge/projects/{cid}/leadership/select": "a",
 }
 
+// everyCaller is a key of each kind, by the letter of its role; callers with longer
+// names are strangers, and so is "-", who has none.
+func (r *rig) everyCaller() map[string]string {
+	callers := map[string]string{"a": adminKey, "w": workerKey, "-": "", "bad": "not-a-key-0123456789"}
+	for letter, role := range map[string]auth.Role{"c": auth.RoleClient, "v": auth.RoleViewer, "stored worker": auth.RoleWorker} {
+		callers[letter] = r.newKey(role).Key
+	}
+	callers["w"] = callers["stored worker"]
+	delete(callers, "stored worker")
+	callers["forged"] = callers["c"][:len(callers["c"])-4] + "aaaa"
+	revoked, expired := r.newKey(auth.RoleAdmin), r.newKey(auth.RoleAdmin, `,"expires_at":`+strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+	r.call(200, nil, "DELETE", "/keys/"+revoked.ID, "")
+	r.clock.by.Store(int64(2 * time.Minute))
+	callers["revoked"], callers["expired"] = revoked.Key, expired.Key
+	return callers
+}
+
+// stored creates a key in the store, without a request.
+func (r *rig) stored(role auth.Role) string {
+	r.t.Helper()
+	k, err := auth.CreateKey(r.t.Context(), r.store, bloom.KeySpec{Name: string(role), Role: role}, "test", bloom.Millis(time.Now()), true)
+	must(r.t, err)
+	return k.Key
+}
+
+// newKey creates a key through the API.
+func (r *rig) newKey(role auth.Role, more ...string) bloom.CreatedKey {
+	r.t.Helper()
+	var k bloom.CreatedKey
+	r.call(201, &k, "POST", "/keys", `{"name":"`+string(role)+`","role":"`+string(role)+`"`+strings.Join(more, "")+`}`, auth.HeaderKey, adminKey)
+	return k
+}
+
 func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withStoredKeys)
-	callers := map[string]string{"a": adminKey, "c": clientKey, "w": workerKey, "v": viewerKey, "-": "", "bad": "not-a-key-0123456789"}
+	r := newRig(t)
+	callers := r.everyCaller()
 	for route := range r.api.Policies() {
 		admitted, decided := policies[route]
 		if !decided {
@@ -111,14 +132,15 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 			if path == "/api/runtime/test-connection" && who != "a" && who != "-" {
 				continue // its limit of requests is another test's
 			}
-			want := strings.Contains(admitted, who) || (who == "bad" && strings.Contains(admitted, "-"))
+			stranger := len(who) > 1 || who == "-"
+			want := strings.Contains(admitted, who) || (stranger && strings.Contains(admitted, "-"))
 			got := r.statusOf(method, path, key)
 			switch {
 			case want && (got == 401 || got == 403):
 				t.Errorf("%s refuses %q with %d", route, who, got)
-			case !want && (who == "-" || who == "bad") && got != 401:
+			case !want && stranger && got != 401:
 				t.Errorf("%s answers %q with %d, want 401", route, who, got)
-			case !want && who != "-" && who != "bad" && got != 403:
+			case !want && !stranger && got != 403:
 				t.Errorf("%s answers %q with %d, want 403", route, who, got)
 			}
 		}

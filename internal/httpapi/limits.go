@@ -101,7 +101,7 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request, caller auth.Pri
 	if s.auth.Mode() == auth.ModeDevelopment || isProbe(r.URL.Path) {
 		return nil
 	}
-	who := caller.Name
+	who := caller.Scope()
 	if !caller.Known() || s.auth.Mode() == auth.ModeInsecure { // there, everybody has one name
 		who = s.network(r)
 	}

@@ -34,7 +34,8 @@ func (r *rig) limited(limit, method, path string, headers ...string) {
 
 func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withStoredKeys, withLimits(httpapi.Limits{Address: 10, SignIn: 20, Key: 100, Worker: 100}))
+	r := newRig(t, withLimits(httpapi.Limits{Address: 10, SignIn: 20, Key: 100, Worker: 100}))
+	viewerKey := r.stored(auth.RoleViewer)
 	r.key = ""
 	for i, path := range []string{"/api/runtime/health", "/api/runtime/stats", "/nothing", "/openapi.json", "/api/runtime/session"} {
 		a := r.do("GET", path, "")
@@ -64,7 +65,8 @@ func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 
 func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withStoredKeys, withLimits(httpapi.Limits{Address: 100, SignIn: 20, Key: 10, Worker: 20}))
+	r := newRig(t, withLimits(httpapi.Limits{Address: 100, SignIn: 20, Key: 10, Worker: 20}))
+	viewerKey, clientKey := r.stored(auth.RoleViewer), r.stored(auth.RoleClient)
 	for range 10 {
 		r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
 	}

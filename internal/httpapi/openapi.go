@@ -34,12 +34,13 @@ var tags = []*huma.Tag{
 	{Name: "Leases", Description: "What workers do under a lease."},
 	{Name: "Workers", Description: "The nodes that run tasks."},
 	{Name: "Records", Description: "What tasks left: artifacts and the audit log."},
+	{Name: "Access", Description: "Keys with roles, and the sessions of browsers."},
 	{Name: "Membridge", Description: "The control plane, through this server and with its key."},
 	{Name: "System", Description: "Health, settings and counts."},
 }
 
 var parameterTexts = map[string]string{
-	"id": "The task's, worker's or artifact's id", "cid": "The project's canonical id",
+	"id": "The task's, worker's, artifact's, key's or session's id", "cid": "The project's canonical id",
 	"task_id": "Only of this task", "entity_id": "Only of this task, worker or setting", "action": "Only this action, for example task_created",
 	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker",
 }

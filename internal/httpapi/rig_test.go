@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,14 @@ type rig struct {
 	service *dispatch.Service
 	api     *httpapi.Server
 	client  *http.Client
+	auth    *auth.Authenticator
+	clock   *movedClock // the store's, and the keys'
 }
+
+// movedClock is the machine's clock, moved.
+type movedClock struct{ by atomic.Int64 }
+
+func (c *movedClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
 
 type logBuffer struct {
 	mu sync.Mutex
@@ -64,10 +72,10 @@ type rigOption func(*dispatch.Config, *auth.Config, *httpapi.Config)
 
 func newRig(t testing.TB, options ...rigOption) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), key: adminKey, log: &logBuffer{}}
+	r := &rig{t: t, dir: t.TempDir(), key: adminKey, log: &logBuffer{}, clock: &movedClock{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
-	r.store, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "bloom.db"), Logger: logger})
+	r.store, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "bloom.db"), Logger: logger, Clock: r.clock})
 	must(t, err)
 	t.Cleanup(func() { r.store.Close() })
 	blobs, err := local.Open(filepath.Join(r.dir, "artifacts"))
@@ -88,11 +96,12 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	hc.Service = r.service
 	hc.Auth, err = auth.New(ac)
 	must(t, err)
-	clock := hc.Clock
-	if clock == nil {
-		clock = bloom.SystemClock{}
+	must(t, hc.Auth.Open(t.Context(), r.store, sealer, r.clock))
+	t.Cleanup(hc.Auth.Close)
+	r.auth = hc.Auth
+	if hc.Clock == nil {
+		hc.Clock = r.clock
 	}
-	hc.Auth.EnableSessions(sealer, clock)
 	r.api = httpapi.New(hc)
 	server := httptest.NewServer(r.api)
 	r.url, r.client = server.URL, server.Client()

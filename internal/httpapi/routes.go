@@ -15,6 +15,7 @@ func (s *Server) routes() {
 	s.seriesRoutes()
 	s.filterRoutes()
 	s.sessionRoutes()
+	s.accessRoutes()
 	s.taskRoutes()
 	s.leaseRoutes()
 	s.workerRoutes()

@@ -29,7 +29,7 @@ func (s *Server) sessionRoutes() {
 			if err != nil {
 				return nil, err
 			}
-			known := c.caller.Known() && s.auth.HasSession(c.r)
+			known := c.caller.Session != ""
 			if known && cookie != nil {
 				http.SetCookie(c.w, cookie)
 			}
@@ -37,8 +37,12 @@ func (s *Server) sessionRoutes() {
 		})
 	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", policy: auth.Open, body: signInBody{}}, s.signIn)
 	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system", policy: auth.Open},
-		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
-			for _, cookie := range auth.SignOut() {
+		func(ctx context.Context, c *call, _ *none) (*reply[session], error) {
+			cookies, err := s.auth.SignOut(ctx, c.caller)
+			if err != nil {
+				return nil, err
+			}
+			for _, cookie := range cookies {
 				http.SetCookie(c.w, cookie)
 			}
 			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode()}}, nil
@@ -59,7 +63,7 @@ func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session],
 	if err := check.err(); err != nil {
 		return nil, err
 	}
-	cookie, caller, err := s.auth.SignIn(ctx, b.Key, overTLS(c.r))
+	cookie, caller, err := s.auth.SignIn(ctx, b.Key, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: overTLS(c.r)})
 	if err != nil {
 		return nil, err
 	}

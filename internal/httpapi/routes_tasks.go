@@ -73,7 +73,7 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 	if err := checkSpec(&spec); err != nil {
 		return nil, err
 	}
-	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name})
+	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name, Scope: c.caller.Scope()})
 	return &reply[bloom.Task]{http.StatusCreated, task}, err
 }
 

@@ -289,6 +289,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			s.failure(r.Context(), c.id, err).write(w)
 			return
 		}
+		r = r.WithContext(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)}))
 		c.caller, c.r, c.w = caller, r, w
 		defer s.bodies.release(c)
 		h(w, r)

@@ -3,19 +3,12 @@ package httpapi_test
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/auth"
-	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
-
-// movedClock is the machine's clock, moved.
-type movedClock struct{ by atomic.Int64 }
-
-func (c *movedClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
 
 type sessionState struct {
 	Name, Role, Auth string
@@ -42,8 +35,8 @@ func cookieOf(t *testing.T, a answer) string {
 
 func TestAKeyIsExchangedForASession(t *testing.T) {
 	t.Parallel()
-	clock := &movedClock{}
-	r := newRig(t, withStoredKeys, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Clock = clock })
+	r := newRig(t)
+	viewerKey := r.newKey(auth.RoleViewer).Key
 	r.key = ""
 	var s sessionState
 	r.call(200, &s, "GET", "/session", "")
@@ -70,9 +63,9 @@ func TestAKeyIsExchangedForASession(t *testing.T) {
 	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", admin, "Sec-Fetch-Site", "same-origin")
 
 	// Used, it is renewed; unused, it runs out.
-	clock.by.Store(int64(2 * time.Hour))
+	r.clock.by.Store(int64(2 * time.Hour))
 	renewed := cookieOf(t, r.call(200, &s, "GET", "/session", "", "Cookie", cookie))
-	clock.by.Store(int64(13 * time.Hour))
+	r.clock.by.Store(int64(13 * time.Hour))
 	r.fails(401, "unauthorized", "GET", "/llm-tasks", "", "Cookie", cookie)
 	r.call(200, nil, "GET", "/llm-tasks", "", "Cookie", renewed)
 	r.fails(401, "unauthorized", "GET", "/llm-tasks", "", "Cookie", strings.Replace(renewed, "v1:", "v1:A", 1))
@@ -87,17 +80,12 @@ func TestAKeyIsExchangedForASession(t *testing.T) {
 
 func TestASessionEndsWithItsKey(t *testing.T) {
 	t.Parallel()
-	keys := storedKeys{}
-	r := newRig(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) { a.Keys = keys })
-	a := &auth.Config{}
-	withStoredKeys(nil, a, nil)
-	for digest, who := range a.Keys.(storedKeys) {
-		keys[digest] = who
-	}
+	r := newRig(t)
+	viewer := r.newKey(auth.RoleViewer)
 	r.key = ""
-	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+viewerKey+`"}`))
+	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+viewer.Key+`"}`))
 	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
-	clear(keys)
+	r.call(200, nil, "DELETE", "/keys/"+viewer.ID, "", auth.HeaderKey, adminKey)
 	r.fails(401, "unauthorized", "GET", "/stats", "", "Cookie", cookie)
 }
 

@@ -86,6 +86,7 @@ func (r *Runtime) Up() {
 	r.must(err)
 	keys, err := auth.New(auth.Config{AdminKey: AdminKey, LoopbackOnly: true})
 	r.must(err)
+	r.must(keys.Open(ctx, r.Store, sealer, bloom.SystemClock{}))
 	api := httpapi.New(httpapi.Config{Service: r.Service, Auth: keys, Logger: logger, Version: "test"})
 	listener, err := net.Listen("tcp", r.addr)
 	r.must(err)

@@ -77,6 +77,12 @@ type Reader interface {
 	Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error)
 	Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error)
 	OldestWaiting(ctx context.Context) (int64, error)
+	Key(ctx context.Context, id string) (bloom.KnownKey, error)
+	// Keys and Sessions leave Status to others, and expired sessions in.
+	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
+	AnyKey(ctx context.Context) (bool, error)
+	Session(ctx context.Context, id string) (bloom.KnownSession, error)
+	Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
 
 	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not

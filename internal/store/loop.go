@@ -17,13 +17,14 @@ import (
 type op struct {
 	*group.Op[*Unit]
 	want   func(*ReadSet)
-	at     time.Time // when it was asked for
-	opened bool      // due tasks were opened for it
-	alone  bool      // it shares no transaction: one that it was in failed
-	tries  int       // how often it met a row that others had locked
-	out    bool      // it failed after it had changed something, and is left out
-	opens  string    // the ordered task that it opens besides, "" for none
-	leaves bool      // it leaves such a task closed: with it the operation failed
+	caller bloom.Caller // who asked for it
+	at     time.Time    // when it was asked for
+	opened bool         // due tasks were opened for it
+	alone  bool         // it shares no transaction: one that it was in failed
+	tries  int          // how often it met a row that others had locked
+	out    bool         // it failed after it had changed something, and is left out
+	opens  string       // the ordered task that it opens besides, "" for none
+	leaves bool         // it leaves such a task closed: with it the operation failed
 }
 
 // do runs an operation in the next group and returns what it returned once that is
@@ -38,8 +39,9 @@ func apart[T any](ctx context.Context, s *Store, want func(*ReadSet), fn func(*U
 }
 
 func submit[T any](ctx context.Context, s *Store, want func(*ReadSet), fn func(*Unit) (T, error), alone bool) (T, error) {
+	caller := bloom.CallerOf(ctx)
 	v, err := group.Do(ctx, fn, func(ctx context.Context, o *group.Op[*Unit]) error {
-		return s.queue.Send(ctx, &op{Op: o, want: want, at: time.Now(), alone: alone})
+		return s.queue.Send(ctx, &op{Op: o, want: want, caller: caller, at: time.Now(), alone: alone})
 	})
 	return v, s.fail(err)
 }

@@ -57,12 +57,14 @@ type ReadSet struct {
 	Spent    Set[string]     // tasks: what their attempts used
 	Old      Set[string]     // tasks that may be removed; locked; those that others hold are skipped
 	OldAudit Set[int64]      // entries of the audit that may be removed
+	APIKeys  Set[string]     // by id; locked
+	Sessions Set[string]     // by id; locked
 }
 
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+r.Numbers == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
 		!r.Online && !r.Due && !r.Filled
 }
 
@@ -100,6 +102,8 @@ type Rows struct {
 	Spent    map[string]Spent
 	Old      map[string]*Aged
 	OldAudit map[int64]*AgedAudit
+	APIKeys  map[string]*bloom.KnownKey
+	Sessions map[string]*bloom.KnownSession
 }
 
 func newRows() *Rows {
@@ -108,7 +112,7 @@ func newRows() *Rows {
 		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
 		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
-		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
+		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{}, APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{},
 	}
 }
 
@@ -240,7 +244,9 @@ type Changes struct {
 	Workers   []*bloom.KnownWorker // new ones too
 	Settings  map[string]string
 	Contexts  map[string]*ContextChange
-	Filled    *int64 // tasks from this number on are in their contexts
+	Filled    *int64                // tasks from this number on are in their contexts
+	APIKeys   []*bloom.KnownKey     // new ones too
+	Sessions  []*bloom.KnownSession // new ones too
 	Counts    Counts
 	Series    Series
 	Gauge     *Gauge
@@ -250,7 +256,8 @@ type Changes struct {
 
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
-	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts) == 0 &&
+	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
+		len(c.APIKeys)+len(c.Sessions) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 
@@ -261,10 +268,15 @@ type Removal struct {
 	Events   map[int64]int64 // of tasks, by Seq: events numbered below
 	Audit    []int64
 	Contents []int64 // notes of removed contents
+	Sessions []string
+	// SessionsOf are keys whose sessions go, SessionsBefore is the time, Unix
+	// milliseconds, at which those that go have expired.
+	SessionsOf     []string
+	SessionsBefore int64
 }
 
 func (r *Removal) empty() bool {
-	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents) == 0
+	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
 }
 
 // Counts is by how much a transaction changes what stats shows, in the order of

@@ -35,7 +35,8 @@ type Unit struct {
 	leases  map[string]*Lease
 	active  map[string]string // lease ids by task, where that was changed
 	workers map[string]*bloom.KnownWorker
-	saved   Set[string]    // workers in c
+	saved   Set[string] // workers in c
+	access  access
 	load    map[string]int // leases given less those ended, by worker
 	waiting map[string]int // tasks left to a worker
 	keys    map[Key]*Keyed
@@ -207,6 +208,7 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	}
 	u.dirt = true
 	u.c.Audits = append(u.c.Audits, bloom.Audit{
+		KeyID: bloom.CleanText(u.op.caller.KeyID), Address: bloom.CleanText(u.op.caller.Address),
 		ID: schema.NewID(u.Now), Timestamp: u.Now, Action: bloom.CleanText(action), EntityType: bloom.CleanText(entityType), EntityID: bloom.CleanText(entityID),
 		Actor: bloom.CleanText(actor), Detail: bloom.CleanText(detail), Data: bloom.EventData(data),
 	})

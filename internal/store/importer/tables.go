@@ -84,7 +84,9 @@ var moved = []table{
 	{name: "task_events", key: "task", order: "task, seq", step: 100, columns: columnsOf(`task bigint, seq bigint, type text, at bigint, epoch bigint,
 		worker_seq bigint, data text`)},
 	{name: "audit_logs", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, timestamp bigint, action text, entity_type text,
-		entity_id text, actor text, detail text, data json`)},
+		entity_id text, actor text, detail text, data json, key_id text, address text`)},
+	{name: "api_keys", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, name text, role text, worker_id text, digest text,
+		created_at bigint, created_by text, expires_at bigint, last_used_at bigint, revoked_at bigint`)},
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
 	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
 		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text`)},
@@ -109,5 +111,6 @@ SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks)));
 SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
 SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));
 SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
+SELECT setval(pg_get_serial_sequence('api_keys', 'seq'), greatest(1, (SELECT max(seq) FROM api_keys)));
 SELECT setval(pg_get_serial_sequence('removed_contents', 'seq'), greatest(1, (SELECT max(seq) FROM removed_contents)));
 ANALYZE`

@@ -25,6 +25,8 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	insertAudits.queue(b, c.Audits)
 	putWorkers.queue(b, c.Workers)
 	t.queueSettings(b, c)
+	putKeys.queue(b, c.APIKeys)
+	putSessions.queue(b, c.Sessions)
 	queueRemoval(b, c)
 	queueGauge(b, c)
 	queueContexts(b, c) // late, for others may wait for them
@@ -172,30 +174,32 @@ var insertEvents = inserts("task_events",
 	})
 
 var insertAudits = inserts("audit_logs",
-	"id uuid, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data json",
+	"id uuid, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data json, key_id text, address text",
 	func(v []any, a bloom.Audit) []any {
-		return append(v, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data))
+		return append(v, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
 	})
 
 const workerValues = "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, ip_addrs jsonb, " +
 	"obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, " +
 	"instance_seen bigint, removed bool, control_draining bool, posted_at bigint"
 
-var putWorkers = &bulk[*bloom.KnownWorker]{
-	columns: strings.Split(workerValues, ", "),
-	statement: func(names, rows string, _ int) string {
+// puts adds rows to a table, or replaces those with the same id, which is the first column.
+func puts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
+	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, _ int) string {
 		var sets []string
 		for name := range strings.SplitSeq(names, ", ") {
 			sets = append(sets, name+" = excluded."+name)
 		}
-		return `INSERT INTO workers (` + names + `) VALUES ` + rows + ` ON CONFLICT (id) DO UPDATE SET ` + strings.Join(sets[1:], ", ")
-	},
-	values: func(v []any, w *bloom.KnownWorker) []any {
+		return `INSERT INTO ` + table + ` (` + names + `) VALUES ` + rows + ` ON CONFLICT (id) DO UPDATE SET ` + strings.Join(sets[1:], ", ")
+	}}
+}
+
+var putWorkers = puts("workers", workerValues,
+	func(v []any, w *bloom.KnownWorker) []any {
 		return append(v, w.ID, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 			w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain, w.InstanceID,
 			w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt)
-	},
-}
+	})
 
 func (t *tx) queueSettings(b *pgx.Batch, c *store.Changes) {
 	if len(c.Settings) == 0 {
@@ -241,4 +245,5 @@ func queueRemoval(b *pgx.Batch, c *store.Changes) {
 	if len(r.Contents) > 0 {
 		b.Queue(`DELETE FROM removed_contents WHERE seq = ANY($1::bigint[])`, r.Contents)
 	}
+	queueSessionsEnd(b, r)
 }

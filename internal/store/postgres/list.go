@@ -225,9 +225,9 @@ func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloo
 // Audit lists audit entries, the newest first.
 func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := listing[bloom.Audit]{
-		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data`,
+		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data, x.key_id, x.address`,
 		fields: func(a *bloom.Audit) []any {
-			return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data)}
+			return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
 		},
 	}
 	l.also("x.entity_id", bloom.CleanText(q.EntityID))

@@ -31,6 +31,7 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.rest()
 	l.contexts()
 	l.old()
+	l.access()
 	l.b.Queue(`SELECT `+nowSQL, l.now).QueryRow(func(row pgx.Row) error { return row.Scan(&rows.Now) })
 	if err := t.send(ctx, l.b); err != nil {
 		return t.d.failed(err)
@@ -422,6 +423,8 @@ func (l *loader) doubts() {
 		delete(r.Leases, id)
 		delete(r.Workers, id)
 		delete(r.Active, id)
+		delete(r.APIKeys, id)
+		delete(r.Sessions, id)
 		r.Busy.Add(id)
 		return err
 	}
@@ -439,6 +442,12 @@ func (l *loader) doubts() {
 	ask(absent(l.want.Leases, r.Leases), `SELECT l.id FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`)
 	if missing := absent(l.want.Workers, r.Workers); len(missing) > 0 {
 		l.each(busy, `SELECT w.id FROM workers w WHERE w.id = ANY($1::text[])`, missing)
+	}
+	if missing := absent(l.want.APIKeys, r.APIKeys); len(missing) > 0 {
+		l.each(busy, `SELECT x.id FROM api_keys x WHERE x.id = ANY($1::text[])`, missing)
+	}
+	if missing := absent(l.want.Sessions, r.Sessions); len(missing) > 0 {
+		l.each(busy, `SELECT x.id FROM sessions x WHERE x.id = ANY($1::text[])`, missing)
 	}
 	var held []string
 	for task := range l.want.Active {

@@ -15,7 +15,7 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 // put writes changes, statement by statement.
 func (t *tx) put(c *store.Changes) error {
 	for _, write := range []func(*store.Changes) error{
-		t.putTasks, t.putLeases, t.putOutcomes, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.remove, t.count, t.chart,
+		t.putTasks, t.putLeases, t.putOutcomes, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.remove, t.count, t.chart,
 	} {
 		if err := write(c); err != nil {
 			return err
@@ -120,9 +120,9 @@ func (t *tx) putEvents(c *store.Changes) error {
 }
 
 func (t *tx) putAudits(c *store.Changes) error {
-	rows := make([]any, 0, len(c.Audits)*8)
+	rows := make([]any, 0, len(c.Audits)*10)
 	for _, a := range c.Audits {
-		rows = append(rows, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data))
+		rows = append(rows, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
 	}
 	return insertAudits.run(t, rows)
 }
@@ -145,7 +145,7 @@ func newInserts(table, columns string) inserts {
 
 var (
 	insertEvents = newInserts("task_events", "task, seq, type, at, epoch, worker_seq, data")
-	insertAudits = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data")
+	insertAudits = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data, key_id, address")
 )
 
 // run writes values, row after row.
@@ -225,6 +225,9 @@ func (t *tx) remove(c *store.Changes) error {
 		{len(r.Tasks), `DELETE FROM llm_tasks WHERE seq IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Audit), `DELETE FROM audit_logs WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Audit))}},
 		{len(r.Contents), `DELETE FROM removed_contents WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Contents))}},
+		{len(r.Sessions), `DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.Sessions)}},
+		{len(r.SessionsOf), `DELETE FROM sessions WHERE key_id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.SessionsOf)}},
+		{int(min(r.SessionsBefore, 1)), `DELETE FROM sessions WHERE expires_at <= ?`, []any{r.SessionsBefore}},
 	} {
 		if s.n == 0 {
 			continue

@@ -13,7 +13,7 @@ import (
 func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) error {
 	rows.Now = t.now
 	for _, load := range []func(*store.ReadSet, *store.Rows) error{
-		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadContexts, t.loadOld,
+		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadContexts, t.loadOld, t.loadAccess,
 	} {
 		if err := load(want, rows); err != nil {
 			return err

@@ -1,0 +1,116 @@
+package bloom
+
+import "context"
+
+// Role is what a caller may do.
+type Role string
+
+// The roles.
+const (
+	RoleAdmin  Role = "admin"  // everything
+	RoleClient Role = "client" // creates, leases, cancels, requeues, reads
+	RoleWorker Role = "worker" // registers itself, claims, reports on its own leases
+	RoleViewer Role = "viewer" // reads
+)
+
+// Roles lists every role.
+var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleViewer}
+
+// MaxKeyName is the longest name of a key, in characters.
+const MaxKeyName = 128
+
+// KeyStatus is whether a key can be used.
+type KeyStatus string
+
+// The statuses of a key.
+const (
+	KeyActive  KeyStatus = "active"
+	KeyExpired KeyStatus = "expired"
+	KeyRevoked KeyStatus = "revoked"
+)
+
+// APIKey is what may be shown of a key.
+type APIKey struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	Role       Role      `json:"role" enum:"admin,client,worker,viewer"`
+	WorkerID   *string   `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is bound to none"`
+	Status     KeyStatus `json:"status" enum:"active,expired,revoked"`
+	CreatedAt  int64     `json:"created_at" doc:"Unix milliseconds"`
+	CreatedBy  string    `json:"created_by"`
+	ExpiresAt  *int64    `json:"expires_at" doc:"Unix milliseconds; null when it never expires"`
+	LastUsedAt *int64    `json:"last_used_at" doc:"Unix milliseconds, to about a minute; null when it was never used"`
+	RevokedAt  *int64    `json:"revoked_at" doc:"Unix milliseconds"`
+}
+
+// KnownKey is a key with the SHA-256 of its text, in hex, which is never shown.
+type KnownKey struct {
+	APIKey
+	Digest string
+}
+
+// StatusAt is the key's status at a time in Unix milliseconds.
+func (k *APIKey) StatusAt(now int64) KeyStatus {
+	switch {
+	case k.RevokedAt != nil:
+		return KeyRevoked
+	case k.ExpiresAt != nil && *k.ExpiresAt <= now:
+		return KeyExpired
+	}
+	return KeyActive
+}
+
+// CreatedKey is a key when it is created: the one time that its text is shown.
+type CreatedKey struct {
+	APIKey
+	Key string `json:"key" doc:"The key itself. It is shown once and stored nowhere"`
+}
+
+// KeySpec asks for a key.
+type KeySpec struct {
+	Name      string `json:"name" minLength:"1" maxLength:"128"`
+	Role      Role   `json:"role" enum:"admin,client,worker,viewer"`
+	WorkerID  string `json:"worker_id,omitempty" doc:"Binds a worker's key to one worker"`
+	ExpiresAt int64  `json:"expires_at,omitempty" minimum:"0" doc:"Unix milliseconds; 0: it never expires"`
+}
+
+// BrowserSession is a browser's sign-in. It ends by itself, with its key, or when somebody
+// ends it.
+type BrowserSession struct {
+	ID         string  `json:"id"`
+	Name       string  `json:"name" doc:"Of the key, or of the person"`
+	Role       Role    `json:"role" enum:"admin,client,worker,viewer"`
+	KeyID      *string `json:"key_id" doc:"The key that it was exchanged for; null for one of a sign-in provider"`
+	CreatedAt  int64   `json:"created_at" doc:"Unix milliseconds"`
+	LastUsedAt int64   `json:"last_used_at" doc:"Unix milliseconds, to about a minute"`
+	ExpiresAt  int64   `json:"expires_at" doc:"Unix milliseconds; later when it is used"`
+	Address    string  `json:"address" doc:"Where it was signed in from"`
+	Agent      string  `json:"user_agent"`
+}
+
+// KnownSession is a session with what tells its newest cookie from older ones.
+type KnownSession struct {
+	BrowserSession
+	Turn     int64 // grows when the cookie is renewed
+	TurnedAt int64 // Unix milliseconds
+}
+
+// Caller is who asked for a change, and from where, for the audit.
+type Caller struct {
+	KeyID   string // the key's id, or the name of the setting that it comes from
+	Address string
+}
+
+type callerKey struct{}
+
+// WithCaller notes in ctx who asks for what is done under it.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf is the caller noted in ctx; the zero Caller when nobody asked, as in
+// background loops.
+func CallerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}

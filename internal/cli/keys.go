@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type keysCmd struct {
+	Create keysCreateCmd `cmd:"" help:"Create a key and print it, this once."`
+	List   keysListCmd   `cmd:"" default:"withargs" help:"List keys."`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key; it holds within 5 seconds."`
+}
+
+// keyring is where a command about keys finds them: at a running server, or in a
+// database without one.
+type keyring struct {
+	remote
+	database
+	Offline bool `name:"offline" help:"Use the database (--data-dir or --database-url) without a server; a SQLite one must have no server running. --data-dir alone implies it."`
+}
+
+// onDatabase reports whether the command works without a server.
+func (c *keyring) onDatabase(inv *invocation) bool {
+	return c.Offline || inv.sources.Of("data_dir", "BLOOM_DATA_DIR") == config.FromFlag || inv.sources.Of("database_url", "DATABASE_URL") == config.FromFlag
+}
+
+// do runs one of the two, and closes what it opened.
+func (c *keyring) do(inv *invocation, server func(keyServer) error, database func(bloom.AccessStore) error) (err error) {
+	if !c.onDatabase(inv) {
+		api, err := c.open()
+		if err != nil {
+			return err
+		}
+		return server(api)
+	}
+	store, err := app.OpenDatabase(inv.ctx, c.DataDir, string(c.DatabaseURL))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return database(store)
+}
+
+// keyServer is what the commands ask of a server.
+type keyServer interface {
+	CreateKey(ctx context.Context, spec bloom.KeySpec) (bloom.CreatedKey, error)
+	RevokeKey(ctx context.Context, id string) (bloom.APIKey, error)
+	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
+}
+
+// offlineActor is who the audit names for what was done without a server.
+const offlineActor = "bloom keys --offline"
+
+type keysCreateCmd struct {
+	keyring
+	Role    string     `name:"role" required:"" enum:"admin,client,worker,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, viewer."`
+	Name    string     `name:"name" required:"" placeholder:"NAME" help:"Whose key it is; the audit log shows it."`
+	Expires config.Age `name:"expires" placeholder:"AGE" help:"How long the key is good, for example 90d or 12h; default: until it is revoked."`
+	Worker  string     `name:"worker" placeholder:"NAME" help:"Bind a worker key to this worker: it then acts only as that worker."`
+}
+
+func (c *keysCreateCmd) Run(inv *invocation) error {
+	spec := bloom.KeySpec{Name: c.Name, Role: bloom.Role(c.Role), WorkerID: c.Worker}
+	now := time.Now()
+	if c.Expires > 0 {
+		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(c.Expires)))
+	}
+	var made bloom.CreatedKey
+	err := c.do(inv, func(api keyServer) (err error) {
+		made, err = api.CreateKey(inv.ctx, spec)
+		return err
+	}, func(store bloom.AccessStore) (err error) {
+		made, err = auth.CreateKey(inv.ctx, store, spec, offlineActor, bloom.Millis(now), false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, made)
+	}
+	if _, err := fmt.Fprintln(inv.Out, made.Key); err != nil {
+		return err
+	}
+	// Not with the key: a program that takes it should take nothing else.
+	fmt.Fprintf(inv.Err, "Created %s key %s (%s). It is shown only now: store it in a file with mode 0600.\n", made.Role, made.ID, clean(made.Name, false))
+	return nil
+}
+
+type keysListCmd struct{ keyring }
+
+func (c *keysListCmd) Run(inv *invocation) error {
+	keys := []bloom.APIKey{}
+	all := func(read func(context.Context, bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)) error {
+		p := bloom.Page{Limit: bloom.MaxPageSize}
+		for {
+			more, next, err := read(inv.ctx, p)
+			if err != nil {
+				return err
+			}
+			keys = append(keys, more...)
+			if next == (bloom.Cursor{}) {
+				return nil
+			}
+			p.Cursor = next
+		}
+	}
+	if err := c.do(inv, func(api keyServer) error { return all(api.Keys) }, func(store bloom.AccessStore) error { return all(store.Keys) }); err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, keys)
+	}
+	now := time.Now()
+	t := newTable("ID", "NAME", "ROLE", "WORKER", "STATUS", "CREATED", "EXPIRES", "LAST USED")
+	for _, k := range keys {
+		expires := "never"
+		if k.ExpiresAt != nil {
+			expires = ago(now, *k.ExpiresAt)
+		}
+		t.row(k.ID, k.Name, k.Role, dash(deref(k.WorkerID)), keyStatus(k), ago(now, k.CreatedAt), expires, ago(now, deref(k.LastUsedAt)))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+func keyStatus(k bloom.APIKey) cell {
+	if k.Status == bloom.KeyActive {
+		return cell{string(k.Status), styleGreen}
+	}
+	return cell{string(k.Status), styleYellow}
+}
+
+type keysRevokeCmd struct {
+	keyring
+	ID string `arg:"" help:"The key's id, from bloom keys list."`
+}
+
+func (c *keysRevokeCmd) Run(inv *invocation) error {
+	var k bloom.APIKey
+	err := c.do(inv, func(api keyServer) (err error) {
+		k, err = api.RevokeKey(inv.ctx, c.ID)
+		return err
+	}, func(store bloom.AccessStore) (err error) {
+		k, err = store.RevokeKey(inv.ctx, bloom.CleanText(c.ID), offlineActor)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, k)
+	}
+	_, err = fmt.Fprintf(inv.Out, "Revoked %s key %s (%s).\n", k.Role, k.ID, clean(k.Name, false))
+	return err
+}
