@@ -119,6 +119,7 @@ type Authenticator struct {
 	any      cache[bool]
 	over     atomic.Bool // development mode is
 	used     uses
+	guesses  *Limiter // of secrets, by key id
 }
 
 type fixedKey struct {
@@ -129,7 +130,7 @@ type fixedKey struct {
 // New checks the configuration. The errors are meant for the person who starts
 // the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{mode: ModeKeys, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+	a := &Authenticator{mode: ModeKeys, guesses: NewLimiter(bloom.SystemClock{}, guessesPerKey), certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
 		id, key string

@@ -63,6 +63,12 @@ func matches(k bloom.KnownKey, sum [sha256.Size]byte) bool {
 var ErrFirstKey = &bloom.Error{Kind: bloom.KindConflict, Code: "first_key_not_admin",
 	Message: "The first key must be an admin's: from then on every request needs a key"}
 
+// guessesPerKey is how many wrong secrets a minute are looked at for one key's id.
+const guessesPerKey = 10
+
+var errGuessing = &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
+	Message: "Too many wrong secrets for this key; try again later"}
+
 var errOwnKey = &bloom.Error{Kind: bloom.KindConflict, Code: "own_key",
 	Message: "A key cannot revoke itself; use another admin's key, so that one is left"}
 
@@ -168,6 +174,10 @@ func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Siz
 		return Principal{}, err
 	}
 	if !matches(k, sum) {
+		// Whoever has the key is not slowed by those who guess at it.
+		if a.guesses.Allow(id).Wait > 0 {
+			return Principal{}, errGuessing
+		}
 		return Principal{}, errBadKey
 	}
 	switch k.StatusAt(bloom.Millis(a.clock.Now())) {

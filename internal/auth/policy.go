@@ -53,3 +53,14 @@ func (p Policy) Check(caller Principal) error {
 	}
 	return errForbidden
 }
+
+// Roles are those that the policy admits, in the order of Roles.
+func (p Policy) Roles() []Role {
+	admitted := []Role{}
+	for _, r := range Roles {
+		if p.Allows(r) {
+			admitted = append(admitted, r)
+		}
+	}
+	return admitted
+}

@@ -21,9 +21,10 @@ const (
 	// may be on their way when it is renewed.
 	turnGrace = time.Minute
 
-	sessionCookie = "bloom_session"
+	// SessionCookie is the cookie's name without TLS.
+	SessionCookie = "bloom_session"
 	// secureCookie is its name under TLS: browsers take it from this host alone.
-	secureCookie = "__Host-" + sessionCookie
+	secureCookie = "__Host-" + SessionCookie
 	// sealedAs keeps a sealed session from passing for another sealed secret.
 	sealedAs = "session"
 )
@@ -155,7 +156,7 @@ func (a *Authenticator) issue(t ticket, secure bool) (*http.Cookie, error) {
 }
 
 func cookie(value string, secure bool, maxAge int) *http.Cookie {
-	c := &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode} //nolint:gosec // Secure wherever the browser came over TLS
+	c := &http.Cookie{Name: SessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode} //nolint:gosec // Secure wherever the browser came over TLS
 	if secure {
 		c.Name = secureCookie
 	}
@@ -167,7 +168,7 @@ func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 	if a.seal == nil || a.store == nil {
 		return t, false
 	}
-	for _, name := range []string{secureCookie, sessionCookie} {
+	for _, name := range []string{secureCookie, SessionCookie} {
 		c, err := r.Cookie(name)
 		if err != nil {
 			continue

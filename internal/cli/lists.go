@@ -61,9 +61,9 @@ func (c *auditCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, entries)
 	}
-	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "DETAIL")
+	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "FROM", "DETAIL")
 	for _, e := range entries {
-		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, oneLine(e.Detail, 70))
+		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.Address), oneLine(e.Detail, 70))
 	}
 	return t.print(inv.Out, inv.outPainter())
 }

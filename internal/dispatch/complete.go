@@ -215,6 +215,12 @@ func (s *Service) CheckActive(ctx context.Context, taskID, leaseID string) error
 	return err
 }
 
+// Holder is the worker that a lease of a task was given to.
+func (s *Service) Holder(ctx context.Context, taskID, leaseID string) (string, error) {
+	lease, err := s.leaseOf(ctx, taskID, leaseID)
+	return lease.WorkerID, err
+}
+
 // leaseOf is a lease of a task: ErrTaskNotFound, ErrLeaseLost, or the zero Lease when
 // leaseID is empty.
 func (s *Service) leaseOf(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {

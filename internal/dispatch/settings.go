@@ -268,6 +268,13 @@ func (s *Service) Promoted(ctx context.Context, project, node, actor string) err
 	})
 }
 
+// Refused tells the audit that a change was asked for without the right to it.
+func (s *Service) Refused(ctx context.Context, route, actor, why string) error {
+	return s.store.AppendAudit(ctx, bloom.Audit{
+		Action: bloom.ActionRefused, EntityType: "route", EntityID: route, Actor: actor, Detail: why, Data: nil,
+	})
+}
+
 // PromotionUnknown tells the audit that somebody chose a node, and that the control
 // plane gave no answer by which to tell whether it leads.
 func (s *Service) PromotionUnknown(ctx context.Context, project, node, actor string) error {

@@ -65,6 +65,9 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 		return f
 	}
 	var e *bloom.Error
+	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &e) {
+		err = e // the caller's key was revoked in the meantime
+	}
 	if !errors.As(err, &e) {
 		e = foreign(err)
 	}

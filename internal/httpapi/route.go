@@ -56,7 +56,8 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 		Responses: map[string]*huma.Response{"default": {Description: "Failure", Content: map[string]*huma.MediaType{
 			"application/json": {Schema: s.schema(reflect.TypeFor[Failure]())},
 		}}},
-		Security: []map[string][]string{{"key": {}}, {"bearer": {}}},
+		Security:   []map[string][]string{{"key": {}}, {"bearer": {}}, {"session": {}}},
+		Extensions: map[string]any{"x-roles": rt.policy.Roles()},
 	}
 	if rt.policy.Open() {
 		op.Security = []map[string][]string{{}}

@@ -53,13 +53,31 @@ func actorOf(c *call, worker string) string {
 	return c.caller.Name
 }
 
-// namesLease holds a worker's key to naming the lease it acts under; only then
-// can a stale worker be told from the present one.
-func namesLease(c *call, leaseID string) error {
+var errOtherWorker = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden, Message: "This key is bound to another worker"}
+
+// actsAs holds a key that is bound to a worker to that worker.
+func actsAs(c *call, worker string) error {
+	if c.caller.Worker != "" && c.caller.Worker != worker {
+		return errOtherWorker
+	}
+	return nil
+}
+
+// mayUse holds a worker's key to naming the lease it acts under, for only then can a
+// stale worker be told from the present one, and a key that is bound to a worker to
+// leases of that worker.
+func (s *Server) mayUse(ctx context.Context, c *call, taskID, leaseID string) error {
 	if leaseID == "" && isWorker(c) {
 		return bloom.Invalid("A worker must name its lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
 	}
-	return nil
+	if c.caller.Worker == "" {
+		return nil
+	}
+	holder, err := s.svc.Holder(ctx, taskID, leaseID)
+	if err != nil {
+		return err
+	}
+	return actsAs(c, holder)
 }
 
 func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[bloom.HeartbeatResult], error) {
@@ -67,7 +85,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	if err := namesLease(c, b.LeaseID); err != nil {
+	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
 		return nil, err
 	}
 	res, err := s.svc.Heartbeat(ctx, in.ID, b.LeaseID)
@@ -84,7 +102,7 @@ func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloo
 	if err := checkCompletion(&b); err != nil {
 		return nil, err
 	}
-	if err := namesLease(c, b.LeaseID); err != nil {
+	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
 		return nil, err
 	}
 	done, err := s.svc.Complete(ctx, in.ID, b, actorOf(c, ""))
@@ -97,6 +115,9 @@ func (s *Server) release(ctx context.Context, c *call, in *pathID) (*reply[bloom
 		return nil, err
 	}
 	if err := checkRelease(&b); err != nil {
+		return nil, err
+	}
+	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
 		return nil, err
 	}
 	return taskReply(s.svc.Release(ctx, in.ID, b, actorOf(c, "")))

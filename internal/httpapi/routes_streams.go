@@ -229,6 +229,9 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 	if in.LeaseID == "" {
 		return nil, bloom.Invalid("Events need the lease they happened under", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
 	}
+	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
+		return nil, err
+	}
 	lines := eventLines{r: bufio.NewReaderSize(http.MaxBytesReader(c.w, c.r.Body, limitEvents), smallBody)}
 	lines.admit = func() error {
 		if err := s.svc.CheckActive(ctx, in.ID, in.LeaseID); err != nil {

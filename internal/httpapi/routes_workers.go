@@ -73,6 +73,9 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	if err != nil {
 		return nil, err
 	}
+	if err := actsAs(c, bloom.CleanText(spec.Name)); err != nil {
+		return nil, err
+	}
 	spec.MustName = isWorker(c)
 	w, created, err := s.svc.RegisterWorker(ctx, spec, actorOf(c, spec.Name))
 	status := http.StatusOK
@@ -134,6 +137,9 @@ func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[b
 }
 
 func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamResponse, error) {
+	if err := actsAs(c, in.ID); err != nil {
+		return nil, err
+	}
 	b := claimBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err

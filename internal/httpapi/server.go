@@ -100,13 +100,14 @@ type Server struct {
 	version string
 	limits  *limits
 	// strangers bounds what callers without a key write into the audit.
-	strangers *auth.Limiter
-	stored    probe
-	bodies    *budget
-	mux       *guardedMux
-	api       huma.API
-	spec      json.RawMessage // the API's description
-	observe   func(route string, status int, took time.Duration)
+	strangers                    *auth.Limiter
+	stored                       probe
+	bodies                       *budget
+	refusalsOfOne, refusalsOfAll *auth.Limiter
+	mux                          *guardedMux
+	api                          huma.API
+	spec                         json.RawMessage // the API's description
+	observe                      func(route string, status int, took time.Duration)
 
 	disk          func() *Disk
 	streamTimeout time.Duration
@@ -132,6 +133,7 @@ func New(c Config) *Server {
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk,
 	}
+	s.refusalsOfOne, s.refusalsOfAll = auth.NewLimiter(c.Clock, refusalsOfOne), auth.NewLimiter(c.Clock, refusalsOfAll)
 	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
 	s.api = humago.New(s.mux, apiConfig(c.Version))
 	s.routes()
@@ -157,8 +159,9 @@ func apiConfig(version string) huma.Config {
 	config.Transformers = []huma.Transformer{humaFailure}
 	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key":    {Type: "apiKey", In: "header", Name: auth.HeaderKey},
-		"bearer": {Type: "http", Scheme: "bearer"},
+		"key":     {Type: "apiKey", In: "header", Name: auth.HeaderKey},
+		"bearer":  {Type: "http", Scheme: "bearer"},
+		"session": {Type: "apiKey", In: "cookie", Name: auth.SessionCookie},
 	}
 	return config
 }
@@ -286,14 +289,18 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			err = refused
 		}
 		if err != nil {
+			s.auditRefusal(r, caller, err)
 			s.failure(r.Context(), c.id, err).write(w)
 			return
 		}
-		r = r.WithContext(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)}))
+		ctx, cut := context.WithCancelCause(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)}))
+		defer cut(nil)
+		r = r.WithContext(ctx)
 		c.caller, c.r, c.w = caller, r, w
 		defer s.bodies.release(c)
 		h(w, r)
 		if c.rest != nil {
+			defer s.auth.Watch(r, caller, cut)()
 			c.rest()
 		}
 	}

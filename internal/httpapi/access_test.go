@@ -1,0 +1,54 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+func TestAKeyBoundToAWorkerActsAsThatWorkerAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	bound := r.newKey(auth.RoleWorker, `,"worker_id":"w2"`).Key
+	r.worker("w1", 1)
+	r.worker("w2", 1)
+	task := r.task("")
+	lease := r.lease(task.ID)
+	at, names := "/llm-tasks/"+task.ID, `{"lease_id":"`+lease.Lease.ID+`"`
+	other := "w1"
+	if lease.Worker.ID == "w2" {
+		bound = r.newKey(auth.RoleWorker, `,"worker_id":"w1"`).Key
+		other = "w2"
+	}
+	r.key = bound
+	r.fails(403, "forbidden", "POST", "/workers", `{"name":"`+other+`"}`)
+	r.fails(403, "forbidden", "POST", "/workers/"+other+"/claim", `{}`)
+	r.fails(403, "forbidden", "POST", at+"/heartbeat", names+`}`)
+	r.fails(403, "forbidden", "POST", at+"/release", names+`}`)
+	r.fails(403, "forbidden", "POST", at+"/complete", names+`,"status":"success","output":"","metrics":{"duration_ms":1}}`)
+	r.fails(403, "forbidden", "POST", at+"/events?lease_id="+lease.Lease.ID, `{"seq":1,"type":"text","at":1,"data":{}}`, "Content-Type", "application/x-ndjson")
+}
+
+func TestRefusedChangesAreInTheAudit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	viewer := r.newKey(auth.RoleViewer)
+	r.fails(403, "forbidden", "POST", "/llm-tasks", `{}`, auth.HeaderKey, viewer.Key)
+	for range 100 {
+		r.fails(401, "unauthorized", "POST", "/llm-tasks", `{}`, auth.HeaderKey, "not-a-key-0123456789")
+	}
+	var entries []bloom.Audit
+	r.call(200, &entries, "GET", "/audit?action=request_refused", "")
+	if len(entries) < 2 || len(entries) > 10 {
+		t.Fatalf("%d refusals are in the audit", len(entries))
+	}
+	first := entries[len(entries)-1]
+	if first.Actor != "viewer" || first.KeyID != viewer.ID || first.Address != "127.0.0.1" || !strings.Contains(first.EntityID, "POST /api/runtime/llm-tasks") {
+		t.Errorf("%+v", first)
+	}
+	if entries[0].Actor != "anonymous" {
+		t.Errorf("%+v", entries[0])
+	}
+}
