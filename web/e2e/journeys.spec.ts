@@ -119,7 +119,75 @@ test('a node is promoted to primary', async ({ page, runtime }) => {
   await expect(dialog).toContainText('becomes a secondary')
   await dialog.getByRole('button', { name: 'Promote' }).click()
   await expect(page.getByText('raspberry-2 is the primary now')).toBeVisible()
-  await expect(page.getByText('Primary: raspberry-2')).toBeVisible()
+  await expect(page.getByText('raspberry-2 leads')).toBeVisible()
+  await expect(page.getByText('epoch 1')).toBeVisible()
+  await expect(page.getByText(/^until /)).toBeVisible()
+})
+
+test('an expired lease is marked, and a sync job shows what it printed', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startMembridge()
+    await own.startServer()
+    await own.atMembridge('/projects/a1b2c3d4e5f60718/leadership/select', {
+      primary_node_id: 'alpine-1',
+      lease_seconds: 1,
+    })
+    await own.atMembridge('/agents', { name: 'alpine-1' })
+    await own.atMembridge('/agents/alpine-1/heartbeat', {})
+    const { job_id } = await own.atMembridge<{ job_id: string }>('/sync/push', {
+      project: 'handbook',
+      agent: 'alpine-1',
+    })
+    const report = { job_id, status: 'completed', stdout: 'pushed 1284 observations', returncode: 0 }
+    await own.atMembridge('/agents/alpine-1/heartbeat', { reports: [report] })
+    await page.goto(`${own.url}/membridge`)
+    await expect(page.getByText('expired', { exact: true })).toBeVisible()
+    await expect(page.getByText('The lease of alpine-1 has expired')).toBeVisible()
+    const row = page.getByRole('row').filter({ hasText: 'push' })
+    await expect(row).toContainText('Completed')
+    await row.getByRole('button', { name: 'Show the output' }).click()
+    await expect(page.getByRole('dialog')).toContainText('pushed 1284 observations')
+    await expect(page.getByRole('dialog')).toContainText('exit code 0')
+  } finally {
+    await own.close()
+  }
+})
+
+test('a task that ends in the background is notified; the application opens without its server', async ({
+  page,
+  context,
+}) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await context.grantPermissions(['notifications'], { origin: own.url })
+    await page.goto(`${own.url}/settings`)
+    await page.getByRole('button', { name: 'Turn on' }).click()
+    await expect(page.getByRole('button', { name: 'Turn off' })).toBeVisible()
+    await page.evaluate(async () => {
+      const worker = await navigator.serviceWorker.ready
+      const seen: string[] = []
+      Object.assign(window, { seen })
+      ServiceWorkerRegistration.prototype.showNotification = async (title, options) => {
+        seen.push(`${title}: ${options?.body} → ${options?.data.to}`)
+      }
+      Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })
+      return worker.scope
+    })
+    const { id } = await own.task('Tell me when it is over')
+    await own.api(`/llm-tasks/${id}/cancel`, {})
+    const seen = () => page.evaluate(() => (window as unknown as { seen: string[] }).seen)
+    await expect.poll(seen).toEqual([`Task cancelled: Tell me when it is over → /tasks/${id}`])
+    await page.reload() // its files are kept now
+    await expect(page.getByRole('heading', { level: 1, name: 'Settings' })).toBeVisible()
+    await own.stopServer()
+    await page.reload()
+    await expect(page.getByRole('heading', { level: 1, name: 'Settings' })).toBeVisible()
+    await expect(page.getByText('Reconnecting…').first()).toBeVisible()
+  } finally {
+    await own.close()
+  }
 })
 
 test('a server with keys asks for one, and takes none that is wrong', async ({ page }) => {

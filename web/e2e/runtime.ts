@@ -128,6 +128,17 @@ export class Runtime {
     }
   }
 
+  /** Asks the control plane itself. */
+  async atMembridge<T>(path: string, body: unknown): Promise<T> {
+    const response = await fetch(this.membridgeUrl + path, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-MEMBRIDGE-ADMIN': membridgeKey },
+      body: JSON.stringify(body),
+    })
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+    return (await response.json()) as T
+  }
+
   async startWorker(name = 'alpine-1', args: string[] = []) {
     if (!this.standin) {
       this.standin = start('bloom-standin', [], this.env())

@@ -24,6 +24,7 @@ const pages = {
   audit: '/audit',
   membridge: '/membridge',
   settings: '/settings',
+  docs: '/docs',
   'sign-in': '/sign-in',
   'not-found': '/nothing/here',
 }
@@ -68,7 +69,11 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     os_info: 'linux/arm64',
   })
   for (const { id } of [tour, refused, json]) await runtime.ended(id)
-  const running = await runtime.task('Count slowly. scenario: slow', { agent_slug: 'counter', context_id: 'counting' })
+  const running = await runtime.task('Look at the folder and wait. scenario: hold', {
+    agent_slug: 'counter',
+    context_id: 'counting',
+    policy: { timeout_sec: 3600 },
+  })
   return {
     task: `/tasks/${tour.id}`,
     'task-failed': `/tasks/${refused.id}`,

@@ -8,7 +8,7 @@ import { router } from './app/router'
 import { startI18n } from './i18n'
 import { watchSystemTheme } from './lib/preferences'
 import { live, refreshOnChanges } from './live/live'
-import { TipProvider } from './ui/tip'
+import { notifyOfEnds, registerWorker } from './live/notify'
 
 const root = document.getElementById('root')
 if (!root) throw new Error('index.html has no #root')
@@ -17,13 +17,14 @@ watchSystemTheme()
 await startI18n()
 refreshOnChanges(queryClient)
 live.start()
+notifyOfEnds()
 
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>
-      <TipProvider>
-        <RouterProvider router={router} />
-      </TipProvider>
+      <RouterProvider router={router} />
     </QueryClientProvider>
   </StrictMode>,
 )
+
+if (import.meta.env.PROD) registerWorker()

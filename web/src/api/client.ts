@@ -12,6 +12,7 @@ export type Worker = Schemas['Worker']
 export type Artifact = Schemas['Artifact']
 export type Result = Schemas['Result']
 export type AuditEntry = Schemas['Audit']
+export type Context = Schemas['Context']
 export type Stats = Schemas['Stats']
 export type Health = Schemas['Health']
 

@@ -1,16 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { Languages, Menu as MenuIcon, Monitor, Moon, Plus, Search, Sun, X } from 'lucide-react'
-import { Dialog } from 'radix-ui'
-import { useEffect, useState } from 'react'
+import { Languages, type LucideIcon, Menu as MenuIcon, Monitor, Moon, Plus, Search, Sun, X } from 'lucide-react'
+import { lazy, Suspense, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { signedOut } from '@/api/client'
 import { health } from '@/api/queries'
-import { setLanguage } from '@/i18n'
-import { type Language, setTheme, useTheme } from '@/lib/preferences'
+import { useTheme } from '@/lib/preferences'
 import { Button, buttonClass, IconButton } from '@/ui/button'
 import { Kbd } from '@/ui/facts'
-import { Menu, MenuChoice } from '@/ui/menu'
 import { Toasts } from '@/ui/toast'
 import { Connection } from './connection'
 import { Logo } from './logo'
@@ -79,8 +76,7 @@ function TopBar() {
           <Kbd>{'K'}</Kbd>
         </span>
       </button>
-      <LanguageMenu />
-      <ThemeMenu />
+      <TopMenus />
       <Link
         to="/tasks/new"
         className={`${buttonClass('primary', 'sm')} ml-1 max-sm:px-2`}
@@ -93,92 +89,68 @@ function TopBar() {
   )
 }
 
+const drawer = () => import('./mobile-nav')
+const Drawer = lazy(drawer)
+
+/** The button that opens the navigation on narrow screens; the drawer is fetched when it is wanted. */
 function MobileNav() {
   const { t } = useTranslation()
   const [open, setOpen] = useState(false)
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
-      <Dialog.Trigger asChild>
-        <Button look="ghost" size="icon" className="-ml-1 lg:hidden" aria-label={t('app.nav.open')}>
-          <MenuIcon className="size-5" aria-hidden />
-        </Button>
-      </Dialog.Trigger>
-      <Dialog.Portal>
-        <Dialog.Overlay className="appear fixed inset-0 z-40 bg-[#0b0a10]/45" />
-        <Dialog.Content
-          aria-describedby={undefined}
-          className="appear fixed inset-y-0 left-0 z-40 flex w-72 max-w-[85vw] flex-col gap-5 overflow-y-auto border-r bg-canvas px-3 py-4"
-        >
-          <div className="flex items-center justify-between">
-            <Logo />
-            <Dialog.Close asChild>
-              <IconButton label={t('ui.close')}>
-                <X className="size-4" aria-hidden />
-              </IconButton>
-            </Dialog.Close>
-          </div>
-          <Dialog.Title className="sr-only">{t('app.nav.label')}</Dialog.Title>
-          <Nav onGo={() => setOpen(false)} />
-          <Connection />
-        </Dialog.Content>
-      </Dialog.Portal>
-    </Dialog.Root>
+    <>
+      <Button
+        look="ghost"
+        size="icon"
+        className="-ml-1 lg:hidden"
+        aria-label={t('app.nav.open')}
+        aria-haspopup="dialog"
+        onClick={() => setOpen(true)}
+        onPointerEnter={drawer}
+        onFocus={drawer}
+      >
+        <MenuIcon className="size-5" aria-hidden />
+      </Button>
+      {open && (
+        <Suspense>
+          <Drawer onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
   )
 }
 
-const languageNames: { value: Language; label: string }[] = [
-  { value: 'en', label: 'English' },
-  { value: 'uk', label: 'Українська' },
-]
+const menus = () => import('./top-menus')
+const LanguageMenu = lazy(async () => ({ default: (await menus()).LanguageMenu }))
+const ThemeMenu = lazy(async () => ({ default: (await menus()).ThemeMenu }))
 
-function LanguageMenu() {
-  const { t, i18n } = useTranslation()
-  return (
-    <Menu
-      trigger={
-        <button
-          type="button"
-          aria-label={t('app.language')}
-          title={t('app.language')}
-          className={buttonClass('ghost', 'icon')}
-        >
-          <Languages className="size-4" aria-hidden />
-        </button>
-      }
-    >
-      <MenuChoice value={i18n.language as Language} onChange={(l) => void setLanguage(l)} options={languageNames} />
-    </Menu>
-  )
-}
-
-function ThemeMenu() {
+/** The menus of language and theme; what they are made of is fetched when they are wanted. */
+function TopMenus() {
   const { t } = useTranslation()
   const theme = useTheme()
   const Icon = theme === 'dark' ? Moon : theme === 'light' ? Sun : Monitor
   return (
-    <Menu
-      trigger={
-        <button
-          type="button"
-          aria-label={t('app.theme.label')}
-          title={t('app.theme.label')}
-          className={buttonClass('ghost', 'icon')}
-        >
-          <Icon className="size-4" aria-hidden />
-        </button>
-      }
-    >
-      <MenuChoice
-        value={theme}
-        onChange={setTheme}
-        options={[
-          { value: 'system', label: t('app.theme.system') },
-          { value: 'light', label: t('app.theme.light') },
-          { value: 'dark', label: t('app.theme.dark') },
-        ]}
-      />
-    </Menu>
+    <>
+      <OnDemand label={t('app.language')} icon={Languages} menu={LanguageMenu} />
+      <OnDemand label={t('app.theme.label')} icon={Icon} menu={ThemeMenu} />
+    </>
   )
+}
+
+function OnDemand({ label, icon: Icon, menu: Menu }: { label: string; icon: LucideIcon; menu: typeof LanguageMenu }) {
+  const [wanted, setWanted] = useState(false)
+  const trigger = (
+    <button
+      type="button"
+      aria-label={label}
+      aria-haspopup="menu"
+      title={label}
+      className={buttonClass('ghost', 'icon')}
+      {...(wanted ? {} : { onClick: () => setWanted(true), onPointerEnter: menus, onFocus: menus })}
+    >
+      <Icon className="size-4" aria-hidden />
+    </button>
+  )
+  return wanted ? <Suspense fallback={trigger}>{<Menu trigger={trigger} />}</Suspense> : trigger
 }
 
 /** Without keys whoever is on the machine is admin: that must be seen. */

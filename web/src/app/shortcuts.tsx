@@ -1,30 +1,17 @@
 import { useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
-import { useTranslation } from 'react-i18next'
-import { Dialog } from '@/ui/dialog'
-import { Kbd } from '@/ui/facts'
 
 const Palette = lazy(() => import('./palette'))
+const Help = lazy(() => import('./help'))
 
 const opens = new EventTarget()
 export const openPalette = () => opens.dispatchEvent(new Event('palette'))
-
-const list = [
-  { keys: ['Ctrl', 'K'], what: 'palette' },
-  { keys: ['/'], what: 'search' },
-  { keys: ['N'], what: 'newTask' },
-  { keys: ['G', 'O'], what: 'goOverview' },
-  { keys: ['G', 'T'], what: 'goTasks' },
-  { keys: ['G', 'W'], what: 'goWorkers' },
-  { keys: ['?'], what: 'help' },
-] as const
 
 const typing = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 
 /** The keyboard's shortcuts, the command palette and the help that lists them. */
 export function Shortcuts() {
-  const { t } = useTranslation()
   const navigate = useNavigate()
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
@@ -80,20 +67,11 @@ export function Shortcuts() {
           <Palette open={palette} onOpenChange={setPalette} onHelp={() => setHelp(true)} />
         </Suspense>
       )}
-      <Dialog open={help} onOpenChange={setHelp} title={t('app.shortcuts.title')}>
-        <dl className="grid grid-cols-[1fr_auto] gap-y-2.5">
-          {list.map(({ keys, what }) => (
-            <div key={what} className="contents">
-              <dt>{t(`app.shortcuts.${what}`)}</dt>
-              <dd className="flex gap-1">
-                {keys.map((key) => (
-                  <Kbd key={key}>{key}</Kbd>
-                ))}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      </Dialog>
+      {help && (
+        <Suspense>
+          <Help onClose={() => setHelp(false)} />
+        </Suspense>
+      )}
     </>
   )
 }

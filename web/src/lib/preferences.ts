@@ -70,4 +70,8 @@ export function firstLanguage(): Language {
   return /^uk\b/i.test(navigator.language) ? 'uk' : 'en'
 }
 
+/** Whether this browser shows a notification when a task ends. */
+export const wantsNotifications = () => read('notify') === 'yes'
+export const rememberNotifications = (on: boolean) => write('notify', on ? 'yes' : null)
+
 export const rememberLanguage = (language: Language) => write('language', language)

@@ -3,7 +3,6 @@ import { render } from '@testing-library/react'
 import type { ReactElement } from 'react'
 import { setLanguage, startI18n } from '@/i18n'
 import type { Language } from '@/lib/preferences'
-import { TipProvider } from '@/ui/tip'
 
 let started: Promise<void> | undefined
 
@@ -13,9 +12,5 @@ export async function show(element: ReactElement, language: Language = 'en') {
   await started
   await setLanguage(language, false)
   const client = new QueryClient({ defaultOptions: { queries: { retry: false } } })
-  return render(
-    <QueryClientProvider client={client}>
-      <TipProvider>{element}</TipProvider>
-    </QueryClientProvider>,
-  )
+  return render(<QueryClientProvider client={client}>{element}</QueryClientProvider>)
 }

@@ -10,13 +10,16 @@ export function Menu({
   trigger,
   children,
   align = 'end',
+  open = false,
 }: {
   trigger: ReactNode
   children: ReactNode
   align?: 'start' | 'end'
+  /** It is open at first. */
+  open?: boolean
 }) {
   return (
-    <Radix.Root modal={false}>
+    <Radix.Root modal={false} defaultOpen={open}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content

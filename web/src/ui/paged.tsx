@@ -18,6 +18,7 @@ export function Paged<T>({
   icon,
   none,
   noneHint,
+  noneAction,
 }: {
   label: string
   queryKey: readonly unknown[]
@@ -27,6 +28,8 @@ export function Paged<T>({
   icon: LucideIcon
   none: string
   noneHint: string
+  /** What to do about it. */
+  noneAction?: ReactNode
 }) {
   const { t } = useTranslation()
   const query = useInfiniteQuery({
@@ -44,7 +47,7 @@ export function Paged<T>({
           empty={{
             when: () => items.length === 0,
             show: (
-              <Empty icon={icon} title={none}>
+              <Empty icon={icon} title={none} action={noneAction}>
                 {noneHint}
               </Empty>
             ),

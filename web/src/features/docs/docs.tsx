@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import { useShownTheme } from '@/lib/preferences'
 import { Page } from '@/ui/page'
+import { ScrollBox } from '@/ui/scroll-box'
 import { Loaded } from '@/ui/states'
 
 interface Spec {
@@ -44,6 +45,7 @@ export default function Docs() {
 }
 
 function Reference({ spec }: { spec: Spec }) {
+  const { t } = useTranslation()
   const box = useRef<HTMLDivElement>(null)
   const theme = useShownTheme()
   useEffect(() => {
@@ -71,9 +73,10 @@ function Reference({ spec }: { spec: Spec }) {
       'server-url': location.origin,
     }
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
+    element.style.setProperty('--red', colour('--bad'))
     host.replaceChildren(element)
     element.loadSpec(ordered(spec))
     return () => host.replaceChildren()
   }, [spec, theme])
-  return <div ref={box} className="min-h-96 sm:-mx-2" />
+  return <ScrollBox label={t('app.nav.docs')} ref={box} className="min-h-96 overflow-x-auto" />
 }

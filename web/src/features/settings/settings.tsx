@@ -15,6 +15,7 @@ import { Field, Input, Select } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Failure, Loaded } from '@/ui/states'
 import { toast, useSayError } from '@/ui/toast'
+import { Notifications } from './notifications'
 
 export default function Settings() {
   const { t } = useTranslation()
@@ -24,6 +25,7 @@ export default function Settings() {
         <Connection />
         <Server />
         <Appearance />
+        <Notifications />
       </div>
     </Page>
   )

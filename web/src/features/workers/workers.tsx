@@ -19,10 +19,7 @@ export default function Workers() {
   const { t } = useTranslation()
   const query = useQuery(workersQuery)
   const [adding, setAdding] = useState(false)
-  const newest = (query.data ?? [])
-    .map((w) => w.agent_version)
-    .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }))
-    .at(-1)
+  const server = useQuery(health).data?.version ?? ''
   return (
     <Page
       title={t('workers.title')}
@@ -51,7 +48,7 @@ export default function Workers() {
           <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
             {list?.map((worker) => (
               <li key={worker.id}>
-                <WorkerCard worker={worker} newest={newest ?? ''} />
+                <WorkerCard worker={worker} server={server} />
               </li>
             ))}
           </ul>
@@ -77,10 +74,10 @@ function AddCommand() {
   )
 }
 
-function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
+function WorkerCard({ worker, server }: { worker: Worker; server: string }) {
   const { t } = useTranslation()
   const all = Math.max(1, worker.capabilities.max_concurrency)
-  const old = newest !== '' && worker.agent_version !== '' && worker.agent_version !== newest
+  const skewed = server !== '' && worker.agent_version !== '' && worker.agent_version !== server
   return (
     <Card className="h-full">
       <header className="flex items-center gap-3 px-4 pt-3">
@@ -118,7 +115,7 @@ function WorkerCard({ worker, newest }: { worker: Worker; newest: string }) {
           {worker.draining && <Drained worker={worker} />}
           {worker.agent_version && (
             <Fact name={t('workers.version')}>
-              {worker.agent_version} {old && <Badge tone="warn">{t('workers.old')}</Badge>}
+              {worker.agent_version} {skewed && <Badge tone="warn">{t('workers.skew', { version: server })}</Badge>}
             </Fact>
           )}
           {worker.os_info && <Fact name={t('workers.os')}>{worker.os_info}</Fact>}
