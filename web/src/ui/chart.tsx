@@ -39,6 +39,7 @@ export default function Chart({
       times.map((_, x) => series.slice(0, i + 1).reduce((sum, s) => sum + (s.values[x] ?? 0), 0)),
     )
     const time = new Intl.DateTimeFormat(i18n.language, { hour: '2-digit', minute: '2-digit' })
+    const compact = new Intl.NumberFormat(i18n.language, { notation: 'compact', maximumFractionDigits: 3 })
     const day = new Intl.DateTimeFormat(i18n.language, { day: 'numeric', month: 'short' })
     const axis = {
       stroke: colour('--ink-3'),
@@ -53,7 +54,7 @@ export default function Chart({
         height,
         legend: { show: false },
         cursor: { show: false },
-        scales: { y: { range: (_, __, max) => [0, Math.max(4, Math.ceil(max * 1.1))] } },
+        scales: { y: { range: (_, __, max) => [0, max < 1 ? max * 1.1 || 1 : Math.max(4, Math.ceil(max * 1.1))] } },
         axes: [
           {
             ...axis,
@@ -65,7 +66,7 @@ export default function Chart({
                 ),
               ),
           },
-          { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000] },
+          { ...axis, size: 44, values: (_, ticks) => ticks.map((y) => compact.format(y)) },
         ],
         // The tallest is drawn first, so that each shorter one covers its lower part.
         series: [

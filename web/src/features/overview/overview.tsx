@@ -1,28 +1,25 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { lazy, type ReactNode, Suspense, useMemo } from 'react'
+import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task, TaskStatus } from '@/api/client'
 import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
-import { isFinal } from '@/features/task/events'
 import { cn } from '@/lib/cn'
-import { useFormat, useNow } from '@/lib/format'
+import { useFormat } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
 import { Panel } from '@/ui/card'
 import { Ago, Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Failure, Skeleton } from '@/ui/states'
 import { Fleet } from './fleet'
+import { History, series } from './history'
 import { ProblemList } from './problem-list'
-import { ofStatus, useProblems } from './use-problems'
-
-const Chart = lazy(() => import('@/ui/chart'))
+import { useProblems } from './use-problems'
 
 export default function Overview() {
   const { t } = useTranslation()
   const format = useFormat()
-  const now = useNow()
   const stats = useQuery(statsQuery)
   const workers = useQuery(workersQuery)
   const recent = useQuery(recentTasks)
@@ -31,8 +28,7 @@ export default function Overview() {
   const slots =
     workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0
   const active = stats.data?.leases.active ?? 0
-  const started = useQuery(ofStatus('queued')).data?.filter((task) => task.run_at <= now) ?? []
-  const oldest = started.length > 0 ? Math.min(...started.map((task) => task.created_at)) : null
+  const oldest = useQuery(series('day')).data?.now.oldest_wait_ms ?? null
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
     return (
@@ -55,7 +51,7 @@ export default function Overview() {
             name={t('overview.queued')}
             value={format.number(by.queued ?? 0)}
             status="queued"
-            note={oldest !== null && t('overview.oldest', { ago: format.duration(now - oldest) })}
+            note={oldest !== null && t('overview.oldest', { ago: format.duration(oldest) })}
           />
           <Tile
             name={t('overview.running')}
@@ -74,7 +70,7 @@ export default function Overview() {
           <Tile name={t('overview.total')} value={format.compact(stats.data?.tasks.total ?? 0)} />
         </div>
         <div className="grid gap-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-          <Throughput tasks={recent.data?.items ?? []} />
+          <History />
           <Panel
             title={t('overview.fleet')}
             actions={
@@ -137,63 +133,6 @@ function FirstSteps({ workers }: { workers: boolean }) {
     </Panel>
   )
 }
-
-const buckets = 24
-
-/** How the newest tasks ended, over the time that they span. */
-function Throughput({ tasks }: { tasks: Task[] }) {
-  const { t } = useTranslation()
-  const { times, series } = useMemo(() => {
-    const ended = tasks.filter((task) => isFinal(task.status))
-    const last = Math.max(...ended.map((task) => task.updated_at), 0)
-    const first = Math.min(...ended.map((task) => task.updated_at), last)
-    const width = widthOf((last - first) / buckets)
-    // The last bar stands a little before the edge.
-    const start = Math.floor(last / width) * width - (buckets - 2) * width
-    const times = Array.from({ length: buckets }, (_, i) => start + i * width)
-    const count = (statuses: string[]) => {
-      const values = new Array<number>(buckets).fill(0)
-      for (const task of ended) {
-        const i = Math.floor((task.updated_at - start) / width)
-        if (statuses.includes(task.status) && i >= 0) values[i] = (values[i] ?? 0) + 1
-      }
-      return values
-    }
-    return {
-      times,
-      series: [
-        { label: t('overview.completed'), colour: '--good', values: count(['completed']) },
-        { label: t('overview.failed'), colour: '--bad', values: count(['failed', 'dead']) },
-        { label: t('overview.cancelled'), colour: '--warn', values: count(['cancelled']) },
-      ],
-    }
-  }, [tasks, t])
-  return (
-    <Panel
-      title={t('overview.throughput')}
-      actions={series.map((s) => (
-        <span key={s.label} className="ml-2 flex items-center gap-1.5 text-xs text-ink-2">
-          <span aria-hidden className="size-2 rounded-sm" style={{ background: `var(${s.colour})` }} />
-          {s.label}
-        </span>
-      ))}
-    >
-      <div className="h-52">
-        {tasks.length === 0 ? (
-          <p className="grid h-full place-items-center text-ink-3">{t('overview.noneEnded')}</p>
-        ) : (
-          <Suspense>
-            <Chart label={t('overview.throughput')} times={times} series={series} height={208} />
-          </Suspense>
-        )}
-      </div>
-    </Panel>
-  )
-}
-
-const minute = 60_000
-const steps = [minute, 5 * minute, 15 * minute, 60 * minute, 3 * 60 * minute, 12 * 60 * minute, 24 * 60 * minute]
-const widthOf = (least: number) => steps.find((step) => step >= least) ?? 7 * 24 * 60 * minute
 
 function Latest({ tasks }: { tasks: Task[] }) {
   const { t } = useTranslation()

@@ -5,7 +5,7 @@ import { health, keys, stats, task, workers } from '@/api/queries'
 import { useNow } from '@/lib/format'
 import { type Problem, problemsOf } from './problems'
 
-export const ofStatus = (status: 'queued' | 'failed') => ({
+const ofStatus = (status: 'queued' | 'failed') => ({
   queryKey: [...keys.stats, 'tasks', status], // read again with the counts
   queryFn: () => data(api.GET('/api/runtime/llm-tasks', { params: { query: { status, limit: 100, preview: 80 } } })),
 })

@@ -1,0 +1,124 @@
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense, useMemo, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { api, data } from '@/api/client'
+import { keys } from '@/api/queries'
+import { cn } from '@/lib/cn'
+import { useFormat } from '@/lib/format'
+import { Panel } from '@/ui/card'
+import { Select } from '@/ui/field'
+import { Failure } from '@/ui/states'
+
+const Chart = lazy(() => import('@/ui/chart'))
+
+const minute = 60
+/** Seconds: how long each period is, and one bar of it. */
+const periods = {
+  hour: { length: 60 * minute, step: minute },
+  day: { length: 24 * 60 * minute, step: 30 * minute },
+  week: { length: 7 * 24 * 60 * minute, step: 240 * minute },
+} as const
+type Period = keyof typeof periods
+
+const measures = ['ended', 'wait', 'tokens', 'cost'] as const
+type Measure = (typeof measures)[number]
+
+export const series = (period: Period) => ({
+  queryKey: [...keys.stats, 'series', period],
+  queryFn: () => {
+    const { length, step } = periods[period]
+    const from = Date.now() - length * 1000
+    return data(api.GET('/api/runtime/stats/series', { params: { query: { from, step } } }))
+  },
+  refetchInterval: 60_000,
+})
+
+/** What happened to tasks over time: how they ended, how long they waited, what they used. */
+export function History() {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const [period, setPeriod] = useState<Period>('day')
+  const [measure, setMeasure] = useState<Measure>('ended')
+  const query = useQuery(series(period))
+  const points = query.data?.points
+  const { times, lines } = useMemo(() => {
+    const list = points ?? []
+    const line = (label: string, colour: string, of: (p: (typeof list)[number]) => number) => ({
+      label,
+      colour,
+      values: list.map(of),
+    })
+    const all = {
+      ended: [
+        line(t('overview.completed'), '--good', (p) => p.completed),
+        line(t('overview.failed'), '--bad', (p) => p.failed + p.dead),
+        line(t('overview.cancelled'), '--warn', (p) => p.cancelled),
+      ],
+      wait: [line(t('overview.measure.wait'), '--info', (p) => (p.oldest_wait_ms ?? 0) / 1000)],
+      tokens: [line(t('overview.measure.tokens'), '--accent', (p) => p.tokens_used)],
+      cost: [line(t('overview.measure.cost'), '--accent', (p) => p.cost_usd)],
+    }
+    return { times: list.map((p) => p.at), lines: all[measure] }
+  }, [points, measure, t])
+  const total = lines.reduce((sum, l) => sum + l.values.reduce((a, b) => a + b, 0), 0)
+  const most = Math.max(0, ...(lines[0]?.values ?? []))
+  const said = {
+    ended: format.number(total),
+    wait: format.duration(most * 1000),
+    tokens: format.compact(total),
+    cost: format.money(total),
+  }[measure]
+  return (
+    <Panel
+      title={t(`overview.measure.${measure}`)}
+      actions={
+        <Select
+          aria-label={t('overview.period.label')}
+          value={period}
+          onChange={(e) => setPeriod(e.target.value as Period)}
+          className="h-8 w-32 text-[13px]"
+        >
+          {(Object.keys(periods) as Period[]).map((p) => (
+            <option key={p} value={p}>
+              {t(`overview.period.${p}`)}
+            </option>
+          ))}
+        </Select>
+      }
+    >
+      <fieldset
+        aria-label={t('overview.measure.label')}
+        className="-mx-1 mb-3 flex min-w-0 gap-0.5 overflow-x-auto px-1"
+      >
+        {measures.map((m) => (
+          <button
+            key={m}
+            type="button"
+            aria-pressed={m === measure}
+            onClick={() => setMeasure(m)}
+            className={cn(
+              'h-7 shrink-0 rounded-full px-2.5 text-xs font-medium',
+              m === measure ? 'bg-accent-soft text-accent-strong' : 'text-ink-2 hover:bg-idle-soft',
+            )}
+          >
+            {t(`overview.measure.${m}`)}
+          </button>
+        ))}
+        <span className="ml-auto self-center text-lg font-semibold">{total > 0 && said}</span>
+      </fieldset>
+      <div className="h-44">
+        {query.error && !points ? (
+          <Failure error={query.error} retry={() => void query.refetch()} />
+        ) : points && total === 0 ? (
+          <p className="grid h-full place-items-center text-ink-3">{t('overview.nothingYet')}</p>
+        ) : (
+          points && (
+            <Suspense>
+              <Chart label={t(`overview.measure.${measure}`)} times={times} series={lines} height={176} />
+            </Suspense>
+          )
+        )}
+      </div>
+    </Panel>
+  )
+}
