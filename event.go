@@ -36,9 +36,9 @@ type Event struct {
 // WorkerEvent is one line that a worker appends. Seq is the worker's own
 // number within the lease; a repeated one is ignored.
 type WorkerEvent struct {
-	Seq  int64           `json:"seq"`
-	Type string          `json:"type"`
-	At   int64           `json:"at"`
+	Seq  int64           `json:"seq" minimum:"1" maximum:"9007199254740992"`
+	Type string          `json:"type" minLength:"1" maxLength:"64"`
+	At   int64           `json:"at" minimum:"0"`
 	Data json.RawMessage `json:"data"`
 }
 

@@ -117,6 +117,17 @@ type Completion struct {
 	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; taken only together with lease_id"`
 }
 
+// Check says what is wrong with a completion that no limit of a field states.
+func (c Completion) Check() []FieldError {
+	switch {
+	case c.Status == OutcomeSuccess && c.Output == nil:
+		return []FieldError{{Field: "output", Message: "is needed for a success; it may be empty"}}
+	case c.Status == OutcomeError && (c.ErrorMessage == nil || *c.ErrorMessage == ""):
+		return []FieldError{{Field: "error_message", Message: "is needed for an error"}}
+	}
+	return nil
+}
+
 // Run is what came of running a task: either a completion to report, or a
 // release when the task goes back through no fault of its own.
 type Run struct {

@@ -64,7 +64,7 @@ type TaskSpec struct {
 	MaxAttempts    int      `json:"max_attempts" required:"false" minimum:"1" maximum:"10" default:"3" doc:"How many leases the task may use up"`
 	Priority       int      `json:"priority" required:"false" minimum:"-1000" maximum:"1000" default:"0" doc:"Higher goes first"`
 	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Not before this time, Unix milliseconds; 0 means at once"`
-	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" doc:"A worker must carry all of these labels to take the task"`
+	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" itemMinLength:"1" itemMaxLength:"128" doc:"A worker must carry all of these labels to take the task"`
 	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key of the caller's own; posting again with it answers with the first task"`
 }
 

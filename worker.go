@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // WorkerStatus is what is known of a worker's health.
@@ -28,7 +29,7 @@ const MaxConcurrency = 32
 type Capabilities struct {
 	ClaudeCLI      bool     `json:"claude_cli" required:"false" default:"true" doc:"The worker can run the claude command line"`
 	MaxConcurrency int      `json:"max_concurrency" required:"false" minimum:"1" maximum:"32" default:"1" doc:"Tasks it runs at once"`
-	Labels         []string `json:"labels" required:"false" nullable:"false" doc:"What tasks may ask for"`
+	Labels         []string `json:"labels" required:"false" nullable:"false" maxItems:"64" doc:"What tasks may ask for"`
 }
 
 // ObsCount is how many observations a worker's memory database holds. 0 is a worker
@@ -86,6 +87,14 @@ type WorkerSpec struct {
 	// MustName is set for callers whose key is a worker's: while a known process of
 	// the worker is alive, only a caller with its instance id may register it.
 	MustName bool `json:"-"`
+}
+
+// Check says what is wrong with a registration that no limit of a field states.
+func (s WorkerSpec) Check() []FieldError {
+	if strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == '/' }) || s.Name == "." || s.Name == ".." {
+		return []FieldError{{Field: "name", Message: "must fit in an address: no slash and no control characters"}}
+	}
+	return nil
 }
 
 // Free is how many more tasks the worker can take.

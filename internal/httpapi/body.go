@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // Limits of request bodies, in bytes.
@@ -32,15 +33,25 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // must not pin its memory.
 const keepBuffer = 1 << 20
 
-// decode reads a JSON body of at most limit bytes over what dst holds already,
-// its defaults: an absent field and a null keep them, unknown fields are
-// ignored, and no body is the empty object.
+// decode reads a JSON body of at most limit bytes into the struct that dst points
+// to, and refuses what is beyond the limits of its fields. An absent field and a
+// null leave a field's default, unknown fields are ignored, and no body is the empty
+// object.
 func (s *Server) decode(c *call, limit int64, dst any) error {
 	return s.decodeChecked(c, limit, dst, nil)
 }
 
 // decodeChecked is decode for bodies that may be large; check is readBody's.
 func (s *Server) decodeChecked(c *call, limit int64, dst any, check func([]byte) error) error {
+	input.Defaults(dst)
+	if err := s.read(c, limit, dst, check); err != nil {
+		return err
+	}
+	return input.Check(dst)
+}
+
+// read decodes a JSON body over what dst holds already.
+func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buf.Cap() <= keepBuffer {

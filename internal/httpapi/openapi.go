@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -68,9 +69,12 @@ func (s *Server) completeOpenAPI() {
 			}
 		}
 	}
-	for _, schema := range doc.Components.Schemas.Map() {
+	for name, schema := range doc.Components.Schemas.Map() {
 		for _, p := range schema.Properties {
 			tellDefault(p)
+		}
+		if t := doc.Components.Schemas.TypeFromRef(refTo + name); t != nil && t.Kind() == reflect.Struct {
+			describeEntries(schema, t)
 		}
 	}
 }
@@ -137,6 +141,23 @@ func tellDefault(p *huma.Schema) {
 	}
 	p.Description = strings.TrimPrefix(p.Description+". Default: "+string(raw), ". ")
 	p.Default = nil
+}
+
+// describeEntries adds the limits of a list's entries, for which huma has no tags.
+func describeEntries(schema *huma.Schema, t reflect.Type) {
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		most, err := strconv.Atoi(tag.Get("itemMaxLength"))
+		if err != nil {
+			continue
+		}
+		name, _, _ := strings.Cut(tag.Get("json"), ",")
+		items := schema.Properties[name].Items
+		items.MaxLength = &most
+		if least, err := strconv.Atoi(tag.Get("itemMinLength")); err == nil {
+			items.MinLength = &least
+		}
+	}
 }
 
 // splitInputs gives bodies a form of their own of what is also in answers: a caller

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 const (
@@ -185,14 +186,15 @@ type pathID struct {
 	ID string `path:"id"`
 }
 
-// badStatus refuses a filter that no entry can match by its kind.
+// checkFilter refuses a filter that no entry can match by its kind.
 func checkFilter[T ~string](field string, v T, allowed ...T) error {
 	if v == "" {
 		return nil
 	}
-	var c checker
-	oneOf(&c, field, v, allowed...)
-	return c.err()
+	if message := input.OneOf(v, allowed...); message != "" {
+		return input.Wrong(bloom.FieldError{Field: field, Message: message})
+	}
+	return nil
 }
 
 // accepts reports whether the Accept header names the media type.

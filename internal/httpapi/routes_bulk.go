@@ -24,14 +24,6 @@ func (s *Server) bulkRoutes() {
 				if err := s.decode(c, limitBody, &in); err != nil {
 					return nil, err
 				}
-				var check checker
-				if len(in.IDs) == 0 {
-					check.wrong("ids", "must not be empty")
-				}
-				check.count("ids", len(in.IDs), bloom.MaxBulkTasks)
-				if err := check.err(); err != nil {
-					return nil, err
-				}
 				results := s.each(ctx, c, in.IDs, op.do)
 				return &reply[bloom.TaskOutcomes]{http.StatusOK, bloom.TaskOutcomes{Results: results}}, nil
 			})

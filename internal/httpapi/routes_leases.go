@@ -28,11 +28,8 @@ func (s *Server) leaseRoutes() {
 }
 
 func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[leased], error) {
-	b := leaseBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
+	var b leaseBody
 	if err := s.decode(c, limitBody, &b); err != nil {
-		return nil, err
-	}
-	if err := b.check(); err != nil {
 		return nil, err
 	}
 	lease, worker, err := s.svc.Lease(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: b.WorkerID, TTLSec: b.TTLSeconds, Actor: c.caller.Name})
@@ -93,13 +90,10 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 }
 
 func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloom.Completed], error) {
-	b := defaultCompletion()
+	var b bloom.Completion
 	if err := s.decodeChecked(c, limitComplete, &b, func(beginning []byte) error {
 		return s.svc.CheckCompletable(ctx, in.ID, leaseIn(beginning), c.caller.Name)
 	}); err != nil {
-		return nil, err
-	}
-	if err := checkCompletion(&b); err != nil {
 		return nil, err
 	}
 	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
@@ -112,9 +106,6 @@ func (s *Server) complete(ctx context.Context, c *call, in *pathID) (*reply[bloo
 func (s *Server) release(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 	var b bloom.ReleaseSpec
 	if err := s.decode(c, limitBody, &b); err != nil {
-		return nil, err
-	}
-	if err := checkRelease(&b); err != nil {
 		return nil, err
 	}
 	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {

@@ -101,29 +101,19 @@ func (in *projectInput) path() (string, error) {
 
 // selectBody chooses who leads a project.
 type selectBody struct {
-	PrimaryNodeID string  `json:"primary_node_id" minLength:"1"`
-	LeaseSeconds  int     `json:"lease_seconds" required:"false" minimum:"1" default:"3600"`
+	PrimaryNodeID string  `json:"primary_node_id" minLength:"1" maxLength:"256"`
+	LeaseSeconds  int     `json:"lease_seconds" required:"false" minimum:"1" maximum:"2147483648" default:"3600"`
 	IssuedBy      *string `json:"issued_by,omitempty" required:"false" nullable:"true" maxLength:"128" doc:"Who decided; whose key it is when absent"`
 	ExpectedEpoch *int64  `json:"expected_epoch,omitempty" required:"false" nullable:"true" minimum:"0" doc:"Select only while this is the current epoch (0: never selected), else 409"`
 }
 
 func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*reply[json.RawMessage], error) {
-	b := selectBody{LeaseSeconds: 3600}
+	var b selectBody
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	var check checker
-	check.text("primary_node_id", b.PrimaryNodeID, 1, 256)
-	check.number("lease_seconds", int64(b.LeaseSeconds), 1, 1<<31)
 	if b.IssuedBy == nil || *b.IssuedBy == "" {
 		b.IssuedBy = &c.caller.Name
-	}
-	check.text("issued_by", *b.IssuedBy, 0, 128)
-	if b.ExpectedEpoch != nil {
-		check.atLeastZero("expected_epoch", *b.ExpectedEpoch)
-	}
-	if err := check.err(); err != nil {
-		return nil, err
 	}
 	project, err := in.path()
 	if err != nil {

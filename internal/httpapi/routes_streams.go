@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 const (
@@ -306,9 +307,11 @@ func parseEvent(line []byte, number int64) (bloom.WorkerEvent, error) {
 	if err := unmarshal(line, &e); err != nil {
 		return e, bloom.Invalid("An event is not a JSON object of the right form", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})
 	}
-	var c checker
-	c.text(where+": type", e.Type, 1, 64)
-	c.number(where+": seq", e.Seq, 1, 1<<53)
-	c.atLeastZero(where+": at", e.At)
-	return e, c.err()
+	if invalid := (*bloom.Error)(nil); errors.As(input.Check(e), &invalid) {
+		for i := range invalid.Details {
+			invalid.Details[i].Field = where + ": " + invalid.Details[i].Field
+		}
+		return e, input.Wrong(invalid.Details...)
+	}
+	return e, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 const tasksPath = runtimePath + "/llm-tasks"
@@ -58,7 +59,7 @@ func taskReply(t bloom.Task, err error) (*reply[bloom.Task], error) {
 }
 
 func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*reply[bloom.Task], error) {
-	spec := defaultSpec()
+	var spec bloom.TaskSpec
 	if err := s.decode(c, limitCreate, &spec); err != nil {
 		return nil, err
 	}
@@ -66,12 +67,12 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 	case in.Key == "":
 	case spec.IdempotencyKey == "":
 		spec.IdempotencyKey = in.Key
+		if err := input.Check(spec); err != nil {
+			return nil, err
+		}
 	case spec.IdempotencyKey != in.Key:
 		return nil, bloom.Invalid("The Idempotency-Key header and the body name different keys",
 			bloom.FieldError{Field: "idempotency_key", Message: "must be the header's, or absent"})
-	}
-	if err := checkSpec(&spec); err != nil {
-		return nil, err
 	}
 	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name, Scope: c.caller.Scope()})
 	return &reply[bloom.Task]{http.StatusCreated, task}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 const workersPath = runtimePath + "/workers"
@@ -66,7 +67,7 @@ func (s *Server) workerRoutes() {
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
 	var body json.RawMessage
-	if err := s.decode(c, limitBody, &body); err != nil {
+	if err := s.read(c, limitBody, &body, nil); err != nil {
 		return nil, err
 	}
 	spec, err := s.workerSpec(ctx, body)
@@ -95,9 +96,11 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 				return spec, err
 			}
 		}
-		return spec, checkWorker(&spec)
+		return spec, input.Check(spec)
 	}
-	spec, err := read(defaultWorker())
+	var spec bloom.WorkerSpec
+	input.Defaults(&spec)
+	spec, err := read(spec)
 	if err != nil {
 		return spec, err
 	}
@@ -128,7 +131,7 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 }
 
 func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[bloom.Worker], error) {
-	b := drainBody{Drain: true}
+	var b drainBody
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
@@ -140,11 +143,8 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 	if err := actsAs(c, in.ID); err != nil {
 		return nil, err
 	}
-	b := claimBody{TTLSeconds: bloom.DefaultLeaseTTLSec}
+	var b claimBody
 	if err := s.decode(c, limitBody, &b); err != nil {
-		return nil, err
-	}
-	if err := b.check(); err != nil {
 		return nil, err
 	}
 	wait := time.Duration(b.WaitSec) * time.Second

@@ -1,0 +1,36 @@
+package httpapi
+
+import "strconv"
+
+// claimBody is a worker's long poll.
+type claimBody struct {
+	InstanceID string   `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process"`
+	Max        int      `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"New tasks wanted; 0 only renews and listens"`
+	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for something to say, in seconds"`
+	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
+	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
+}
+
+// leaseBody asks to lease one task.
+type leaseBody struct {
+	WorkerID   string `json:"worker_id" required:"false" maxLength:"128" doc:"Empty: the runtime picks"`
+	TTLSeconds int    `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300"`
+}
+
+// heartbeatBody names the lease that a beat is for.
+type heartbeatBody struct {
+	LeaseID string `json:"lease_id" required:"false" doc:"Without one the task's active lease is meant"`
+}
+
+// configBody says where the control plane is.
+type configBody struct {
+	MembridgeURL string `json:"membridge_server_url" minLength:"1" maxLength:"2048"`
+	AdminKey     string `json:"admin_key" minLength:"1" maxLength:"1024"`
+}
+
+// drainBody drains a worker at the runtime, or undrains it there.
+type drainBody struct {
+	Drain bool `json:"drain" required:"false" default:"true"`
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,128 @@
+package input
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Checker is a type with rules that no tag can state.
+type Checker interface{ Check() []bloom.FieldError }
+
+// Check returns what is wrong with the struct v, nil when nothing is: an error of
+// kind bloom.KindInvalid that names each field and its limit, never what was sent.
+func Check(v any) error {
+	var wrong []bloom.FieldError
+	check(&wrong, "", reflect.Indirect(reflect.ValueOf(v)))
+	if c, ok := v.(Checker); ok {
+		wrong = append(wrong, c.Check()...)
+	}
+	return Wrong(wrong...)
+}
+
+// Wrong is the error that names what is wrong with a request, nil for nothing.
+func Wrong(details ...bloom.FieldError) error {
+	if len(details) == 0 {
+		return nil
+	}
+	return bloom.Invalid("The request is wrong: "+details[0].Field+" "+details[0].Message, details...)
+}
+
+func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
+	each(v, path, func(at string, f *field, v reflect.Value) {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return
+			}
+			v = v.Elem()
+		}
+		if message := f.check(v); message != "" {
+			*wrong = append(*wrong, bloom.FieldError{Field: at, Message: message})
+			return
+		}
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+			for i := range v.Len() {
+				check(wrong, at+".", v.Index(i))
+			}
+		}
+	})
+}
+
+// check says what is wrong with a value, "" when nothing is.
+func (f *field) check(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.String:
+		if len(f.enum) > 0 && !(f.optional && v.Len() == 0) {
+			return OneOf(v.String(), f.enum...)
+		}
+		return f.text.length(v.String())
+	case reflect.Slice:
+		if message := f.items.count(v.Len(), "entries"); message != "" || f.item == (span{}) {
+			return message
+		}
+		for i := range v.Len() {
+			if message := f.item.length(v.Index(i).String()); message != "" {
+				return message
+			}
+		}
+	case reflect.Int, reflect.Int64:
+		return f.number.between(float64(v.Int()))
+	case reflect.Float64:
+		return f.number.between(v.Float())
+	}
+	return ""
+}
+
+// OneOf says that v must be one of the words, "" when it is.
+func OneOf[T ~string](v T, words ...T) string {
+	if slices.Contains(words, v) {
+		return ""
+	}
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "'" + string(w) + "'"
+	}
+	return "must be " + strings.Join(quoted, " or ")
+}
+
+func (s span) length(text string) string {
+	if text == "" || s.most == "" { // counting a long text costs
+		return s.count(len(text), "characters")
+	}
+	return s.count(utf8.RuneCountInString(text), "characters")
+}
+
+func (s span) count(n int, what string) string {
+	switch {
+	case s.least != "" && n == 0:
+		return "must not be empty"
+	case s.most != "" && n > int(number(s.most)):
+		return "must have at most " + s.most + " " + what
+	}
+	return ""
+}
+
+func (s span) between(n float64) string {
+	low, high := s.least != "" && n < number(s.least), s.most != "" && n > number(s.most)
+	switch {
+	case !low && !high:
+		return ""
+	case s.most != "":
+		return "must be between " + s.least + " and " + s.most
+	case s.least == "0":
+		return "must not be negative"
+	}
+	return "must be at least " + s.least
+}
+
+func number(tag string) float64 {
+	n, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic(err) // the tag is wrong
+	}
+	return n
+}

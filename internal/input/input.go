@@ -1,0 +1,157 @@
+// Package input prepares what callers send, by the tags of its type: the same
+// tags that the API's description is generated from. A limit is stated there and
+// nowhere else.
+//
+// Of the tags that huma knows it reads json, default, minLength, maxLength,
+// minimum, maximum, minItems, maxItems, enum and required, and two of its own for
+// the entries of a list of texts: itemMinLength and itemMaxLength.
+package input
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// field is what is known of a struct's field.
+type field struct {
+	index    int
+	name     string // in JSON; "" for an embedded struct
+	optional bool   // may be absent
+	def      string
+	limits
+}
+
+type limits struct {
+	text, items, item span
+	number            span
+	enum              []string
+}
+
+// span is a limit below and above, as they are written in the tag; "" is none.
+type span struct{ least, most string }
+
+var types sync.Map // reflect.Type → []field
+
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := types.Load(t); ok {
+		return known.([]field)
+	}
+	fields := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		var enum []string
+		if e := f.Tag.Get("enum"); e != "" {
+			enum = strings.Split(e, ",")
+		}
+		fields = append(fields, field{
+			index: i, name: name, optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
+			limits: limits{
+				text: spanOf(f.Tag, "minLength", "maxLength"), items: spanOf(f.Tag, "minItems", "maxItems"),
+				item: spanOf(f.Tag, "itemMinLength", "itemMaxLength"), number: spanOf(f.Tag, "minimum", "maximum"), enum: enum,
+			},
+		})
+	}
+	types.Store(t, fields)
+	return fields
+}
+
+func spanOf(tag reflect.StructTag, least, most string) span {
+	return span{tag.Get(least), tag.Get(most)}
+}
+
+// each calls fn with every field of the struct v, and those of the structs in it,
+// and their paths, for example policy.timeout_sec.
+func each(v reflect.Value, path string, fn func(path string, f *field, v reflect.Value)) {
+	fields := fieldsOf(v.Type())
+	for i := range fields {
+		f, is := &fields[i], v.Field(fields[i].index)
+		at := path + f.name
+		if is.Kind() == reflect.Struct {
+			each(is, strings.TrimPrefix(at+".", "."), fn)
+			continue
+		}
+		fn(at, f, is)
+	}
+}
+
+// Defaults sets the defaults in the struct that to points to, as they are meant by
+// a body that names no field: call it before the body is read.
+func Defaults(to any) {
+	each(reflect.ValueOf(to).Elem(), "", func(_ string, f *field, v reflect.Value) {
+		if f.def != "" && v.Kind() == reflect.Bool {
+			v.SetBool(f.def == "true")
+		}
+		fill(f, v)
+	})
+}
+
+// fill sets the default of a text or number that is zero.
+func fill(f *field, v reflect.Value) {
+	if f.def == "" || !v.IsZero() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(f.def)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(f.def, 10, 64)
+		if err != nil {
+			panic(err) // the tag is wrong
+		}
+		v.SetInt(n)
+	}
+}
+
+// Normalize cleans every text in the struct that to points to (see
+// bloom.CleanText), makes nil lists empty, and sets the defaults of texts and
+// numbers that are zero. It changes no list in place.
+func Normalize(to any) {
+	each(reflect.ValueOf(to).Elem(), "", func(_ string, f *field, v reflect.Value) {
+		clean(v)
+		fill(f, v)
+	})
+}
+
+func clean(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); s != "" {
+			if c := bloom.CleanText(s); c != s {
+				v.SetString(c)
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() && v.Type().Elem().Kind() == reflect.String {
+			p := reflect.New(v.Type().Elem())
+			p.Elem().SetString(bloom.CleanText(v.Elem().String()))
+			v.Set(p)
+		}
+	case reflect.Slice:
+		cleanList(v)
+	}
+}
+
+func cleanList(v reflect.Value) {
+	of := v.Type().Elem().Kind()
+	if of != reflect.String && of != reflect.Struct {
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+	reflect.Copy(list, v)
+	for i := range list.Len() {
+		if of == reflect.String {
+			clean(list.Index(i))
+		} else {
+			Normalize(list.Index(i).Addr().Interface())
+		}
+	}
+	v.Set(list)
+}
