@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // MembridgeProxy asks membridge, with the server's own key.
@@ -66,7 +67,7 @@ func (s *Server) proxyRoutes() {
 
 // jobsInput narrows the list of sync jobs.
 type jobsInput struct {
-	Project string `query:"project" doc:"A project's name or canonical_id"`
+	Project string `query:"project" maxLength:"256" doc:"A project's name or canonical_id"`
 	Limit   number `query:"limit" doc:"1 to 200, 50 when absent"`
 }
 
@@ -79,13 +80,11 @@ func (in *jobsInput) query() (string, error) {
 		}
 		limit = min(n, 200)
 	}
-	var check checker
-	check.text("project", in.Project, 0, 256)
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if in.Project != "" {
 		query.Set("project", in.Project)
 	}
-	return query.Encode(), check.err()
+	return query.Encode(), input.Check(in)
 }
 
 // maxProject is the most characters in a project's id; membridge's own limit is lower.

@@ -2,12 +2,13 @@
 // tags that the API's description is generated from. A limit is stated there and
 // nowhere else.
 //
-// Of the tags that huma knows it reads json, default, minLength, maxLength,
+// Of the tags that huma knows it reads json and query, default, minLength, maxLength,
 // minimum, maximum, minItems, maxItems, enum and required, and two of its own for
 // the entries of a list of texts: itemMinLength and itemMaxLength.
 package input
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func fieldsOf(t reflect.Type) []field {
 	fields := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("query")), ",")
 		if name == "-" || !f.IsExported() {
 			continue
 		}
