@@ -61,7 +61,7 @@ func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
 	case instanceID == "":
 		return mustName
 	}
-	return CleanText(instanceID) != w.InstanceID
+	return instanceID != w.InstanceID
 }
 
 // Silent reports that the next contact makes the worker online again.
@@ -77,20 +77,20 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 	}
 	c := WorkerChange{Worker: was, Action: ActionWorkerUpdated, Detail: "Registered again"}
 	if was.ID == "" || was.Removed {
-		c = WorkerChange{Worker: newWorker(CleanText(s.Name), now).postedAt(was.PostedAt), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
+		c = WorkerChange{Worker: newWorker(s.Name, now).postedAt(was.PostedAt), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
 	}
 	w := &c.Worker
-	w.URL = CleanText(s.URL)
+	w.URL = s.URL
 	w.Status = cmp.Or(s.Status, WorkerOnline)
 	if !c.Created && w.Status == WorkerOffline && was.Status != WorkerOffline {
 		c.Action, c.Detail = ActionWorkerOffline, "Said that it goes offline"
 	}
 	w.Capabilities = s.Capabilities.Sane()
 	w.LastHeartbeat = &now
-	w.IPAddrs = cleanList(s.IPAddrs)
-	w.AgentVersion, w.InstallMethod = cmp.Or(CleanText(s.AgentVersion), UnknownVersion), cmp.Or(CleanText(s.InstallMethod), UnknownInstall)
-	w.OSInfo = CleanText(s.OSInfo)
-	if id := CleanText(s.InstanceID); id != "" {
+	w.IPAddrs = ownList(s.IPAddrs)
+	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, UnknownVersion), cmp.Or(s.InstallMethod, UnknownInstall)
+	w.OSInfo = s.OSInfo
+	if id := s.InstanceID; id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
 	}
 	if s.Draining != nil {
@@ -104,7 +104,7 @@ func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, err
 // worker is online again by it, and only that is audited. Contacts that come
 // sooner than ContactEvery after the last one change nothing.
 func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
-	id := cmp.Or(CleanText(instanceID), w.InstanceID)
+	id := cmp.Or(instanceID, w.InstanceID)
 	c := WorkerChange{Worker: *w}
 	if !w.Silent() && id == w.InstanceID && w.InstanceSeen <= now && now-w.InstanceSeen < ContactEvery.Milliseconds() {
 		return c

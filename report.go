@@ -17,7 +17,7 @@ func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
 		return WorkerChange{Worker: was}
 	}
 	if was.ID == "" || was.Removed {
-		is := newWorker(CleanText(r.Name), now).postedAt(r.PostedAt)
+		is := newWorker(r.Name, now).postedAt(r.PostedAt)
 		is.Worker = is.reported(r, false, now)
 		return WorkerChange{Worker: is, Created: true, Action: ActionWorkerRegistered, Detail: "Reported by the control plane"}
 	}
@@ -44,14 +44,14 @@ func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
 // of it. One that is said to be there but was heard of by nobody for longer than
 // OfflineAfter is offline, as MarkSilent has it.
 func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
-	w.URL = cmp.Or(CleanText(r.URL), w.URL)
-	w.AgentVersion = cmp.Or(CleanText(r.AgentVersion), w.AgentVersion)
-	w.OSInfo = cmp.Or(CleanText(r.OSInfo), w.OSInfo)
-	w.InstallMethod = cmp.Or(CleanText(r.InstallMethod), w.InstallMethod)
-	w.DBSHA = cmp.Or(CleanText(r.DBSHA), w.DBSHA)
+	w.URL = cmp.Or(r.URL, w.URL)
+	w.AgentVersion = cmp.Or(r.AgentVersion, w.AgentVersion)
+	w.OSInfo = cmp.Or(r.OSInfo, w.OSInfo)
+	w.InstallMethod = cmp.Or(r.InstallMethod, w.InstallMethod)
+	w.DBSHA = cmp.Or(r.DBSHA, w.DBSHA)
 	w.ObsCount = cmp.Or(r.ObsCount, w.ObsCount)
 	if len(r.IPAddrs) > 0 {
-		w.IPAddrs = cleanList(r.IPAddrs)
+		w.IPAddrs = ownList(r.IPAddrs)
 	}
 	if r.Capabilities != nil && !own {
 		w.Capabilities = r.Capabilities.Sane()
@@ -95,18 +95,12 @@ func (w Worker) Alike(b Worker) bool {
 		slices.Equal(w.Capabilities.Labels, b.Capabilities.Labels)
 }
 
-// Sane is the capabilities within their limits, with labels that a store can keep.
+// Sane is the capabilities within their limits, and a list of labels that is its own.
 func (c Capabilities) Sane() Capabilities {
 	c.MaxConcurrency = min(max(1, c.MaxConcurrency), MaxConcurrency)
-	c.Labels = cleanList(c.Labels)
+	c.Labels = ownList(c.Labels)
 	return c
 }
 
-// cleanList is a copy with clean text, never nil.
-func cleanList(list []string) []string {
-	clean := make([]string, len(list))
-	for i, s := range list {
-		clean[i] = CleanText(s)
-	}
-	return clean
-}
+// ownList is a copy, never nil.
+func ownList(list []string) []string { return append([]string{}, list...) }

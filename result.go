@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"cmp"
-	"slices"
 )
 
 // Outcome says how one attempt at a task ended.
@@ -36,16 +35,6 @@ const MaxWarnings = 32
 type Warning struct {
 	Code string `json:"code" minLength:"1" maxLength:"64" doc:"For programs, for example permission_denied"`
 	Text string `json:"text" maxLength:"1024" doc:"For people"`
-}
-
-// Clean returns the metrics with clean texts; see CleanText.
-func (m Metrics) Clean() Metrics {
-	m.Model, m.CostKind = CleanText(m.Model), CleanText(m.CostKind)
-	m.Warnings = slices.Clone(m.Warnings)
-	for i, w := range m.Warnings {
-		m.Warnings[i] = Warning{Code: CleanText(w.Code), Text: CleanText(w.Text)}
-	}
-	return m
 }
 
 // Result is the recorded outcome of one attempt. There is at most one a lease.
@@ -149,26 +138,17 @@ type ReleaseSpec struct {
 func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
 	c := r.Completion
 	a := Artifact{
-		ID: r.ArtifactID, TaskID: r.TaskID, Type: cmp.Or(CleanText(c.ArtifactType), DefaultArtifactType), CreatedAt: now, Finalized: true,
-		URL: cleanPointer(r.URL), EntityRefs: []string{}, Tags: cleanList(c.ArtifactTags), Content: cleanPointer(r.Content),
-		Size: r.Size, SHA256: CleanText(r.SHA256), MediaType: CleanText(r.MediaType),
+		ID: r.ArtifactID, TaskID: r.TaskID, Type: c.ArtifactType, CreatedAt: now, Finalized: true,
+		URL: r.URL, EntityRefs: []string{}, Tags: c.ArtifactTags, Content: r.Content,
+		Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
 	}
 	res := Result{
 		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
-		ErrorMessage: cleanPointer(c.ErrorMessage), Metrics: c.Metrics, CompletedAt: now, Epoch: l.Epoch,
+		ErrorMessage: c.ErrorMessage, Metrics: c.Metrics, CompletedAt: now, Epoch: l.Epoch,
 	}
-	res.Metrics = res.Metrics.Clean()
 	if c.Status == OutcomeError {
-		class := cmp.Or(CleanText(c.ErrorClass), ClassInternal)
+		class := cmp.Or(c.ErrorClass, ClassInternal)
 		res.ErrorClass = &class
 	}
 	return a, res
-}
-
-func cleanPointer(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	clean := CleanText(*s)
-	return &clean
 }

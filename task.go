@@ -131,22 +131,20 @@ type NewTask struct {
 	Actor    string // who posts it, for the audit
 }
 
-// Task is the task as it is kept and waits from now on (Unix milliseconds): clean
-// text, every default filled.
+// Task is the task as it is kept and waits from now on (Unix milliseconds). The
+// spec has clean text and every default filled.
 func (n NewTask) Task(now int64) Task {
 	s := n.Spec
 	t := Task{
-		ID: n.ID, ContextID: CleanText(s.ContextID), AgentSlug: CleanText(s.AgentSlug), Prompt: CleanText(s.Prompt),
-		ContextHints: cleanList(s.ContextHints), Policy: s.Policy, DesiredFormat: cmp.Or(s.DesiredFormat, FormatText),
-		CreatedAt: now, Priority: s.Priority, Labels: cleanList(s.Labels),
+		ID: n.ID, ContextID: s.ContextID, AgentSlug: s.AgentSlug, Prompt: s.Prompt,
+		ContextHints: s.ContextHints, Policy: s.Policy, DesiredFormat: s.DesiredFormat,
+		CreatedAt: now, Priority: s.Priority, Labels: s.Labels,
 		TaskState: TaskState{
-			Status: TaskQueued, UpdatedAt: now, MaxAttempts: cmp.Or(s.MaxAttempts, DefaultMaxAttempts), RunAt: cmp.Or(s.RunAt, now),
+			Status: TaskQueued, UpdatedAt: now, MaxAttempts: s.MaxAttempts, RunAt: cmp.Or(s.RunAt, now),
 		},
 	}
-	t.Policy.TimeoutSec = cmp.Or(t.Policy.TimeoutSec, DefaultTimeoutSec)
 	if s.IdempotencyKey != "" {
-		key := CleanText(s.IdempotencyKey)
-		t.IdempotencyKey = &key
+		t.IdempotencyKey = &s.IdempotencyKey
 	}
 	return t
 }

@@ -144,7 +144,7 @@ func (f *filler) ended(context string, n int) string {
 	id, lease := f.leased(context)
 	r := bloom.CompleteRequest{
 		TaskID: id, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h",
-		Size: 4, MediaType: "text/plain", Actor: "w", Completion: bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess},
+		Size: 4, MediaType: "text/plain", Actor: "w", Completion: bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},
 	}
 	if n%3 == 0 {
 		message := "it went wrong"

@@ -50,7 +50,7 @@ func longEnded(t *testing.T, dir string, n int) (contents []string) {
 		_, err = s.Complete(t.Context(), bloom.CompleteRequest{
 			TaskID: id, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h",
 			URL: &url, Size: 4, SHA256: strings.Repeat("0", 64), MediaType: "text/plain", Actor: "w",
-			Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess},
+			Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},
 		})
 		must(t, err)
 		contents = append(contents, path)

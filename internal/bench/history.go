@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // history writes what a store looks like after long use: tasks that went
@@ -44,8 +45,10 @@ func newHistory(ctx context.Context, store bloom.Store, clients, queued int) (*h
 // once the workers are gone.
 func (h *history) task(ctx context.Context, client, n int) error {
 	id := uuid.Must(uuid.NewV7()).String()
-	_, _, err := h.store.CreateTask(ctx, bloom.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: bloom.TaskSpec{
-		ContextID: fmt.Sprintf("meeting-%d", n/20), AgentSlug: fmt.Sprintf("agent-%d", n%7), Prompt: historyPrompt, Priority: -1000, Labels: []string{fillLabel}}})
+	spec := bloom.TaskSpec{
+		ContextID: fmt.Sprintf("meeting-%d", n/20), AgentSlug: fmt.Sprintf("agent-%d", n%7), Prompt: historyPrompt, Priority: -1000, Labels: []string{fillLabel}}
+	input.Normalize(&spec)
+	_, _, err := h.store.CreateTask(ctx, bloom.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: spec})
 	if err != nil || n%100 < h.queued {
 		return err
 	}
@@ -72,6 +75,7 @@ func (h *history) complete(ctx context.Context, n int, lease bloom.Lease) error 
 		why := "The agent gave up"
 		done.Status, done.ErrorMessage, done.ErrorClass = bloom.OutcomeError, &why, bloom.ClassProviderError
 	}
+	input.Normalize(&done)
 	_, err := h.store.Complete(ctx, bloom.CompleteRequest{
 		TaskID: lease.TaskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), Completion: done,
 		BodyHash: sum(lease.ID), Content: &output, Size: int64(len(output)), SHA256: sum(output), MediaType: "text/plain; charset=utf-8", Actor: lease.WorkerID,

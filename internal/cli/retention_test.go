@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -23,7 +20,7 @@ func TestRetentionShowsWhatIsOldAndRemovesNothing(t *testing.T) {
 	}
 	defer s.Close()
 	for i := range 3 {
-		n := bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Spec: bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}}
+		n := storetest.Plain("c")
 		_, _, err := s.CreateTask(t.Context(), n)
 		if err == nil && i > 0 {
 			_, err = s.Cancel(t.Context(), n.ID, "me")

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 func serverScenes() map[string]scene {
@@ -218,8 +216,9 @@ func plantOldTasks(s *stage) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		_, _, err = store.CreateTask(ctx, bloom.NewTask{ID: id, BodyHash: uuid.NewString(), Actor: "test",
-			Spec: bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}})
+		task := storetest.Plain("c")
+		task.ID = id
+		_, _, err = store.CreateTask(ctx, task)
 		if err == nil {
 			_, err = store.Cancel(ctx, id, "test")
 		}

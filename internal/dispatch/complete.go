@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 const textMedia = "text/plain; charset=utf-8"
@@ -26,7 +27,7 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	if !isID(taskID) {
 		return bloom.Completed{}, bloom.ErrTaskNotFound
 	}
-	c = normalCompletion(c)
+	input.Normalize(&c)
 	if c.LeaseID != "" && !isID(c.LeaseID) {
 		return bloom.Completed{}, bloom.ErrLeaseLost
 	}
@@ -49,28 +50,6 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 		done.Result.Output = c.Output // the same body, so the same output
 	}
 	return done, nil
-}
-
-func normalCompletion(c bloom.Completion) bloom.Completion {
-	c.LeaseID = bloom.CleanText(c.LeaseID)
-	c.Output = cleanPtr(c.Output)
-	c.ErrorMessage = cleanPtr(c.ErrorMessage)
-	c.ErrorClass = bloom.CleanText(c.ErrorClass)
-	c.ArtifactType = bloom.CleanText(c.ArtifactType)
-	c.ArtifactTags = cleanAll(c.ArtifactTags)
-	c.Metrics = c.Metrics.Clean()
-	if c.ArtifactType == "" {
-		c.ArtifactType = bloom.DefaultArtifactType
-	}
-	return c
-}
-
-func cleanPtr(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	clean := bloom.CleanText(*s)
-	return &clean
 }
 
 func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.CompleteRequest, error) {

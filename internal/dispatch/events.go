@@ -19,9 +19,8 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 		return 0, bloom.ErrLeaseLost
 	}
 	for i, e := range events {
-		// The store cleans and cuts (bloom.EventData); that nothing reads as the
-		// empty object is said here.
-		if len(e.Data) == 0 || string(e.Data) == "null" {
+		events[i].Type, events[i].Data = bloom.CleanText(e.Type), bloom.EventData(e.Data)
+		if string(events[i].Data) == "null" {
 			events[i].Data = json.RawMessage("{}")
 		}
 	}

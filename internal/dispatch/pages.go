@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // DefaultPageBytes bounds what one page of a list holds in memory, in bytes.
@@ -19,6 +20,7 @@ const leastText = 1 << 10
 // as much as the page's bound asks for. When even then the rows do not fit into the
 // bound, the page is shorter than asked for and next goes on after it.
 func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
+	input.Normalize(&q)
 	return bounded(q.Page, s.pageBytes, kind[bloom.Task]{
 		list: func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
 			q.Page = p
@@ -40,6 +42,7 @@ func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 
 // Artifacts lists artifacts, newest first, bounded as Tasks is.
 func (s *Service) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts []bloom.Artifact, next bloom.Cursor, err error) {
+	input.Normalize(&q)
 	return bounded(q.Page, s.pageBytes, kind[bloom.Artifact]{
 		list: func(p bloom.Page) ([]bloom.Artifact, bloom.Cursor, error) {
 			q.Page = p

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // placedOutput is the content of an artifact, nil when it has none. Of content that is
@@ -148,11 +149,13 @@ func (v *verified) Read(p []byte) (int, error) {
 
 // Audit lists audit entries, newest first.
 func (s *Service) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+	input.Normalize(&q)
 	return s.store.Audit(ctx, q)
 }
 
 // Contexts lists contexts, the one used last first.
 func (s *Service) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+	input.Normalize(&q)
 	return s.store.Contexts(ctx, q)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // Submission is a task that somebody posts.
@@ -24,7 +25,8 @@ type Submission struct {
 // bloom.TaskSpec); text in it is cleaned before anything is hashed or stored. A
 // repeated idempotency key answers with the first task.
 func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, replayed bool, err error) {
-	spec := normalSpec(sub.Spec)
+	spec := sub.Spec
+	input.Normalize(&spec) // two bodies that mean the same have the same hash
 	id, err := uuid.NewV7()
 	if err != nil {
 		return bloom.Task{}, false, bloom.Internal(err)
@@ -34,36 +36,6 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}
 	return s.store.CreateTask(ctx, t)
-}
-
-// normalSpec is spec with clean text, no nil lists and every default stated, so
-// that two bodies that mean the same have the same hash.
-func normalSpec(spec bloom.TaskSpec) bloom.TaskSpec {
-	spec.ContextID = bloom.CleanText(spec.ContextID)
-	spec.AgentSlug = bloom.CleanText(spec.AgentSlug)
-	spec.Prompt = bloom.CleanText(spec.Prompt)
-	spec.ContextHints = cleanAll(spec.ContextHints)
-	spec.Labels = cleanAll(spec.Labels)
-	spec.IdempotencyKey = bloom.CleanText(spec.IdempotencyKey)
-	if spec.DesiredFormat == "" {
-		spec.DesiredFormat = bloom.FormatText
-	}
-	if spec.Policy.TimeoutSec == 0 {
-		spec.Policy.TimeoutSec = bloom.DefaultTimeoutSec
-	}
-	if spec.MaxAttempts == 0 {
-		spec.MaxAttempts = bloom.DefaultMaxAttempts
-	}
-	return spec
-}
-
-// cleanAll cleans each text; nil becomes the empty list.
-func cleanAll(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, t := range texts {
-		out[i] = bloom.CleanText(t)
-	}
-	return out
 }
 
 func specHash(spec bloom.TaskSpec) string {

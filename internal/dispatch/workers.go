@@ -4,18 +4,12 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // RegisterWorker makes a worker known or updates it; created tells which.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
-	w.Name = bloom.CleanText(w.Name)
-	w.URL = bloom.CleanText(w.URL)
-	w.Capabilities.Labels = cleanAll(w.Capabilities.Labels)
-	w.IPAddrs = cleanAll(w.IPAddrs)
-	w.AgentVersion = bloom.CleanText(w.AgentVersion)
-	w.OSInfo = bloom.CleanText(w.OSInfo)
-	w.InstallMethod = bloom.CleanText(w.InstallMethod)
-	w.InstanceID = bloom.CleanText(w.InstanceID)
+	input.Normalize(&w)
 	return s.store.RegisterWorker(ctx, w, actor)
 }
 

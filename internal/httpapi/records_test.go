@@ -146,13 +146,26 @@ func TestPoisonTextGoesThroughCleaned(t *testing.T) {
 	if task.Prompt != "nul \uFFFD lone \uFFFD raw \uFFFD end" || task.ContextID != "c\uFFFD" {
 		t.Fatalf("stored as %q", task.Prompt)
 	}
+	var found []bloom.Task
+	if r.call(200, &found, "GET", "/llm-tasks?context_id=c%00&q=nul+%00", ""); len(found) != 1 {
+		t.Fatalf("%d tasks have the context's name as it was sent", len(found))
+	}
+	var worker bloom.Worker
+	r.call(201, &worker, "POST", "/workers", `{"name":"w2","agent_version":"1\u0000","ip_addrs":["\ud800"],"capabilities":{"labels":["l\u0000"]}}`)
+	if worker.AgentVersion != "1\uFFFD" || worker.IPAddrs[0] != "\uFFFD" || worker.Capabilities.Labels[0] != "l\uFFFD" {
+		t.Fatalf("registered as %+v", worker)
+	}
 	l := r.lease(task.ID)
 	events := "{\"seq\":1,\"type\":\"text\",\"at\":1,\"data\":{\"t\":\"\\u0000\\ud800\xff\",\"n\":12345678901234567890}}\n\n" +
 		`{"seq":2,"type":"text","at":2,"data":{"text":"` + strings.Repeat("long ", 500_000) + `","keep":1}}` + "\n" +
 		`{"seq":3,"type":"log","at":3}`
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/events?lease_id="+l.Lease.ID, events, "Content-Type", "application/x-ndjson")
 	body := "{\"lease_id\":\"" + l.Lease.ID + "\",\"status\":\"error\",\"error_message\":\"\\u0000\xfe\",\"output\":\"\\ud800\"}"
-	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", body)
+	var done bloom.Completed
+	r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", body)
+	if *done.Result.ErrorMessage != "\uFFFD\uFFFD" || *done.Artifact.Content != "\uFFFD" || done.Artifact.Type != bloom.DefaultArtifactType || done.Artifact.Tags == nil {
+		t.Fatalf("the outcome is kept as %+v and %+v", done.Result, done.Artifact)
+	}
 	got := r.events(task.ID, "")
 	if len(got) != 6 { // created, leased, three of the worker, failed
 		t.Fatalf("%d events", len(got))

@@ -46,7 +46,7 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: bloom.CleanText(in.TaskID), Page: p})
+	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, Page: p})
 	return paged(c, list, next), err
 }
 
@@ -64,7 +64,7 @@ func (s *Server) listAudit(ctx context.Context, c *call, in *auditFilter) (*page
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Audit(ctx, bloom.AuditQuery{EntityID: bloom.CleanText(in.EntityID), Action: bloom.CleanText(in.Action), Page: p})
+	list, next, err := s.svc.Audit(ctx, bloom.AuditQuery{EntityID: in.EntityID, Action: in.Action, Page: p})
 	return paged(c, list, next), err
 }
 

@@ -109,8 +109,8 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 		return nil, err
 	}
 	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
-		Status: status, ContextID: bloom.CleanText(in.ContextID), AgentSlug: bloom.CleanText(in.AgentSlug),
-		WorkerID: bloom.CleanText(in.WorkerID), Text: bloom.CleanText(in.Text), Page: in.whole(p),
+		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
+		WorkerID: in.WorkerID, Text: in.Text, Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

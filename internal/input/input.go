@@ -22,6 +22,7 @@ type field struct {
 	index    int
 	name     string // in JSON; "" for an embedded struct
 	optional bool   // may be absent
+	omitted  bool   // is left out of JSON while empty
 	def      string
 	limits
 }
@@ -53,7 +54,7 @@ func fieldsOf(t reflect.Type) []field {
 			enum = strings.Split(e, ",")
 		}
 		fields = append(fields, field{
-			index: i, name: name, optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
+			index: i, name: name, omitted: options == "omitempty", optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
 			limits: limits{
 				text: spanOf(f.Tag, "minLength", "maxLength"), items: spanOf(f.Tag, "minItems", "maxItems"),
 				item: spanOf(f.Tag, "itemMinLength", "itemMaxLength"), number: spanOf(f.Tag, "minimum", "maximum"), enum: enum,
@@ -112,11 +113,14 @@ func fill(f *field, v reflect.Value) {
 }
 
 // Normalize cleans every text in the struct that to points to (see
-// bloom.CleanText), makes nil lists empty, and sets the defaults of texts and
+// bloom.CleanText), makes nil lists empty
+// that JSON does not leave out, and sets the defaults of texts and
 // numbers that are zero. It changes no list in place.
 func Normalize(to any) {
 	each(reflect.ValueOf(to).Elem(), "", func(_ string, f *field, v reflect.Value) {
-		clean(v)
+		if !f.omitted || !v.IsZero() {
+			clean(v)
+		}
 		fill(f, v)
 	})
 }
@@ -130,14 +134,25 @@ func clean(v reflect.Value) {
 			}
 		}
 	case reflect.Pointer:
-		if !v.IsNil() && v.Type().Elem().Kind() == reflect.String {
-			p := reflect.New(v.Type().Elem())
-			p.Elem().SetString(bloom.CleanText(v.Elem().String()))
-			v.Set(p)
-		}
+		cleanPointer(v)
 	case reflect.Slice:
 		cleanList(v)
 	}
+}
+
+func cleanPointer(v reflect.Value) {
+	of := v.Type().Elem().Kind()
+	if v.IsNil() || of != reflect.String && of != reflect.Struct {
+		return
+	}
+	p := reflect.New(v.Type().Elem())
+	p.Elem().Set(v.Elem())
+	if of == reflect.Struct {
+		Normalize(p.Interface())
+	} else {
+		clean(p.Elem())
+	}
+	v.Set(p)
 }
 
 func cleanList(v reflect.Value) {

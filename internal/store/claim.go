@@ -14,9 +14,6 @@ import (
 // ended by others meanwhile: such a lease is lost or, while they are at it, left
 // alone, and the claim goes on. So it does without rows that cannot be changed.
 func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
-	if r.WorkerID != bloom.CleanText(r.WorkerID) {
-		return bloom.ClaimResult{}, bloom.ErrWorkerNotFound
-	}
 	res, err := s.claim(ctx, &look{ClaimRequest: r})
 	if isBad(err) {
 		return s.isolate(ctx, r)

@@ -12,7 +12,6 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	if !schema.IsID(r.ArtifactID) || !schema.IsID(r.ResultID) {
 		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
 	}
-	r.BodyHash = bloom.CleanText(r.BodyHash)
 	want := func(w *ReadSet) {
 		wantNamed(w, r.TaskID, r.Completion.LeaseID)
 		w.Texts.Add(r.TaskID)

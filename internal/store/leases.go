@@ -43,9 +43,6 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 		lease  bloom.Lease
 		worker bloom.Worker
 	}
-	if r.WorkerID != bloom.CleanText(r.WorkerID) {
-		return bloom.Lease{}, bloom.Worker{}, bloom.ErrWorkerNotFound
-	}
 	want := func(w *ReadSet) {
 		w.Tasks.Add(r.TaskID)
 		if r.WorkerID != "" {
@@ -179,7 +176,7 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		if err != nil {
 			return bloom.Task{}, err
 		}
-		tr, err := bloom.GiveBack(t.TaskState, l.Lease, bloom.CleanText(r.Reason), r.NotBefore, u.Now)
+		tr, err := bloom.GiveBack(t.TaskState, l.Lease, r.Reason, r.NotBefore, u.Now)
 		if err != nil {
 			return bloom.Task{}, err
 		}

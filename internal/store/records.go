@@ -22,7 +22,7 @@ func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a b
 			u.c.Settings = map[string]string{}
 		}
 		for k, v := range settings {
-			u.c.Settings[bloom.CleanText(k)] = bloom.CleanText(v)
+			u.c.Settings[k] = v
 		}
 		u.news = append(u.news, bloom.Change{Kind: bloom.ChangeSettings})
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)

@@ -17,9 +17,8 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 		task     bloom.Task
 		replayed bool
 	}
-	n.BodyHash = bloom.CleanText(n.BodyHash)
-	key := Key{bloom.CleanText(n.IdempotencyScope), bloom.CleanText(n.Spec.IdempotencyKey)}
-	contextID := bloom.CleanText(n.Spec.ContextID)
+	key := Key{n.IdempotencyScope, n.Spec.IdempotencyKey}
+	contextID := n.Spec.ContextID
 	want := func(r *ReadSet) {
 		r.Views.Add(n.ID)
 		r.Homes.Add(contextID)
@@ -159,7 +158,7 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 			u.events[EventKey{taskID, e.Seq}], added = true, true
 			seq := e.Seq
 			u.event(t, Event{
-				Type: bloom.CleanText(e.Type), At: cmp.Or(e.At, u.Now), Epoch: l.Epoch, WorkerSeq: &seq, Data: bloom.EventData(e.Data),
+				Type: e.Type, At: cmp.Or(e.At, u.Now), Epoch: l.Epoch, WorkerSeq: &seq, Data: e.Data,
 			})
 		}
 		if added {

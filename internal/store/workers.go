@@ -83,7 +83,7 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 		worker  bloom.Worker
 		created bool
 	}
-	name := bloom.CleanText(spec.Name)
+	name := spec.Name
 	a, err := do(ctx, s, func(r *ReadSet) { r.Workers.Add(name) }, func(u *Unit) (a answer, err error) {
 		was, err := u.orUnknown(name)
 		if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 	news := make(chan bool, len(reports))
 	names, byName := make([]string, 0, len(reports)), map[string][]bloom.WorkerReport{}
 	for _, r := range reports {
-		name := bloom.CleanText(r.Name)
+		name := r.Name
 		if _, again := byName[name]; !again {
 			names = append(names, name)
 		}
@@ -155,9 +155,6 @@ func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerRepor
 
 // onWorker runs a rule on a worker that is there. Without ok nothing is written.
 func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w bloom.KnownWorker, now int64) (c bloom.WorkerChange, ok bool)) (bloom.Worker, error) {
-	if id != bloom.CleanText(id) {
-		return bloom.Worker{}, bloom.ErrWorkerNotFound
-	}
 	return do(ctx, s, func(r *ReadSet) { r.Workers.Add(id) }, func(u *Unit) (bloom.Worker, error) {
 		w, err := u.worker(id)
 		if err != nil {
@@ -227,9 +224,6 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 
 // RemoveWorker forgets a worker and puts what it held back in the queue.
 func (s *Store) RemoveWorker(ctx context.Context, id, actor string) error {
-	if id != bloom.CleanText(id) {
-		return bloom.ErrWorkerNotFound
-	}
 	want := func(r *ReadSet) {
 		r.Workers.Add(id)
 		wantHeld(r, id, true)

@@ -48,7 +48,7 @@ func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
 	_, err = s.Complete(t.Context(), bloom.CompleteRequest{
 		TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, URL: &url, Size: int64(len(content)),
 		SHA256: hex.EncodeToString(sum[:]), MediaType: "text/plain", Actor: "w",
-		Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess},
+		Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // DefaultSyncEvery is how often workers are read from the control plane.
@@ -81,6 +82,9 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
+	for i := range agents {
+		input.Normalize(&agents[i])
+	}
 	for batch := range slices.Chunk(w.reports(agents), syncBatch) {
 		n, err := w.Store.SyncWorkers(ctx, batch)
 		if err != nil {
@@ -105,11 +109,10 @@ func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 		change[name] = false
 	}
 	for _, a := range agents {
-		name := bloom.CleanText(a.Name)
-		if _, drained := change[name]; a.Drain && !drained {
-			change[name] = true
+		if _, drained := change[a.Name]; a.Drain && !drained {
+			change[a.Name] = true
 		} else if a.Drain {
-			delete(change, name)
+			delete(change, a.Name)
 		}
 	}
 	var failed error

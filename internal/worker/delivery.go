@@ -38,16 +38,15 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 
 // release is the delivery of a lease given back.
 func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
-	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(bloom.CleanText(reason), 1000), NotBefore: max(0, notBefore)}
+	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(reason, 1000), NotBefore: max(0, notBefore)}
 	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
 }
 
 // presentable fills what the contract requires and mends what it refuses.
 func presentable(c bloom.Completion) bloom.Completion {
-	c.Output, c.ErrorMessage = clean(c.Output), clean(c.ErrorMessage)
 	if c.Status != bloom.OutcomeSuccess {
 		c.Status = bloom.OutcomeError
-		c.ErrorClass = cut(bloom.CleanText(cmp.Or(c.ErrorClass, bloom.ClassInternal)), 64)
+		c.ErrorClass = cut(cmp.Or(c.ErrorClass, bloom.ClassInternal), 64)
 		if c.ErrorMessage == nil || *c.ErrorMessage == "" {
 			c.ErrorMessage = new("The attempt ended without saying why (" + c.ErrorClass + ")")
 		}
@@ -57,7 +56,7 @@ func presentable(c bloom.Completion) bloom.Completion {
 			c.Output = new("")
 		}
 	}
-	c.ArtifactType = cut(bloom.CleanText(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType)), 128)
+	c.ArtifactType = cut(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType), 128)
 	if c.ArtifactTags == nil {
 		c.ArtifactTags = []string{}
 	}
@@ -83,7 +82,7 @@ func sane(m bloom.Metrics) bloom.Metrics {
 		m.CostKind = ""
 	}
 	m.Warnings = m.Warnings[:min(len(m.Warnings), bloom.MaxWarnings)]
-	return m.Clean()
+	return m
 }
 
 // cutDown makes an error of an outcome that is too long to be reported, with
@@ -104,13 +103,6 @@ func cutDown(c bloom.Completion) bloom.Completion {
 		c.Status, c.ErrorClass, c.Retryable = bloom.OutcomeError, bloom.ClassOutputInvalid, false
 	}
 	return c
-}
-
-func clean(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	return new(bloom.CleanText(*s))
 }
 
 // cut is at most n bytes of s, ending at a character's end.

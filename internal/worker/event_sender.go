@@ -61,7 +61,7 @@ func (p *eventSender) emit(typ string, data any) {
 		typ = "log"
 	}
 	raw = bloom.EventData(raw)
-	typ = cut(bloom.CleanText(cmp.Or(typ, "log")), 64)
+	typ = cut(cmp.Or(typ, "log"), 64)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

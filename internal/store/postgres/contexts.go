@@ -28,9 +28,6 @@ func (n *nanos) Scan(src any) error {
 
 // Context reads one context.
 func (d *database) Context(ctx context.Context, id string) (bloom.Context, error) {
-	if id != bloom.CleanText(id) {
-		return bloom.Context{}, bloom.ErrContextNotFound
-	}
 	return read(ctx, d, func(c reader) (bloom.Context, error) {
 		return found(ctx, c, func(r pgx.Rows) (x bloom.Context, err error) {
 			err = r.Scan(contextFields(&x)...)

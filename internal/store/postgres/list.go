@@ -165,12 +165,12 @@ func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 			"CASE WHEN length(x.context_hints::text) <= %d THEN x.context_hints ELSE 'null' END, substr(x.prompt, 1, %d)", n, n), 1)
 	}
 	l := listing[store.Task]{table: "llm_tasks", columns: columns, fields: wholeFields}
-	l.also("x.context_id", bloom.CleanText(q.ContextID))
-	l.also("x.worker_id", bloom.CleanText(q.WorkerID))
+	l.also("x.context_id", q.ContextID)
+	l.also("x.worker_id", q.WorkerID)
 	if q.Status != bloom.TaskCompleted {
 		l.status(q.Status)
 	}
-	l.also("x.agent_slug", bloom.CleanText(q.AgentSlug))
+	l.also("x.agent_slug", q.AgentSlug)
 	if q.Status == bloom.TaskCompleted {
 		l.status(q.Status)
 	}
@@ -230,8 +230,8 @@ func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit
 			return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
 		},
 	}
-	l.also("x.entity_id", bloom.CleanText(q.EntityID))
-	switch action := bloom.CleanText(q.Action); {
+	l.also("x.entity_id", q.EntityID)
+	switch action := q.Action; {
 	case slices.Contains(common, action):
 		l.filter += " AND x.action || '' = " + l.arg(action)
 	case action != "" && l.by == "":

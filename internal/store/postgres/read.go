@@ -154,9 +154,6 @@ func (d *database) Worker(ctx context.Context, id string) (bloom.Worker, []bloom
 		worker bloom.Worker
 		leases []bloom.Lease
 	}
-	if id != bloom.CleanText(id) {
-		return bloom.Worker{}, nil, bloom.ErrWorkerNotFound
-	}
 	a, err := read(ctx, d, func(c reader) (a answer, err error) {
 		w, err := found(ctx, c, scanWorker, bloom.ErrWorkerNotFound, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.id = $1 AND NOT w.removed`, id)
 		if err != nil {

@@ -18,7 +18,7 @@ const searchRows = 500
 // depends on the locale it was set up with. It stops after scanRows entries or
 // scanBytes of prompts, with a cursor to go on from.
 func (l *listing[T]) search(ctx context.Context, c reader, p bloom.Page, text string) (pg page[T], err error) {
-	text = strings.ToLower(bloom.CleanText(text))
+	text = strings.ToLower(text)
 	limit, before, bytes := p.Size(), place(p.Cursor), 0
 	hits := []int64{}
 	for rows := 0; ; {

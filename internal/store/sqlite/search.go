@@ -11,7 +11,7 @@ import (
 // of any alphabet: SQLite itself folds only ASCII. It stops after scanRows
 // entries or scanBytes of prompts, with a cursor to go on from.
 func (l listing[T]) search(c *conn, p bloom.Page, text string) (pg page[T], err error) {
-	text = strings.ToLower(bloom.CleanText(text))
+	text = strings.ToLower(text)
 	before := p.Cursor.Before
 	if before == 0 {
 		before = math.MaxInt64

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // AddWorkers registers workers of 32 slots each, by the names worker-00, worker-01 …
@@ -24,19 +25,23 @@ func AddWorkers(b *testing.B, s bloom.Store, n int) {
 
 // Plain is a task like any other.
 func Plain(contextID string) bloom.NewTask {
-	return bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
-		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.", MaxAttempts: 3,
+	n := bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
+		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.",
 	}}
+	input.Normalize(&n.Spec) // as dispatch does
+	return n
 }
 
 // Success is the outcome of a lease that went well.
 func Success(taskID, leaseID string) bloom.CompleteRequest {
 	out := "The wind turned at noon and the gulls came in with it."
-	return bloom.CompleteRequest{
+	r := bloom.CompleteRequest{
 		TaskID: taskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h", Actor: "bench",
 		Content: &out, Size: int64(len(out)), SHA256: "s", MediaType: "text/plain",
 		Completion: bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &out},
 	}
+	input.Normalize(&r.Completion)
+	return r
 }
 
 // Lifecycle is create, lease, heartbeat, complete, each its own call.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // Open opens an empty store whose time is the clock's; it is closed by the
@@ -126,6 +127,7 @@ func newTask(change ...func(*bloom.NewTask)) bloom.NewTask {
 	for _, c := range change {
 		c(&n)
 	}
+	input.Normalize(&n.Spec) // as dispatch does
 	return n
 }
 
@@ -211,12 +213,14 @@ func failure(taskID, leaseID, message string, retryable bool) bloom.CompleteRequ
 		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "failure:" + message, Actor: "worker", MediaType: "text/plain",
 		Completion: bloom.Completion{
 			LeaseID: leaseID, Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: retryable,
+			ArtifactType: bloom.DefaultArtifactType, ArtifactTags: []string{},
 		},
 	}
 }
 
 func (h *harness) complete(r bloom.CompleteRequest) bloom.Completed {
 	h.Helper()
+	input.Normalize(&r.Completion)
 	c, err := h.s.Complete(h.ctx, r)
 	h.ok(err)
 	return c
