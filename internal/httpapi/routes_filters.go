@@ -35,16 +35,6 @@ func (s *Server) filterRoutes() {
 			if err := s.decode(c, limitBody, &f); err != nil {
 				return nil, err
 			}
-			var check checker
-			if f.Status != "" {
-				oneOf(&check, "status", f.Status, bloom.TaskStatuses[:]...)
-			}
-			for field, text := range map[string]string{"context_id": f.ContextID, "agent_slug": f.AgentSlug, "worker_id": f.WorkerID, "q": f.Text} {
-				check.text(field, text, 0, 512)
-			}
-			if err := check.err(); err != nil {
-				return nil, err
-			}
 			f.Name = in.Name
 			f, err := s.svc.SaveFilter(ctx, f, c.caller.Name)
 			return &reply[bloom.TaskFilter]{http.StatusOK, f}, err
