@@ -15,7 +15,7 @@ import (
 func spec(scenario string) bloom.TaskSpec {
 	return bloom.TaskSpec{
 		ContextID: "context of " + scenario, AgentSlug: "assistant", Prompt: "scenario " + scenario + "; go on", MaxAttempts: 1,
-		Policy: bloom.Policy{TimeoutSec: 60},
+		Policy: bloom.Policy{TimeoutSec: 600},
 	}
 }
 
