@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Retry says how calls that are safe to repeat are repeated. It is the one policy of
-// workers too. It is our own because the SDK needs the standard library alone.
+// Retry says how calls that are safe to repeat are repeated. It is the policy of
+// workers too. It is our own so that a program that imports the SDK gets no other dependency.
 type Retry struct {
 	// Tries is the most tries of one call, the first included; 0 means 4.
 	Tries int

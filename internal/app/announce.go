@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
@@ -112,8 +112,8 @@ func (r *route) httpClient() *http.Client {
 }
 
 // newAnnouncer makes what keeps the worker known to membridge.
-func (w *Worker) newAnnouncer() *mbclient.Announcer {
-	cfg := mbclient.AnnouncerConfig{
+func (w *Worker) newAnnouncer() *announce.Announcer {
+	cfg := announce.Config{
 		Client: w.bridge, Interval: w.cfg.Run.AnnounceEvery, Log: w.log.With("worker", w.cfg.Run.Name),
 		Registration: func() mbclient.Registration {
 			status, can := w.standing()
@@ -131,7 +131,7 @@ func (w *Worker) newAnnouncer() *mbclient.Announcer {
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved
 	}
-	return mbclient.NewAnnouncer(cfg)
+	return announce.New(cfg)
 }
 
 // standing is what membridge is told. A worker that cannot reach the runtime is
@@ -242,20 +242,18 @@ func loopbackURL(address string) bool {
 // announce keeps the worker known to membridge until stop, which says goodbye.
 func (w *Worker) announce() (stop func()) {
 	ctx, leave := context.WithCancel(context.Background())
-	left := make(chan error, 1)
+	left := make(chan struct{})
 	go func() {
+		defer close(left)
 		select {
 		case <-w.invited:
-			left <- w.announcer.Run(ctx)
+			w.announcer.Run(ctx)
 		case <-ctx.Done():
-			left <- nil
 		}
 	}()
 	return func() {
 		leave()
-		if err := <-left; err != nil && !errors.Is(err, context.Canceled) {
-			w.log.Warn("the announcing to membridge ended badly", "error", err)
-		}
+		<-left
 		w.bridge.Close()
 	}
 }

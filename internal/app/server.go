@@ -19,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/installer"
+	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
@@ -229,10 +230,7 @@ func (s *Server) Run(ctx, cut context.Context) error {
 func (s *Server) shutdown(cut context.Context) error {
 	s.front.Drain()
 	if s.cfg.ShutdownDelay > 0 {
-		select {
-		case <-time.After(s.cfg.ShutdownDelay):
-		case <-cut.Done():
-		}
+		_ = retry.Sleep(cut, s.cfg.ShutdownDelay) // cut short, it shuts down at once
 	}
 	wait, done := context.WithTimeout(cut, s.cfg.ShutdownGrace)
 	defer done()

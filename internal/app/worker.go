@@ -20,6 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/front"
+	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
@@ -53,7 +54,7 @@ type Worker struct {
 	route  *route
 
 	bridge    *mbclient.Client // without an address until membridge is known
-	announcer *mbclient.Announcer
+	announcer *announce.Announcer
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 

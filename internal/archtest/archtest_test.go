@@ -74,6 +74,7 @@ var rules = []struct {
 	{"internal/store", []string{"internal/httpapi", "internal/worker", "internal/dispatch", "client"}, "stores, HTTP and worker never import one another"},
 	{"internal/store/sqlite", []string{"internal/store/postgres"}, "databases never import one another"},
 	{"internal/store/postgres", []string{"internal/store/sqlite"}, "databases never import one another"},
+	{"internal/retry", []string{"client", "internal"}, "whoever tries again may stand on it"},
 	{"internal/schema", []string{"internal"}, "what the stores have in common knows none of them"},
 	{"internal/group", []string{"internal"}, "what the stores have in common knows none of them"},
 	{"internal/httpapi", []string{"internal/store", "internal/worker", "client"}, "stores, HTTP and worker never import one another"},
@@ -101,7 +102,7 @@ func TestImportsRunInTheDrawnDirections(t *testing.T) {
 			}
 			found = true
 			for _, dep := range p.Deps {
-				if under(dep, rule.never...) && !under(dep, rule.tree) {
+				if under(dep, rule.never...) && !under(dep, rule.tree, "internal/retry") {
 					t.Errorf("%s stands on %s: %s", path, dep, rule.because)
 				}
 			}
@@ -123,6 +124,16 @@ func TestTheVocabularyStandsOnTheStandardLibraryAlone(t *testing.T) {
 	for _, dep := range all[module].Imports {
 		if dep == "net/http" || dep == "database/sql" || dep == "os/exec" {
 			t.Errorf("the root package imports %s", dep)
+		}
+	}
+}
+
+func TestTheSDKStandsOnTheStandardLibraryAndTheVocabularyAlone(t *testing.T) {
+	t.Parallel()
+	all := load(t)
+	for _, dep := range all[module+"/client"].Deps {
+		if !all[dep].Standard && dep != module {
+			t.Errorf("the SDK stands on %s", dep)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // Fleet measures the real path: clients create tasks, and workers whose long polls
@@ -198,7 +199,7 @@ func (r *fleetRun) oneByOne(ctx context.Context) error {
 	defer w.close()
 	for range r.Samples {
 		// The workers have to be waiting again; when they are cannot be seen from outside.
-		if err := sleep(ctx, 15*time.Millisecond); err != nil {
+		if err := retry.Sleep(ctx, 15*time.Millisecond); err != nil {
 			return err
 		}
 		b, err := r.createOne(ctx, w)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // Polls measures what it costs to have many workers waiting.
@@ -122,7 +123,7 @@ func (p *pollers) poll(ctx context.Context, name string) error {
 }
 
 func (m Polls) watch(ctx context.Context, p *pollers, report *PollsReport) error {
-	if err := sleep(ctx, m.Settle); err != nil {
+	if err := retry.Sleep(ctx, m.Settle); err != nil {
 		return err
 	}
 	before, err := usesOf(m.PID)
@@ -130,7 +131,7 @@ func (m Polls) watch(ctx context.Context, p *pollers, report *PollsReport) error
 		return err
 	}
 	began, answered := time.Now(), p.answered.Load()
-	if err := sleep(ctx, m.Duration); err != nil {
+	if err := retry.Sleep(ctx, m.Duration); err != nil {
 		return err
 	}
 	after, err := usesOf(m.PID)
@@ -183,13 +184,4 @@ func (p *pollers) dismiss() {
 		})
 	}
 	_ = group.Wait()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

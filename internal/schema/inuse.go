@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // ErrInUse says that a step could not be applied since others, such as a dump, did
@@ -17,11 +19,9 @@ var ErrInUse = errors.New("the schema's next step changes tables that others use
 // So it waits for a moment, lets them pass, and tries again, for about a minute.
 // The moment is longer than PostgreSQL's deadlock_timeout, 1 s, after which a vacuum
 // makes way for who waits.
-const (
-	lockTimeout = "1500ms"
-	inUseTries  = 15
-	inUsePause  = 3 * time.Second
-)
+var inUsePatience = retry.Policy{First: 3 * time.Second, Tries: 15}
+
+const lockTimeout = "1500ms"
 
 // inUse reports whether a lock was waited for in vain: SQLSTATE 55P03.
 func inUse(err error) bool {

@@ -4,6 +4,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // ErrNewerSchema says that the database was written by a newer bloom.
@@ -29,8 +32,7 @@ type Migration struct {
 // Schema is the steps that this program knows, and the database they are for.
 type Schema struct {
 	provider *goose.Provider
-	tries    int           // of a step whose tables are in use
-	pause    time.Duration // between two of them
+	patience retry.Policy // with tables that others use
 }
 
 // SQLite is the schema of a SQLite file. The steps lie in the folder migrations
@@ -62,7 +64,7 @@ func open(dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.Provi
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{provider, inUseTries, inUsePause}, nil
+	return &Schema{provider, inUsePatience}, nil
 }
 
 // Migrations lists all steps, the oldest first, and which of them the database
@@ -93,22 +95,19 @@ func (s *Schema) Up(ctx context.Context) (applied int, err error) {
 	if current > target {
 		return 0, fmt.Errorf("%w: its schema is number %d, this program knows %d; use the newer program", ErrNewerSchema, current, target)
 	}
-	for try := 1; ; try++ {
+	applied, err = retry.Do(ctx, s.patience, func() (int, error) {
 		done, err := s.provider.Up(ctx)
 		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
 			done = partial.Applied
 		}
 		applied += len(done)
-		if !inUse(err) {
-			return applied, err
+		if err != nil && !inUse(err) {
+			err = retry.Permanent(err)
 		}
-		if try == s.tries {
-			return applied, fmt.Errorf("%w (%w)", ErrInUse, err)
-		}
-		select {
-		case <-ctx.Done():
-			return applied, ctx.Err()
-		case <-time.After(s.pause):
-		}
+		return applied, err
+	})
+	if inUse(err) {
+		err = cmp.Or(ctx.Err(), fmt.Errorf("%w (%w)", ErrInUse, err))
 	}
+	return applied, err
 }

@@ -3,13 +3,13 @@ package store
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/group"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // op is one caller's operation. It may run several times; what it returned last
@@ -17,14 +17,14 @@ import (
 type op struct {
 	*group.Op[*Unit]
 	want   func(*ReadSet)
-	caller bloom.Caller // who asked for it
-	at     time.Time    // when it was asked for
-	opened bool         // due tasks were opened for it
-	alone  bool         // it shares no transaction: one that it was in failed
-	tries  int          // how often it met a row that others had locked
-	out    bool         // it failed after it had changed something, and is left out
-	opens  string       // the ordered task that it opens besides, "" for none
-	leaves bool         // it leaves such a task closed: with it the operation failed
+	caller bloom.Caller         // who asked for it
+	at     time.Time            // when it was asked for
+	opened bool                 // due tasks were opened for it
+	alone  bool                 // it shares no transaction: one that it was in failed
+	pause  func() time.Duration // the next wait for a row that others have locked; nil before the first
+	out    bool                 // it failed after it had changed something, and is left out
+	opens  string               // the ordered task that it opens besides, "" for none
+	leaves bool                 // it leaves such a task closed: with it the operation failed
 }
 
 // do runs an operation in the next group and returns what it returned once that is
@@ -154,17 +154,20 @@ func (s *Store) again(o *op) {
 	}
 }
 
-// Pauses before an operation that met a locked row is tried again.
-const (
-	firstPause   = 2 * time.Millisecond
-	longestPause = 200 * time.Millisecond
+// Waits before an operation that met a locked row, or a server that is away, is tried
+// again.
+var (
+	locked = retry.Policy{First: time.Millisecond, Max: 100 * time.Millisecond, Jitter: 2}
+	away   = retry.Policy{First: 40 * time.Millisecond, Jitter: 0.5}
 )
 
 // later puts an operation back for a moment, as long as its caller's patience
 // lasts.
 func (s *Store) later(o *op) {
-	pause := min(firstPause<<min(o.tries, 10), longestPause)
-	pause = pause/2 + rand.N(pause)
+	if o.pause == nil {
+		o.pause = locked.Waits()
+	}
+	pause := o.pause()
 	if time.Since(o.at)+pause > s.cfg.Patience {
 		if !errors.Is(o.Err, ErrConflict) {
 			o.Err = ErrConflict
@@ -172,7 +175,6 @@ func (s *Store) later(o *op) {
 		o.Finish()
 		return
 	}
-	o.tries++
 	s.running.Go(func() {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
@@ -254,18 +256,8 @@ func (s *Store) stands(ctx context.Context, u *Unit, deadline time.Time) (bool, 
 // wait lets a moment pass before the server is asked again; false when there is no
 // time left.
 func wait(ctx context.Context, deadline time.Time) bool {
-	const pause = 50 * time.Millisecond
-	if time.Until(deadline) < pause {
-		return false
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	pause := away.Waits()()
+	return time.Until(deadline) >= pause && retry.Sleep(ctx, pause) == nil
 }
 
 // rounds is how often a unit may find that it needs more.

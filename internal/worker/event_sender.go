@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // Bounds of what one task's events may take while the server is away, and of
@@ -125,7 +126,7 @@ func (p *eventSender) nudge() {
 // run sends until the event sender is closed and empty, or ctx ends.
 func (p *eventSender) run(ctx context.Context) {
 	defer close(p.drained)
-	retry := client.Retry{Base: 100 * time.Millisecond, Max: 5 * time.Second}
+	pace := client.Retry{Base: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		batch, closed := p.take()
 		if len(batch) == 0 {
@@ -144,7 +145,7 @@ func (p *eventSender) run(ctx context.Context) {
 			if batch, again = p.send(ctx, batch); !again {
 				break
 			}
-			if !sleep(ctx, retry.Wait(n, nil)) {
+			if retry.Sleep(ctx, pace.Wait(n, nil)) != nil {
 				return
 			}
 		}
@@ -188,7 +189,7 @@ func (p *eventSender) send(ctx context.Context, batch []bloom.WorkerEvent) (rest
 		// One of them is what the server will not take; the others shall pass.
 		for _, e := range batch {
 			for one, more := []bloom.WorkerEvent{e}, true; more; {
-				if one, more = p.send(ctx, one); more && !sleep(ctx, time.Second) {
+				if one, more = p.send(ctx, one); more && retry.Sleep(ctx, time.Second) != nil {
 					return nil, false
 				}
 			}
@@ -211,17 +212,5 @@ func (p *eventSender) close(wait time.Duration) {
 	select {
 	case <-p.drained:
 	case <-t.C:
-	}
-}
-
-// sleep waits; false says that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

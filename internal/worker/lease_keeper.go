@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // leaseKeeper is the worker's belief in one lease: good until the start of the last
@@ -94,7 +95,7 @@ func (h *leaseKeeper) end() (cause error, told bool) { //nolint:revive // the er
 // now, so that there is about a TTL's time to try.
 func (h *leaseKeeper) confirm(now func() time.Time) bool {
 	giveUp := now().Add(h.ttl() - h.margin())
-	retry := client.Retry{Base: 50 * time.Millisecond, Max: min(h.ttl()/10, 2*time.Second)}
+	pace := client.Retry{Base: 50 * time.Millisecond, Max: min(h.ttl()/10, 2*time.Second)}
 	for n := 0; h.ctx.Err() == nil; n++ {
 		start := now()
 		err := h.heartbeat(start, giveUp.Sub(start))
@@ -105,7 +106,7 @@ func (h *leaseKeeper) confirm(now func() time.Time) bool {
 			h.log.Warn("the server could not be reached to begin the task; it is left to others", "error", err)
 			return false
 		}
-		sleep(h.ctx, retry.Wait(n, nil))
+		_ = retry.Sleep(h.ctx, pace.Wait(n, nil))
 	}
 	return false
 }
@@ -113,15 +114,15 @@ func (h *leaseKeeper) confirm(now func() time.Time) bool {
 // keep renews the lease early, a third of the TTL after the last renewal, until
 // ctx ends. A claim that renewed it meanwhile spares the heartbeat.
 func (h *leaseKeeper) keep(ctx context.Context, now func() time.Time) {
-	retry := client.Retry{Base: h.ttl() / 40, Max: max(h.ttl()/10, time.Millisecond)}
+	pace := client.Retry{Base: h.ttl() / 40, Max: max(h.ttl()/10, time.Millisecond)}
 	failures := 0
 	for {
 		renewed, until := h.times()
 		wait := renewed.Add(h.ttl() / 3).Sub(now())
 		if failures > 0 {
-			wait = retry.Wait(failures-1, nil)
+			wait = pace.Wait(failures-1, nil)
 		}
-		if !sleep(ctx, max(0, min(wait, until.Sub(now())))) {
+		if retry.Sleep(ctx, max(0, min(wait, until.Sub(now())))) != nil {
 			return
 		}
 		renewed, until = h.times()

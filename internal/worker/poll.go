@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // pollRetry paces polls while the server is away.
@@ -200,7 +201,7 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 	w.inPoll = &polling{cancel: cancel}
 	w.mu.Unlock()
 	defer w.answered()
-	sleep(ctx, d)
+	_ = retry.Sleep(ctx, d)
 }
 
 // obey does what an answer says and reports whether it said anything new.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // ErrCut says that the worker was cut off before its work could end.
@@ -299,7 +300,7 @@ func (w *Worker) register(ctx context.Context, atStart bool) error {
 			return fmt.Errorf("the server does not take worker %q: %w", w.cfg.Name, err)
 		}
 		w.unreached(err)
-		if !sleep(ctx, pollRetry.Wait(n, err)) {
+		if retry.Sleep(ctx, pollRetry.Wait(n, err)) != nil {
 			return ctx.Err()
 		}
 	}

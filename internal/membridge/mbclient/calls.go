@@ -62,15 +62,6 @@ func (s *Stamp) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Millis is the moment, or nil when there is none.
-func (s Stamp) Millis() *int64 {
-	if s == 0 {
-		return nil
-	}
-	ms := int64(s)
-	return &ms
-}
-
 // Health asks for membridge's health and returns it as it is, one try only: it
 // is a person, or a probe, that waits.
 func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
@@ -212,7 +203,6 @@ type Beat struct {
 	DBSHA        *string             `json:"db_sha,omitempty"`
 	IPAddrs      []string            `json:"ip_addrs,omitempty"`
 	WaitSec      float64             `json:"wait_sec,omitempty"`
-	Held         []string            `json:"held,omitempty"`
 	Drain        *bool               `json:"drain,omitempty"` // whether it is drained, as the worker knows it
 	Reports      []Report            `json:"reports,omitempty"`
 }
@@ -225,14 +215,14 @@ type Load struct {
 	Memory  float64 `json:"memory,omitempty"`
 }
 
-// Report says how an order went.
+// Report says how a command went.
 type Report struct {
 	JobID  string `json:"job_id"`
 	Status string `json:"status"` // "completed" or "failed"
 	Detail string `json:"detail,omitempty"`
 }
 
-// Command is one order.
+// Command is a request to move a project's memory.
 type Command struct {
 	ID          string `json:"id"`
 	Type        string `json:"type"` // "sync_push" or "sync_pull"

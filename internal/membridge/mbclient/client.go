@@ -1,6 +1,6 @@
-// Package mbclient talks to membridge, the control plane: a client that expects
-// it to be slow, absent, wrong or full of garbage, and an Announcer by which a
-// worker stays known to it.
+// Package mbclient talks to membridge, the control plane, and expects it to be slow,
+// absent, wrong or full of garbage. client.go and request.go are the HTTP client that
+// tries again, shape.go is what an answer must look like, calls.go has the typed calls.
 //
 // It must not know the control plane's own packages: they meet over HTTP, and
 // the other side may be the described system's membridge as well as ours.
@@ -8,9 +8,7 @@ package mbclient
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,12 +21,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Defaults of Options (seed 001, "Membridge Proxy Client Hardening").
+// Defaults of Options.
 const (
 	DefaultTimeout     = 10 * time.Second
 	DefaultRetries     = 3
 	DefaultBackoff     = 500 * time.Millisecond
-	DefaultJitter      = 0.3
 	DefaultMaxResponse = 32 << 20
 )
 
@@ -61,10 +58,7 @@ type Options struct {
 	// names were resolved. Nil allows all: the operator chose the address.
 	AddressPolicy func(netip.Addr) error
 
-	Clock bloom.Clock
-	// Sleep waits, or returns ctx's error; Random is in [0, 1). For tests.
-	Sleep  func(ctx context.Context, d time.Duration) error
-	Random func() float64
+	Clock bloom.Clock // bloom.SystemClock when nil
 }
 
 func (o *Options) finish() {
@@ -74,23 +68,6 @@ func (o *Options) finish() {
 	o.Retries = max(0, cmp.Or(o.Retries, DefaultRetries))
 	if o.Clock == nil {
 		o.Clock = bloom.SystemClock{}
-	}
-	if o.Sleep == nil {
-		o.Sleep = sleep
-	}
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

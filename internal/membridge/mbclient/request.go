@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // request is one call.
@@ -48,31 +49,26 @@ func idempotent(method string) bool {
 	return false
 }
 
-// do tries, and tries again what may be. The loop is our own because waits and
-// tries must be steerable by tests and the jitter only ever added, which the
-// retry library at hand does neither of.
-func (c *Client) do(ctx context.Context, r request) (int, []byte, error) {
+// do tries, and tries again what may be: after 500 ms × 2^n and up to 30 % more.
+func (c *Client) do(ctx context.Context, r request) (status int, answer []byte, err error) {
 	t := c.now()
 	if t.url == "" {
 		return 0, nil, down("No membridge is configured", nil)
 	}
-	for attempt := 0; ; attempt++ {
-		status, answer, err := c.try(ctx, t, r)
-		again := err != nil && (status == 0 || status >= 500)
-		if !again || !r.repeatable || attempt >= c.opt.Retries || ctx.Err() != nil {
-			return status, answer, err
-		}
-		if c.opt.Sleep(ctx, c.wait(attempt)) != nil {
-			return status, answer, err
-		}
+	policy := retry.Policy{First: c.opt.Backoff, Max: c.opt.Backoff << 10, Jitter: 0.3, Tries: 1}
+	if r.repeatable {
+		policy.Tries += uint(c.opt.Retries)
 	}
-}
-
-// wait is 500 ms × 2^n, and up to 30 % more so that many clients do not come
-// back together.
-func (c *Client) wait(attempt int) time.Duration {
-	base := c.opt.Backoff << attempt
-	return base + time.Duration(float64(base)*DefaultJitter*c.opt.Random())
+	answer, err = retry.Do(ctx, policy, func() ([]byte, error) {
+		var answer []byte
+		var err error
+		status, answer, err = c.try(ctx, t, r)
+		if status > 0 && status < 500 {
+			err = retry.Permanent(err)
+		}
+		return answer, err
+	})
+	return status, answer, err
 }
 
 // try makes one attempt and keeps the state.

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -87,19 +88,20 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// retryTransaction bounds how often a deadlock's victim starts again.
-const retryTransaction = 5
+// conflicts paces the tries of a transaction that was undone as a whole.
+var conflicts = retry.Policy{First: 2 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 1, Tries: 5}
 
 func inTransaction(ctx context.Context, db *sql.DB, fn func(ctx context.Context, q querier) error) error {
-	for attempt := 1; ; attempt++ {
+	_, err := retry.Do(ctx, conflicts, func() (struct{}, error) {
 		err := once(ctx, db, fn)
 		var pgErr *pgconn.PgError
-		// 40P01 deadlock, 40001 serialization: the transaction was undone as a whole.
-		if errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001") && attempt < retryTransaction {
-			continue
+		// 40P01 deadlock, 40001 serialization.
+		if errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001") {
+			return struct{}{}, err
 		}
-		return err
-	}
+		return struct{}{}, retry.Permanent(err)
+	})
+	return err
 }
 
 func once(ctx context.Context, db *sql.DB, fn func(ctx context.Context, q querier) error) error {

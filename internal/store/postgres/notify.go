@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 const channel = "bloom_changes"
@@ -256,12 +257,7 @@ func (n *notifier) listen(ctx context.Context) {
 			return
 		}
 		n.d.cfg.Logger.Debug("no news of other replicas for now", "error", err)
-		timer := time.NewTimer(relisten)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = retry.Sleep(ctx, relisten) // its error ends the loop
 	}
 }
 

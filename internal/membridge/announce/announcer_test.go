@@ -1,10 +1,11 @@
-package mbclient_test
+package announce_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,10 +16,34 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func dial(t *testing.T, url string, change func(*mbclient.Options)) *mbclient.Client {
+	t.Helper()
+	opt := mbclient.Options{URL: url, Backoff: time.Millisecond}
+	change(&opt)
+	c, err := mbclient.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
 
 // plane is a real control plane, with the agent key's worker beside it.
 func plane(t *testing.T) (admin, agent *mbclient.Client) {
@@ -37,10 +62,9 @@ func planeWithRival(t *testing.T) (admin, agent, rival *mbclient.Client) {
 	}
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(func() { s.Quiesce(); web.Close(); s.Close() })
-	admin, _ = dial(t, web.URL)
+	admin = dial(t, web.URL, func(o *mbclient.Options) { o.Key = "the-admin-key-of-a-test" })
 	as := func(token string) *mbclient.Client {
-		c, _ := dial(t, web.URL, func(o *mbclient.Options) { o.Key, o.AgentKey, o.Token = "", "the-agent-key-of-a-test", token })
-		return c
+		return dial(t, web.URL, func(o *mbclient.Options) { o.AgentKey, o.Token = "the-agent-key-of-a-test", token })
 	}
 	return admin, as("the-token-of-the-worker"), as("the-token-of-the-rival")
 }
@@ -48,19 +72,24 @@ func planeWithRival(t *testing.T) (admin, agent, rival *mbclient.Client) {
 func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 	t.Parallel()
 	admin, agent, rival := planeWithRival(t)
-	if err := mbclient.NewAnnouncer(quiet(agent)).RunOnce(t.Context()); err != nil {
+	if err := announce.New(quiet(agent)).RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var log bytes.Buffer
 	cfg := quiet(rival)
-	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	cfg.Sleep = func(ctx context.Context, _ time.Duration) error { stop(); return ctx.Err() }
-	if err := mbclient.NewAnnouncer(cfg).Run(ctx); err != nil {
-		t.Error(err)
-	}
-	if text := log.String(); !strings.Contains(text, "membridge refuses this worker") || !strings.Contains(text, "DELETE /agents/{name}") {
+	lines, written := io.Pipe()
+	cfg.Log = slog.New(slog.NewTextHandler(written, nil))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		announce.New(cfg).Run(ctx)
+	}()
+	text, err := bufio.NewReader(lines).ReadString('\n')
+	lines.Close() // the rest is read by nobody
+	stop()
+	<-over
+	if err != nil || !strings.Contains(text, "membridge refuses this worker") || !strings.Contains(text, "DELETE /agents/{name}") {
 		t.Errorf("the log says %s", text)
 	}
 	if l, err := admin.Agents(t.Context()); err != nil || len(l) != 1 || l[0].Status == bloom.WorkerOffline {
@@ -68,8 +97,8 @@ func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 	}
 }
 
-func quiet(c *mbclient.Client) mbclient.AnnouncerConfig {
-	return mbclient.AnnouncerConfig{Client: c, Log: slog.New(slog.DiscardHandler), Interval: 200 * time.Millisecond,
+func quiet(c *mbclient.Client) announce.Config {
+	return announce.Config{Client: c, Log: slog.New(slog.DiscardHandler), Interval: 200 * time.Millisecond,
 		Registration: func() mbclient.Registration {
 			return mbclient.Registration{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2}}
 		}}
@@ -81,7 +110,7 @@ func TestAWorkerAnnouncesItselfAndComesBackWhenForgotten(t *testing.T) {
 	var runtimeURL string
 	cfg := quiet(agent)
 	cfg.OnRuntimeURL = func(u string) { runtimeURL = u }
-	a := mbclient.NewAnnouncer(cfg)
+	a := announce.New(cfg)
 	listed := func() int {
 		l, err := admin.Agents(t.Context())
 		if err != nil {
@@ -105,75 +134,64 @@ func TestAWorkerAnnouncesItselfAndComesBackWhenForgotten(t *testing.T) {
 	}
 }
 
-func TestOrdersAreCarriedOutOnceAndReported(t *testing.T) {
+// run runs an Announcer until stop is called, which waits for its end.
+func run(t *testing.T, cfg announce.Config) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		announce.New(cfg).Run(ctx)
+	}()
+	return func() { cancel(); <-over }
+}
+
+func TestAWorkerLearnsAtOnceThatItIsDrainedAndSaysGoodbye(t *testing.T) {
 	t.Parallel()
 	admin, agent := plane(t)
-	var runs atomic.Int64
 	drained := make(chan bool, 2)
 	cfg := quiet(agent)
-	cfg.Interval = time.Minute // only being woken can make the test end
+	cfg.Interval = time.Minute // only news can end the waiting
 	cfg.OnDrain = func(drain bool) { drained <- drain }
-	cfg.OnCommand = func(_ context.Context, c mbclient.Command) (string, error) {
-		runs.Add(1)
-		return "moved " + c.Project, nil
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan error)
-	go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
-	post := func(path, body string) (int, []byte) {
-		status, answer, _ := admin.Do(t.Context(), http.MethodPost, path, []byte(body))
-		return status, answer
-	}
-	post("/projects", `{"name":"p"}`)
+	stop := run(t, cfg)
 	if <-drained { // by the first answer, which nothing holds back
 		t.Error("drained: true")
 	}
-	until(t, func() bool { s, _ := post("/agents/w/drain", ""); return s == 200 })
-	if !<-drained {
-		t.Error("drained: false")
-	}
-	until(t, func() bool { s, _ := post("/sync/push", `{"project":"p","agent":"w"}`); return s == 200 })
-	until(t, func() bool {
-		_, jobs, _ := admin.Do(t.Context(), "GET", "/jobs", nil)
-		return bytes.Contains(jobs, []byte(`"detail":"moved p"`)) && bytes.Contains(jobs, []byte(`"status":"completed"`))
-	})
-	// Having reported, it is there to be woken again.
-	post("/agents/w/drain", `{"drain":false}`)
-	select {
-	case <-drained:
-	case <-time.After(30 * time.Second):
-		t.Error("it does not hear of the next order")
+	for _, drain := range []bool{true, false} {
+		if status, _, err := admin.Do(t.Context(), http.MethodPost, "/agents/w/drain", fmt.Appendf(nil, `{"drain":%v}`, drain)); status != 200 {
+			t.Fatal(status, err)
+		}
+		select {
+		case got := <-drained:
+			if got != drain {
+				t.Errorf("drained: %v", got)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("it does not learn of it")
+		}
 	}
 	stop()
-	if err := <-over; err != nil || runs.Load() != 1 {
-		t.Errorf("%v, carried out %d times", err, runs.Load())
-	}
 	if l, err := admin.Agents(t.Context()); err != nil || l[0].Status != bloom.WorkerOffline {
 		t.Errorf("after the farewell: %+v %v", l, err)
 	}
 }
 
-func TestOrdersThatAWorkerCannotCarryOutFailAndSaySo(t *testing.T) {
+func TestACommandThatAWorkerCannotCarryOutFailsAndSaysSo(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		carryOut func(context.Context, mbclient.Command) (string, error)
-		says     string
-	}{
-		"a worker without a memory": {nil, "Nothing was pushed or pulled"},
-		"an inner error":            {func(context.Context, mbclient.Command) (string, error) { return "", io.ErrUnexpectedEOF }, "the worker's log has the details"},
-	} {
-		admin, agent := plane(t)
-		var log bytes.Buffer
-		cfg := quiet(agent)
-		cfg.OnCommand, cfg.Log = c.carryOut, slog.New(slog.NewTextHandler(&log, nil))
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error)
-		go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
-		ask := func(method, path, body string) (int, []byte) {
-			status, answer, _ := admin.Do(t.Context(), method, path, []byte(body))
-			return status, answer
-		}
-		ask("POST", "/projects", `{"name":"p"}`)
+	admin, agent := plane(t)
+	var log bytes.Buffer
+	cfg := quiet(agent)
+	cfg.Interval, cfg.Log = time.Minute, slog.New(slog.NewTextHandler(&log, nil))
+	drained := make(chan bool, 9)
+	cfg.OnDrain = func(drain bool) { drained <- drain }
+	stop := run(t, cfg)
+	<-drained // it is registered
+	ask := func(method, path, body string) (int, []byte) {
+		status, answer, _ := admin.Do(t.Context(), method, path, []byte(body))
+		return status, answer
+	}
+	ask("POST", "/projects", `{"name":"p"}`)
+	for range 2 { // having reported, it waits for the next one
 		var order struct {
 			Status string `json:"status"`
 			JobID  string `json:"job_id"`
@@ -187,20 +205,17 @@ func TestOrdersThatAWorkerCannotCarryOutFailAndSaySo(t *testing.T) {
 			_, job = ask("GET", "/jobs/"+order.JobID, "")
 			return bytes.Contains(job, []byte(`"status":"failed"`))
 		})
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
+		if !bytes.Contains(job, []byte("Nothing was pushed or pulled")) {
+			t.Errorf("the job is %s", job)
 		}
-		if !bytes.Contains(job, []byte(c.says)) || bytes.Contains(job, []byte("EOF")) {
-			t.Errorf("%s: the job is %s", name, job)
-		}
-		if !strings.Contains(log.String(), "an order of membridge's was not carried out") || (c.carryOut != nil) != strings.Contains(log.String(), "EOF") {
-			t.Errorf("%s: the log says %s", name, log.String())
-		}
+	}
+	stop()
+	if n := strings.Count(log.String(), "membridge's command was not carried out"); n != 2 {
+		t.Errorf("the log says it %d times: %s", n, log.String())
 	}
 }
 
-func TestAMembridgeThatHangsIsToldOfBeforeItIsGivenUp(t *testing.T) {
+func TestTheLogNamesAMembridgeThatHangs(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 9)
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -208,13 +223,11 @@ func TestAMembridgeThatHangsIsToldOfBeforeItIsGivenUp(t *testing.T) {
 		asked <- struct{}{}
 		<-r.Context().Done()
 	})
-	client, _ := dial(t, url)
+	client := dial(t, url, func(*mbclient.Options) {})
 	lines, written := io.Pipe()
 	cfg := quiet(client)
 	cfg.Patience, cfg.Log = time.Millisecond, slog.New(slog.NewTextHandler(written, nil))
-	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan error)
-	go func() { over <- mbclient.NewAnnouncer(cfg).Run(ctx) }()
+	stop := run(t, cfg)
 	<-asked
 	line, err := bufio.NewReader(lines).ReadString('\n')
 	if err != nil || !strings.Contains(line, "still waiting for membridge to answer") || !strings.Contains(line, url) {
@@ -222,9 +235,6 @@ func TestAMembridgeThatHangsIsToldOfBeforeItIsGivenUp(t *testing.T) {
 	}
 	lines.Close() // the rest is read by nobody
 	stop()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestAnAbsentMembridgeHarmsNothing(t *testing.T) {
@@ -237,8 +247,8 @@ func TestAnAbsentMembridgeHarmsNothing(t *testing.T) {
 		}
 		io.WriteString(w, `{"ok":true,"name":"a"}`)
 	})
-	client, _ := dial(t, url)
-	a := mbclient.NewAnnouncer(quiet(client))
+	client := dial(t, url, func(*mbclient.Options) {})
+	a := announce.New(quiet(client))
 	if err := a.RunOnce(t.Context()); err == nil {
 		t.Error("no error")
 	}

@@ -1,4 +1,4 @@
-package mbclient_test
+package announce_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 	"github.com/bloom-runtime/bloom/internal/proxytest"
 )
@@ -43,7 +44,7 @@ func TestAProxysAnswerIsNotMembridgesWord(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			a := mbclient.NewAnnouncer(mbclient.AnnouncerConfig{Client: c, Interval: time.Second, Log: slog.New(slog.DiscardHandler),
+			a := announce.New(announce.Config{Client: c, Interval: time.Second, Log: slog.New(slog.DiscardHandler),
 				Registration: func() mbclient.Registration { return mbclient.Registration{Name: "a"} }})
 			for step := range 2 {
 				err := a.RunOnce(context.Background())
