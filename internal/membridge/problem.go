@@ -85,7 +85,7 @@ func reshape(ctx huma.Context, _ string, v any) (any, error) {
 func sentence(m *huma.ErrorModel) string {
 	var wrong []string
 	for _, e := range m.Errors {
-		text := plain(e.Message)
+		text := e.Message
 		switch {
 		case e.Location == "body" && strings.HasPrefix(text, "must "):
 			text = "the body " + text
@@ -95,7 +95,7 @@ func sentence(m *huma.ErrorModel) string {
 		wrong = append(wrong, text)
 	}
 	if len(wrong) == 0 {
-		return plain(m.Detail)
+		return m.Detail
 	}
 	return strings.Join(wrong, "; ")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/bloom-runtime/bloom/internal/jsonnum"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
@@ -70,7 +69,7 @@ func apiConfig(version string) huma.Config {
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by routes
 	c.CreateHooks = nil                                   // no $schema in bodies
 	json := huma.DefaultJSONFormat
-	json.Unmarshal = jsonnum.Unmarshal
+	json.Unmarshal = unmarshal
 	c.Formats = map[string]huma.Format{"application/json": json, "json": json}
 	c.AllowAdditionalPropertiesByDefault = true
 	c.Transformers = []huma.Transformer{reshape}

@@ -1,0 +1,42 @@
+package membridge
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2/validation"
+
+	"github.com/bloom-runtime/bloom/internal/jsonnum"
+)
+
+// The library's messages are variables so that a program can word them as it words its
+// own. They are of the whole process; the runtime's API checks its bodies without them.
+func init() { //nolint:gochecknoinits // before any schema is built from them
+	validation.MsgExpectedMinimumNumber = "must be at least %.15g"
+	validation.MsgExpectedMaximumNumber = "must be at most %.15g"
+	validation.MsgExpectedMinLength = "must not be empty" // the only minimum here is 1
+	validation.MsgExpectedMaxLength = "must have at most %d characters"
+	validation.MsgExpectedMaxItems = "must have at most %d entries"
+	validation.MsgExpectedRequiredProperty = "%s must be given"
+	validation.MsgExpectedOneOf = `must be one of "%s"`
+	validation.MsgExpectedString = "must be a string"
+	validation.MsgExpectedBoolean = "must be true or false"
+	validation.MsgExpectedInteger = "must be a whole number"
+	validation.MsgExpectedNumber = "must be a number"
+	validation.MsgExpectedArray = "must be an array"
+	validation.MsgExpectedObject = "must be an object"
+}
+
+// unmarshal reads a body. Its errors are sentences for the caller.
+func unmarshal(body []byte, into any) error {
+	err := jsonnum.Unmarshal(body, into)
+	var misfit *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &misfit):
+		return errors.New(misfit.Field[strings.LastIndexByte(misfit.Field, '.')+1:] + ": must be a value of a size that can be kept")
+	}
+	return errors.New("the body is not valid JSON")
+}
