@@ -80,6 +80,24 @@ func TestASilentAgentIsOfflineAfterThreeIntervalsAndBackAtItsNextBeat(t *testing
 	p.want(t, 404, "POST", "/agents/stranger/heartbeat", "{}")
 }
 
+func TestWhatAnAgentNeverSaidIsNull(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	p.want(t, 201, "POST", "/agents", `{"name":"a"}`)
+	shows := func(want map[string]any) {
+		t.Helper()
+		got := p.want(t, 200, "GET", "/agents", "").list(t)[0]
+		for field, value := range want {
+			if v, there := got[field]; !there || v != value {
+				t.Errorf("%s is %v, want %v", field, v, value)
+			}
+		}
+	}
+	shows(map[string]any{"agent_version": nil, "install_method": nil, "obs_count": nil})
+	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"agent_version":"1.2","install_method":"apk","obs_count":7}`)
+	shows(map[string]any{"agent_version": "1.2", "install_method": "apk", "obs_count": 7.0})
+}
+
 func TestAnAgentWhoseHeartbeatWaitsIsAlive(t *testing.T) {
 	t.Parallel()
 	p := ready(t)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -26,16 +27,28 @@ type Agent struct {
 	Load          Load               `json:"load"`
 	NodeID        string             `json:"node_id"`
 	IPAddrs       []string           `json:"ip_addrs" nullable:"false"`
-	ObsCount      int64              `json:"obs_count"`
+	ObsCount      bloom.ObsCount     `json:"obs_count" nullable:"true" doc:"Observations in its memory; null when it never said"`
 	DBSHA         string             `json:"db_sha"`
-	AgentVersion  string             `json:"agent_version"`
+	AgentVersion  Said               `json:"agent_version" nullable:"true" doc:"Null when it never said"`
 	OSInfo        string             `json:"os_info"`
-	InstallMethod string             `json:"install_method"`
+	InstallMethod Said               `json:"install_method" nullable:"true" doc:"Null when it never said"`
 	PostedAt      Seconds            `json:"posted_at" doc:"Last registration, Unix seconds"`
 	Drain         bool               `json:"drain" doc:"Drained here: it takes no more work until it is undrained here. The runtime may drain it besides"`
 	Bound         bool               `json:"bound" doc:"Only the agent's own token, or an admin, may write it"`
 	// Token is the digest of the token it is bound to; never shown.
 	Token string `json:"-"`
+}
+
+// Said is a text that an agent gives of itself. "" is one that never did, and null in
+// JSON.
+type Said string
+
+// MarshalJSON writes null for what is not known.
+func (s Said) MarshalJSON() ([]byte, error) {
+	if s == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(s))
 }
 
 // Load is what an agent says it is doing.
@@ -88,11 +101,11 @@ func (p AgentPatch) Apply(a *Agent) {
 	set(&a.Load, p.Load)
 	set(&a.NodeID, p.NodeID)
 	set(&a.IPAddrs, p.IPAddrs)
-	set(&a.ObsCount, p.ObsCount)
+	set(&a.ObsCount, (*bloom.ObsCount)(p.ObsCount))
 	set(&a.DBSHA, p.DBSHA)
-	set(&a.AgentVersion, p.AgentVersion)
+	set(&a.AgentVersion, (*Said)(p.AgentVersion))
 	set(&a.OSInfo, p.OSInfo)
-	set(&a.InstallMethod, p.InstallMethod)
+	set(&a.InstallMethod, (*Said)(p.InstallMethod))
 	if p.Interval != nil {
 		a.IntervalSec = p.Interval.Seconds()
 	}

@@ -53,7 +53,7 @@ type Node struct {
 	IPAddrs      []string `json:"ip_addrs" nullable:"false"`
 	RegisteredAt Seconds  `json:"registered_at" doc:"Unix seconds"`
 	ProjectID    *string  `json:"project_id"`
-	AgentVersion string   `json:"agent_version"`
+	AgentVersion Said     `json:"agent_version" nullable:"true" doc:"Null when it never said"`
 }
 
 // NodeBeat is a node's heartbeat for one project. Nil fields leave what is stored.

@@ -63,8 +63,8 @@ func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat
 			install_method = excluded.install_method, last_seen = coalesce(excluded.last_seen, agents.last_seen),
 			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound,
 			posted_at = CASE WHEN excluded.posted_at = 0 THEN agents.posted_at ELSE excluded.posted_at END`,
-		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, a.ObsCount, a.DBSHA,
-		a.AgentVersion, a.OSInfo, a.InstallMethod, now, heartbeat, a.Token, posted, heard)
+		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, int64(a.ObsCount), a.DBSHA,
+		string(a.AgentVersion), a.OSInfo, string(a.InstallMethod), now, heartbeat, a.Token, posted, heard)
 	return err
 }
 
