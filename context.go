@@ -1,7 +1,5 @@
 package bloom
 
-import "math"
-
 // Context is a conversation: the tasks that share a context id, as a whole.
 type Context struct {
 	ID         string  `json:"id"`
@@ -25,27 +23,3 @@ var ErrContextNotFound = NotFound("Context")
 type ContextQuery struct {
 	Page
 }
-
-// Tokens is how many tokens an attempt used, 0 when it did not say.
-func (m Metrics) Tokens() int64 {
-	switch {
-	case m.TokensUsed != nil:
-		return *m.TokensUsed
-	case m.InputTokens != nil && m.OutputTokens != nil:
-		return *m.InputTokens + *m.OutputTokens
-	}
-	return 0
-}
-
-// CostNano is what an attempt cost in billionths of a US dollar, 0 when it did not say.
-func (m Metrics) CostNano() int64 {
-	if m.CostUSD == nil {
-		return 0
-	}
-	return int64(math.Round(*m.CostUSD * nano))
-}
-
-const nano = 1e9
-
-// Dollars is an amount in billionths of a US dollar in dollars.
-func Dollars(nanos int64) float64 { return float64(nanos) / nano }

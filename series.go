@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -72,37 +71,3 @@ type SeriesStore interface {
 
 // MaxWaitingLines is how many lines Store.OldestWaiting looks at.
 const MaxWaitingLines = 200
-
-// What one result adds to the series at most: a worker's word must not make a sum
-// overflow.
-const (
-	maxSeriesTokens = int64(1e12)
-	maxSeriesCost   = 1e4 // US dollars
-)
-
-// SeriesTokens are the tokens of a run: all, those in and those out. What is not
-// known is 0.
-func (m Metrics) SeriesTokens() (all, in, out int64) {
-	bounded := func(n *int64) int64 {
-		if n == nil {
-			return 0
-		}
-		return min(max(*n, 0), maxSeriesTokens)
-	}
-	all, in, out = bounded(m.TokensUsed), bounded(m.InputTokens), bounded(m.OutputTokens)
-	if m.TokensUsed == nil {
-		all = in + out
-	}
-	return all, in, out
-}
-
-// NanoUSD is a dollar's fraction in which the series counts costs.
-const NanoUSD = 1e9
-
-// SeriesCost is the cost of a run in billionths of a US dollar, 0 when unknown.
-func (m Metrics) SeriesCost() int64 {
-	if m.CostUSD == nil || math.IsNaN(*m.CostUSD) {
-		return 0
-	}
-	return int64(math.Round(min(max(*m.CostUSD, 0), maxSeriesCost) * NanoUSD))
-}

@@ -34,12 +34,12 @@ func (u *Unit) chart(from, to bloom.TaskStatus) {
 
 // chartRun counts what a run took.
 func (u *Unit) chartRun(m bloom.Metrics) {
-	all, in, out := m.SeriesTokens()
+	in, out := m.TokensInOut()
 	n := &u.c.Series
-	n[seriesTokens] += all
+	n[seriesTokens] += m.Tokens()
 	n[seriesTokensIn] += in
 	n[seriesTokensOut] += out
-	n[seriesCost] += m.SeriesCost()
+	n[seriesCost] += m.CostNano()
 }
 
 // KeepSeries samples the queue and folds and removes what is old.

@@ -68,9 +68,9 @@ func (l *loader) contexts() {
 			err := r.Scan(&id, &spent.Tokens, &spent.CostNano)
 			l.rows.Spent[id] = spent
 			return err
-		}, `SELECT r.task_id, sum(CASE WHEN jsonb_typeof(r.metrics->'tokens_used') = 'number' THEN (r.metrics->>'tokens_used')::numeric ELSE 0 END)::bigint,
-				sum(CASE WHEN jsonb_typeof(r.metrics->'cost_usd') = 'number' THEN round((r.metrics->>'cost_usd')::numeric * 1000000000) ELSE 0 END)::bigint
-			FROM llm_results r WHERE r.task_id = ANY($1::text[]::uuid[]) GROUP BY r.task_id`, tasks)
+		}, `SELECT r.task_id, sum(CASE WHEN jsonb_typeof(r.metrics->'tokens_used') = 'number' THEN least((r.metrics->>'tokens_used')::numeric, $2) ELSE 0 END)::bigint,
+				sum(CASE WHEN jsonb_typeof(r.metrics->'cost_usd') = 'number' THEN round(least((r.metrics->>'cost_usd')::numeric, $3) * 1000000000) ELSE 0 END)::bigint
+			FROM llm_results r WHERE r.task_id = ANY($1::text[]::uuid[]) GROUP BY r.task_id`, tasks, bloom.MaxTokens, int64(bloom.MaxCostUSD))
 	}
 }
 

@@ -100,7 +100,7 @@ func (d *database) Series(ctx context.Context, from, to, step int64) ([]bloom.Se
 			var cost int64
 			err = r.Scan(&p.At, &p.Created, &p.Started, &p.Completed, &p.Failed, &p.Dead, &p.Cancelled, &p.TokensUsed, &p.InputTokens, &p.OutputTokens, &cost,
 				&p.Queued, &p.Running, &p.OldestWait)
-			p.CostUSD = float64(cost) / bloom.NanoUSD
+			p.CostUSD = bloom.Dollars(cost)
 			return p, err
 		}, `SELECT at / $3::bigint * $3::bigint AS step, `+seriesSum+`, max(queued), max(running), max(wait)
 			FROM task_series WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1 LIMIT $4`, from, to, step, bloom.MaxSeriesPoints)

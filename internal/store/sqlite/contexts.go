@@ -50,8 +50,9 @@ func (t *tx) loadContexts(want *store.ReadSet, rows *store.Rows) error {
 		rows.Filled = &below
 	}
 	return load(want.Spent, rows.Spent, func(task string) (store.Spent, error) {
-		r, ok, err := t.one(`SELECT CAST(TOTAL(json_extract(m, '$.tokens_used')) AS INTEGER), CAST(ROUND(TOTAL(json_extract(m, '$.cost_usd')) * 1e9) AS INTEGER)
-			FROM (SELECT CASE WHEN json_valid(metrics) THEN metrics ELSE '{}' END AS m FROM llm_results WHERE task_id = ?)`, task)
+		r, ok, err := t.one(`SELECT CAST(TOTAL(MIN(json_extract(m, '$.tokens_used'), ?2)) AS INTEGER),
+				CAST(ROUND(TOTAL(MIN(json_extract(m, '$.cost_usd'), ?3)) * 1e9) AS INTEGER)
+			FROM (SELECT CASE WHEN json_valid(metrics) THEN metrics ELSE '{}' END AS m FROM llm_results WHERE task_id = ?1)`, task, bloom.MaxTokens, int64(bloom.MaxCostUSD))
 		if err != nil || !ok {
 			return store.Spent{}, err
 		}

@@ -71,7 +71,7 @@ func (d *database) Series(ctx context.Context, from, to, step int64) ([]bloom.Se
 		return collect(c, func(r row) bloom.SeriesPoint {
 			return bloom.SeriesPoint{
 				At: r.int(0), Created: r.int(1), Started: r.int(2), Completed: r.int(3), Failed: r.int(4), Dead: r.int(5), Cancelled: r.int(6),
-				TokensUsed: r.int(7), InputTokens: r.int(8), OutputTokens: r.int(9), CostUSD: float64(r.int(10)) / bloom.NanoUSD,
+				TokensUsed: r.int(7), InputTokens: r.int(8), OutputTokens: r.int(9), CostUSD: bloom.Dollars(r.int(10)),
 				Queued: r.intp(11), Running: r.intp(12), OldestWait: r.intp(13),
 			}
 		}, `SELECT at / ?3 * ?3 AS step, `+seriesSum+`, MAX(queued), MAX(running), MAX(wait)

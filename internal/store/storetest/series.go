@@ -82,6 +82,10 @@ var seriesTests = map[string]func(*harness){
 			r.Completion.Metrics = bloom.Metrics{TokensUsed: &most, InputTokens: &most, CostUSD: &cost}
 			h.complete(r)
 		}
+		context, err := h.s.Context(h.ctx, "context")
+		h.ok(err)
+		same(h, "tokens of the context", context.Tokens, 9*bloom.MaxTokens)
+		same(h, "its cost", context.CostUSD, 9*bloom.MaxCostUSD)
 		h.advance(30 * time.Hour)
 		h.ok(h.s.KeepSeries(h.ctx))
 		if sum := SeriesTotal(h, h.s); sum.Completed != 9 || sum.TokensUsed < 9 || sum.CostUSD < 9 {
