@@ -41,3 +41,12 @@ func (a *Artifact) CutTexts(n int) {
 		a.Content, a.ContentTruncated = &short, cut
 	}
 }
+
+// MoveReport counts what was done about artifacts that were to be moved.
+type MoveReport struct {
+	Examined int64 `json:"examined"`
+	Moved    int64 `json:"moved"`
+	Bytes    int64 `json:"bytes" doc:"Content of those that were moved"`
+	Skipped  int64 `json:"skipped" doc:"Whose content another server has, or nobody"`
+	Failed   int64 `json:"failed"`
+}

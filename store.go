@@ -141,6 +141,10 @@ type WorkerStore interface {
 type RecordStore interface {
 	Artifact(ctx context.Context, id string) (Artifact, error)
 	Artifacts(ctx context.Context, q ArtifactQuery) (artifacts []Artifact, next Cursor, err error)
+	// MoveArtifact records that an artifact's content, which lay at from (nil: in the
+	// row), lies at to now; the row's own content goes with it. An artifact that is there
+	// already is left alone. ErrConflict when its content lies somewhere else.
+	MoveArtifact(ctx context.Context, id string, from *string, to string) error
 	Audit(ctx context.Context, q AuditQuery) (entries []Audit, next Cursor, err error)
 	// AppendAudit writes an entry that goes with no other change. ID, Seq and
 	// Timestamp are the store's to set.
@@ -253,7 +257,8 @@ type LeaseQuery struct {
 
 // ArtifactQuery selects artifacts.
 type ArtifactQuery struct {
-	TaskID string
+	TaskID    string
+	Displaced bool // only those with CompleteRequest.Displaced that were not moved since
 	Page
 }
 
@@ -334,6 +339,7 @@ type CompleteRequest struct {
 	Size       int64
 	SHA256     string
 	MediaType  string
+	Displaced  bool // the content lies where it should not stay, see MoveArtifact
 	Actor      string
 }
 

@@ -45,7 +45,9 @@ func (s *Server) duties() []*upkeep.Loop {
 	// Not alone: each server looks through its own folder.
 	loops = append(loops, upkeep.NewOrphans(upkeep.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: upkeep.DefaultOrphansEvery}))
 	if s.objects != nil {
-		loops = append(loops, upkeep.NewStorageWatch(upkeep.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: nil, Logger: s.log, Every: upkeep.DefaultStorageEvery}))
+		// Not alone either: what a server kept in its folder only it can move.
+		mover := s.mover.Loop()
+		loops = append(loops, mover, upkeep.NewStorageWatch(upkeep.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.Soon, Logger: s.log, Every: upkeep.DefaultStorageEvery}))
 	}
 	loops = append(loops, upkeep.NewKeyUse(upkeep.KeyUseConfig{Flush: s.auth.Flush, Logger: s.log, Every: 0}))
 	for _, l := range loops {

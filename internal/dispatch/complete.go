@@ -112,8 +112,11 @@ func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
 	switch {
 	case err == nil:
 		req.Content, req.URL = nil, &url
+		req.Displaced = s.objects != nil && !s.objects.Placed(url)
 	case !errors.Is(err, bloom.ErrBlobsAway) || len(*req.Content) > s.rowLimit:
 		return blobTrouble(err)
+	default:
+		req.Displaced = true // and stays in its row
 	}
 	return nil
 }

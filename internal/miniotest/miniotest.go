@@ -35,6 +35,7 @@ type Server struct {
 	dir      string
 	binary   string
 	stop     func()
+	signal   func(os.Signal) error
 }
 
 // Start starts a server that ends with the test.
@@ -53,6 +54,12 @@ func (s *Server) Bucket() objects.Config {
 
 // Stop kills the server, as a power failure would; its folder stays.
 func (s *Server) Stop() { s.stop() }
+
+// Freeze makes the server hang: connections are accepted and nothing is answered.
+func (s *Server) Freeze() { _ = s.signal(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (s *Server) Thaw() { _ = s.signal(syscall.SIGCONT) }
 
 // Start starts a stopped server again, with what it held.
 func (s *Server) Start(t testing.TB) {
@@ -78,6 +85,7 @@ func (s *Server) Start(t testing.TB) {
 	if err := <-started; err != nil {
 		t.Fatalf("miniotest: %v", err)
 	}
+	s.signal = cmd.Process.Signal
 	s.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-ended

@@ -40,7 +40,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err := u.apply(t, l, tr, r.Actor); err != nil {
 		return none, err
 	}
-	o := &Outcome{BodyHash: r.BodyHash}
+	o := &Outcome{BodyHash: r.BodyHash, Displaced: r.Displaced}
 	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
 	u.chartRun(o.Result.Metrics)

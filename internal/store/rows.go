@@ -59,12 +59,13 @@ type ReadSet struct {
 	OldAudit Set[int64]      // entries of the audit that may be removed
 	APIKeys  Set[string]     // by id; locked
 	Sessions Set[string]     // by id; locked
+	Places   Set[string]     // artifacts by id: where their content lies; locked
 }
 
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
 		!r.Online && !r.Due && !r.Filled
 }
 
@@ -104,6 +105,7 @@ type Rows struct {
 	OldAudit map[int64]*AgedAudit
 	APIKeys  map[string]*bloom.KnownKey
 	Sessions map[string]*bloom.KnownSession
+	Places   map[string]*ContentPlace
 }
 
 func newRows() *Rows {
@@ -112,7 +114,7 @@ func newRows() *Rows {
 		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
 		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
-		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{}, APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{},
+		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{}, APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},
 	}
 }
 
@@ -186,10 +188,17 @@ type OutcomeKey struct {
 
 // Outcome is a result with what is kept beside it.
 type Outcome struct {
-	Result   bloom.Result
-	Artifact bloom.Artifact
-	BodyHash string
+	Result    bloom.Result
+	Artifact  bloom.Artifact
+	Displaced bool // of a new one: the artifact's content has to be moved
+	BodyHash  string
 }
+
+// ContentPlace is where an artifact's content lies; nil: in the row.
+type ContentPlace struct{ URL *string }
+
+// Move is new of an artifact: its content lies at URL.
+type Move struct{ ID, URL string }
 
 // EventKey names an event of a worker under its task's current lease.
 type EventKey struct {
@@ -250,6 +259,7 @@ type Changes struct {
 	Counts    Counts
 	Series    Series
 	Gauge     *Gauge
+	Moves     []Move
 	Removal   Removal
 	Now       int64
 }
@@ -257,7 +267,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.APIKeys)+len(c.Sessions) == 0 &&
+		len(c.Moves)+len(c.APIKeys)+len(c.Sessions) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 

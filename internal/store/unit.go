@@ -42,6 +42,7 @@ type Unit struct {
 	keys    map[Key]*Keyed
 	done    map[OutcomeKey]*Outcome
 	events  map[EventKey]bool
+	moved   map[string]string // URLs by artifact, where that was changed
 	numbers int
 	walked  []walk
 	tx      Tx // that it was decided in
@@ -51,7 +52,7 @@ func newUnit(s *Store, rows *Rows) *Unit {
 	return &Unit{
 		Now: rows.Now, s: s, rows: rows, c: Changes{Now: rows.Now}, tasks: map[string]*Task{}, leases: map[string]*Lease{}, active: map[string]string{},
 		workers: map[string]*bloom.KnownWorker{}, saved: Set[string]{}, load: map[string]int{}, waiting: map[string]int{}, keys: map[Key]*Keyed{},
-		done: map[OutcomeKey]*Outcome{}, events: map[EventKey]bool{},
+		done: map[OutcomeKey]*Outcome{}, events: map[EventKey]bool{}, moved: map[string]string{},
 	}
 }
 

@@ -21,6 +21,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	insertLeases.queue(b, c.NewLeases)
 	insertArtifacts.queue(b, c.Outcomes)
 	insertResults.queue(b, c.Outcomes)
+	moveArtifacts.queue(b, c.Moves)
 	insertEvents.queue(b, c.Events)
 	insertAudits.queue(b, c.Audits)
 	putWorkers.queue(b, c.Workers)
@@ -152,11 +153,14 @@ var updateLeases = updates("leases", "id",
 	})
 
 var insertArtifacts = inserts("runtime_artifacts",
-	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text",
+	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text, displaced bool",
 	func(v []any, o *store.Outcome) []any {
 		a := o.Artifact
-		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content)
+		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced)
 	})
+
+var moveArtifacts = updates("runtime_artifacts", "id", `url = x.url, content = NULL, displaced = false`, "id uuid, url text",
+	func(v []any, m store.Move) []any { return append(v, m.ID, m.URL) })
 
 var insertResults = inserts("llm_results",
 	"id uuid, task_id uuid, epoch bigint, worker_id text, artifact_id uuid, status text, error_class text, metrics jsonb, completed_at bigint, "+

@@ -22,6 +22,7 @@ func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 		`UPDATE llm_tasks SET label_key = labels::text WHERE labels <> '[]'`,
 		`ALTER TABLE workers DROP COLUMN control_draining`, `ALTER TABLE workers ADD COLUMN followed_drain boolean NOT NULL DEFAULT false`,
 		`ALTER TABLE workers ADD COLUMN followed_order bigint NOT NULL DEFAULT 0`, `ALTER TABLE workers ADD COLUMN told_order bigint NOT NULL DEFAULT 0`,
+		`DROP INDEX runtime_artifacts_displaced`, `ALTER TABLE runtime_artifacts DROP COLUMN displaced`,
 		`DROP TABLE task_series`,
 		`DROP TABLE contexts`, `DROP TABLE context_fill`,
 		`DROP TABLE api_keys`, `DROP TABLE sessions`, `ALTER TABLE audit_logs DROP COLUMN key_id`, `ALTER TABLE audit_logs DROP COLUMN address`,

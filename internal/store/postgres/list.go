@@ -215,6 +215,9 @@ func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloo
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	}
 	l.also("x.task_id", q.TaskID)
+	if q.Displaced && q.TaskID == "" {
+		l.by = "x.displaced"
+	}
 	pg, err := read(ctx, d, func(c reader) (page[bloom.Artifact], error) { return l.page(ctx, c, q.Page) })
 	for i := range pg.items {
 		pg.items[i].CutTexts(q.TextBytes)

@@ -30,6 +30,7 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.context()
 	l.rest()
 	l.contexts()
+	l.places()
 	l.old()
 	l.access()
 	l.b.Queue(`SELECT `+nowSQL, l.now).QueryRow(func(row pgx.Row) error { return row.Scan(&rows.Now) })
@@ -375,6 +376,19 @@ func (l *loader) new(k store.EventKey) bool {
 	return !isID(k.TaskID)
 }
 
+// places locks artifacts that are to be moved.
+func (l *loader) places() {
+	if artifacts := ids(l.want.Places); len(artifacts) > 0 {
+		l.each(func(r pgx.Rows) error {
+			var id string
+			p := &store.ContentPlace{}
+			err := r.Scan(&id, &p.URL)
+			l.rows.Places[id] = p
+			return err
+		}, `SELECT a.id, a.url FROM runtime_artifacts a WHERE a.id = ANY($1::text[]::uuid[]) FOR UPDATE OF a SKIP LOCKED`, artifacts)
+	}
+}
+
 // old locks what may be removed. Of what others have locked nothing is known.
 func (l *loader) old() {
 	if tasks := ids(l.want.Old); len(tasks) > 0 {
@@ -425,6 +439,7 @@ func (l *loader) doubts() {
 		delete(r.Active, id)
 		delete(r.APIKeys, id)
 		delete(r.Sessions, id)
+		delete(r.Places, id)
 		r.Busy.Add(id)
 		return err
 	}
@@ -439,6 +454,7 @@ func (l *loader) doubts() {
 		}
 	}
 	ask(absent(l.want.Tasks, r.Tasks), `SELECT t.id FROM llm_tasks t WHERE t.id = ANY($1::text[]::uuid[])`)
+	ask(absent(l.want.Places, r.Places), `SELECT a.id FROM runtime_artifacts a WHERE a.id = ANY($1::text[]::uuid[])`)
 	ask(absent(l.want.Leases, r.Leases), `SELECT l.id FROM leases l WHERE l.id = ANY($1::text[]::uuid[])`)
 	if missing := absent(l.want.Workers, r.Workers); len(missing) > 0 {
 		l.each(busy, `SELECT w.id FROM workers w WHERE w.id = ANY($1::text[])`, missing)

@@ -148,6 +148,10 @@ func (p *pair) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Ar
 func (p *pair) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	return p.next().Audit(ctx, q)
 }
+func (p *pair) MoveArtifact(ctx context.Context, id string, from *string, to string) error {
+	return p.next().MoveArtifact(ctx, id, from, to)
+}
+
 func (p *pair) AppendAudit(ctx context.Context, a bloom.Audit) error {
 	return p.next().AppendAudit(ctx, a)
 }

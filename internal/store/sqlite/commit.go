@@ -15,7 +15,7 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 // put writes changes, statement by statement.
 func (t *tx) put(c *store.Changes) error {
 	for _, write := range []func(*store.Changes) error{
-		t.putTasks, t.putLeases, t.putOutcomes, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.remove, t.count, t.chart,
+		t.putTasks, t.putLeases, t.putOutcomes, t.putMoves, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.remove, t.count, t.chart,
 	} {
 		if err := write(c); err != nil {
 			return err
@@ -97,14 +97,23 @@ func (t *tx) putLeases(c *store.Changes) error {
 func (t *tx) putOutcomes(c *store.Changes) error {
 	for _, o := range c.Outcomes {
 		a, r := o.Artifact, o.Result
-		if _, err := t.exec(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content)
-			VALUES (?,?,?,?,1,?,?,?,?,?,?)`,
-			a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content); err != nil {
+		if _, err := t.exec(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced)
+			VALUES (?,?,?,?,1,?,?,?,?,?,?,?)`,
+			a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced); err != nil {
 			return err
 		}
 		if _, err := t.exec(`INSERT INTO llm_results (id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message)
 			VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 			r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, r.Status, r.ErrorClass, bloom.MustJSON(r.Metrics), r.CompletedAt, o.BodyHash, r.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) putMoves(c *store.Changes) error {
+	for _, m := range c.Moves {
+		if err := t.set(`UPDATE runtime_artifacts SET url = ?, content = NULL, displaced = 0 WHERE id = ?`, m.URL, m.ID); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ type listing[T any] struct {
 	table, columns string
 	scan           func(row) T
 	by             string // condition that an index answers, "" for the table itself
-	byArg          string
+	byArg          string // of by, if it has one
 	filter         string // " AND …" on what the index leaves
 	filterArgs     []any
 }
@@ -40,7 +40,10 @@ func (l listing[T]) page(c *conn, p bloom.Page) (pg page[T], err error) {
 	}
 	where, args := "x.seq < ?", []any{before}
 	if l.by != "" {
-		where, args = l.by+" AND "+where, []any{l.byArg, before}
+		where = l.by + " AND " + where
+	}
+	if l.byArg != "" {
+		args = []any{l.byArg, before}
 	}
 	if l.filter != "" {
 		// The lowest entry this call may look at; none means all of the rest.
@@ -147,6 +150,9 @@ func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloo
 		return a
 	}}
 	l.also("x.task_id", q.TaskID)
+	if q.Displaced && q.TaskID == "" {
+		l.by = "x.displaced = 1"
+	}
 	pg, err := read(ctx, d, func(c *conn) (page[bloom.Artifact], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
 }

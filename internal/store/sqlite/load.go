@@ -231,6 +231,11 @@ func (t *tx) loadRest(want *store.ReadSet, rows *store.Rows) error {
 	}); err != nil {
 		return err
 	}
+	if err := load(want.Places, rows.Places, func(id string) (*store.ContentPlace, error) {
+		return optional(t.conn, func(r row) store.ContentPlace { return store.ContentPlace{URL: r.strp(0)} }, `SELECT url FROM runtime_artifacts WHERE id = ?`, id)
+	}); err != nil {
+		return err
+	}
 	if err := load(want.Repeats, rows.Repeats, func(k store.EventKey) (bool, error) {
 		_, stored, err := t.one(`SELECT 1 FROM task_events e JOIN llm_tasks t ON t.seq = e.task AND t.epoch = e.epoch WHERE t.id = ? AND e.worker_seq = ?`, k.TaskID, k.Seq)
 		return stored, err

@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"fmt"
 	"maps"
+	"sync"
+	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -36,6 +39,51 @@ var recordTests = map[string]func(*harness){
 		if len(got) != 1 || got[0].ID == "" || got[0].Seq == 0 || got[0].Timestamp != h.now() || string(bloom.MustJSON(got[0].Data)) != `{"from":"here"}` {
 			h.Errorf("audit: %+v", got)
 		}
+	},
+	"content is moved in one step": func(h *harness) {
+		h.worker("w", 8)
+		task := h.create()
+		r := success(task.ID, h.lease(task.ID, "w").ID, "text")
+		r.Displaced = true
+		done := h.complete(r)
+		other := h.finish(h.create().ID, "w")
+		id, first, second := done.Artifact.ID, "file:artifacts/x", "minio://bucket/artifacts/x"
+		displaced := func(want int) {
+			h.Helper()
+			list, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{Displaced: true})
+			h.ok(err)
+			same(h, "displaced artifacts", len(list), want)
+		}
+		displaced(1)
+		h.refused(h.s.MoveArtifact(h.ctx, id, &second, first), bloom.Conflict(""))
+		h.ok(h.s.MoveArtifact(h.ctx, id, nil, first))
+		displaced(0)
+		h.ok(h.s.MoveArtifact(h.ctx, id, nil, first)) // a repeat
+		h.refused(h.s.MoveArtifact(h.ctx, id, nil, second), bloom.Conflict(""))
+		h.ok(h.s.MoveArtifact(h.ctx, id, &first, second))
+		a, err := h.s.Artifact(h.ctx, id)
+		h.ok(err)
+		if a.Content != nil || a.URL == nil || *a.URL != second || a.Size != done.Artifact.Size || a.SHA256 != done.Artifact.SHA256 {
+			h.Errorf("moved to %+v", a)
+		}
+		if left, err := h.s.Artifact(h.ctx, other.Artifact.ID); err != nil || left.Content == nil {
+			h.Errorf("its neighbour is %+v, %v", left, err)
+		}
+		again := h.complete(r)
+		same(h, "the same completion again is a replay", again.Replayed, true)
+		h.refused(h.s.MoveArtifact(h.ctx, task.ID, nil, first), bloom.NotFound("Artifact"))
+		// Of many who move to different places one wins.
+		var wg sync.WaitGroup
+		var won atomic.Int64
+		for i := range 8 {
+			wg.Go(func() {
+				if h.s.MoveArtifact(h.ctx, id, &second, fmt.Sprintf("minio://bucket/%d", i)) == nil {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		same(h, "movers that won", won.Load(), 1)
 	},
 	"an empty store": func(h *harness) {
 		st, err := h.s.Stats(h.ctx)
