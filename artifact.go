@@ -50,3 +50,49 @@ type MoveReport struct {
 	Skipped  int64 `json:"skipped" doc:"Whose content another server has, or nobody"`
 	Failed   int64 `json:"failed"`
 }
+
+// ContentDefect is something wrong with the content of an artifact.
+type ContentDefect struct {
+	Kind       string `json:"kind" enum:"missing,differs,orphaned,unchecked"`
+	ArtifactID string `json:"artifact_id,omitempty"`
+	TaskID     string `json:"task_id,omitempty"`
+	URL        string `json:"url" doc:"Empty when the content lies in the artifact's row"`
+	Detail     string `json:"detail"`
+}
+
+// VerifyReport counts what was found by reading all content again.
+type VerifyReport struct {
+	Examined  int64 `json:"examined"`
+	Bytes     int64 `json:"bytes"`
+	Missing   int64 `json:"missing"`
+	Differs   int64 `json:"differs"`
+	Orphaned  int64 `json:"orphaned"`
+	Unchecked int64 `json:"unchecked" doc:"Whose content could not be read"`
+}
+
+// Count adds a defect.
+func (r *VerifyReport) Count(d ContentDefect) {
+	switch d.Kind {
+	case "missing":
+		r.Missing++
+	case "differs":
+		r.Differs++
+	case "orphaned":
+		r.Orphaned++
+	default:
+		r.Unchecked++
+	}
+}
+
+// Defects is how many there are.
+func (r VerifyReport) Defects() int64 { return r.Missing + r.Differs + r.Orphaned + r.Unchecked }
+
+// ContentLine is one line of what moving or verifying artifacts answers with: how far
+// it is, and in the last one how it ended.
+type ContentLine struct {
+	Moved    *MoveReport    `json:"moved,omitempty"`
+	Verified *VerifyReport  `json:"verified,omitempty"`
+	Defect   *ContentDefect `json:"defect,omitempty"`
+	Done     bool           `json:"done" doc:"True in the last line"`
+	Error    string         `json:"error,omitempty" doc:"Why it ended early; the server's log has the whole"`
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -72,3 +73,54 @@ func (v *verified) Read(p []byte) (int, error) {
 }
 
 func (v *verified) Close() error { return v.body.Close() }
+
+// MoveArtifacts takes the content of all artifacts to the object storage; needs an
+// admin's key. each hears of the progress and may be nil. It may be repeated at any time.
+func (c *Client) MoveArtifacts(ctx context.Context, each func(bloom.MoveReport)) (did bloom.MoveReport, err error) {
+	err = c.contentLines(ctx, "/artifacts/move", func(l bloom.ContentLine) {
+		if l.Moved != nil {
+			if did = *l.Moved; each != nil {
+				each(did)
+			}
+		}
+	})
+	return did, err
+}
+
+// VerifyArtifacts has the server read the content of all artifacts and compare it with
+// what was recorded; needs an admin's key. each hears of the progress, and of every
+// defect as it is found; it may be nil. Defects are no error: see VerifyReport.Defects.
+func (c *Client) VerifyArtifacts(ctx context.Context, each func(bloom.VerifyReport, *bloom.ContentDefect)) (did bloom.VerifyReport, err error) {
+	err = c.contentLines(ctx, "/artifacts/verify", func(l bloom.ContentLine) {
+		if l.Verified != nil {
+			if did = *l.Verified; each != nil {
+				each(did, l.Defect)
+			}
+		}
+	})
+	return did, err
+}
+
+// contentLines reads lines until the last one.
+func (c *Client) contentLines(ctx context.Context, path string, each func(bloom.ContentLine)) error {
+	resp, err := c.stream(ctx, &call{method: http.MethodPost, path: path, accept: typeLines, safety: safe})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var l bloom.ContentLine
+		if err := lines.Decode(&l); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return c.transportError(ctx, err)
+		}
+		switch each(l); {
+		case l.Error != "":
+			return errors.New(l.Error)
+		case l.Done:
+			return nil
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
+	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 // maxRowContent is what a completion can bring at most, in bytes: among servers that
@@ -41,4 +42,14 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	s.blobs, s.objects = store, store
 	_, _ = store.Refresh(ctx) // it has logged what is wrong, and the loop asks again
 	return nil
+}
+
+// openMover makes what moves and verifies content; without object storage it only
+// verifies.
+func (s *Server) openMover() {
+	c := upkeep.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: upkeep.DefaultMoverEvery, Moved: nil}
+	if s.objects != nil {
+		c.Upload, c.Placed = s.objects.Upload, s.objects.Placed
+	}
+	s.mover = upkeep.NewMover(c)
 }

@@ -53,7 +53,7 @@ type Server struct {
 	store    bloom.Store
 	blobs    artifacts
 	objects  *tiered.Store // nil without object storage
-	mover    *upkeep.Mover // nil without object storage
+	mover    *upkeep.Mover
 	control  *controlPlane // nil without one
 	service  *dispatch.Service
 	loops    []*upkeep.Loop
@@ -105,11 +105,11 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
+	s.openMover()
+	deps.Contents = s.mover
 	if s.objects != nil {
-		s.mover = upkeep.NewMover(upkeep.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: s.objects.Upload, Placed: s.objects.Placed,
-			Logger: s.log, Every: upkeep.DefaultMoverEvery, Moved: nil})
 		deps.Objects, deps.RowLimit = s.objects, maxRowContent
 	}
 	if !cfg.NoMembridge {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ type artifactsCmd struct {
 	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
 	Get     artifactsGetCmd     `cmd:"" help:"Show one artifact as JSON."`
 	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
+	Verify  artifactsVerifyCmd  `cmd:"" help:"Read all content and compare it with what was recorded. Exits with 1 when something is wrong."`
+	Move    artifactsMoveCmd    `cmd:"" help:"Take the content of all artifacts to the object storage that the server is configured with."`
 }
 
 type artifactsListCmd struct {
@@ -91,6 +94,69 @@ func (c *artifactsContentCmd) Run(inv *invocation) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(inv.Err, "%s: %s\n", c.Output, bytesSize(size))
+	return err
+}
+
+type artifactsVerifyCmd struct {
+	remote
+	JSON bool `name:"json" help:"Print JSON for programs: each defect in a line, then the counts."`
+}
+
+func (c *artifactsVerifyCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	did, err := api.VerifyArtifacts(inv.ctx, func(_ bloom.VerifyReport, d *bloom.ContentDefect) {
+		switch {
+		case d == nil:
+		case c.JSON:
+			_, _ = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(d))
+		default:
+			_, _ = fmt.Fprintln(inv.Out, clean(fmt.Sprintf("%s: artifact %s of task %s at %s: %s",
+				d.Kind, cmp.Or(d.ArtifactID, "-"), d.TaskID, cmp.Or(d.URL, "its row"), d.Detail), false))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(did))
+	} else {
+		_, err = fmt.Fprintf(inv.Out, "%s, %s: %d missing, %d differing, %d orphaned, %d unreadable\n", plural(did.Examined, "artifact"), bytesSize(did.Bytes),
+			did.Missing, did.Differs, did.Orphaned, did.Unchecked)
+	}
+	if err == nil && did.Defects() > 0 {
+		err = errSilent
+	}
+	return err
+}
+
+type artifactsMoveCmd struct {
+	remote
+	JSON bool `name:"json" help:"Print the counts as JSON."`
+}
+
+func (c *artifactsMoveCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	did, err := api.MoveArtifacts(inv.ctx, func(r bloom.MoveReport) {
+		if inv.ErrTerminal {
+			inv.say("%d examined, %d moved, %s", r.Examined, r.Moved, bytesSize(r.Bytes))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, did)
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s examined: %d moved (%s), %d skipped, %d failed\n", plural(did.Examined, "artifact"), did.Moved, bytesSize(did.Bytes), did.Skipped, did.Failed)
+	if err == nil && did.Failed > 0 {
+		err = errSilent
+	}
 	return err
 }
 

@@ -100,6 +100,32 @@ func (s *Service) ContentLink(ctx context.Context, a bloom.Artifact) (string, er
 	return link, nil
 }
 
+// MoveContents takes the content of all artifacts to the object storage. tell hears of
+// the progress.
+func (s *Service) MoveContents(ctx context.Context, tell func(bloom.ContentLine)) error {
+	if s.contents == nil || s.objects == nil {
+		return bloom.Conflict("No object storage is configured to move artifacts to")
+	}
+	did, err := s.contents.Move(ctx, true, func(r bloom.MoveReport) { tell(bloom.ContentLine{Moved: &r}) })
+	if err == nil || did != (bloom.MoveReport{}) {
+		tell(bloom.ContentLine{Moved: &did, Done: err == nil})
+	}
+	return err
+}
+
+// VerifyContents reads the content of all artifacts again. tell hears of the progress
+// and of every defect.
+func (s *Service) VerifyContents(ctx context.Context, tell func(bloom.ContentLine)) error {
+	if s.contents == nil {
+		return bloom.Conflict("This server does not verify artifacts")
+	}
+	did, err := s.contents.Verify(ctx, func(r bloom.VerifyReport, d *bloom.ContentDefect) { tell(bloom.ContentLine{Verified: &r, Defect: d}) })
+	if err == nil {
+		tell(bloom.ContentLine{Verified: &did, Done: true})
+	}
+	return err
+}
+
 // Blobs is what is known of the storage of artifacts.
 func (s *Service) Blobs() bloom.BlobState {
 	if s.objects == nil {

@@ -63,6 +63,8 @@ type Config struct {
 	// Objects is the object storage that Blobs keeps content in, all of it and not only
 	// what is longer than bloom.InlineContentLimit. Nil: there is none.
 	Objects ObjectStorage
+	// Contents moves and verifies all artifacts' content; nil: that is not offered.
+	Contents Contents
 	// RowLimit is the longest content that may lie in its row while the object storage
 	// is away and Blobs has no other place, in bytes.
 	RowLimit int
@@ -72,6 +74,12 @@ type Config struct {
 	// Poll is how often those who wait look at the store although nothing woke
 	// them, jittered by a quarter; 0 means DefaultPoll.
 	Poll time.Duration
+}
+
+// Contents works on the content of all artifacts.
+type Contents interface {
+	Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (bloom.MoveReport, error)
+	Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom.ContentDefect)) (bloom.VerifyReport, error)
 }
 
 // ObjectStorage is what the use cases ask of object storage beyond bloom.Blobs.
@@ -94,6 +102,7 @@ type Service struct {
 	store     bloom.Store
 	blobs     bloom.Blobs
 	objects   ObjectStorage
+	contents  Contents
 	rowLimit  int
 	seal      Sealer
 	membridge Membridge
@@ -127,7 +136,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: c.Store, blobs: c.Blobs, objects: c.Objects, rowLimit: c.RowLimit, seal: c.Seal, membridge: c.Membridge,
+		store: c.Store, blobs: c.Blobs, objects: c.Objects, contents: c.Contents, rowLimit: c.RowLimit, seal: c.Seal, membridge: c.Membridge,
 		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},

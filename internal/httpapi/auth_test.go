@@ -52,6 +52,8 @@ var policies = map[string]string{
 	"GET /api/runtime/audit":                               "acv",
 	"GET /api/runtime/leases":                              "acv",
 	"GET /api/runtime/artifacts":                           "acv",
+	"POST /api/runtime/artifacts/move":                     "a",
+	"POST /api/runtime/artifacts/verify":                   "a",
 	"GET /api/runtime/artifacts/{id}":                      "acv",
 	"GET /api/runtime/artifacts/{id}/content":              "acv",
 	"GET /api/runtime/contexts":                            "acv",

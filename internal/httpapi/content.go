@@ -172,3 +172,25 @@ func (c *contentReader) Close() {
 		c.src = nil
 	}
 }
+
+// contentLines answers with one JSON object a line, as the work goes on.
+func (s *Server) contentLines(ctx context.Context, c *call, work func(context.Context, func(bloom.ContentLine)) error) (*huma.StreamResponse, error) {
+	return lasting(c, func() {
+		var out *streamWriter
+		line := func(l bloom.ContentLine) {
+			if out == nil {
+				out = s.openStream(c.w, true)
+			}
+			_, _ = out.w.Write(append(bloom.MustJSON(l), '\n')) // a caller that is gone ends ctx
+			_ = out.flush()
+		}
+		err := work(ctx, line)
+		switch {
+		case err == nil:
+		case out == nil:
+			s.failure(ctx, c.id, err).write(c.w)
+		default:
+			line(bloom.ContentLine{Done: true, Error: s.failure(ctx, c.id, err).Message})
+		}
+	})
+}

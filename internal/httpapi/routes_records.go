@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
@@ -37,6 +39,14 @@ func (s *Server) recordRoutes() {
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
 			x, err := s.svc.Context(ctx, in.ID)
 			return &reply[bloom.Context]{http.StatusOK, x}, err
+		})
+	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Take all content to the object storage", tag: "records", policy: auth.Admin, answer: bloom.ContentLine{}},
+		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
+			return s.contentLines(ctx, c, s.svc.MoveContents)
+		})
+	handle(s, route{method: http.MethodPost, path: artifactsPath + "/verify", id: "verify-artifacts", summary: "Read all content and compare it with what was recorded", tag: "records", policy: auth.Admin, answer: bloom.ContentLine{}},
+		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
+			return s.contentLines(ctx, c, s.svc.VerifyContents)
 		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", summary: "Audit entries, newest first", tag: "records", policy: auth.Read}, s.listAudit)
 }

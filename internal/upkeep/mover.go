@@ -17,7 +17,7 @@ import (
 // none that is one short read.
 const DefaultMoverEvery = 30 * time.Second
 
-// MoverConfig is what a Mover needs. Store, Blobs and Upload are required.
+// MoverConfig is what a Mover needs. Store and Blobs are required.
 type MoverConfig struct {
 	Store interface {
 		Artifact(ctx context.Context, id string) (bloom.Artifact, error)
@@ -26,7 +26,8 @@ type MoverConfig struct {
 	}
 	// Blobs opens and deletes content where it lies.
 	Blobs bloom.Blobs
-	// Upload puts content where it belongs and nowhere else.
+	// Upload puts content where it belongs and nowhere else; nil where there is no such
+	// place, then there is nothing to move.
 	Upload func(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
 	// Placed reports whether url is where content belongs.
 	Placed func(url string) bool
@@ -72,6 +73,9 @@ const moveFails = 3
 // another server's folder are left to it. tell, if not nil, hears of the progress. It
 // can be repeated at any time and goes on where it was stopped.
 func (m *Mover) Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (did bloom.MoveReport, err error) {
+	if m.c.Upload == nil {
+		return did, bloom.Conflict("No object storage is configured to move artifacts to")
+	}
 	q, failed := bloom.ArtifactQuery{Displaced: !all, Page: bloom.Page{Limit: 100, TextBytes: 1}}, 0
 	for {
 		list, next, err := m.c.Store.Artifacts(ctx, q)
