@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # bench-postgresql.sh measures, on a PostgreSQL of its own that syncs every
 # commit to disk: what the database does by itself (pgbench), the job queue River,
-# and our server with one replica, with two, and as a fleet (clients that create,
+# the workflow engine Temporal, and our server with one replica, with two, and as a fleet (clients that create,
 # workers that claim), the fleet on SQLite too. Everything runs on loopback and in a
 # temporary folder; nothing stays behind.
-# usage: [BENCH="pgbench river one two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
+# usage: [BENCH="pgbench river temporal one two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
 # SERVERS are the binaries whose servers are measured, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 duration=${1:-10s}
 runs=${RUNS:-1}
 samples=${SAMPLES:-200} # of each latency
+all="pgbench river temporal one two fleet"
 [[ $duration =~ ^[1-9][0-9]*s$ ]] || { echo "bench-postgresql: DURATION is whole seconds, such as 10s" >&2; exit 2; }
 
 # Where our tests look for PostgreSQL, too.
@@ -123,6 +124,13 @@ bench_river() {
 	run "$work/river" --database-url "$url" --clients 16 --duration "$duration" --samples "$samples"
 }
 
+bench_temporal() {
+	title "Temporal, 16 clients, all services, clients and workers in one process"
+	run "$work/temporal" --host 127.0.0.1 --port "$db_port" --clients 16 --duration "$duration" --samples "$samples" 2>"$work/temporal.log" ||
+		{ tail -n 5 "$work/temporal.log" >&2; return 1; }
+	sql postgres -c 'DROP DATABASE temporal' -c 'DROP DATABASE temporal_visibility'
+}
+
 bench_one() {
 	title "bloom, one replica, 16 clients"
 	database
@@ -165,12 +173,14 @@ bench_fleet() {
 
 port=${BENCH_PORT:-5058}
 db_port=${BENCH_DATABASE_PORT:-5068}
-# A module of its own keeps River out of ours.
-(cd tools/river && CGO_ENABLED=0 go build -o "$work/river" .)
+# Modules of their own keep these out of ours. Temporal takes minutes to build at first.
+for other in river temporal; do
+	[[ " ${BENCH:-$all} " != *" $other "* ]] || (cd "tools/$other" && CGO_ENABLED=0 go build -o "$work/$other" .)
+done
 start_postgres
 echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cores"
 for ((i = 0; i < runs; i++)); do
-	for bench in ${BENCH:-pgbench river one two fleet}; do
+	for bench in ${BENCH:-$all}; do
 		case $bench in
 		one | two | fleet) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
 		*) "bench_$bench" ;;

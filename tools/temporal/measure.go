@@ -61,9 +61,9 @@ func (s *server) work(kind string, began started) (queue string, stop func(), er
 	return queue, w.Stop, nil
 }
 
-// throughput counts from the first creation until all of it is completed. A client
-// creates one piece after the other, and never has more than two unfinished, as our
-// own clients do.
+// throughput counts from the first creation until all of it is completed. Twice as many
+// goroutines as clients create one piece and wait for its end before the next, so that
+// as many are unfinished as our own measurement allows.
 func (s *server) throughput(ctx context.Context, kind string) (rate, latencies, error) {
 	var created, starts sync.Map
 	queue, stop, err := s.work(kind, func(id string) { starts.LoadOrStore(id, time.Now()) })

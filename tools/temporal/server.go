@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"strconv"
@@ -53,9 +54,9 @@ func serve(ctx context.Context, o options) (*server, error) {
 		temporal.WithLogger(log.NewNoopLogger()),
 		// Its limits on requests are for services that many share.
 		temporal.WithDynamicConfigClient(dynamicconfig.StaticClient{
-			"frontend.rps": 1000000, "frontend.namespaceRPS": 1000000, "frontend.persistenceMaxQPS": 1000000,
-			"history.rps": 1000000, "history.persistenceMaxQPS": 1000000,
-			"matching.rps": 1000000, "matching.persistenceMaxQPS": 1000000,
+			dynamicconfig.MakeKey("frontend.rps"): 1000000, dynamicconfig.MakeKey("frontend.namespaceRPS"): 1000000, dynamicconfig.MakeKey("frontend.persistenceMaxQPS"): 1000000,
+			dynamicconfig.MakeKey("history.rps"): 1000000, dynamicconfig.MakeKey("history.persistenceMaxQPS"): 1000000,
+			dynamicconfig.MakeKey("matching.rps"): 1000000, dynamicconfig.MakeKey("matching.persistenceMaxQPS"): 1000000,
 		}),
 	)
 	if err != nil {
@@ -109,13 +110,15 @@ func services() (string, map[string]config.Service, error) {
 	return frontend, all, nil
 }
 
+// freePort is one below 32768: Temporal keeps them as 16 bits with a sign.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range 100 {
+		port := 10000 + rand.IntN(22000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, errors.New("no free port found")
 }
 
 func configuration(o options, frontend string, services map[string]config.Service) *config.Config {
