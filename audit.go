@@ -31,6 +31,8 @@ const (
 	ActionSessionEnded  = "session_ended"
 	ActionRefused       = "request_refused" // sampled; see auth
 	ActionLogin         = "login"
+
+	ActionContextForgotten = "context_forgotten"
 )
 
 // Entity types of the audit.
@@ -41,6 +43,7 @@ const (
 
 	EntityKey     = "api_key"
 	EntitySession = "session"
+	EntityContext = "context"
 )
 
 // Audit is one entry of the audit log. It is written in the transaction of the

@@ -11,6 +11,7 @@ const (
 	EventRetried         = "retried"
 	EventReleased        = "released"
 	EventExpired         = "expired"
+	EventTranscript      = "transcript_refused" // the turn is not part of the context's conversation
 	EventRequeued        = "requeued"
 	EventCancelRequested = "cancel_requested"
 	EventCompleted       = "completed"

@@ -104,6 +104,8 @@ type Completion struct {
 	ArtifactTags []string `json:"artifact_tags" required:"false" nullable:"false" maxItems:"64"`
 	ErrorClass   string   `json:"error_class" required:"false" maxLength:"64"`
 	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; taken only together with lease_id"`
+	// Transcript, when not nil, is the context's conversation after the turn.
+	Transcript *TranscriptUpdate `json:"transcript,omitempty" doc:"The context's conversation after the turn; its parts were uploaded under the same lease"`
 }
 
 // Check says what is wrong with a completion that no limit of a field states.

@@ -162,6 +162,16 @@ type ContextStore interface {
 	Context(ctx context.Context, id string) (Context, error)
 	// Contexts lists them, the one with the newest task first.
 	Contexts(ctx context.Context, q ContextQuery) (contexts []Context, next Cursor, err error)
+	// Transcript is the transcript of a context as its last completion left it; nil when
+	// there is none.
+	Transcript(ctx context.Context, contextID string) (*Transcript, error)
+	// TranscriptIn is the transcript whose parts lie in a folder, nil when there is none.
+	TranscriptIn(ctx context.Context, folder string) (*Transcript, error)
+	// ForgetContext drops a context and its transcript and lets workers know. Conflict
+	// while a task of it has not ended.
+	ForgetContext(ctx context.Context, id, actor string) error
+	// Forgotten lists contexts that were forgotten after the given number, oldest first.
+	Forgotten(ctx context.Context, after int64, limit int) ([]ForgottenContext, error)
 	// FillContexts takes in a batch of tasks that are older than the keeping of
 	// contexts, the newest first. It is called again while it answers with more.
 	FillContexts(ctx context.Context) (more bool, err error)
@@ -312,6 +322,9 @@ type ClaimResult struct {
 	Lost    []string     `json:"lost" nullable:"false"`
 	Cancel  []string     `json:"cancel" nullable:"false"`
 	Drain   bool         `json:"drain"`
+	// Forgotten are contexts whose sessions the worker is to forget, for a worker that
+	// said how far it has come.
+	Forgotten []ForgottenContext `json:"forgotten,omitempty" nullable:"false" doc:"Contexts to forget; the last one's seq is the next claim's forgotten_after"`
 }
 
 // Urgent reports whether a long poll must come back now.
@@ -341,6 +354,7 @@ type CompleteRequest struct {
 	MediaType  string
 	Displaced  bool // the content lies where it should not stay, see MoveArtifact
 	Actor      string
+	ContextID  string // the task's, needed with Completion.Transcript
 }
 
 // Completed is what a completion left.

@@ -2,7 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"iter"
+	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -23,4 +29,49 @@ func (c *Client) AllContexts(ctx context.Context, q bloom.ContextQuery) iter.Seq
 // Context reads one context. An unknown one is a not_found error.
 func (c *Client) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return get[bloom.Context](ctx, c, "/contexts/"+seg(id))
+}
+
+// ForgetContext drops a context everywhere: its transcript on the server at once,
+// workers' sessions with their next claims. A conflict while a task of it has not ended.
+func (c *Client) ForgetContext(ctx context.Context, id string) error {
+	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/contexts/" + seg(id), safety: safe}, nil)
+	return err
+}
+
+func underLease(taskID, leaseID, what string) string {
+	return "/llm-tasks/" + seg(taskID) + what + "?lease_id=" + url.QueryEscape(leaseID)
+}
+
+// TranscriptState asks what the server has of the context of a task that is held.
+func (c *Client) TranscriptState(ctx context.Context, taskID, leaseID string) (bloom.TranscriptState, error) {
+	return get[bloom.TranscriptState](ctx, c, underLease(taskID, leaseID, "/transcript"))
+}
+
+// Transcript streams the transcript of a held task's context, in zstd frames. What the
+// server cannot read to the end ends in an error. The caller closes it.
+func (c *Client) Transcript(ctx context.Context, taskID, leaseID string) (io.ReadCloser, error) {
+	res, err := c.stream(ctx, &call{
+		method: http.MethodGet, path: underLease(taskID, leaseID, "/transcript/content"), accept: "*/*", safety: safe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// PutTranscriptPart uploads a part of at most bloom.MaxTranscriptPart bytes, one zstd
+// frame. It counts once a completion under the lease names it.
+func (c *Client) PutTranscriptPart(ctx context.Context, taskID, leaseID string, frame []byte) (part bloom.TranscriptPart, err error) {
+	sum := sha256.Sum256(frame)
+	_, err = c.do(ctx, &call{
+		method: http.MethodPut, path: underLease(taskID, leaseID, "/transcript") + "&sha256=" + hex.EncodeToString(sum[:]),
+		body: frame, contentType: "application/zstd", safety: safe, extra: time.Duration(len(frame)>>15) * time.Second,
+	}, &part)
+	return part, err
+}
+
+// Earlier are the last completed tasks of a held task's context in short, the oldest
+// first.
+func (c *Client) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.Exchange, error) {
+	return get[[]bloom.Exchange](ctx, c, underLease(taskID, leaseID, "/earlier"))
 }

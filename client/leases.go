@@ -39,6 +39,8 @@ type Claim struct {
 	Wait       time.Duration // how long the server may wait for something to say; at most 60 s
 	Held       []string      // leases the worker holds; they are renewed
 	TTLSeconds int           // of new leases; 0: bloom.DefaultLeaseTTLSec
+	// Forgotten, when not nil, asks for the contexts that were forgotten after it.
+	Forgotten *int64
 }
 
 // Claim asks for work and renews what is held. It returns as soon as there is
@@ -52,7 +54,8 @@ func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.Cla
 		WaitSec    int      `json:"wait_sec"`
 		Held       []string `json:"held"`
 		TTLSeconds int      `json:"ttl_seconds,omitempty"`
-	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.TTLSeconds})
+		Forgotten  *int64   `json:"forgotten_after,omitempty"`
+	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.TTLSeconds, r.Forgotten})
 	if err != nil {
 		return bloom.ClaimResult{}, err
 	}

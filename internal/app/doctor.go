@@ -77,7 +77,7 @@ func Examine(ctx context.Context, c DoctorConfig) []Finding {
 func examineClaude(ctx context.Context, run config.Run) []Finding {
 	ctx, done := context.WithTimeout(ctx, 3*doctorWait)
 	defer done()
-	status, err := claude.Check(ctx, claudeConfig(run, "", nil))
+	status, err := claude.Check(ctx, claudeConfig(run, "", nil, nil))
 	switch {
 	case errors.Is(err, claude.ErrNotFound):
 		// The advice that comes with it for others is the fix here, and said once.

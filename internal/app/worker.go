@@ -49,6 +49,7 @@ type Worker struct {
 	log    *slog.Logger
 	claude claude.Config
 	runner *claude.Runner
+	moves  transcripts
 	inside worker.Config
 	about  bloom.WorkerSpec
 	route  *route
@@ -76,8 +77,8 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{}),
-		claude: claudeConfig(cfg.Run, filepath.Join(state, "sessions"), b.Logger)}
+	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{})}
+	w.claude = claudeConfig(cfg.Run, filepath.Join(state, "sessions"), &w.moves, b.Logger)
 	runner, err := claude.New(w.claude)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
 	w.inside = worker.Config{
-		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner, Ready: w.ready,
+		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner, Ready: w.ready, Forget: runner.Forget,
 		Capabilities: w.capabilities(), About: w.about,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
 	}
@@ -113,12 +114,12 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 }
 
 // claudeConfig is how a worker runs claude.
-func claudeConfig(run config.Run, stateDir string, log *slog.Logger) claude.Config {
+func claudeConfig(run config.Run, stateDir string, moves claude.Transcripts, log *slog.Logger) claude.Config {
 	return claude.Config{
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Transcripts: moves, Log: log,
 	}
 }
 
@@ -130,6 +131,7 @@ func (w *Worker) build(address string) error {
 	if err != nil {
 		return err
 	}
+	w.moves.api.Store(api)
 	inside := w.inside
 	inside.Client = api
 	inner, err := worker.New(inside)

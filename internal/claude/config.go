@@ -91,6 +91,10 @@ type Config struct {
 	// context and one spare. The zero value keeps none. Linux only.
 	Warm int
 
+	// Transcripts keeps the transcripts of contexts where other workers find them; nil
+	// leaves every context where it is.
+	Transcripts Transcripts
+
 	Clock bloom.Clock  // nil means the machine's
 	Log   *slog.Logger // nil means slog.Default()
 }

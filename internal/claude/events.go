@@ -15,6 +15,7 @@ import (
 // table with their data.
 const (
 	EventSession     = "session"
+	EventRestored    = "session_restored"
 	EventText        = "text"
 	EventThinking    = "thinking"
 	EventToolUse     = "tool_use"

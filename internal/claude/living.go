@@ -271,6 +271,9 @@ func (l *living) unfit(maxMemory int64) string {
 	if n := l.strays(); n > 0 {
 		return fmt.Sprintf("%d processes are left of its turns", n)
 	}
+	if l.turns >= warmTurns {
+		return fmt.Sprintf("it has served %d turns", l.turns)
+	}
 	if used := l.process.Memory(); used > maxMemory {
 		return fmt.Sprintf("it uses %d MiB", used>>20)
 	}

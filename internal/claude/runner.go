@@ -86,7 +86,9 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 			Release:    &bloom.ReleaseSpec{Reason: clip(v.message, 1024), NotBefore: v.notBefore},
 		}
 	}
-	return bloom.Run{Completion: v.completion(metrics)}
+	c := v.completion(metrics)
+	c.Transcript = run.transcript
+	return bloom.Run{Completion: c}
 }
 
 func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {
@@ -110,6 +112,15 @@ type taskRun struct {
 	emit    *emitter
 	workdir string
 	first   bool // nobody else runs in the context
+
+	// Of the context's transcript; see transcripts.go.
+	known       *mark  // what the server has
+	parts       int    // in so many parts
+	restored    bool   // it was fetched for this task
+	recalled    string // what goes before the prompt of a new session
+	sessionID   string
+	lastMessage string // the id of claude's last message
+	transcript  *bloom.TranscriptUpdate
 
 	meterMu sync.Mutex
 	meter   meter
@@ -142,10 +153,15 @@ func (t *taskRun) do(parent context.Context) verdict {
 	defer release()
 
 	session, resumes := t.open(ctx, path)
-	prompt := t.prompt(ctx)
+	prompt := t.recalled + t.prompt(ctx)
 	out := session.turn(ctx, prompt)
-	if resumes && out.noConversation() && ctx.Err() == nil {
-		t.emit.warn("session_gone", "claude no longer knows this context's session; a new one is begun")
+	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
+		t.emit.warn("session_gone", "claude does not take up this context's session; a new one is begun")
+		if t.config.Transcripts != nil && t.first {
+			t.known, t.parts = nil, 0
+			t.recall(ctx)
+			prompt = t.recalled + prompt
+		}
 		if err := t.runner.sessions.forget(t.task.ContextID); err != nil {
 			t.config.Log.Error("forget session", "err", err)
 		}
@@ -156,6 +172,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
 		v = t.asJSON(ctx, session, v)
 	}
+	t.transcript = t.keepTranscript(parent, v)
 	session.close(v.ok)
 	t.runner.Prepare()
 	return v
@@ -284,6 +301,9 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		t.config.Log.Error("load session", "err", err)
 		t.emit.warn("session_unreadable", "what was remembered of this context cannot be read; a new session is begun")
 	}
+	if t.config.Transcripts != nil && t.first {
+		saved = t.settle(ctx, saved)
+	}
 	switch {
 	case saved.SessionID != "" && saved.Workdir != t.workdir:
 		t.emit.warn("session_elsewhere", "this context's session was made in another working folder; a new one is begun")
@@ -297,6 +317,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		t.emit.warn("session_forked", "another task of this context is running; this one goes on with a copy of the session")
 	}
 	s.onSession = t.remember
+	s.onMessage = func(uuid string) { t.lastMessage = uuid }
 	s.args = append(t.runner.baseArgs(ctx, path), t.persona(ctx)...)
 	return t.warm(ctx, s), s.resume != ""
 }
@@ -307,8 +328,13 @@ func (t *taskRun) remember(id string) {
 	if !t.first {
 		return
 	}
+	t.sessionID = id
+	if saved, err := t.runner.sessions.load(t.task.ContextID); err == nil && saved.Next != nil && saved.Next.SessionID == id && saved.Workdir == t.workdir {
+		return // it is kept, with what is known of its transcript
+	}
 	err := t.runner.sessions.save(savedSession{
 		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()),
+		Movable: t.config.Transcripts != nil, Base: t.known, Next: t.known, Pushed: t.known != nil, Parts: t.parts,
 	})
 	if err != nil {
 		t.config.Log.Error("keep session", "err", err)

@@ -31,6 +31,15 @@ type savedSession struct {
 	// Workdir: claude finds a session only from where it was made.
 	Workdir   string `json:"workdir"`
 	UpdatedAt int64  `json:"updated_at"` // Unix milliseconds
+
+	// Movable: the server keeps the context's transcript. Base is what it had before
+	// the last turn that ended here, nil when nothing; Next is what there was after it,
+	// and Pushed that it was given to the server.
+	Movable bool  `json:"movable,omitempty"`
+	Base    *mark `json:"base,omitempty"`
+	Next    *mark `json:"next,omitempty"`
+	Pushed  bool  `json:"pushed,omitempty"`
+	Parts   int   `json:"parts,omitempty"`
 }
 
 func openSessions(stateDir string) (*sessions, error) {

@@ -22,6 +22,7 @@ type message struct {
 
 	// assistant and user
 	Message *turnMessage `json:"message"`
+	UUID    string       `json:"uuid"` // as in the session's file
 	Parent  string       `json:"parent_tool_use_id"`
 
 	// stream_event
@@ -78,6 +79,7 @@ type block struct {
 type streamEvent struct {
 	Type    string       `json:"type"`
 	Message *turnMessage `json:"message"`
+	UUID    string       `json:"uuid"` // as in the session's file
 	Usage   *usage       `json:"usage"`
 }
 

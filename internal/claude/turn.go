@@ -61,6 +61,12 @@ func (o outcome) noConversation() bool {
 	return strings.Contains(text, "No conversation found")
 }
 
+// refusedSession reports that claude ended by itself before it had taken up the session
+// that it was to resume.
+func (o outcome) refusedSession() bool {
+	return o.startErr == nil && o.stopped == nil && o.sessionID == "" && o.result == nil
+}
+
 // coldSession runs one process a turn.
 type coldSession struct {
 	config    Config
@@ -74,6 +80,7 @@ type coldSession struct {
 	meterMu   *sync.Mutex
 	emit      *emitter
 	onSession func(id string) // called once a turn, as soon as the id is known
+	onMessage func(id string) // called for claude's messages; may be nil
 }
 
 var _ session = (*coldSession)(nil)

@@ -17,6 +17,9 @@ const (
 	// warmMemory is what a living process may use, in bytes; one that has grown
 	// beyond it is replaced.
 	warmMemory = 600 << 20
+	// warmTurns is how many turns a process serves: it grows by a quarter of a megabyte
+	// a turn, and a new one resumes its session.
+	warmTurns = 100
 	// warmReserve is what must be free on the machine for a process to be kept.
 	warmReserve = 768 << 20
 )
@@ -139,6 +142,28 @@ func (p *pool) drop(l *living) {
 	if i := slices.Index(p.idle, l); i >= 0 {
 		p.idle = slices.Delete(p.idle, i, i+1)
 		p.endLocked(l)
+	}
+}
+
+// has reports whether a process waits for the context's next task.
+func (p *pool) has(contextID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.idle, func(l *living) bool { return l.contextID == contextID })
+}
+
+// evict ends the process that waits for the context's next task, and waits for it.
+func (p *pool) evict(contextID string) {
+	p.mu.Lock()
+	var found *living
+	if i := slices.IndexFunc(p.idle, func(l *living) bool { return l.contextID == contextID }); i >= 0 {
+		found = p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	p.mu.Unlock()
+	if found != nil {
+		found.idle.Stop()
+		found.end()
 	}
 }
 

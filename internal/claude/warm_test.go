@@ -85,6 +85,22 @@ func TestANewContextIsServedByTheSpareProcess(t *testing.T) {
 	}
 }
 
+func TestALivingProcessIsReplacedAfterManyTurns(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	fresh := 0
+	for range 102 {
+		run, j := h.run(task("go on"))
+		wantSuccess(t, run, "ok")
+		if kinds(j) == "new" {
+			fresh++
+		}
+	}
+	if fresh != 2 {
+		t.Errorf("102 turns used %d processes, want 2", fresh)
+	}
+}
+
 func TestManyContextsShareFewProcesses(t *testing.T) {
 	t.Parallel()
 	const contexts, room = 20, 3

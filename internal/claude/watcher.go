@@ -65,6 +65,9 @@ func (w *watcher) line(line []byte) {
 	case "assistant", "user":
 		w.worked = true
 		w.noteTools(m)
+		if w.session.onMessage != nil && m.Type == "assistant" && m.Parent == "" {
+			w.session.onMessage(m.UUID)
+		}
 		w.session.emit.show(m)
 	case "rate_limit_event":
 		w.rateLimited(m)

@@ -81,7 +81,7 @@ type commands struct {
 	Workers    workersCmd    `cmd:"" help:"List and manage workers."`
 	Leases     leasesCmd     `cmd:"" help:"List leases."`
 	Artifacts  artifactsCmd  `cmd:"" help:"List artifacts and read their content."`
-	Contexts   contextsCmd   `cmd:"" help:"List contexts, or show one."`
+	Contexts   contextsCmd   `cmd:"" help:"List contexts, show one, or forget one."`
 	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
 	Stats      statsCmd      `cmd:"" help:"Show the counts of tasks, leases and workers."`
 	Keys       keysCmd       `cmd:"" help:"Create, list and revoke keys."`

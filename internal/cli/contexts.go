@@ -10,6 +10,8 @@ import (
 type contextsCmd struct {
 	List contextsListCmd `cmd:"" default:"withargs" help:"List contexts, the one used last first."`
 	Show contextsShowCmd `cmd:"" help:"Show one context."`
+
+	Forget contextsForgetCmd `cmd:"" help:"Forget a context: its next task begins a new conversation."`
 }
 
 type contextsListCmd struct {
@@ -71,4 +73,24 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	t.row("first use", ago(now, x.CreatedAt))
 	t.row("last use", ago(now, x.LastUsedAt))
 	return t.print(inv.Out, inv.outPainter())
+}
+
+type contextsForgetCmd struct {
+	remote
+	ID string `arg:"" help:"The context's id."`
+}
+
+func (c *contextsForgetCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if err := api.ForgetContext(inv.ctx, c.ID); err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, map[string]any{"forgotten": true, "id": c.ID})
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s is forgotten; workers forget it with their next claims.\n", clean(c.ID, false))
+	return err
 }

@@ -35,6 +35,9 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	if err != nil {
 		return bloom.Completed{}, err
 	}
+	if err := s.checkTranscript(ctx, &req); err != nil {
+		return bloom.Completed{}, err
+	}
 	if err := s.place(ctx, &req); err != nil {
 		return bloom.Completed{}, err
 	}

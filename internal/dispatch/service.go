@@ -117,6 +117,7 @@ type Service struct {
 	feeds    *feeds
 	unhook   func()
 	settings settingsCache
+	forgot   forgotten
 
 	closing   chan struct{}
 	closeOnce sync.Once

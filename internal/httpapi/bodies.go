@@ -9,6 +9,8 @@ type claimBody struct {
 	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for something to say, in seconds"`
 	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
 	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
+	// Forgotten is how far the worker has come with forgetting contexts.
+	Forgotten *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent when it does not want to know"`
 }
 
 // leaseBody asks to lease one task.

@@ -20,6 +20,7 @@ func (s *Server) routes() {
 	s.leaseRoutes()
 	s.workerRoutes()
 	s.recordRoutes()
+	s.contextRoutes()
 	s.streamRoutes()
 	s.proxyRoutes()
 }

@@ -10,10 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-const (
-	artifactsPath = runtimePath + "/artifacts"
-	contextsPath  = runtimePath + "/contexts"
-)
+const artifactsPath = runtimePath + "/artifacts"
 
 type artifactFilter struct {
 	TextPaging
@@ -34,12 +31,6 @@ func (s *Server) recordRoutes() {
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records", policy: auth.Read}, s.artifactContent)
-	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records", policy: auth.Read}, s.listContexts)
-	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records", policy: auth.Read},
-		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
-			x, err := s.svc.Context(ctx, in.ID)
-			return &reply[bloom.Context]{http.StatusOK, x}, err
-		})
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Take all content to the object storage", tag: "records", policy: auth.Admin, answer: bloom.ContentLine{}},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, s.svc.MoveContents)
@@ -57,15 +48,6 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 		return nil, err
 	}
 	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, Page: p})
-	return paged(c, list, next), err
-}
-
-func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[bloom.Context], error) {
-	p, err := in.page()
-	if err != nil {
-		return nil, err
-	}
-	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{Page: p})
 	return paged(c, list, next), err
 }
 

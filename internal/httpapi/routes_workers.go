@@ -158,6 +158,11 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 			s.failure(ctx, c.id, err).write(c.w)
 			return
 		}
+		if b.Forgotten != nil {
+			if res.Forgotten, err = s.svc.Forgotten(ctx, *b.Forgotten); err != nil {
+				s.log.WarnContext(ctx, "a worker is not told which contexts to forget", "error", err)
+			}
+		}
 		writeJSON(c.w, http.StatusOK, res)
 	})
 }

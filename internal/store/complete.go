@@ -15,6 +15,9 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	want := func(w *ReadSet) {
 		wantNamed(w, r.TaskID, r.Completion.LeaseID)
 		w.Texts.Add(r.TaskID)
+		if r.Completion.Transcript != nil {
+			w.Scripts.Add(r.ContextID)
+		}
 	}
 	return do(ctx, s, want, func(u *Unit) (bloom.Completed, error) { return u.complete(r) })
 }
@@ -47,6 +50,11 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	u.done[key] = o
 	if err := u.spend(t, o.Result.Metrics); err != nil {
 		return none, err
+	}
+	if r.Completion.Transcript != nil {
+		if err := u.converse(t, *r.Completion.Transcript); err != nil {
+			return none, err
+		}
 	}
 	task, err := u.whole(t)
 	if err != nil {

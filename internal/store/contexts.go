@@ -184,3 +184,89 @@ func (u *Unit) takeIn(t *Task) {
 		x.WorkerID = t.WorkerID
 	}
 }
+
+// converse keeps what a turn has made of the context's transcript. One that does not go
+// on from what is kept is dropped: another task of the context has ended meanwhile.
+func (u *Unit) converse(t *Task, update bloom.TranscriptUpdate) error {
+	was, err := u.transcript(t.ContextID)
+	if err != nil {
+		return err
+	}
+	now, ok := update.Joined(was)
+	if !ok {
+		for _, p := range update.Parts {
+			u.c.Removal.URLs = append(u.c.Removal.URLs, p.URL)
+		}
+		u.event(t, Event{Type: bloom.EventTranscript, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(map[string]string{
+			"message": "this turn is not part of the context's conversation: another task of it ended meanwhile",
+		})})
+		return nil
+	}
+	u.c.Removal.URLs = append(u.c.Removal.URLs, now.Dropped(was)...)
+	u.setTranscript(t.ContextID, &now)
+	return nil
+}
+
+// transcript is a context's transcript under its lock, nil when there is none.
+func (u *Unit) transcript(contextID string) (*bloom.Transcript, error) {
+	if t, ok := u.c.Scripts[contextID]; ok {
+		return t, nil
+	}
+	t, ok := u.rows.Scripts[contextID]
+	if !ok {
+		return nil, u.lacks(ScriptKey(contextID), func() { u.need.Scripts.Add(contextID) })
+	}
+	return t, nil
+}
+
+// ScriptKey is the name in Rows.Busy of a context's transcript, and ContextKey that of
+// the context.
+func ScriptKey(contextID string) string { return "transcript:" + contextID }
+
+// ContextKey is the name of a context in Rows.Busy.
+func ContextKey(contextID string) string { return "context:" + contextID }
+
+func (u *Unit) setTranscript(contextID string, t *bloom.Transcript) {
+	u.dirt = true
+	if u.c.Scripts == nil {
+		u.c.Scripts = map[string]*bloom.Transcript{}
+	}
+	u.c.Scripts[contextID] = t
+}
+
+// ForgetContext drops a context and its transcript.
+func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
+	if id != bloom.CleanText(id) {
+		return bloom.ErrContextNotFound
+	}
+	if !s.filled.Load() {
+		if more, err := s.FillContexts(ctx); err != nil || more {
+			return cmp.Or(err, error(bloom.Conflict("Contexts of older tasks are still being taken in; try again in a moment")))
+		}
+	}
+	want := func(r *ReadSet) {
+		r.Contexts.Add(id)
+		r.Scripts.Add(id)
+	}
+	_, err := apart(ctx, s, want, func(u *Unit) (struct{}, error) {
+		x, ok := u.rows.Contexts[id]
+		switch {
+		case !ok:
+			return struct{}{}, u.lacks(ContextKey(id), func() { u.need.Contexts.Add(id) })
+		case x == nil:
+			return struct{}{}, bloom.ErrContextNotFound
+		case x.Unfinished > 0:
+			return struct{}{}, bloom.Conflict("The context has %d tasks that have not ended; cancel them first", x.Unfinished)
+		}
+		was, err := u.transcript(id)
+		if err != nil {
+			return struct{}{}, err
+		}
+		u.c.Removal.URLs = append(u.c.Removal.URLs, bloom.Transcript{}.Dropped(was)...)
+		u.setTranscript(id, nil)
+		u.c.Forgotten = append(u.c.Forgotten, id)
+		u.audit(bloom.ActionContextForgotten, bloom.EntityContext, id, actor, "Forgotten with its transcript", nil)
+		return struct{}{}, nil
+	})
+	return err
+}

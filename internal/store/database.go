@@ -83,6 +83,9 @@ type Reader interface {
 	AnyKey(ctx context.Context) (bool, error)
 	Session(ctx context.Context, id string) (bloom.KnownSession, error)
 	Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error)
+	Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
+	TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
+	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
 
 	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not

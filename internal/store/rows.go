@@ -53,6 +53,8 @@ type ReadSet struct {
 	Online   bool            // all workers that are online
 	Due      bool            // whether delayed tasks are due
 	Numbers  int             // numbers for new tasks
+	Contexts Set[string]     // by id; locked
+	Scripts  Set[string]     // transcripts of contexts; locked
 	Filled   bool            // from which task on contexts are kept
 	Spent    Set[string]     // tasks: what their attempts used
 	Old      Set[string]     // tasks that may be removed; locked; those that others hold are skipped
@@ -65,7 +67,7 @@ type ReadSet struct {
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
 		!r.Online && !r.Due && !r.Filled
 }
 
@@ -99,6 +101,8 @@ type Rows struct {
 	Online   []bloom.Worker // nil: not read
 	Due      *bool
 	Numbers  []int64
+	Contexts map[string]*bloom.Context
+	Scripts  map[string]*bloom.Transcript
 	Filled   *int64 // tasks numbered below are in no context yet
 	Spent    map[string]Spent
 	Old      map[string]*Aged
@@ -114,7 +118,9 @@ func newRows() *Rows {
 		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
 		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
-		Spent: map[string]Spent{}, Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{}, APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},
+		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Scripts: map[string]*bloom.Transcript{},
+		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
+		APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},
 	}
 }
 
@@ -253,9 +259,11 @@ type Changes struct {
 	Workers   []*bloom.KnownWorker // new ones too
 	Settings  map[string]string
 	Contexts  map[string]*ContextChange
-	Filled    *int64                // tasks from this number on are in their contexts
-	APIKeys   []*bloom.KnownKey     // new ones too
-	Sessions  []*bloom.KnownSession // new ones too
+	Scripts   map[string]*bloom.Transcript // of contexts; nil: it is dropped
+	Forgotten []string                     // contexts; they are dropped
+	Filled    *int64                       // tasks from this number on are in their contexts
+	APIKeys   []*bloom.KnownKey            // new ones too
+	Sessions  []*bloom.KnownSession        // new ones too
 	Counts    Counts
 	Series    Series
 	Gauge     *Gauge
@@ -267,7 +275,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.Moves)+len(c.APIKeys)+len(c.Sessions) == 0 &&
+		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 
@@ -277,7 +285,8 @@ type Removal struct {
 	Streams  []*Aged         // whose events go, the tasks stay
 	Events   map[int64]int64 // of tasks, by Seq: events numbered below
 	Audit    []int64
-	Contents []int64 // notes of removed contents
+	Contents []int64  // notes of removed contents
+	URLs     []string // contents to be noted as removed
 	Sessions []string
 	// SessionsOf are keys whose sessions go, SessionsBefore is the time, Unix
 	// milliseconds, at which those that go have expired.
@@ -286,7 +295,7 @@ type Removal struct {
 }
 
 func (r *Removal) empty() bool {
-	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
+	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.URLs)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
 }
 
 // Counts is by how much a transaction changes what stats shows, in the order of

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type Uploads interface {
 type OrphansConfig struct {
 	Store interface {
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
+		TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
 	}
 	Blobs  Uploads
 	Logger *slog.Logger  // discards when nil
@@ -39,26 +41,39 @@ type OrphansConfig struct {
 }
 
 // NewOrphans makes the loop that deletes content which was uploaded for completions
-// that were never recorded. It never deletes what an artifact names.
+// that were never recorded. It never deletes what an artifact or a transcript names.
 func NewOrphans(c OrphansConfig) *Loop {
 	return newLoop("orphans", cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }
 
 func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
-	err = c.Blobs.List(ctx, "artifacts/", func(url string, age time.Duration) error {
-		task, ours := taskOf(url)
+	for _, look := range []struct {
+		kind  string
+		named func(ctx context.Context, owner, url string) (bool, error)
+		owner int // the length of an owner's name
+	}{{"artifacts/", c.named, 36}, {"transcripts/", c.spoken, 32}} {
+		if err := c.sweep(ctx, look.kind, look.owner, look.named, &res); err != nil {
+			return res, err
+		}
+	}
+	res.Detail = fmt.Sprintf("deleted %d uploads that nothing names", res.Changed)
+	return res, err
+}
+
+// sweep deletes what nothing names of one kind.
+func (c *OrphansConfig) sweep(ctx context.Context, kind string, length int, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
+	return c.Blobs.List(ctx, kind, func(url string, age time.Duration) error {
+		owner, ours := partOf(url, kind, length)
 		if !ours || age < OrphanAge {
 			return nil
 		}
-		named, err := c.named(ctx, task, url)
-		if err != nil || named {
+		is, err := named(ctx, owner, url)
+		if err != nil || is {
 			return err
 		}
 		res.Changed++
 		return c.Blobs.Delete(ctx, url)
 	})
-	res.Detail = fmt.Sprintf("deleted %d uploads that no artifact names", res.Changed)
-	return res, err
 }
 
 // named reports whether an artifact of the task names the content.
@@ -81,9 +96,18 @@ func (c *OrphansConfig) named(ctx context.Context, task, url string) (bool, erro
 	}
 }
 
-// taskOf is the task in a key "…artifacts/TASK/NAME".
-func taskOf(url string) (task string, ok bool) {
-	_, after, found := strings.Cut(url, "artifacts/")
-	task, name, deeper := strings.Cut(after, "/")
-	return task, found && deeper && len(task) == 36 && name != "" && !strings.Contains(name, "/")
+// spoken reports whether a context's transcript has the part.
+func (c *OrphansConfig) spoken(ctx context.Context, folder, url string) (bool, error) {
+	t, err := c.Store.TranscriptIn(ctx, folder)
+	return err == nil && t != nil && slices.ContainsFunc(t.Parts, func(p bloom.TranscriptPart) bool { return p.URL == url }), err
 }
+
+// partOf is OWNER in a key "…kind/OWNER/NAME", where OWNER has so many characters.
+func partOf(url, kind string, length int) (owner string, ok bool) {
+	_, after, found := strings.Cut(url, kind)
+	owner, name, deeper := strings.Cut(after, "/")
+	return owner, found && deeper && len(owner) == length && name != "" && !strings.Contains(name, "/")
+}
+
+// taskOf is the task whose artifact's content lies at url.
+func taskOf(url string) (task string, ok bool) { return partOf(url, "artifacts/", 36) }

@@ -53,6 +53,10 @@ type Config struct {
 	// every claim and must be quick. A nil Ready is always ready.
 	Ready func() error
 
+	// Forget drops what is kept of a context that was forgotten, on this machine. It
+	// is called before new work is begun. Nil: this worker keeps nothing.
+	Forget func(contextID string) error
+
 	// OnMembridge is told with each registration where the control plane is, when
 	// the runtime knows. It must not block. Nil: nobody wants to know.
 	OnMembridge func(url string)

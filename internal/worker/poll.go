@@ -126,6 +126,7 @@ func (w *Worker) claim(ctx context.Context) (news bool, err error) {
 		return false, err
 	}
 	w.reached()
+	w.forget(res.Forgotten)
 	return w.obey(res, start, asked) || w.now().Sub(start) >= repeatPace, nil
 }
 
@@ -150,6 +151,9 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	}
 	for id := range asked {
 		c.Held = append(c.Held, id)
+	}
+	if w.cfg.Forget != nil {
+		c.Forgotten = &w.state.forgotten
 	}
 	now := w.now()
 	switch {
@@ -250,6 +254,19 @@ func (w *Worker) once(leaseID string) bool {
 		w.told[leaseID] = true
 	}
 	return first
+}
+
+// forget drops what is kept of contexts that were forgotten. It is called by the poll's
+// goroutine alone.
+func (w *Worker) forget(contexts []bloom.ForgottenContext) {
+	for _, x := range contexts {
+		if err := w.cfg.Forget(x.ID); err != nil {
+			w.log.Error("a forgotten context could not be dropped whole", "context_id", x.ID, "error", err)
+		}
+		if err := w.state.forgot(x.Seq); err != nil {
+			w.log.Error("how far contexts were forgotten could not be noted", "error", err)
+		}
+	}
 }
 
 // lastClaim fetches what an interrupted poll may have been given, so that it

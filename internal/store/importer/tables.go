@@ -91,6 +91,9 @@ var moved = []table{
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
 	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
 		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text`)},
+	{name: "transcripts", key: "rowid", order: "context_id", byText: true, step: 1 << 40, columns: columnsOf(`context_id text, folder text, updated_at bigint,
+		size bigint, session_id text, sha256 text, parts text`)},
+	{name: "forgotten_contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, at bigint, context_id text`)},
 	{name: "runtime_settings", key: "1", order: "key", byText: true, step: 1, columns: columnsOf(`key text, value text, updated_at bigint`)},
 	{name: "task_series", key: "at", order: "at", step: 1 << 40, columns: columnsOf(`at bigint, created bigint, started bigint, completed bigint, failed bigint,
 		dead bigint, cancelled bigint, tokens bigint, tokens_in bigint, tokens_out bigint, cost bigint, queued bigint, running bigint, wait bigint`)},
@@ -114,4 +117,5 @@ SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (S
 SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
 SELECT setval(pg_get_serial_sequence('api_keys', 'seq'), greatest(1, (SELECT max(seq) FROM api_keys)));
 SELECT setval(pg_get_serial_sequence('removed_contents', 'seq'), greatest(1, (SELECT max(seq) FROM removed_contents)));
+SELECT setval(pg_get_serial_sequence('forgotten_contexts', 'seq'), greatest(1, (SELECT max(seq) FROM forgotten_contexts)));
 ANALYZE`

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -10,10 +11,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at`
+const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
+	(SELECT s.session_id FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0)`
 
 func contextFields(x *bloom.Context) []any {
-	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt}
+	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size}
 }
 
 // nanos reads billionths of a dollar as dollars.
@@ -29,10 +31,7 @@ func (n *nanos) Scan(src any) error {
 // Context reads one context.
 func (d *database) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return read(ctx, d, func(c reader) (bloom.Context, error) {
-		return found(ctx, c, func(r pgx.Rows) (x bloom.Context, err error) {
-			err = r.Scan(contextFields(&x)...)
-			return x, err
-		}, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+		return found(ctx, c, scanContext, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
 	})
 }
 
@@ -41,6 +40,51 @@ func (d *database) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.
 	l := listing[bloom.Context]{table: "contexts", columns: contextColumns, fields: contextFields}
 	pg, err := read(ctx, d, func(c reader) (page[bloom.Context], error) { return l.page(ctx, c, q.Page) })
 	return pg.items, pg.next, err
+}
+
+func scanContext(r pgx.Rows) (x bloom.Context, err error) {
+	err = r.Scan(contextFields(&x)...)
+	return x, err
+}
+
+const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts`
+
+func scanTranscript(r pgx.Rows) (id string, t *bloom.Transcript, err error) {
+	t = &bloom.Transcript{}
+	var parts string
+	if err = r.Scan(&id, &t.SessionID, &t.Size, &t.SHA256, &parts); err == nil {
+		err = json.Unmarshal([]byte(parts), &t.Parts)
+	}
+	return id, t, err
+}
+
+func (d *database) transcript(ctx context.Context, by, value string) (*bloom.Transcript, error) {
+	return read(ctx, d, func(c reader) (*bloom.Transcript, error) {
+		return found(ctx, c, func(r pgx.Rows) (*bloom.Transcript, error) {
+			_, t, err := scanTranscript(r)
+			return t, err
+		}, nil, `SELECT `+transcriptColumns+` FROM transcripts x WHERE x.`+by+` = $1`, value)
+	})
+}
+
+// Transcript reads a context's transcript, nil when there is none.
+func (d *database) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
+	return d.transcript(ctx, "context_id", bloom.CleanText(contextID))
+}
+
+// TranscriptIn reads the transcript whose parts lie in a folder, nil when there is none.
+func (d *database) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+	return d.transcript(ctx, "folder", folder)
+}
+
+// Forgotten lists contexts that were forgotten after the given number.
+func (d *database) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
+	return read(ctx, d, func(c reader) ([]bloom.ForgottenContext, error) {
+		return collect(ctx, c, func(r pgx.Rows) (f bloom.ForgottenContext, err error) {
+			err = r.Scan(&f.Seq, &f.ID)
+			return f, err
+		}, `SELECT seq, context_id FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT $2`, after, bloom.Page{Limit: limit}.Size())
+	})
 }
 
 // Unfilled lists the newest of the tasks that are in no context yet.
@@ -60,6 +104,20 @@ func (l *loader) contexts() {
 	if l.want.Filled {
 		l.rows.Filled = new(int64)
 		l.b.Queue(`SELECT below FROM context_fill`).QueryRow(func(row pgx.Row) error { return row.Scan(l.rows.Filled) })
+	}
+	if names := l.want.Contexts.List(); len(names) > 0 {
+		l.each(func(r pgx.Rows) error {
+			x, err := scanContext(r)
+			l.rows.Contexts[x.ID] = &x
+			return err
+		}, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = ANY($1::text[]) FOR UPDATE OF x SKIP LOCKED`, names)
+	}
+	if names := l.want.Scripts.List(); len(names) > 0 {
+		l.each(func(r pgx.Rows) error {
+			id, t, err := scanTranscript(r)
+			l.rows.Scripts[id] = t
+			return err
+		}, `SELECT `+transcriptColumns+` FROM transcripts x WHERE x.context_id = ANY($1::text[]) FOR UPDATE SKIP LOCKED`, names)
 	}
 	if tasks := ids(l.want.Spent); len(tasks) > 0 {
 		l.each(func(r pgx.Rows) error {
@@ -95,6 +153,23 @@ func addToContexts(worker string) *bulk[*store.ContextChange] {
 }
 
 func queueContexts(b *pgx.Batch, c *store.Changes) {
+	for id, x := range c.Scripts {
+		if x == nil {
+			b.Queue(`DELETE FROM transcripts WHERE context_id = $1`, id)
+			continue
+		}
+		b.Queue(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (context_id) DO UPDATE SET updated_at = excluded.updated_at, size = excluded.size, session_id = excluded.session_id,
+				sha256 = excluded.sha256, parts = excluded.parts`,
+			id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)))
+	}
+	for _, id := range c.Forgotten {
+		b.Queue(`DELETE FROM contexts WHERE id = $1`, id)
+		b.Queue(`INSERT INTO forgotten_contexts (at, context_id) VALUES ($1, $2)`, c.Now, id)
+	}
+	if len(c.Removal.URLs) > 0 {
+		b.Queue(`INSERT INTO removed_contents (url, removed_at) SELECT u, $2 FROM unnest($1::text[]) u`, c.Removal.URLs, c.Now)
+	}
 	if c.Filled == nil {
 		putContexts.queue(b, c.ContextsInOrder())
 		return

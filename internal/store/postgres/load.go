@@ -303,8 +303,7 @@ func (l *loader) context() {
 			return err
 		}, `SELECT c.id, `+workerColumns+`, `+countHeld+`,
 				(SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+nowSQL+`)
-			FROM unnest($2::text[]) c (id) CROSS JOIN LATERAL (SELECT x.worker_id FROM leases x WHERE x.context_id = c.id ORDER BY x.seq DESC LIMIT 1) l
-			JOIN workers w ON w.id = l.worker_id`, l.now, contexts)
+			FROM unnest($2::text[]) c (id) JOIN contexts x ON x.id = c.id JOIN workers w ON w.id = x.worker_id`, l.now, contexts)
 	}
 	for id := range l.want.Holders {
 		l.rows.Holders[id] = nil
@@ -465,6 +464,20 @@ func (l *loader) doubts() {
 	if missing := absent(l.want.Sessions, r.Sessions); len(missing) > 0 {
 		l.each(busy, `SELECT x.id FROM sessions x WHERE x.id = ANY($1::text[])`, missing)
 	}
+	ours := func(missing []string, query string) {
+		if len(missing) > 0 {
+			l.each(func(rows pgx.Rows) error {
+				var id, key string
+				err := rows.Scan(&id, &key)
+				delete(r.Contexts, id)
+				delete(r.Scripts, id)
+				r.Busy.Add(key)
+				return err
+			}, query, missing)
+		}
+	}
+	ours(absent(l.want.Contexts, r.Contexts), `SELECT x.id, 'context:' || x.id FROM contexts x WHERE x.id = ANY($1::text[])`)
+	ours(absent(l.want.Scripts, r.Scripts), `SELECT x.context_id, 'transcript:' || x.context_id FROM transcripts x WHERE x.context_id = ANY($1::text[])`)
 	var held []string
 	for task := range l.want.Active {
 		if _, ok := r.Active[task]; !ok {

@@ -138,6 +138,18 @@ func (p *pair) Context(ctx context.Context, id string) (bloom.Context, error) {
 func (p *pair) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	return p.next().Contexts(ctx, q)
 }
+func (p *pair) Transcript(ctx context.Context, id string) (*bloom.Transcript, error) {
+	return p.next().Transcript(ctx, id)
+}
+func (p *pair) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+	return p.next().TranscriptIn(ctx, folder)
+}
+func (p *pair) ForgetContext(ctx context.Context, id, actor string) error {
+	return p.next().ForgetContext(ctx, id, actor)
+}
+func (p *pair) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
+	return p.next().Forgotten(ctx, after, limit)
+}
 func (p *pair) FillContexts(ctx context.Context) (bool, error) { return p.next().FillContexts(ctx) }
 func (p *pair) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	return p.next().Artifact(ctx, id)

@@ -2,17 +2,19 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at`
+const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
+	(SELECT s.session_id FROM transcripts s WHERE s.context_id = x.id), (SELECT s.size FROM transcripts s WHERE s.context_id = x.id)`
 
 func scanContext(r row) bloom.Context {
 	return bloom.Context{
 		ID: r.str(0), Tasks: r.int(1), Unfinished: r.int(2), Tokens: r.int(3), CostUSD: bloom.Dollars(r.int(4)), WorkerID: r.strp(5),
-		CreatedAt: r.int(6), LastUsedAt: r.int(7), UpdatedAt: r.int(8),
+		CreatedAt: r.int(6), LastUsedAt: r.int(7), UpdatedAt: r.int(8), SessionID: r.strp(9), Size: r.int(10),
 	}
 }
 
@@ -28,6 +30,36 @@ func (d *database) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.
 	l := listing[bloom.Context]{table: "contexts", columns: contextColumns, scan: scanContext}
 	pg, err := read(ctx, d, func(c *conn) (page[bloom.Context], error) { return l.page(c, q.Page) })
 	return pg.items, pg.next, err
+}
+
+const transcriptColumns = `session_id, size, sha256, parts`
+
+func scanTranscript(r row) bloom.Transcript {
+	t := bloom.Transcript{SessionID: r.str(0), Size: r.int(1), SHA256: r.str(2)}
+	_ = json.Unmarshal([]byte(r.str(3)), &t.Parts)
+	return t
+}
+
+// Transcript reads a context's transcript, nil when there is none.
+func (d *database) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
+	return read(ctx, d, func(c *conn) (*bloom.Transcript, error) {
+		return optional(c, scanTranscript, `SELECT `+transcriptColumns+` FROM transcripts WHERE context_id = ?`, contextID)
+	})
+}
+
+// TranscriptIn reads the transcript whose parts lie in a folder, nil when there is none.
+func (d *database) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+	return read(ctx, d, func(c *conn) (*bloom.Transcript, error) {
+		return optional(c, scanTranscript, `SELECT `+transcriptColumns+` FROM transcripts WHERE folder = ?`, folder)
+	})
+}
+
+// Forgotten lists contexts that were forgotten after the given number.
+func (d *database) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
+	return read(ctx, d, func(c *conn) ([]bloom.ForgottenContext, error) {
+		return collect(c, func(r row) bloom.ForgottenContext { return bloom.ForgottenContext{Seq: r.int(0), ID: r.str(1)} },
+			`SELECT seq, context_id FROM forgotten_contexts WHERE seq > ? ORDER BY seq LIMIT ?`, after, bloom.Page{Limit: limit}.Size())
+	})
 }
 
 // Unfilled lists the newest of the tasks that are in no context yet.
@@ -48,6 +80,16 @@ func (t *tx) loadContexts(want *store.ReadSet, rows *store.Rows) error {
 			return err
 		}
 		rows.Filled = &below
+	}
+	if err := load(want.Contexts, rows.Contexts, func(id string) (*bloom.Context, error) {
+		return optional(t.conn, scanContext, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = ?`, id)
+	}); err != nil {
+		return err
+	}
+	if err := load(want.Scripts, rows.Scripts, func(id string) (*bloom.Transcript, error) {
+		return optional(t.conn, scanTranscript, `SELECT `+transcriptColumns+` FROM transcripts WHERE context_id = ?`, id)
+	}); err != nil {
+		return err
 	}
 	return load(want.Spent, rows.Spent, func(task string) (store.Spent, error) {
 		r, ok, err := t.one(`SELECT CAST(TOTAL(MIN(json_extract(m, '$.tokens_used'), ?2)) AS INTEGER),
@@ -75,8 +117,38 @@ func (t *tx) putContexts(c *store.Changes) error {
 			return err
 		}
 	}
-	if c.Filled == nil {
-		return nil
+	if err := t.putTranscripts(c); err != nil || c.Filled == nil {
+		return err
 	}
 	return t.set(`UPDATE context_fill SET below = ?`, *c.Filled)
+}
+
+func (t *tx) putTranscripts(c *store.Changes) error {
+	for id, x := range c.Scripts {
+		var err error
+		if x == nil {
+			_, err = t.exec(`DELETE FROM transcripts WHERE context_id = ?`, id)
+		} else {
+			_, err = t.exec(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts) VALUES (?1,?2,?3,?4,?5,?6,?7)
+				ON CONFLICT (context_id) DO UPDATE SET updated_at = ?3, size = ?4, session_id = ?5, sha256 = ?6, parts = ?7`,
+				id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, id := range c.Forgotten {
+		if _, err := t.exec(`DELETE FROM contexts WHERE id = ?`, id); err != nil {
+			return err
+		}
+		if _, err := t.exec(`INSERT INTO forgotten_contexts (at, context_id) VALUES (?, ?)`, c.Now, id); err != nil {
+			return err
+		}
+	}
+	for _, url := range c.Removal.URLs {
+		if _, err := t.exec(`INSERT INTO removed_contents (url, removed_at) VALUES (?, ?)`, url, c.Now); err != nil {
+			return err
+		}
+	}
+	return nil
 }

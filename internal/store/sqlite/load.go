@@ -118,7 +118,7 @@ func (t *tx) loadWorkers(want *store.ReadSet, rows *store.Rows) (err error) {
 
 func (t *tx) home(context string, now int64) (*store.Home, error) {
 	w, err := optional(t.conn, scanWorker, `SELECT `+workerColumns+`, `+countHeld+` FROM workers w
-		WHERE w.id = (SELECT worker_id FROM leases INDEXED BY leases_context WHERE context_id = ? ORDER BY seq DESC LIMIT 1)`, context)
+		WHERE w.id = (SELECT worker_id FROM contexts WHERE id = ?)`, context)
 	if err != nil || w == nil {
 		return nil, err
 	}

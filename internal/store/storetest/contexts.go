@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
@@ -76,6 +77,67 @@ var contextTests = map[string]func(*harness){
 		}
 		same(h, "the order", fmt.Sprint(got), "[b d a c]")
 	},
+	"a transcript is what completions made of it": func(h *harness) {
+		h.worker("w", 4)
+		turn := func(after string, u bloom.TranscriptUpdate) bloom.Task {
+			h.Helper()
+			task := h.create(inContext("talk"))
+			l := h.lease(task.ID, "w")
+			r := success(task.ID, l.ID, "done")
+			u.SessionID, u.After, r.Completion.Transcript, r.ContextID = "s", after, &u, "talk"
+			h.complete(r)
+			return task
+		}
+		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
+		turn("", bloom.TranscriptUpdate{Size: 10, SHA256: "ten", Parts: part("file:a")})
+		turn("ten", bloom.TranscriptUpdate{Size: 20, SHA256: "twenty", Parts: part("file:b")})
+		refused := turn("ten", bloom.TranscriptUpdate{Size: 30, SHA256: "thirty", Parts: part("file:c")})
+		got, err := h.s.Transcript(h.ctx, "talk")
+		h.ok(err)
+		same(h, "transcript", string(bloom.MustJSON(got)), string(bloom.MustJSON(bloom.Transcript{
+			SessionID: "s", Size: 20, SHA256: "twenty", Parts: append(part("file:a"), part("file:b")...),
+		})))
+		same(h, "the refused turn says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventTranscript), true)
+		x := h.context("talk")
+		same(h, "session and size", deref(x.SessionID)+fmt.Sprint(x.Size), "s20")
+		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")})
+		in, err := h.s.TranscriptIn(h.ctx, bloom.TranscriptFolder("talk"))
+		h.ok(err)
+		same(h, "in its folder", in.SHA256, "five")
+		same(h, "removed", h.toDelete(), "[file:c file:a file:b]")
+	},
+	"a context is forgotten": func(h *harness) {
+		h.worker("w", 4)
+		task := h.create(inContext("gone"))
+		h.refused(h.s.ForgetContext(h.ctx, "gone", "me"), bloom.Conflict(""))
+		l := h.lease(task.ID, "w")
+		r := success(task.ID, l.ID, "done")
+		r.ContextID, r.Completion.Transcript = "gone", &bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: "one", Parts: []bloom.TranscriptPart{{URL: "file:a"}}}
+		h.complete(r)
+		h.ok(h.s.ForgetContext(h.ctx, "gone", "me"))
+		_, err := h.s.Context(h.ctx, "gone")
+		h.refused(err, bloom.ErrContextNotFound)
+		h.refused(h.s.ForgetContext(h.ctx, "gone", "me"), bloom.ErrContextNotFound)
+		if got, err := h.s.Transcript(h.ctx, "gone"); got != nil || err != nil {
+			h.Errorf("its transcript: %+v, %v", got, err)
+		}
+		list, err := h.s.Forgotten(h.ctx, 0, 10)
+		h.ok(err)
+		if len(list) != 1 || list[0].ID != "gone" {
+			h.Errorf("forgotten: %+v", list)
+		}
+		rest, err := h.s.Forgotten(h.ctx, list[0].Seq, 10)
+		h.ok(err)
+		same(h, "after it", len(rest), 0)
+		same(h, "removed", h.toDelete(), "[file:a]")
+		again := h.create(inContext("gone"))
+		place, err := h.s.QueuePlace(h.ctx, again.ID)
+		h.ok(err)
+		same(h, "nobody is preferred", place.Preferred, "")
+		same(h, "it begins anew", h.context("gone").Tasks, int64(1))
+		_, err = h.s.Cancel(h.ctx, again.ID, "me")
+		h.ok(err)
+	},
 	"many at once in few contexts": func(h *harness) {
 		h.worker("w", 32)
 		var all sync.WaitGroup
@@ -100,6 +162,17 @@ var contextTests = map[string]func(*harness){
 	},
 }
 
+func (h *harness) toDelete() string {
+	h.Helper()
+	list, err := h.s.RemovedContent(h.ctx, 0, 100)
+	h.ok(err)
+	urls := []string{}
+	for _, c := range list {
+		urls = append(urls, c.URL)
+	}
+	return fmt.Sprint(urls)
+}
+
 // contexts holds the contexts against the tasks. Tasks that were removed are still
 // counted, and so is what they used.
 func (c *checker) contexts() {
@@ -122,6 +195,10 @@ func (c *checker) contexts() {
 		return c.s.Contexts(c.ctx, bloom.ContextQuery{Page: p})
 	})
 	c.try(err)
+	for id := range c.forgotten {
+		delete(want, id) // it may count fewer, or be gone
+		all = slices.DeleteFunc(all, func(x bloom.Context) bool { return x.ID == id })
+	}
 	removed := c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0
 	for _, x := range all {
 		s := want[x.ID]

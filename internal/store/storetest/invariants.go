@@ -15,7 +15,7 @@ import (
 // outcomes missing or double, an audit that does not replay to the present
 // state, streams with gaps, counts that are wrong. The store should be at rest.
 func CheckInvariants(ctx context.Context, s bloom.Store) error {
-	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, audit: map[string][]bloom.Audit{}}
+	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, audit: map[string][]bloom.Audit{}, forgotten: map[string]bool{}}
 	c.load()
 	for i := range c.tasks {
 		c.task(&c.tasks[i])
@@ -35,6 +35,8 @@ type checker struct {
 	audit  map[string][]bloom.Audit // by entity, newest first
 	cuts   map[string]int64         // before when things may have been removed
 	errs   []error
+
+	forgotten map[string]bool // contexts
 }
 
 func (c *checker) wrong(format string, args ...any) {
@@ -89,6 +91,9 @@ func (c *checker) load() {
 	c.cuts = cuts(entries)
 	for _, a := range entries {
 		c.audit[a.EntityID] = append(c.audit[a.EntityID], a)
+		if a.Action == bloom.ActionContextForgotten {
+			c.forgotten[a.EntityID] = true
+		}
 	}
 }
 

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/claude"
+)
+
+// transcripts keeps contexts' transcripts with the runtime, whose address may become
+// known later.
+type transcripts struct{ api atomic.Pointer[client.Client] }
+
+var _ claude.Transcripts = (*transcripts)(nil)
+
+var errNoRuntime = errors.New("the runtime is not known yet")
+
+// of is the client and the task's lease.
+func (t *transcripts) of(task bloom.Task) (*client.Client, string, error) {
+	api := t.api.Load()
+	if api == nil || task.LeaseID == nil {
+		return nil, "", errNoRuntime
+	}
+	return api, *task.LeaseID, nil
+}
+
+// State says what the runtime has of the task's context.
+func (t *transcripts) State(ctx context.Context, task bloom.Task) (bloom.TranscriptState, error) {
+	api, lease, err := t.of(task)
+	if err != nil {
+		return bloom.TranscriptState{}, err
+	}
+	return api.TranscriptState(ctx, task.ID, lease)
+}
+
+// Open streams the transcript.
+func (t *transcripts) Open(ctx context.Context, task bloom.Task) (io.ReadCloser, error) {
+	api, lease, err := t.of(task)
+	if err != nil {
+		return nil, err
+	}
+	return api.Transcript(ctx, task.ID, lease)
+}
+
+// Put uploads a part.
+func (t *transcripts) Put(ctx context.Context, task bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
+	api, lease, err := t.of(task)
+	if err != nil {
+		return bloom.TranscriptPart{}, err
+	}
+	return api.PutTranscriptPart(ctx, task.ID, lease, frame)
+}
+
+// Earlier are the context's last completed tasks.
+func (t *transcripts) Earlier(ctx context.Context, task bloom.Task) ([]bloom.Exchange, error) {
+	api, lease, err := t.of(task)
+	if err != nil {
+		return nil, err
+	}
+	return api.Earlier(ctx, task.ID, lease)
+}

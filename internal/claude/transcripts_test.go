@@ -1,0 +1,288 @@
+package claude_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// archive is the server's part of moving contexts, in memory.
+type archive struct {
+	mu     sync.Mutex
+	frames map[string][]byte
+	kept   map[string]bloom.Transcript // by context
+	said   map[string][]bloom.Exchange
+	away   bool
+	puts   int // bytes
+}
+
+func newArchive() *archive {
+	return &archive{frames: map[string][]byte{}, kept: map[string]bloom.Transcript{}, said: map[string][]bloom.Exchange{}}
+}
+
+var errAway = errors.New("the server is away")
+
+func (a *archive) State(_ context.Context, task bloom.Task) (bloom.TranscriptState, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away {
+		return bloom.TranscriptState{}, errAway
+	}
+	t := a.kept[task.ContextID]
+	return bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts), Earlier: int64(len(a.said[task.ContextID]))}, nil
+}
+
+func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []byte
+	for _, p := range a.kept[task.ContextID].Parts {
+		frame, ok := a.frames[p.URL]
+		if !ok {
+			return nil, errors.New("a part is gone")
+		}
+		all = append(all, frame...)
+	}
+	return io.NopCloser(bytes.NewReader(all)), nil
+}
+
+func (a *archive) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away {
+		return bloom.TranscriptPart{}, errAway
+	}
+	url := fmt.Sprint("file:", len(a.frames))
+	a.frames[url] = bytes.Clone(frame)
+	a.puts += len(frame)
+	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}, nil
+}
+
+func (a *archive) Earlier(_ context.Context, task bloom.Task) ([]bloom.Exchange, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.said[task.ContextID], nil
+}
+
+// complete is what the server does with a completion.
+func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := run.Completion
+	if c.Output != nil {
+		a.said[task.ContextID] = append(a.said[task.ContextID], bloom.Exchange{Prompt: task.Prompt, Output: *c.Output})
+	}
+	if c.Transcript == nil {
+		return
+	}
+	was, there := a.kept[task.ContextID]
+	now, ok := c.Transcript.Joined(&was)
+	if !there {
+		now, ok = c.Transcript.Joined(nil)
+	}
+	if !ok {
+		t.Errorf("the update does not go on from what is kept: %+v", *c.Transcript)
+		return
+	}
+	a.kept[task.ContextID] = now
+}
+
+// fleet are workers that share an archive and a model, each with its own folders.
+func fleet(t *testing.T, n, warm int, respond standin.Responder) (*archive, []*house) {
+	t.Helper()
+	a := newArchive()
+	houses := []*house{newHouse(t, respond)}
+	for range n - 1 {
+		h := *houses[0]
+		h.home = t.TempDir()
+		h.config.Workdir, h.config.StateDir = t.TempDir(), t.TempDir()
+		h.config.Environ = append([]string{}, h.config.Environ...)
+		h.setEnv("HOME", h.home)
+		houses = append(houses, &h)
+	}
+	for _, h := range houses {
+		h.config.Warm, h.config.Transcripts = warm, a
+	}
+	return a, houses
+}
+
+// turn runs a task to its completion.
+func (h *house) turn(a *archive, prompt string) (bloom.Run, *journal) {
+	h.t.Helper()
+	b := task(prompt)
+	run, j := h.run(b)
+	a.complete(h.t, b, run)
+	return run, j
+}
+
+func (h *house) conversation() string {
+	requests := h.model.Requests()
+	return requests[len(requests)-1].Conversation()
+}
+
+// modes are the ways in which a worker runs claude.
+var modes = map[string]int{"cold": 0, "warm": 2}
+
+func TestAContextMovesFromWorkerToWorker(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			a, houses := fleet(t, 3, warm, standin.Sequence(standin.Reply{Text: "noted"}))
+			turns := []string{"first: my colour is green", "second: my number is 7", "third", "fourth", "fifth", "sixth"}
+			for i, prompt := range turns {
+				// Twice here, then twice on the next worker.
+				run, j := houses[i/2%3].turn(a, prompt)
+				wantSuccess(t, run, "noted")
+				if run.Completion.Transcript == nil {
+					t.Fatalf("turn %d gave the server no transcript: %v", i, j.of(claude.EventWarning))
+				}
+				got := houses[0].conversation()
+				for _, earlier := range turns[:i+1] {
+					if n := strings.Count(got, earlier); n != 1 {
+						t.Errorf("%q is %d times in the conversation of turn %d", earlier, n, i)
+					}
+				}
+				if restored := len(j.of(claude.EventRestored)); restored != 1 && i%2 == 0 && i > 0 || restored != 0 && i%2 == 1 {
+					t.Errorf("turn %d restored %d times", i, restored)
+				}
+			}
+			if whole := run0(houses[0], a).Completion.Transcript.After; whole == "" {
+				t.Error("a later turn sent the whole transcript again")
+			}
+		})
+	}
+}
+
+func run0(h *house, a *archive) bloom.Run {
+	run, _ := h.turn(a, "once more")
+	return run
+}
+
+func TestATurnThatWasNotCompletedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			a, houses := fleet(t, 1, warm, standin.Sequence(standin.Reply{Text: "noted"}))
+			h := houses[0]
+			h.turn(a, "my colour is green")
+			h.run(task("the lost turn")) // its completion never comes
+			h.runner().Close()
+			h.made = nil // as after a kill
+			run, j := h.turn(a, "the lost turn")
+			wantSuccess(t, run, "noted")
+			got := h.conversation()
+			if strings.Count(got, "the lost turn") != 1 || !strings.Contains(got, "my colour is green") {
+				t.Errorf("the conversation (%v):\n%s", j.of(claude.EventWarning), got)
+			}
+		})
+	}
+}
+
+func TestWhatTheServerCouldNotBeGivenIsNotLost(t *testing.T) {
+	t.Parallel()
+	a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	houses[0].turn(a, "one green")
+	a.away = true
+	run, j := houses[0].turn(a, "two blue")
+	wantSuccess(t, run, "noted")
+	if run.Completion.Transcript != nil || !j.warned("transcript_not_kept") {
+		t.Errorf("events %v", j.of(claude.EventWarning))
+	}
+	a.away = false
+	houses[0].turn(a, "three red")
+	houses[1].turn(a, "four")
+	got := houses[0].conversation()
+	for _, word := range []string{"one green", "two blue", "three red"} {
+		if !strings.Contains(got, word) {
+			t.Errorf("%q is lost:\n%s", word, got)
+		}
+	}
+}
+
+func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
+	t.Parallel()
+	spoil := func(a *archive, with []byte) {
+		for url := range a.frames {
+			a.frames[url] = with
+		}
+	}
+	for name, c := range map[string]struct {
+		harm func(a *archive)
+		code string
+	}{
+		"damaged":   {func(a *archive) { spoil(a, []byte("no zstd")) }, "transcript_damaged"},
+		"truncated": {func(a *archive) { k := a.kept["ctx"]; k.Size++; a.kept["ctx"] = k }, "transcript_damaged"},
+		"gone":      {func(a *archive) { clear(a.frames) }, "transcript_damaged"},
+		"missing":   {func(a *archive) { clear(a.kept) }, "transcript_missing"},
+		"strange": {func(a *archive) {
+			k := a.kept["ctx"]
+			k.SessionID = "../../etc/passwd"
+			a.kept["ctx"] = k
+		}, "transcript_damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+			houses[0].turn(a, "my colour is green")
+			c.harm(a)
+			run, j := houses[1].turn(a, "what is my colour?")
+			wantSuccess(t, run, "noted")
+			if got := houses[1].conversation(); !j.warned(c.code) || !strings.Contains(got, "my colour is green") {
+				t.Errorf("events %v, conversation:\n%s", j.of(claude.EventWarning), got)
+			}
+			if run.Completion.Transcript == nil || run.Completion.Transcript.After != "" {
+				t.Error("the new session's transcript is not kept whole")
+			}
+		})
+	}
+}
+
+func TestAContextIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
+	h := houses[0]
+	h.turn(a, "my colour is green")
+	if err := h.runner().Forget("ctx"); err != nil {
+		t.Fatal(err)
+	}
+	if left := sessionFiles(t, h); len(left) > 0 {
+		t.Errorf("left on the worker: %v", left)
+	}
+	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+		t.Errorf("a process is left: %v", left)
+	}
+	delete(a.kept, "ctx")
+	delete(a.said, "ctx")
+	h.turn(a, "who am I?")
+	if got := h.conversation(); strings.Contains(got, "green") {
+		t.Errorf("it is remembered:\n%s", got)
+	}
+}
+
+func sessionFiles(t *testing.T, h *house) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(h.home, ".claude", "projects"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".jsonl") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

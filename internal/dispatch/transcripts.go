@@ -1,0 +1,219 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// errNotTheLeases refuses parts that were not uploaded under the lease.
+var errNotTheLeases = bloom.Invalid("The transcript's parts are not this lease's", bloom.FieldError{Field: "transcript.parts", Message: "must be what the uploads under this lease answered"})
+
+// partPrefix begins the keys of what a lease uploads.
+func partPrefix(contextID, leaseID string) string {
+	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
+}
+
+// held is a task of the lease's that is active.
+func (s *Service) held(ctx context.Context, taskID, leaseID string) (bloom.Task, error) {
+	if leaseID == "" {
+		return bloom.Task{}, bloom.ErrLeaseLost
+	}
+	if err := s.CheckActive(ctx, taskID, leaseID); err != nil {
+		return bloom.Task{}, err
+	}
+	return s.Task(ctx, taskID)
+}
+
+// PutTranscriptPart stores a part of what a turn has added to its context's
+// transcript. It counts once a completion under the same lease names it; what none
+// names is swept later.
+func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string, content io.Reader, size int64, sum string) (bloom.TranscriptPart, error) {
+	task, err := s.held(ctx, taskID, leaseID)
+	if err != nil {
+		return bloom.TranscriptPart{}, err
+	}
+	sum = strings.ToLower(sum)
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
+		return bloom.TranscriptPart{}, bloom.Invalid("The part's digest is wrong", bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
+	}
+	url, err := s.blobs.Put(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
+	if err != nil {
+		return bloom.TranscriptPart{}, blobTrouble(err)
+	}
+	return bloom.TranscriptPart{URL: url, Size: size}, nil
+}
+
+// Transcript says what there is of the context of a task that is held, and opens the
+// transcript's parts, one after the other, when open is true. The caller closes them.
+func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open bool) (st bloom.TranscriptState, content io.ReadCloser, err error) {
+	task, err := s.held(ctx, taskID, leaseID)
+	if err != nil {
+		return st, nil, err
+	}
+	t, err := s.store.Transcript(ctx, task.ContextID)
+	if err != nil {
+		return st, nil, err
+	}
+	if t == nil {
+		if open {
+			return st, nil, bloom.NotFound("Transcript")
+		}
+		x, err := s.store.Context(ctx, task.ContextID)
+		if err != nil && !errors.Is(err, bloom.ErrContextNotFound) {
+			return st, nil, err
+		}
+		st.Earlier = max(0, x.Tasks-1)
+		return st, nil, nil
+	}
+	st = bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts)}
+	if open {
+		content = &parts{ctx: ctx, blobs: s.blobs, left: t.Parts}
+	}
+	return st, content, nil
+}
+
+// parts reads one part after the other.
+type parts struct {
+	ctx   context.Context //nolint:containedctx // of the answer that is being sent
+	blobs bloom.Blobs
+	left  []bloom.TranscriptPart
+	now   io.ReadCloser
+}
+
+func (p *parts) Read(b []byte) (int, error) {
+	for {
+		if p.now == nil {
+			if len(p.left) == 0 {
+				return 0, io.EOF
+			}
+			content, err := p.blobs.Open(p.ctx, p.left[0].URL)
+			if err != nil {
+				return 0, blobTrouble(err)
+			}
+			p.now, p.left = content, p.left[1:]
+		}
+		n, err := p.now.Read(b)
+		if !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err := p.Close(); err != nil || n > 0 {
+			return n, err
+		}
+	}
+}
+
+func (p *parts) Close() error {
+	if p.now == nil {
+		return nil
+	}
+	err := p.now.Close()
+	p.now = nil
+	return err
+}
+
+// Bounds of what is told of a context's earlier tasks.
+const (
+	earlierTasks = 8
+	earlierBytes = 4 << 10
+)
+
+// Earlier are the last completed tasks of a held task's context, the oldest first, for
+// a worker that cannot have the transcript.
+func (s *Service) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.Exchange, error) {
+	task, err := s.held(ctx, taskID, leaseID)
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.store.Context(ctx, task.ContextID)
+	if err != nil {
+		return nil, err
+	}
+	q := bloom.TaskQuery{ContextID: task.ContextID, Status: bloom.TaskCompleted, Page: bloom.Page{Limit: earlierTasks, TextBytes: earlierBytes}}
+	tasks, _, err := s.store.Tasks(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := []bloom.Exchange{}
+	for i := len(tasks) - 1; i >= 0; i-- {
+		if tasks[i].CreatedAt < x.CreatedAt {
+			continue // of a context that was forgotten
+		}
+		results, err := s.Results(ctx, tasks[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		x := bloom.Exchange{Prompt: tasks[i].Prompt}
+		if len(results) > 0 && results[0].Output != nil {
+			results[0].CutOutput(earlierBytes)
+			x.Output = *results[0].Output
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// checkTranscript refuses an update whose parts were not uploaded under its lease, and
+// completes the request with the context that it changes.
+func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteRequest) error {
+	u := req.Completion.Transcript
+	if u == nil {
+		return nil
+	}
+	task, err := s.Task(ctx, req.TaskID)
+	if err != nil {
+		return err
+	}
+	req.ContextID = task.ContextID
+	prefix := partPrefix(task.ContextID, req.Completion.LeaseID)
+	for _, p := range u.Parts {
+		_, name, ok := strings.Cut(p.URL, prefix)
+		if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != 32 {
+			return errNotTheLeases
+		}
+	}
+	return nil
+}
+
+// ForgetContext forgets a context everywhere: here at once, on workers with their next
+// claims.
+func (s *Service) ForgetContext(ctx context.Context, id, actor string) error {
+	return s.store.ForgetContext(ctx, bloom.CleanText(id), actor)
+}
+
+// forgottenFor is how long the number of the last forgotten context is believed.
+const forgottenFor = 2 * time.Second
+
+// forgotten remembers the number of the last forgotten context, so that not every
+// claim asks for it.
+type forgotten struct {
+	mu   sync.Mutex
+	last int64
+	at   time.Time
+}
+
+// Forgotten lists contexts that were forgotten after the given number, oldest first, a
+// page at most. One that was forgotten a moment ago may be missing.
+func (s *Service) Forgotten(ctx context.Context, after int64) ([]bloom.ForgottenContext, error) {
+	f := &s.forgot
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := s.clock.Now()
+	if after >= f.last && now.Sub(f.at) < forgottenFor {
+		return nil, nil
+	}
+	list, err := s.store.Forgotten(ctx, after, bloom.DefaultPageSize)
+	if err == nil && len(list) < bloom.DefaultPageSize {
+		f.at = now
+	}
+	for _, x := range list {
+		f.last = max(f.last, x.Seq)
+	}
+	return list, err
+}

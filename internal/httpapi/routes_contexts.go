@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+const (
+	contextsPath   = runtimePath + "/contexts"
+	transcriptPath = tasksPath + "/{id}/transcript"
+)
+
+// leaseOfTask names a task and the lease under which a worker acts.
+type leaseOfTask struct {
+	ID      string `path:"id"`
+	LeaseID string `query:"lease_id"`
+}
+
+type partUpload struct {
+	ID      string `path:"id"`
+	LeaseID string `query:"lease_id"`
+	SHA256  string `query:"sha256" doc:"Of the body, in hex"`
+}
+
+// droppedContext is the answer to forgetting.
+type droppedContext struct {
+	Forgotten bool   `json:"forgotten"`
+	ID        string `json:"id"`
+}
+
+func (s *Server) contextRoutes() {
+	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records", policy: auth.Read}, s.listContexts)
+	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
+			x, err := s.svc.Context(ctx, in.ID)
+			return &reply[bloom.Context]{http.StatusOK, x}, err
+		})
+	handle(s, route{method: http.MethodDelete, path: contextsPath + "/{id}", id: "forget-context", summary: "Forget a context everywhere", tag: "records", policy: auth.Client},
+		func(ctx context.Context, c *call, in *pathID) (*reply[droppedContext], error) {
+			err := s.svc.ForgetContext(ctx, in.ID, c.caller.Name)
+			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
+		})
+	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "What the server has of a held task's context", tag: "leases", policy: auth.Worker},
+		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
+			st, _, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, false)
+			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
+		})
+	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases", policy: auth.Worker}, s.transcriptContent)
+	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases", policy: auth.Worker},
+		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
+			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)
+			return &reply[[]bloom.Exchange]{http.StatusOK, list}, err
+		})
+}
+
+func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[bloom.Context], error) {
+	p, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{Page: p})
+	return paged(c, list, next), err
+}
+
+// partTime is how long one part may take on its way.
+const partTime = 5 * time.Minute
+
+// putTranscriptPart passes the body on as it comes; nothing of it is held in memory.
+func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload) (*reply[bloom.TranscriptPart], error) {
+	size := c.r.ContentLength
+	switch {
+	case size > bloom.MaxTranscriptPart:
+		return nil, errTooLarge(bloom.MaxTranscriptPart)
+	case size < 0:
+		return nil, bloom.Invalid("The request must state its length", bloom.FieldError{Field: "Content-Length", Message: "is missing"})
+	}
+	s.allowUntil(c.w, partTime)
+	part, err := s.svc.PutTranscriptPart(ctx, in.ID, in.LeaseID, http.MaxBytesReader(c.w, c.r.Body, size), size, in.SHA256)
+	return &reply[bloom.TranscriptPart]{http.StatusOK, part}, err
+}
+
+// transcriptContent streams the parts as they were uploaded: each is a zstd frame, and
+// so are all of them together. The connection is cut when one cannot be read.
+func (s *Server) transcriptContent(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
+	st, content, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, true)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer content.Close()
+		_, w := humago.Unwrap(hc)
+		w.Header().Set("Content-Type", "application/zstd")
+		w.Header().Set("ETag", `"`+st.SHA256+`"`)
+		w.WriteHeader(http.StatusOK)
+		s.allowUntil(w, 0)
+		if _, err := io.Copy(s.paced(w), content); err != nil {
+			if ctx.Err() == nil {
+				s.log.ErrorContext(ctx, "a transcript could not be sent whole", "request_id", c.id, "task_id", in.ID, "error", err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}}, nil
+}

@@ -1,0 +1,70 @@
+package httpapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 4)
+	turn := func(after, body, whole string) bloom.Completed {
+		task := r.task("")
+		l := r.lease(task.ID).Lease.ID
+		path := "/llm-tasks/" + task.ID + "/transcript"
+		under := "?lease_id=" + l
+		r.fails(409, "lease_lost", "PUT", path+"?lease_id="+bloom.TranscriptFolder("x")+"&sha256="+sumOf(body), body)
+		r.fails(400, "invalid_request", "PUT", path+under+"&sha256=12", body)
+		var part bloom.TranscriptPart
+		r.call(200, &part, "PUT", path+under+"&sha256="+sumOf(body), body)
+		var st bloom.TranscriptState
+		r.call(200, &st, "GET", path+under, "")
+		if after != "" && st.SHA256 != after {
+			t.Errorf("the server has %+v", st)
+		}
+		output := "done"
+		foreign := bloom.Completion{LeaseID: l, Status: "success", Output: &output, Transcript: &bloom.TranscriptUpdate{
+			SessionID: "s", Size: 1, SHA256: whole, Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, task.ID, 1)}},
+		}}
+		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(foreign)))
+		var done bloom.Completed
+		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(bloom.Completion{
+			LeaseID: l, Status: "success", Output: &output,
+			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{part}},
+		})))
+		return done
+	}
+	turn("", "first ", "one")
+	turn("one", "second", "two")
+	task := r.task("")
+	l := r.lease(task.ID).Lease.ID
+	got := r.call(200, nil, "GET", "/llm-tasks/"+task.ID+"/transcript/content?lease_id="+l, "")
+	if string(got.body) != "first second" || got.header.Get("ETag") != `"two"` {
+		t.Errorf("the transcript is %q, %v", got.body, got.header)
+	}
+	r.fails(409, "lease_lost", "GET", "/llm-tasks/"+task.ID+"/transcript/content?lease_id=", "")
+	var earlier []bloom.Exchange
+	r.call(200, &earlier, "GET", "/llm-tasks/"+task.ID+"/earlier?lease_id="+l, "")
+	if len(earlier) != 2 || earlier[0].Output != "done" {
+		t.Errorf("earlier tasks: %+v", earlier)
+	}
+	r.fails(409, "conflict", "DELETE", "/contexts/ctx", "")
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"lease_id":"`+l+`","status":"error","error_message":"no"}`)
+	r.call(200, nil, "DELETE", "/contexts/ctx", "")
+	r.fails(404, "not_found", "GET", "/contexts/ctx", "")
+	var claim bloom.ClaimResult
+	r.call(200, &claim, "POST", "/workers/w1/claim", `{"instance_id":"w1-1","forgotten_after":0}`)
+	if len(claim.Forgotten) != 1 || claim.Forgotten[0].ID != "ctx" {
+		t.Errorf("a worker is told %+v", claim.Forgotten)
+	}
+}
