@@ -99,7 +99,6 @@ func (c *artifactsContentCmd) Run(inv *invocation) (err error) {
 
 type artifactsVerifyCmd struct {
 	remote
-	JSON bool `name:"json" help:"Print JSON for programs: each defect in a line, then the counts."`
 }
 
 func (c *artifactsVerifyCmd) Run(inv *invocation) error {
@@ -134,7 +133,6 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 
 type artifactsMoveCmd struct {
 	remote
-	JSON bool `name:"json" help:"Print the counts as JSON."`
 }
 
 func (c *artifactsMoveCmd) Run(inv *invocation) error {
