@@ -2,11 +2,14 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -25,21 +28,31 @@ func fuzzBody(f *testing.F, path string, seeds ...string) {
 		req := httptest.NewRequest("POST", "/api/runtime"+path, strings.NewReader(strings.ReplaceAll(body, "LEASE", l.Lease.ID)))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set(auth.HeaderKey, adminKey)
-		w := httptest.NewRecorder()
-		r.api.ServeHTTP(w, req)
-		if w.Code == 500 || w.Code == 422 {
-			t.Fatalf("status %d: %s", w.Code, w.Body)
-		}
-		if !json.Valid(w.Body.Bytes()) {
-			t.Fatalf("the answer is no JSON: %q", w.Body)
-		}
-		if w.Code >= 400 {
-			var failure httpapi.Failure
-			if err := json.Unmarshal(w.Body.Bytes(), &failure); err != nil || failure.Message == "" || failure.Code == "" || failure.RequestID == "" {
-				t.Fatalf("a failure without its parts: %s", w.Body)
-			}
-		}
+		r.answersProperly(t, req)
 	})
+}
+
+// answersProperly sends a request past the network. The answer must be a success, or
+// a failure with its parts that is not our own fault.
+func (r *rig) answersProperly(t *testing.T, req *http.Request) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.api.ServeHTTP(w, req)
+	if w.Code == 500 || w.Code == 422 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	if w.Code < 400 && w.Header().Get("Content-Type") != "application/json" {
+		return // a stream, or nothing
+	}
+	if !json.Valid(w.Body.Bytes()) {
+		t.Fatalf("the answer is no JSON: %q", w.Body)
+	}
+	if w.Code >= 400 {
+		var failure httpapi.Failure
+		if err := json.Unmarshal(w.Body.Bytes(), &failure); err != nil || failure.Message == "" || failure.Code == "" || failure.RequestID == "" {
+			t.Fatalf("a failure without its parts: %s", w.Body)
+		}
+	}
 }
 
 func FuzzCreate(f *testing.F) {
@@ -60,4 +73,69 @@ func FuzzClaim(f *testing.F) {
 
 func FuzzEvents(f *testing.F) {
 	fuzzBody(f, "/llm-tasks/{id}/events?lease_id=00000000-0000-7000-8000-000000000000", "{\"seq\":1,\"type\":\"t\",\"data\":{\"a\":\"\\ud800\"}}\n\n{}")
+}
+
+// FuzzOtherBodies sends each body to every route that takes a small one.
+func FuzzOtherBodies(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"w2","capabilities":{"claude_cli":true,"max_concurrency":120.0,"labels":["x"]},"ip_addrs":["::1"]}`,
+		`{"worker_id":"w1","ttl_seconds":1e3}`, `{"lease_id":"LEASE","reason":"r","not_before":1}`, `{"lease_id":"LEASE"}`,
+		`{"ids":["TASK","x",""]}`, `{"drain":false}`, `{"key":"k"}`, `{"membridge_server_url":"http://127.0.0.1:1/","admin_key":"k"}`,
+		`{"primary_node_id":"n","lease_seconds":1}`, "", "null", "[]", `{"a":`, strings.Repeat(`{"a":`, 80),
+	} {
+		f.Add(seed)
+	}
+	r := newRig(f)
+	r.worker("w1", 4)
+	task := r.task("")
+	l := r.lease(task.ID)
+	var paths []string
+	for route := range r.api.Policies() {
+		method, path, _ := strings.Cut(route, " ")
+		if method == "POST" && path != "/api/runtime/test-connection" && !strings.HasSuffix(path, "/claim") && !strings.HasSuffix(path, "/complete") {
+			paths = append(paths, strings.NewReplacer("/workers/{id}", "/workers/w1", "{id}", task.ID, "{cid}", "c").Replace(path))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		body = strings.NewReplacer("LEASE", l.Lease.ID, "TASK", task.ID).Replace(body)
+		for _, path := range paths {
+			req := httptest.NewRequest("POST", path, strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set(auth.HeaderKey, adminKey)
+			r.answersProperly(t, req)
+		}
+	})
+}
+
+// FuzzHeadersAndQueries puts one text in everything of a request that is parsed and is
+// no body. Nobody gets in who does not send the key.
+func FuzzHeadersAndQueries(f *testing.F) {
+	for _, seed := range []string{"", "1", "-1", "bearer x", "Basic YTpi", "application/json; charset=\"", "application/x-ndjson", "127.0.0.1, ::1%eth0",
+		"v1:AAAA", "\"__Host-bloom=v1:A\"", "limit=1&cursor=x&preview=9999999999999999999", "%zz", "../..", "https://evil.example", strings.Repeat("9", 400)} {
+		f.Add(seed)
+	}
+	r := newRig(f, withStoredKeys, withLimits(httpapi.Limits{Address: 1 << 20, Key: 1 << 20}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Proxies = auth.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
+	})
+	task := r.task("")
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "") // its stream ends
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, path := range []string{"/llm-tasks", "/llm-tasks/" + task.ID + "/events", "/audit", "/leases", "/artifacts", "/session"} {
+			req := httptest.NewRequest("GET", "/api/runtime"+path, nil)
+			req.URL.RawQuery = text
+			for _, name := range []string{"X-Request-Id", "X-Forwarded-For", "X-Forwarded-Proto", "Last-Event-Id", "Accept", "Origin", "Sec-Fetch-Site", "Cookie", "Authorization", "Via"} {
+				req.Header.Set(name, text)
+			}
+			stranger := req.Clone(t.Context())
+			r.answersProperly(t, stranger)
+			if w := httptest.NewRecorder(); path != "/session" {
+				if r.api.ServeHTTP(w, stranger); w.Code != 401 {
+					t.Fatalf("%s: a stranger gets %d", path, w.Code)
+				}
+			}
+			req.Header.Del("Cookie")
+			req.Header.Set(auth.HeaderKey, adminKey)
+			r.answersProperly(t, req)
+		}
+	})
 }
