@@ -38,6 +38,7 @@ const (
 	CodeNoWorker           = "no_worker"
 	CodeTooLarge           = "payload_too_large"
 	CodeRateLimited        = "rate_limited"
+	CodeQueueFull          = "queue_full"
 	CodeUnavailable        = "unavailable"
 	CodeMembridgeDown      = "membridge_unreachable"
 	CodeMembridgeForbidden = "membridge_unauthorized"
@@ -87,6 +88,7 @@ var (
 	ErrLeaseLost      = &Error{Kind: KindConflict, Code: CodeLeaseLost, Message: "This lease is no longer the task's current one; stop the work"}
 	ErrOtherOutcome   = &Error{Kind: KindConflict, Code: CodeAlreadyCompleted, Message: "This lease was already completed with another outcome"}
 	ErrIdempotency    = &Error{Kind: KindConflict, Code: CodeIdempotency, Message: "This idempotency key was already used with another body"}
+	ErrQueueFull      = &Error{Kind: KindRateLimited, Code: CodeQueueFull, Message: "The queue is full; try again when workers have taken some of it"}
 	ErrWorkerConflict = &Error{Kind: KindConflict, Code: CodeWorkerConflict, Message: "Another live process is registered under this worker name; choose another --name or stop it"}
 	ErrUnavailable    = &Error{Kind: KindUnavailable, Code: CodeUnavailable, Message: "The store does not answer; try again shortly"}
 )

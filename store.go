@@ -79,6 +79,11 @@ type TaskStore interface {
 	Results(ctx context.Context, taskID string) ([]Result, error)
 	// Stats never scans what only grows.
 	Stats(ctx context.Context) (Stats, error)
+	// QueuedBy counts the queued tasks that an actor created, up to most.
+	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
+	// QueueDepths groups the tasks that workers could start now by their labels. It
+	// looks at the first most of them, in any order of labels.
+	QueueDepths(ctx context.Context, most int) ([]QueueDepth, error)
 }
 
 // LeaseStore moves tasks through the hands of workers.

@@ -128,7 +128,17 @@ type NewTask struct {
 	// BodyHash is the SHA-256 of the normalised body; a replay of the key must
 	// bring the same one.
 	BodyHash string
-	Actor    string // who posts it, for the audit
+	Actor    string // who posts it, for the audit and for QueuedBy
+	// Full has the store refuse the task with ErrQueueFull, unless it was created
+	// before: a replay gets its answer however full the queue is.
+	Full bool
+}
+
+// QueueDepth is how much waits for workers with the same labels.
+type QueueDepth struct {
+	Labels []string
+	Tasks  int64
+	Since  int64 // when the one that waits longest could first start, Unix milliseconds
 }
 
 // Task is the task as it is kept and waits from now on (Unix milliseconds). The

@@ -106,7 +106,8 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 		return nil, err
 	}
 	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
-		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20}
+		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
+		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey)}
 	s.openMover()
 	deps.Contents = s.mover
 	if s.objects != nil {

@@ -130,6 +130,12 @@ func serverScenes() map[string]scene {
 			{"--rate-limit-key", "5", s429("GET", "/api/runtime/stats", 200, 5, "X-Runtime-API-Key", serverKey)},
 			{"--rate-limit-worker", "7", s429("POST", "/api/runtime/workers/nobody/claim", 404, 7, "X-Runtime-API-Key", serverKey)},
 		}},
+		"queue limits": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, up: []string{"--no-worker"}, sets: []set{
+			{"--max-queued-per-key", "2", queueHas(2, "that this key created")},
+		}},
+		"queue limit": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, up: []string{"--no-worker"}, sets: []set{
+			{"--max-queued", "3", queueHas(3, "as many as the runtime takes")},
+		}},
 		"origin": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-origin", "https://app.example", func(s *stage) {
 			from := func(origin string) []string {
 				return []string{"X-Runtime-API-Key", serverKey, "Origin", origin, "Sec-Fetch-Site", "cross-site"}
@@ -171,6 +177,24 @@ func s429(method, path string, before, n int, header ...string) func(*stage) {
 		}
 		if !within(stageLimit, func() bool { status, _ := s.call(method, s.url()+path, "{}", header...); return status == 429 }) {
 			s.Errorf("%s %s is never refused", method, path)
+		}
+	}
+}
+
+// queueHas sees that the queue has room for n tasks, and why there are no more.
+func queueHas(n int, why string) func(*stage) {
+	return func(s *stage) {
+		s.Helper()
+		create := func() (int, string) {
+			return s.call("POST", s.url()+"/api/runtime/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "X-Runtime-API-Key", serverKey)
+		}
+		for range n {
+			if status, text := create(); status != 201 {
+				s.Errorf("%d %s", status, text)
+			}
+		}
+		if status, text := create(); status != 429 || !strings.Contains(text, `"code":"queue_full"`) || !strings.Contains(text, why) {
+			s.Errorf("%d %s", status, text)
 		}
 	}
 }

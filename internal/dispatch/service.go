@@ -71,6 +71,10 @@ type Config struct {
 	// PageBytes bounds what one page of a list holds, in bytes; 0 means
 	// DefaultPageBytes.
 	PageBytes int
+	// MaxQueued is how many tasks may be queued, MaxQueuedByActor how many of one
+	// actor; 0 has no limit. Several servers together may queue as many more as they
+	// create in a second.
+	MaxQueued, MaxQueuedByActor int64
 	// Poll is how often those who wait look at the store although nothing woke
 	// them, jittered by a quarter; 0 means DefaultPoll.
 	Poll time.Duration
@@ -113,6 +117,7 @@ type Service struct {
 	poll      time.Duration
 	env       membridgeSettings
 
+	full     *fullness
 	hub      *hub
 	feeds    *feeds
 	unhook   func()
@@ -146,6 +151,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	if c.Objects != nil {
 		s.inline = -1
 	}
+	s.full = newFullness(c)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()
 	if err := s.loadSettings(ctx); err != nil {

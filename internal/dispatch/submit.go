@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -23,7 +24,7 @@ type Submission struct {
 
 // Submit queues a task. A spec is taken as validated in its form (the limits of
 // bloom.TaskSpec); text in it is cleaned before anything is hashed or stored. A
-// repeated idempotency key answers with the first task.
+// repeated idempotency key answers with the first task, also when the queue is full.
 func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, replayed bool, err error) {
 	spec := sub.Spec
 	input.Normalize(&spec) // two bodies that mean the same have the same hash
@@ -35,7 +36,17 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	if spec.IdempotencyKey != "" {
 		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}
-	return s.store.CreateTask(ctx, t)
+	leave, full, err := s.full.enter(ctx, sub.Actor)
+	if err != nil {
+		return bloom.Task{}, false, err
+	}
+	t.Full = full != nil
+	task, replayed, err = s.store.CreateTask(ctx, t)
+	leave(err == nil && !replayed)
+	if errors.Is(err, bloom.ErrQueueFull) {
+		return bloom.Task{}, false, full
+	}
+	return task, replayed, err
 }
 
 func specHash(spec bloom.TaskSpec) string {

@@ -6,8 +6,11 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
@@ -154,4 +157,62 @@ func TestFloodsFillNoLog(t *testing.T) {
 	if log := r.log.String(); strings.Count(log, "\n") > 40 || !strings.Contains(log, "requests refused by a rate limit") {
 		t.Errorf("500 requests are %d lines of log: %.2000s", strings.Count(log, "\n"), log)
 	}
+}
+
+func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
+	t.Parallel()
+	clock := &movedClock{}
+	r := newRig(t, withStoredKeys, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+		d.MaxQueuedByActor, d.MaxQueued, d.Clock = 10, 15, clock
+	})
+	const body = `{"context_id":"c","agent_slug":"a","prompt":"p"}`
+	first := r.task(`,"idempotency_key":"k"`)
+	created := r.flood(50, body)
+	if created != 9 { // whatever runs at the same time
+		t.Errorf("%d tasks were created beside the first", created)
+	}
+	f := r.fails(429, "queue_full", "POST", "/llm-tasks", body)
+	if !strings.Contains(f.Message, "10 tasks that this key created") {
+		t.Error(f.Message)
+	}
+	var again bloom.Task
+	r.call(201, &again, "POST", "/llm-tasks", `{"context_id":"ctx","agent_slug":"coder","prompt":"say hello","idempotency_key":"k"}`)
+	if again.ID != first.ID {
+		t.Errorf("the replay is task %s, not %s", again.ID, first.ID)
+	}
+	// Another key has room, until all together have none.
+	r.key = clientKey
+	if created := r.flood(20, body); created != 5 {
+		t.Errorf("another key created %d tasks", created)
+	}
+	if f := r.fails(429, "queue_full", "POST", "/llm-tasks", body); !strings.Contains(f.Message, "15 tasks are queued") {
+		t.Error(f.Message)
+	}
+	// What workers take makes room, with the next count.
+	r.key = adminKey
+	r.worker("w", 8)
+	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"i","max":3}`)
+	clock.by.Store(int64(2 * time.Second))
+	if created := r.flood(20, body); created != 3 {
+		t.Errorf("%d tasks were created when 3 had been taken", created)
+	}
+}
+
+// flood creates n tasks at once and counts those that are taken.
+func (r *rig) flood(n int, body string) (created int32) {
+	var wg sync.WaitGroup
+	var taken atomic.Int32
+	for range n {
+		wg.Go(func() {
+			switch a := r.do("POST", "/api/runtime/llm-tasks", body); a.status {
+			case http.StatusCreated:
+				taken.Add(1)
+			case http.StatusTooManyRequests:
+			default:
+				r.t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	return taken.Load()
 }

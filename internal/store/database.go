@@ -64,6 +64,8 @@ type Reader interface {
 	Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
 	Results(ctx context.Context, taskID string) ([]bloom.Result, error)
 	Stats(ctx context.Context) (bloom.Stats, error)
+	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
+	QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error)
 	Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error)
 	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
 	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)

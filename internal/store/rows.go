@@ -137,6 +137,7 @@ type Task struct {
 	Was      *Task   // as it was read; nil for a new one
 	Scope    *string // whose idempotency key it has; of a new one
 	BodyHash string  // of a new one
+	Actor    string  // of a new one: who created it
 
 	fresh   bool // it is new
 	changed bool

@@ -44,12 +44,12 @@ func (t *tx) putTasks(c *store.Changes) error {
 	for _, k := range c.NewTasks {
 		if _, err := t.exec(`INSERT INTO llm_tasks (seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class,
 				cancel_requested, epoch, ordered, priority, label_key, preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format,
-				timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+				timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			k.Seq, k.ID, k.Status, gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts, k.RunAt, k.ErrorClass,
 			k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred, k.Until, k.ContextID, k.AgentSlug, k.CreatedAt,
 			k.DesiredFormat, k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash,
-			schema.ListJSON(k.ContextHints), k.Prompt); err != nil {
+			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,13 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -43,6 +46,68 @@ func (h *harness) turn(id string, want bloom.QueuePlace) {
 }
 
 var queueTests = map[string]func(*harness){
+	"what each actor has queued is counted": func(h *harness) {
+		h.worker("w", 1)
+		since := h.now()
+		by := func(actor string, labels ...string) bloom.Task {
+			return h.create(func(n *bloom.NewTask) { n.Actor, n.Spec.Labels = actor, labels })
+		}
+		queued := func(actor string, most, want int64) {
+			h.Helper()
+			n, err := h.s.QueuedBy(h.ctx, actor, most)
+			h.ok(err)
+			same(h, "queued by "+actor, n, want)
+		}
+		first := by("ann")
+		by("ann", "gpu")
+		by("ann", "gpu")
+		by("bob")
+		queued("ann", 10, 3)
+		queued("ann", 2, 2)
+		queued("bob", 10, 1)
+		queued("nobody", 10, 0)
+		h.advance(time.Minute)
+		by("bob", "gpu")
+		h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 60_000 }) // not in the open queue
+		got, err := h.s.QueueDepths(h.ctx, 100)
+		h.ok(err)
+		for i, d := range got { // a database server's time goes on
+			if d.Since < since || d.Since > since+30_000 {
+				h.Errorf("%v waits since %d, want %d", d.Labels, d.Since, since)
+			}
+			got[i].Since = since
+		}
+		want := []bloom.QueueDepth{{Labels: []string{}, Tasks: 2, Since: since}, {Labels: []string{"gpu"}, Tasks: 3, Since: since}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			h.Errorf("depths (-want +got):\n%s", diff)
+		}
+		got, err = h.s.QueueDepths(h.ctx, 1)
+		h.ok(err)
+		same(h, "sets of labels among one task", len(got), 1)
+		same(h, "its depth", got[0].Tasks, int64(1))
+		_, err = h.s.Cancel(h.ctx, first.ID, "ann")
+		h.ok(err)
+		queued("ann", 10, 2)
+	},
+	"a full queue takes nothing but replays": func(h *harness) {
+		full := func(key string) (bloom.Task, bool, error) {
+			n := newTask()
+			n.Full, n.IdempotencyScope, n.Spec.IdempotencyKey = true, "scope", key
+			return h.s.CreateTask(h.ctx, n)
+		}
+		first := h.create(func(n *bloom.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "scope", "k" })
+		again, replayed, err := full("k")
+		h.ok(err)
+		if !replayed || again.ID != first.ID {
+			h.Errorf("the replay is %+v", again)
+		}
+		if _, _, err := full("other"); !errors.Is(err, bloom.ErrQueueFull) {
+			h.Errorf("a full queue takes a task: %v", err)
+		}
+		st, err := h.s.Stats(h.ctx)
+		h.ok(err)
+		same(h, "tasks", st.Tasks.Total, int64(1))
+	},
 	"higher priority first, then the older": func(h *harness) {
 		low, a, b, high := h.create(priority(-1)), h.create(), h.create(), h.create(priority(5))
 		h.worker("w", 9)

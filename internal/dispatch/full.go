@@ -1,0 +1,124 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// countFor is how long a count of the queue is used. What this server adds meanwhile
+// is added to it; what other servers add, and what workers take, is seen by the next.
+const countFor = time.Second
+
+// fullness decides whether the queue has room. It counts in the store at most once in
+// countFor for each actor, not with every task. It is safe for concurrent use.
+type fullness struct {
+	store   bloom.Store
+	clock   bloom.Clock
+	all     int64 // most tasks queued; 0 has no limit
+	byActor int64 // most of them by one actor; 0 has no limit
+
+	mu     sync.Mutex
+	total  *depth
+	actors map[string]*depth
+}
+
+// depth is how many tasks wait, as far as this server knows.
+type depth struct {
+	mu      sync.Mutex // held while it is counted
+	counted time.Time
+	known   int64
+	adding  int64 // under way, counted or not
+}
+
+func newFullness(c Config) *fullness {
+	return &fullness{store: c.Store, clock: c.Clock, all: c.MaxQueued, byActor: c.MaxQueuedByActor, total: &depth{}, actors: map[string]*depth{}}
+}
+
+// enter takes room for a task of an actor; full says which limit left none. leave
+// must be called when the task has been created, or not.
+func (f *fullness) enter(ctx context.Context, actor string) (leave func(created bool), full *bloom.Error, err error) {
+	leave = func(bool) {}
+	if f.byActor > 0 {
+		d := f.of(actor)
+		room, err := d.take(f.clock, f.byActor, func() (int64, error) { return f.store.QueuedBy(ctx, actor, f.byActor) })
+		if err != nil {
+			return leave, nil, err
+		}
+		if !room {
+			return leave, queueFull(fmt.Sprintf("%d tasks that this key created are queued, as many as one key may have", f.byActor)), nil
+		}
+		leave = d.leave
+	}
+	if f.all > 0 {
+		room, err := f.total.take(f.clock, f.all, func() (int64, error) {
+			st, err := f.store.Stats(ctx)
+			return st.Tasks.ByStatus[bloom.TaskQueued], err
+		})
+		if err != nil || !room {
+			leave(false)
+			leave = func(bool) {}
+		}
+		if err != nil {
+			return leave, nil, err
+		}
+		if !room {
+			return leave, queueFull(fmt.Sprintf("%d tasks are queued, as many as the runtime takes", f.all)), nil
+		}
+		actors := leave
+		leave = func(created bool) { actors(created); f.total.leave(created) }
+	}
+	return leave, nil, nil
+}
+
+func queueFull(why string) *bloom.Error {
+	return &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeQueueFull,
+		Message: "The queue is full: " + why + "; try again when workers have taken some of them"}
+}
+
+// maxDepths bounds the actors that are remembered: beyond it they are counted anew.
+const maxDepths = 4096
+
+func (f *fullness) of(actor string) *depth {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.actors[actor]
+	if d == nil {
+		if len(f.actors) >= maxDepths {
+			clear(f.actors)
+		}
+		d = &depth{}
+		f.actors[actor] = d
+	}
+	return d
+}
+
+// take makes room for one task, unless most are there.
+func (d *depth) take(clock bloom.Clock, most int64, count func() (int64, error)) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := clock.Now(); d.counted.IsZero() || now.Sub(d.counted) >= countFor {
+		n, err := count()
+		if err != nil {
+			return false, err
+		}
+		d.known, d.counted = n, now
+	}
+	if d.known+d.adding >= most {
+		return false, nil
+	}
+	d.adding++
+	return true, nil
+}
+
+func (d *depth) leave(created bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.adding--
+	if created {
+		d.known++
+	}
+}

@@ -1,0 +1,29 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// QueuedBy counts what an actor created and nobody has taken.
+func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
+	return read(ctx, d, func(c reader) (n int64, err error) {
+		err = c.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks WHERE created_by = $1 AND status = 'queued' LIMIT $2) x`, actor, most).Scan(&n)
+		return n, err
+	})
+}
+
+// QueueDepths groups the beginning of the queue by labels.
+func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error) {
+	return read(ctx, d, func(c reader) ([]bloom.QueueDepth, error) {
+		return collect(ctx, c, func(r pgx.Rows) (q bloom.QueueDepth, err error) {
+			err = r.Scan((*list)(&q.Labels), &q.Tasks, &q.Since)
+			return q, err
+		}, `SELECT (array_agg(labels))[1], count(*), min(greatest(run_at, updated_at)) FROM (
+				SELECT label_key, labels, run_at, updated_at FROM llm_tasks WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT $1) q
+			GROUP BY label_key ORDER BY label_key`, most)
+	})
+}
