@@ -114,7 +114,13 @@ func (h *house) env(extra ...string) []string {
 // serve starts the server, or starts it again on the same folder and port.
 func (h *house) serve(args ...string) *proc {
 	h.t.Helper()
-	p := spawn(h.t, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), append([]string{
+	return h.serveWith(nil, args...)
+}
+
+// serveWith is serve with more in the environment.
+func (h *house) serveWith(env []string, args ...string) *proc {
+	h.t.Helper()
+	p := spawn(h.t, "server", append(h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), env...), append([]string{
 		"server", "--data-dir", filepath.Join(h.dir, "server"), "--listen", h.reserve(), "--reap-interval", "250ms",
 	}, args...)...)
 	h.servers = append(h.servers, p)
@@ -259,7 +265,7 @@ func (h *house) stop(p *proc) {
 }
 
 // raw makes a request that the SDK would not make.
-func (h *house) raw(t *testing.T, method, path, body string) (int, string) {
+func (h *house) raw(t *testing.T, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, h.url+"/api/runtime"+path, strings.NewReader(body))
 	if err != nil {
@@ -267,6 +273,9 @@ func (h *house) raw(t *testing.T, method, path, body string) (int, string) {
 	}
 	req.Header.Set("X-Runtime-API-Key", adminKey)
 	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -10,12 +10,15 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+
+	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
 // Build is what the program is.
 type Build struct {
 	Version string
 	Logger  *slog.Logger
+	Tracing *telemetry.Tracing // nil exports no spans
 }
 
 // Misuse is a mistake in the settings that only opening a role can find.

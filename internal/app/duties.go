@@ -17,7 +17,7 @@ func (s *Server) duties() []*upkeep.Loop {
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*upkeep.Loop{
-		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.metrics.Observe(s.store), Logger: s.log, Every: s.cfg.ReapInterval}),
+		upkeep.NewReaper(upkeep.ReaperConfig{Store: s.metrics.Observe(s.store, nil), Logger: s.log, Every: s.cfg.ReapInterval}),
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
 		upkeep.NewFillContexts(upkeep.FillContextsConfig{Store: s.store, Logger: s.log, Every: upkeep.DefaultFillEvery}),

@@ -105,7 +105,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey)}
 	s.openMover()
@@ -175,13 +175,13 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("--dist-dir: %w", err)
 	}
-	s.handler = httpapi.New(httpapi.Config{
+	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
 		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker},
 		Disk:   func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
-	})
+	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.duties()
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/telemetry"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -87,7 +88,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
 	w.inside = worker.Config{
-		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: runner, Ready: w.ready, Forget: runner.Forget,
+		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: w.ready, Forget: runner.Forget,
 		Capabilities: w.capabilities(), About: w.about,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
 	}
@@ -111,6 +112,20 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		return nil, err
 	}
 	return w, w.build(cfg.URL)
+}
+
+// traced runs tasks within a span, which claude hears of.
+type traced struct {
+	runner  worker.Runner
+	tracing *telemetry.Tracing
+}
+
+// Run runs a task.
+func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run {
+	parent, done := t.tracing.Run(ctx, task)
+	run := t.runner.Run(claude.WithTraceParent(ctx, parent), task, emit)
+	done(run)
+	return run
 }
 
 // claudeConfig is how a worker runs claude.

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,4 +51,20 @@ func (c Config) environment() []string {
 	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
 	// A worker's claude must not replace itself between two tasks.
 	return append(env, "DISABLE_AUTOUPDATER=1")
+}
+
+type traceKey struct{}
+
+// WithTraceParent has claude continue a trace: it finds parent, in the form of the
+// header traceparent, as TRACEPARENT in its environment. A process that was kept
+// alive, or started ahead (Config.Warm), does not.
+func WithTraceParent(ctx context.Context, parent string) context.Context {
+	return context.WithValue(ctx, traceKey{}, parent)
+}
+
+func traceEnv(ctx context.Context) []string {
+	if parent, _ := ctx.Value(traceKey{}).(string); parent != "" {
+		return []string{"TRACEPARENT=" + parent}
+	}
+	return nil
 }

@@ -102,7 +102,7 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	s.meter.resumed = s.resume != ""
 	s.meterMu.Unlock()
 	p, err := process.Start(process.Command{
-		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: s.config.environment(),
+		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: append(s.config.environment(), traceEnv(parent)...),
 		Stdin: strings.NewReader(prompt), Stdout: stdout, Stderr: stderr, Grace: s.config.Grace,
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	if err != nil {
 		return usage(err)
 	}
-	build, err := inv.build()
+	build, err := inv.build("membridge")
 	if err != nil {
 		return err
 	}

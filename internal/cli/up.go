@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -34,7 +36,7 @@ func (c *upCmd) Run(inv *invocation) error {
 	if err := c.Worker.Finish(c.DataDir); err != nil {
 		return usage(err)
 	}
-	build, err := inv.build()
+	build, err := inv.build("up")
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (c *serverCmd) Run(inv *invocation) error {
 	if err := c.Server.Finish(inv.sources); err != nil {
 		return usage(err)
 	}
-	build, err := inv.build()
+	build, err := inv.build("server")
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if err := c.Worker.Finish(dir); err != nil {
 		return usage(err)
 	}
-	build, err := inv.build()
+	build, err := inv.build("worker")
 	if err != nil {
 		return err
 	}
@@ -131,15 +133,27 @@ func (c *workerCmd) Run(inv *invocation) error {
 	return w.Run(inv.ctx, inv.cut)
 }
 
+// spansGrace is how long the last spans may take to be exported.
+const spansGrace = 5 * time.Second
+
 // build makes what every role is given: the version and a logger.
-func (inv *invocation) build() (app.Build, error) {
+func (inv *invocation) build(role string) (app.Build, error) {
 	log, err := telemetry.OpenLog(telemetry.LogConfig{Level: inv.log.LogLevel, Format: inv.log.LogFormat, File: inv.log.LogFile, Writer: inv.Err})
 	if err != nil {
 		return app.Build{}, usage(err)
 	}
 	inv.reloads(log)
 	slog.SetDefault(log.Logger) // for libraries; our own parts are handed theirs
-	return app.Build{Version: Version, Logger: log.Logger}, nil
+	tracing, err := telemetry.OpenTracing(inv.ctx, role, Version, log.Logger)
+	if err != nil {
+		return app.Build{}, usage(err)
+	}
+	inv.ends = slices.Insert(inv.ends, 0, func() { // before the log's
+		ctx, done := context.WithTimeout(context.WithoutCancel(inv.ctx), spansGrace)
+		defer done()
+		_ = tracing.Close(ctx) // what fails is logged
+	})
+	return app.Build{Version: Version, Logger: log.Logger, Tracing: tracing}, nil
 }
 
 // reloads reads the log's level in the config file again whenever SIGHUP says so,

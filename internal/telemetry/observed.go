@@ -129,18 +129,22 @@ func (m *Metrics) Request(route string, status int, took time.Duration) {
 // Refused counts a request that a limit refused.
 func (m *Metrics) Refused(limit string) { m.work.refused.WithLabelValues(limit).Inc() }
 
-// Observe counts what happens to tasks through the store that it returns.
-func (m *Metrics) Observe(s bloom.Store) bloom.Store { return &observed{s, m.work} }
+// Observe counts and traces what happens to tasks through the store that it returns;
+// t may be nil.
+func (m *Metrics) Observe(s bloom.Store, t *Tracing) bloom.Store { return &observed{s, m.work, t} }
 
 type observed struct {
 	bloom.Store
-	work *work
+	work    *work
+	tracing *Tracing
 }
 
 func (o *observed) CreateTask(ctx context.Context, t bloom.NewTask) (bloom.Task, bool, error) {
+	began := time.Now()
 	task, replayed, err := o.Store.CreateTask(ctx, t)
 	if err == nil && !replayed {
 		o.work.created.Inc()
+		o.tracing.created(ctx, task, began)
 	}
 	return task, replayed, err
 }
@@ -181,14 +185,17 @@ func (o *observed) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.Claim
 	got, err := o.Store.Claim(ctx, r)
 	for _, l := range got.Leases {
 		o.work.granted(l.Task, l.Lease)
+		o.tracing.leased(ctx, l.Task, l.Lease)
 	}
 	return got, err
 }
 
 func (o *observed) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+	began := time.Now()
 	c, err := o.Store.Complete(ctx, r)
 	if err == nil && !c.Replayed {
 		o.work.completed(c)
+		o.tracing.completed(ctx, c, began)
 	}
 	return c, err
 }
