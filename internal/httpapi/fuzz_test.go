@@ -39,7 +39,8 @@ func (r *rig) answersProperly(t *testing.T, req *http.Request) {
 	w := httptest.NewRecorder()
 	r.api.ServeHTTP(w, req)
 	if w.Code == 500 || w.Code == 422 {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
+		log := r.log.String()
+		t.Fatalf("status %d: %s\n%s", w.Code, w.Body, log)
 	}
 	if w.Code < 400 && w.Header().Get("Content-Type") != "application/json" {
 		return // a stream, or nothing

@@ -56,6 +56,7 @@ type call struct {
 	caller auth.Principal
 	r      *http.Request
 	w      http.ResponseWriter
+	accept string // the header
 	rest   func() // what lasting has left to do
 
 	admitted int64 // bytes of the server's budget that the call holds

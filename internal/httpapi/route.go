@@ -198,6 +198,6 @@ func checkFilter[T ~string](field string, v T, allowed ...T) error {
 }
 
 // accepts reports whether the Accept header names the media type.
-func accepts(r *http.Request, media string) bool {
-	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), media)
+func accepts(header, media string) bool {
+	return strings.Contains(strings.ToLower(header), media)
 }

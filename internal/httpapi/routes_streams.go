@@ -71,7 +71,7 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 	if err != nil {
 		return nil, err
 	}
-	lines := accepts(c.r, ndjson)
+	lines := accepts(c.accept, ndjson)
 	return lasting(c, func() {
 		defer stream.Close()
 		if finished && last != "" && !lines {

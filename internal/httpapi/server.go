@@ -24,6 +24,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
+// probesLogged is how many requests of load balancers are logged a minute.
+const probesLogged = 600
+
 // strangersAudited is how many connection tests of callers without a key are audited a
 // minute.
 const strangersAudited = 20
@@ -102,6 +105,7 @@ type Server struct {
 	// strangers bounds what callers without a key write into the audit.
 	strangers                    *auth.Limiter
 	stored                       probe
+	probed                       *auth.Limiter // lines of the log for probes, which no limit refuses
 	bodies                       *budget
 	refusalsOfOne, refusalsOfAll *auth.Limiter
 	mux                          *guardedMux
@@ -130,7 +134,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited), probed: auth.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk,
 	}
 	s.refusalsOfOne, s.refusalsOfAll = auth.NewLimiter(c.Clock, refusalsOfOne), auth.NewLimiter(c.Clock, refusalsOfAll)
@@ -297,6 +301,8 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		defer cut(nil)
 		r = r.WithContext(ctx)
 		c.caller, c.r, c.w = caller, r, w
+		c.accept = r.Header.Get("Accept")
+		r.Header.Del("Accept") // answers have one form, and huma 2.39 panics on a parameter without a type
 		defer s.bodies.release(c)
 		h(w, r)
 		if c.rest != nil {
@@ -327,8 +333,8 @@ func (s *Server) panicked(rec *recorder, r *http.Request, id string, p any) (cut
 // and prompts are.
 func (s *Server) logRequest(r *http.Request, status int, id string, took time.Duration) {
 	ctx, level := r.Context(), slog.LevelInfo
-	if status == http.StatusTooManyRequests {
-		level = slog.LevelDebug // there may be very many; limits tell of them together
+	if status == http.StatusTooManyRequests || isProbe(r.URL.Path) && s.probed.Allow("").Wait > 0 {
+		level = slog.LevelDebug // there may be very many; limits tell of the refused together
 	}
 	if !s.log.Enabled(ctx, level) {
 		return

@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+// floods are requests of somebody without a key who means harm.
+var floods = []string{
+	"GET /api/runtime/stats HTTP/1.1\r\nHost: h\r\n\r\n",
+	"GET /api/runtime/llm-tasks HTTP/1.1\r\nHost: h\r\nX-Runtime-API-Key: not-a-key-0123456789\r\n\r\n",
+	"GET /nothing/" + strings.Repeat("x", 900) + " HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 198.51.100.%d\r\n\r\n",
+	"POST /api/runtime/llm-tasks HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n[[",
+	"POST /api/runtime/session HTTP/1.1\r\nHost: h\r\nContent-Length: 17\r\n\r\n{\"key\":\"%07d\"}",
+	"GET /readyz HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("y", 8000) + "\r\n\r\n",
+	"POST /api/runtime/test-connection HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
+}
+
+// TestAFloodHoldsUpNobody sends hostile requests as fast as the machine allows while
+// 100 tasks run. BLOOM_FLOOD has it last longer than it takes the tasks: "20s".
+func TestAFloodHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	server := h.serve("--no-membridge")
+	var sent atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var flood sync.WaitGroup
+	for i := range 16 {
+		flood.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				sent.Add(floodOnce(ctx, strings.TrimPrefix(h.url, "http://"), n))
+			}
+		})
+	}
+	began := time.Now()
+	admin, err := client.New(h.url, client.Options{APIKey: adminKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	tasks := completeUnder(t, admin, 100)
+	if least, err := time.ParseDuration(os.Getenv("BLOOM_FLOOD")); err == nil {
+		select {
+		case <-time.After(least - time.Since(began)):
+		case <-ctx.Done():
+		}
+	}
+	took := time.Since(began)
+	stop()
+	flood.Wait()
+	peak := peakMemory(t, server.cmd.Process.Pid)
+	t.Logf("%d tasks ran while %d hostile requests were answered in %.1f s (%.0f/s); peak memory %d MiB",
+		tasks, sent.Load(), took.Seconds(), float64(sent.Load())/took.Seconds(), peak>>10)
+	if peak > 300<<10 {
+		t.Errorf("the server took %d MiB", peak>>10)
+	}
+	if lines := strings.Count(server.out.String(), "\n"); int64(lines) > 3000+sent.Load()/20 {
+		t.Errorf("%d lines were logged", lines)
+	}
+}
+
+// completeUnder creates n tasks and completes them as four workers do.
+func completeUnder(t *testing.T, admin *client.Client, n int) int {
+	t.Helper()
+	ctx, done := context.WithTimeout(t.Context(), patience)
+	defer done()
+	var completed atomic.Int64
+	var all sync.WaitGroup
+	for i := range 4 {
+		name := "w" + strconv.Itoa(i)
+		if _, _, err := admin.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, InstanceID: name, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for completed.Load() < int64(n) && ctx.Err() == nil {
+				got, err := admin.Claim(ctx, name, client.Claim{InstanceID: name, Max: 8, Wait: time.Second})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, l := range got.Leases {
+					output := "done"
+					if _, err := admin.Complete(ctx, l.Task.ID, bloom.Completion{LeaseID: l.Lease.ID, Status: bloom.OutcomeSuccess, Output: &output}); err != nil {
+						t.Error(err)
+						return
+					}
+					completed.Add(1)
+				}
+			}
+		})
+	}
+	for range n {
+		if _, err := admin.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}); err != nil {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	st, err := admin.Stats(ctx)
+	if err != nil || st.Tasks.ByStatus[bloom.TaskCompleted] != int64(n) {
+		t.Errorf("%v of %d tasks are completed: %v", st.Tasks.ByStatus, n, err)
+	}
+	return int(completed.Load())
+}
+
+// floodOnce sends requests over one connection, many at once, and counts the answers.
+func floodOnce(ctx context.Context, addr string, n int) (answered int64) {
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	end := context.AfterFunc(ctx, func() { conn.Close() })
+	defer end()
+	in := bufio.NewReader(conn)
+	for round := range 20 {
+		var batch strings.Builder
+		kinds := 0
+		for k := range 16 {
+			request := floods[(n+round+k)%len(floods)]
+			if strings.Contains(request, "%") {
+				request = fmt.Sprintf(request, k)
+			}
+			batch.WriteString(request)
+			kinds++
+		}
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := io.WriteString(conn, batch.String()); err != nil {
+			return answered
+		}
+		for range kinds {
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				return answered
+			}
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				return answered
+			}
+			answered++
+		}
+	}
+	return answered
+}
+
+// peakMemory is the most memory that a process has had, in KiB.
+func peakMemory(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, is := strings.CutPrefix(line, "VmHWM:"); is {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib
+		}
+	}
+	t.Fatal("no VmHWM")
+	return 0
+}
