@@ -51,10 +51,6 @@ func (w wire) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Art
 	return w.api.Artifacts(ctx, q)
 }
 
-func (w wire) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
-	return w.api.Contexts(ctx, q)
-}
-
 func (w wire) Workers(ctx context.Context) ([]bloom.Worker, error) { return w.api.Workers(ctx) }
 
 func (w wire) Stats(ctx context.Context) (bloom.Stats, error) { return w.api.Stats(ctx) }

@@ -115,7 +115,7 @@ func FuzzHeadersAndQueries(f *testing.F) {
 		"v1:AAAA", "\"__Host-bloom=v1:A\"", "limit=1&cursor=x&preview=9999999999999999999", "%zz", "../..", "https://evil.example", strings.Repeat("9", 400)} {
 		f.Add(seed)
 	}
-	r := newRig(f, withStoredKeys, withLimits(httpapi.Limits{Address: 1 << 20, Key: 1 << 20}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newRig(f, withLimits(httpapi.Limits{Address: 1 << 20, Key: 1 << 20}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Proxies = auth.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
 	})
 	task := r.task("")

@@ -162,7 +162,7 @@ func TestFloodsFillNoLog(t *testing.T) {
 func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	t.Parallel()
 	clock := &movedClock{}
-	r := newRig(t, withStoredKeys, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
 		d.MaxQueuedByActor, d.MaxQueued, d.Clock = 10, 15, clock
 	})
 	const body = `{"context_id":"c","agent_slug":"a","prompt":"p"}`
@@ -181,7 +181,7 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 		t.Errorf("the replay is task %s, not %s", again.ID, first.ID)
 	}
 	// Another key has room, until all together have none.
-	r.key = clientKey
+	r.key = r.newKey(auth.RoleClient).Key
 	if created := r.flood(20, body); created != 5 {
 		t.Errorf("another key created %d tasks", created)
 	}
