@@ -32,7 +32,7 @@ func aFile(t *testing.T) string {
 	}
 	for i := range 700 {
 		n := storetest.Plain("context")
-		n.Spec.Prompt, n.Spec.Labels, n.Spec.ContextHints = "naïve \x00 \"prompt\" \\ 日本", []string{"b", "a"}, []string{"x/*.go"}
+		n.Spec.Prompt, n.Spec.Labels, n.Spec.ContextHints = "naïve \"prompt\" \\ 日本", []string{"b", "a"}, []string{"x/*.go"}
 		n.Spec.Policy.Ordered = i%50 == 0
 		if i%3 == 0 {
 			n.Spec.Labels, n.IdempotencyScope, n.Spec.IdempotencyKey = nil, "scope", n.ID

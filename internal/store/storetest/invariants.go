@@ -188,7 +188,11 @@ func (c *checker) replay(t *bloom.Task) {
 		}
 		state = next
 	}
-	if got, want := string(bloom.MustJSON(state)), string(bloom.MustJSON(t.TaskState.Audit())); got != want {
+	now := t.TaskState.Audit()
+	if state.RunAt == 0 {
+		now.RunAt = 0 // entries of earlier versions do not say it
+	}
+	if got, want := string(bloom.MustJSON(state)), string(bloom.MustJSON(now)); got != want {
 		c.wrong("the audit of task %s replays to %s, its state is %s", t.ID, got, want)
 	}
 }
