@@ -1,4 +1,4 @@
-import { expect, test } from './fixtures'
+import { accessible, expect, test } from './fixtures'
 import { Runtime } from './runtime'
 
 test('a task is created in the form, streams as a conversation and shows its result', async ({ page, runtime }) => {
@@ -185,6 +185,67 @@ test('a task that ends in the background is notified; the application opens with
     await page.reload()
     await expect(page.getByRole('heading', { level: 1, name: 'Settings' })).toBeVisible()
     await expect(page.getByText('Reconnecting…').first()).toBeVisible()
+  } finally {
+    await own.close()
+  }
+})
+
+test('a key is created, shown once and revoked', async ({ page }) => {
+  const own = new Runtime()
+  const admin = 'a-key-for-the-browser-tests'
+  try {
+    await own.startServer(admin)
+    await page.goto(`${own.url}/settings`)
+    await page.getByLabel('Key').fill(admin)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await expect(page.getByText('No keys yet')).toBeVisible()
+    await page.getByRole('button', { name: 'New key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name', { exact: true }).fill('pi in the attic')
+    await dialog.getByLabel('Role').selectOption('worker')
+    await dialog.getByLabel('Worker’s name').fill('pi-1')
+    await dialog.getByRole('button', { name: 'Create the key' }).click()
+    await expect(dialog.getByText('It will not be shown again')).toBeVisible()
+    const key = await dialog.getByText(/^blm_/).innerText()
+    expect(await own.role(key)).toBe('worker')
+    await accessible(page)
+    await page.reload()
+    const row = page.getByRole('row', { name: /pi in the attic/ })
+    await expect(row).toContainText('only as pi-1')
+    await expect(row).toContainText('Active')
+    expect(await page.content()).not.toContain(key)
+    await accessible(page)
+    await row.getByRole('button', { name: 'Revoke' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke', exact: true }).click()
+    await expect(row).toContainText('Revoked')
+    await expect.poll(() => own.role(key)).toBe(undefined)
+    // The line that adds a worker gets a fresh key, which the server takes.
+    await page.goto(`${own.url}/workers`)
+    await page.getByRole('button', { name: 'Put a fresh key in' }).click()
+    const line = page.getByText(`curl -fsSL ${own.url}/install.sh | sudo sh -s -- --key blm_`)
+    await expect(line).toBeVisible()
+    expect(await own.role((await line.innerText()).split(' ').at(-1) ?? '')).toBe('worker')
+    await page.reload()
+    await expect(page.getByText('--key KEY')).toBeVisible()
+  } finally {
+    await own.close()
+  }
+})
+
+test('the first key ends development mode and the page stays', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await page.goto(`${own.url}/settings`)
+    await page.getByRole('button', { name: 'New key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name', { exact: true }).fill('me')
+    await dialog.getByLabel('Role').selectOption('admin')
+    await dialog.getByRole('button', { name: 'Create the key' }).click()
+    await expect(dialog.getByText(/^blm_/)).toBeVisible()
+    await dialog.getByRole('button', { name: 'I have copied it' }).click()
+    await expect(page.getByRole('row', { name: /^me Admin/ })).toContainText('Active')
+    await expect(page.getByText('Signed in as me (admin)')).toBeVisible()
   } finally {
     await own.close()
   }

@@ -190,6 +190,12 @@ export class Runtime {
     return (await response.json()) as T
   }
 
+  /** The role that a key has; undefined when the server does not take it. */
+  async role(key: string): Promise<string | undefined> {
+    const response = await fetch(`${this.url}/api/runtime/session`, { headers: { 'X-Runtime-API-Key': key } })
+    return response.ok ? ((await response.json()) as { role: string }).role || undefined : undefined
+  }
+
   task = (prompt: string, more: Record<string, unknown> = {}) =>
     this.api<{ id: string }>('/llm-tasks', {
       prompt,

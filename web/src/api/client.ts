@@ -15,6 +15,10 @@ export type AuditEntry = Schemas['Audit']
 export type Context = Schemas['Context']
 export type Stats = Schemas['Stats']
 export type Health = Schemas['Health']
+export type ApiKey = Schemas['APIKey']
+export type CreatedKey = Schemas['CreatedKey']
+export type KeySpec = Schemas['KeySpec']
+export type KeyRole = KeySpec['role']
 
 export interface FieldProblem {
   field: string

@@ -66,6 +66,7 @@ function formatsOf(language: string) {
     relative: (at: number, now: number) => {
       const s = Math.round((at - now) / 1000)
       const size = Math.abs(s)
+      if (size < 3) return relative.format(0, 'second') // clocks differ, and now is a second old
       if (size < 60) return relative.format(s, 'second')
       if (size < 3600) return relative.format(Math.trunc(s / 60), 'minute')
       if (size < 86_400) return relative.format(Math.trunc(s / 3600), 'hour')

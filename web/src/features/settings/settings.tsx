@@ -5,6 +5,8 @@ import { useTranslation } from 'react-i18next'
 import { ApiError, api, data } from '@/api/client'
 import { health as healthQuery, keys } from '@/api/queries'
 import { session, signOut } from '@/api/session'
+import { ApiKeys } from '@/features/keys/api-keys'
+import { useManagesKeys } from '@/features/keys/use-keys'
 import { setLanguage } from '@/i18n'
 import { useFormat } from '@/lib/format'
 import { type Language, setTheme, type Theme, useTheme } from '@/lib/preferences'
@@ -19,11 +21,13 @@ import { Notifications } from './notifications'
 
 export default function Settings() {
   const { t } = useTranslation()
+  const admin = useManagesKeys()
   return (
     <Page title={t('settings.title')} narrow>
       <div className="space-y-5">
         <Connection />
         <Server />
+        {admin && <ApiKeys />}
         <Appearance />
         <Notifications />
       </div>

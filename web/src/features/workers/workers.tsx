@@ -9,11 +9,12 @@ import { Badge, WorkerBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
 import { Confirm, Dialog } from '@/ui/dialog'
-import { Ago, Command } from '@/ui/facts'
+import { Ago } from '@/ui/facts'
 import { Menu, MenuItem, MenuLine } from '@/ui/menu'
 import { Page } from '@/ui/page'
 import { Empty, Loaded } from '@/ui/states'
 import { toast, useSayError } from '@/ui/toast'
+import { AddWorker } from './add-worker'
 
 export default function Workers() {
   const { t } = useTranslation()
@@ -37,7 +38,7 @@ export default function Workers() {
           when: (list) => !list?.length,
           show: (
             <Card>
-              <Empty icon={Server} title={t('workers.none')} action={<AddCommand />}>
+              <Empty icon={Server} title={t('workers.none')} action={<AddWorker />}>
                 {t('workers.noneHint')}
               </Empty>
             </Card>
@@ -55,22 +56,9 @@ export default function Workers() {
         )}
       </Loaded>
       <Dialog open={adding} onOpenChange={setAdding} title={t('workers.add')} lead={t('workers.addLead')} wide>
-        <AddCommand />
+        <AddWorker />
       </Dialog>
     </Page>
-  )
-}
-
-/** The command that adds a worker; it names a key file only where the server asks for keys. */
-function AddCommand() {
-  const { t } = useTranslation()
-  const keyed = useQuery(health).data?.auth === 'keys'
-  const command = `bloom worker --runtime-url ${location.origin}${keyed ? ' --key-file worker.key' : ''} --name "$(hostname)"`
-  return (
-    <>
-      <Command text={command} />
-      {keyed && <p className="mt-3 text-ink-2">{t('workers.addKey')}</p>}
-    </>
   )
 }
 

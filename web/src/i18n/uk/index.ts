@@ -4,6 +4,7 @@ import artifacts from './artifacts.json'
 import audit from './audit.json'
 import contexts from './contexts.json'
 import docs from './docs.json'
+import keys from './keys.json'
 import leases from './leases.json'
 import membridge from './membridge.json'
 import newTask from './new-task.json'
@@ -21,6 +22,7 @@ export const messages = {
   audit,
   contexts,
   docs,
+  keys,
   leases,
   membridge,
   newTask,
