@@ -75,6 +75,26 @@ test('tasks are cancelled and requeued together', async ({ page, runtime }) => {
   await expect(page.locator('[data-task]').getByText('Queued')).toHaveCount(3)
 })
 
+test('filters are saved under a name, chosen and deleted', async ({ page, runtime }) => {
+  const name = `dead at night ${Math.random()}`
+  await page.goto(`${runtime.url}/tasks?status=dead&agent_slug=writer`)
+  await page.getByRole('button', { name: 'Saved filters' }).click()
+  await page.getByRole('menuitem', { name: 'Save these filters…' }).click()
+  await page.getByRole('dialog').getByLabel('Name').fill(name)
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByRole('button', { name })).toBeVisible()
+  await page.goto(`${runtime.url}/tasks`)
+  await page.getByRole('button', { name: 'Saved filters' }).click()
+  await page.getByRole('menuitem', { name, exact: true }).click()
+  await expect(page).toHaveURL(/status=dead/)
+  await expect(page).toHaveURL(/agent_slug=writer/)
+  await accessible(page)
+  await page.getByRole('button', { name }).click()
+  await page.getByRole('menuitem', { name: `Delete “${name}”…` }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
+  await expect(page.getByRole('button', { name: 'Saved filters' })).toBeVisible()
+})
+
 test('the language and the theme change at once and are remembered', async ({ page, runtime }) => {
   await page.goto(`${runtime.url}/`)
   await page.getByRole('button', { name: 'Language' }).click()

@@ -9,6 +9,7 @@ import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Input, Select } from '@/ui/field'
+import { Saved } from './saved'
 
 /** What the list is narrowed to. It lives in the address. */
 export function Filters({ filters, onChange }: { filters: TaskFilters; onChange: (next: TaskFilters) => void }) {
@@ -71,6 +72,7 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
             </option>
           ))}
         </Select>
+        <Saved filters={filters} onChange={onChange} />
         {Object.keys(filters).length > 0 && (
           <Button look="ghost" onClick={() => onChange({})}>
             <X className="size-4" aria-hidden />
