@@ -124,3 +124,39 @@ test('broken', async ({ page, runtime }) => {
     await page.screenshot({ path: path.join(to, `${name}-broken.png`) })
   }
 })
+
+test('keys', async ({ browser }) => {
+  test.setTimeout(300_000)
+  const own = new Runtime()
+  const admin = 'a-key-for-the-pictures'
+  try {
+    await own.startServer(admin)
+    for (const spec of [
+      { name: 'deployment', role: 'client', expires_at: Date.now() + 30 * 86_400_000 },
+      { name: 'pi in the attic', role: 'worker', worker_id: 'pi-1' },
+      { name: 'wall board', role: 'viewer' },
+    ])
+      await fetch(`${own.url}/api/runtime/keys`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'X-Runtime-API-Key': admin },
+        body: JSON.stringify(spec),
+      })
+    for (const look of looks) {
+      const context = await browser.newContext({
+        viewport: { width: look.width, height: 900 },
+        colorScheme: look.scheme,
+        locale: look.language,
+      })
+      await context.request.post(`${own.url}/api/runtime/session`, { data: { key: admin } })
+      const page = await context.newPage()
+      await shoot(page, `${own.url}/workers`, `add-worker-${look.name}`)
+      await page.goto(`${own.url}/settings`)
+      await page.getByRole('table').scrollIntoViewIfNeeded()
+      await page.waitForTimeout(900)
+      await page.screenshot({ path: path.join(to, `keys-${look.name}.png`) })
+      await context.close()
+    }
+  } finally {
+    await own.close()
+  }
+})

@@ -59,7 +59,7 @@ export function ApiKeys() {
               <tr>
                 <Th>{t('keys.name')}</Th>
                 <Th>{t('keys.state')}</Th>
-                <Th>{t('keys.created')}</Th>
+                <Th className="max-sm:hidden">{t('keys.created')}</Th>
                 <Th>{t('keys.lastUsed')}</Th>
                 <Th>{t('keys.expires')}</Th>
                 <Th>
@@ -105,7 +105,7 @@ function Row({ item, onRevoke }: { item: ApiKey; onRevoke: () => void }) {
         </Badge>
         {item.revoked_at !== null && <Ago at={item.revoked_at} className="ml-2 text-xs text-ink-3" />}
       </Td>
-      <Td className="text-ink-2">
+      <Td className="text-ink-2 max-sm:hidden">
         <Ago at={item.created_at} />
       </Td>
       <Td className="text-ink-2">{item.last_used_at === null ? t('keys.unused') : <Ago at={item.last_used_at} />}</Td>
