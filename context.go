@@ -55,10 +55,10 @@ type TranscriptPart struct {
 // The parts were uploaded under the same lease before.
 type TranscriptUpdate struct {
 	SessionID string           `json:"session_id" minLength:"1" maxLength:"128"`
-	Size      int64            `json:"size" minimum:"0" doc:"Bytes of the whole transcript, uncompressed"`
-	SHA256    string           `json:"sha256" doc:"Of the whole transcript, uncompressed"`
+	Size      int64            `json:"size" required:"false" minimum:"0" doc:"Bytes of the whole transcript, uncompressed"`
+	SHA256    string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the whole transcript, uncompressed"`
 	After     string           `json:"after" required:"false" doc:"The sha256 of the transcript that the parts are added to; empty when they are all of it"`
-	Parts     []TranscriptPart `json:"parts" nullable:"false" maxItems:"96" doc:"As the uploads were answered"`
+	Parts     []TranscriptPart `json:"parts" required:"false" nullable:"false" maxItems:"96" doc:"As the uploads were answered"`
 }
 
 // TranscriptState is what a worker is told of its task's context.

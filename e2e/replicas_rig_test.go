@@ -161,7 +161,7 @@ func quickClaude(t *testing.T, runs string) string {
 	file(t, path, strings.Join([]string{
 		"#!/bin/sh",
 		`case "$1" in --version) echo "2.0.0 (stand-in)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac`,
-		`word=$(sed -n 's/.*say \(done-[0-9]*\);.*/\1/p' | head -n 1)`,
+		`word=$(sed -n 's/.*say \(done-[0-9]*\);.*/\1/p' | tail -n 1)`,
 		`echo "$word" >>'` + runs + `'`,
 		`echo '{"type":"system","subtype":"init","session_id":"` + session + `","tools":[]}'`,
 		`echo '{"type":"result","subtype":"success","is_error":false,"result":"'"$word"'","session_id":"` + session +

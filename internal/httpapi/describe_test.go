@@ -151,6 +151,9 @@ func TestEveryStatedLimitIsHeld(t *testing.T) {
 
 func put(fields map[string]any, path []string, value any) {
 	for _, p := range path[:len(path)-1] {
+		if fields[p] == nil { // what need not be there
+			fields[p] = map[string]any{}
+		}
 		fields = fields[p].(map[string]any)
 	}
 	fields[path[len(path)-1]] = value

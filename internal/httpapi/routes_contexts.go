@@ -21,12 +21,12 @@ const (
 // leaseOfTask names a task and the lease under which a worker acts.
 type leaseOfTask struct {
 	ID      string `path:"id"`
-	LeaseID string `query:"lease_id"`
+	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
 }
 
 type partUpload struct {
 	ID      string `path:"id"`
-	LeaseID string `query:"lease_id"`
+	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
 	SHA256  string `query:"sha256" doc:"Of the body, in hex"`
 }
 

@@ -40,6 +40,10 @@ func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
 			}
 			v = v.Elem()
 		}
+		if v.Kind() == reflect.Struct { // each goes into those that are no pointers
+			check(wrong, at+".", v)
+			return
+		}
 		if message := f.check(v); message != "" {
 			*wrong = append(*wrong, bloom.FieldError{Field: at, Message: message})
 			return

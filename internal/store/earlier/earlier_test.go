@@ -54,6 +54,11 @@ func TestTheEarlierDataIsMovedWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	for more := true; more; { // as the running server does
+		if more, err = s.FillContexts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
 	}
