@@ -142,7 +142,7 @@ bench: build ## Measure a fresh server (BENCHTIME=10s)
 	@scripts/bench.sh $(BENCHTIME)
 
 .PHONY: bench-postgresql
-bench-postgresql: build ## Measure pgbench, River and us on a PostgreSQL that syncs (BENCHTIME=10s RUNS=1)
+bench-postgresql: build ## Measure pgbench, River, Temporal and us on a PostgreSQL that syncs (BENCHTIME=10s RUNS=1)
 	@scripts/bench-postgresql.sh $(BENCHTIME)
 
 .PHONY: fuzz
