@@ -114,3 +114,9 @@ func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
+
+// SecretRotation is what a rotation of the key that encrypts secrets has done.
+type SecretRotation struct {
+	Secrets int  `json:"secrets" doc:"Secrets that were encrypted anew"`
+	KeptOld bool `json:"kept_old" doc:"Earlier keys still open what they sealed"`
+}

@@ -32,6 +32,7 @@ const (
 	ActionRefused       = "request_refused" // sampled; see auth
 	ActionLogin         = "login"
 
+	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
 )
 

@@ -45,3 +45,10 @@ func (c *Client) EndSession(ctx context.Context, id string) error {
 	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/sessions/" + seg(id), safety: safe}, &out)
 	return err
 }
+
+// RotateSecrets encrypts the secrets in the database under a new key. Sessions end,
+// unless keepOld lets the earlier key open what it sealed until the next rotation.
+func (c *Client) RotateSecrets(ctx context.Context, keepOld bool) (bloom.SecretRotation, error) {
+	done, _, err := post[bloom.SecretRotation](ctx, c, "/secrets/rotate", map[string]bool{"keep_old": keepOld}, unsafe)
+	return done, err
+}

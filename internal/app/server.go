@@ -98,7 +98,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openStore(ctx); err != nil {
 		return nil, err
 	}
-	seal, err := auth.OpenSealer(cfg.DataDir)
+	seal, err := OpenSealer(cfg.Sealing)
 	if err != nil {
 		return nil, err
 	}

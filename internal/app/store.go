@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
@@ -18,6 +20,18 @@ func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile)})
+}
+
+// OpenSealer has the keys under which secrets are encrypted in the database.
+func OpenSealer(c config.Sealing) (*auth.Sealer, error) {
+	if c.SecretKey == "" {
+		return auth.OpenSealer(c.SecretKeyFile)
+	}
+	s, err := auth.NewSealer(string(c.SecretKey))
+	if err != nil {
+		return nil, Misuse{fmt.Errorf("BLOOM_SECRET_KEY: %w", err)}
+	}
+	return s, nil
 }
 
 // OpenDatabase opens the PostgreSQL database at the URL, or without one the database

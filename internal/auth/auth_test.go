@@ -1,8 +1,8 @@
 package auth_test
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -67,7 +67,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 func TestSealedSecretsOpenOnlyWithTheirKeyAndName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := auth.OpenSealer(dir)
+	first, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestSealedSecretsOpenOnlyWithTheirKeyAndName(t *testing.T) {
 	if err != nil || strings.Contains(sealed, "secret") {
 		t.Fatalf("sealed as %q (%v)", sealed, err)
 	}
-	again, err := auth.OpenSealer(dir)
+	again, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestSealedSecretsOpenOnlyWithTheirKeyAndName(t *testing.T) {
 	if _, err := again.Open("other", sealed); err == nil {
 		t.Fatal("opened under another name")
 	}
-	foreign, err := auth.NewSealer(bytes.Repeat([]byte{1}, 32))
+	foreign, err := auth.NewSealer(strings.Repeat("01", 32))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,51 @@ func TestSealedSecretsOpenOnlyWithTheirKeyAndName(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, auth.SealKeyFile), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.OpenSealer(dir); err == nil {
+	if _, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile)); err == nil {
 		t.Fatal("a damaged key file was taken")
+	}
+}
+
+func TestAKeyFileThatOthersMayReadIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), auth.SealKeyFile)
+	if err := os.WriteFile(path, []byte(strings.Repeat("01", 32)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenSealer(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Fatalf("taken, or refused without advice: %v", err)
+	}
+}
+
+// Two processes share a key file: what one rotates the other opens and seals under
+// at once.
+func TestARotatedKeyFileIsFollowed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), auth.SealKeyFile)
+	one, err := auth.OpenSealer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := auth.OpenSealer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	early, err := other.Seal("n", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(one.AddKey(), one.DropKeys()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open("n", early); err == nil {
+		t.Error("a dropped key still opens")
+	}
+	late, err := one.Seal("n", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.Open("n", late); err != nil || got != "y" {
+		t.Errorf("the new key is not followed: %q, %v", got, err)
 	}
 }
 
@@ -111,7 +154,7 @@ func TestProcessesThatStartAtOnceAgreeOnOneKey(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range sealed {
 		wg.Go(func() {
-			s, err := auth.OpenSealer(dir)
+			s, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 			if err != nil {
 				t.Error(err)
 				return
@@ -120,7 +163,7 @@ func TestProcessesThatStartAtOnceAgreeOnOneKey(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	last, err := auth.OpenSealer(dir)
+	last, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,6 +85,7 @@ type commands struct {
 	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
 	Stats      statsCmd      `cmd:"" help:"Show the counts of tasks, leases and workers."`
 	Keys       keysCmd       `cmd:"" help:"Create, list and revoke keys."`
+	Secrets    secretsCmd    `cmd:"" help:"Change the key that encrypts secrets in the database."`
 	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`
 	Migrate    migrateCmd    `cmd:"" help:"Show or upgrade the database schema, or import data."`
 	Retention  retentionCmd  `cmd:"" help:"Show how long data is kept, and what is older than that."`

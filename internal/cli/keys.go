@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -18,7 +19,7 @@ type keysCmd struct {
 	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key; it holds within 5 seconds."`
 }
 
-// keyring is where a command about keys finds them: at a running server, or in a
+// keyring is where a command about keys and secrets finds them: at a running server, or in a
 // database without one.
 type keyring struct {
 	remote
@@ -32,7 +33,7 @@ func (c *keyring) onDatabase(inv *invocation) bool {
 }
 
 // do runs one of the two, and closes what it opened.
-func (c *keyring) do(inv *invocation, server func(keyServer) error, database func(bloom.AccessStore) error) (err error) {
+func (c *keyring) do(inv *invocation, server func(*client.Client) error, database func(bloom.Store) error) (err error) {
 	if !c.onDatabase(inv) {
 		api, err := c.open()
 		if err != nil {
@@ -46,13 +47,6 @@ func (c *keyring) do(inv *invocation, server func(keyServer) error, database fun
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	return database(store)
-}
-
-// keyServer is what the commands ask of a server.
-type keyServer interface {
-	CreateKey(ctx context.Context, spec bloom.KeySpec) (bloom.CreatedKey, error)
-	RevokeKey(ctx context.Context, id string) (bloom.APIKey, error)
-	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
 }
 
 // offlineActor is who the audit names for what was done without a server.
@@ -73,10 +67,10 @@ func (c *keysCreateCmd) Run(inv *invocation) error {
 		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(c.Expires)))
 	}
 	var made bloom.CreatedKey
-	err := c.do(inv, func(api keyServer) (err error) {
+	err := c.do(inv, func(api *client.Client) (err error) {
 		made, err = api.CreateKey(inv.ctx, spec)
 		return err
-	}, func(store bloom.AccessStore) (err error) {
+	}, func(store bloom.Store) (err error) {
 		made, err = auth.CreateKey(inv.ctx, store, spec, offlineActor, bloom.Millis(now), false)
 		return err
 	})
@@ -112,7 +106,7 @@ func (c *keysListCmd) Run(inv *invocation) error {
 			p.Cursor = next
 		}
 	}
-	if err := c.do(inv, func(api keyServer) error { return all(api.Keys) }, func(store bloom.AccessStore) error { return all(store.Keys) }); err != nil {
+	if err := c.do(inv, func(api *client.Client) error { return all(api.Keys) }, func(store bloom.Store) error { return all(store.Keys) }); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -144,10 +138,10 @@ type keysRevokeCmd struct {
 
 func (c *keysRevokeCmd) Run(inv *invocation) error {
 	var k bloom.APIKey
-	err := c.do(inv, func(api keyServer) (err error) {
+	err := c.do(inv, func(api *client.Client) (err error) {
 		k, err = api.RevokeKey(inv.ctx, c.ID)
 		return err
-	}, func(store bloom.AccessStore) (err error) {
+	}, func(store bloom.Store) (err error) {
 		k, err = store.RevokeKey(inv.ctx, bloom.CleanText(c.ID), offlineActor)
 		return err
 	})

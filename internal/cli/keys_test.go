@@ -80,3 +80,20 @@ func TestKeyArgumentsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretsAreRotatedAtAServerAndWithoutOne(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	if got := p.run("secrets", "rotate"); got.code != 0 || !strings.Contains(got.out, "Encrypted 0 secrets under a new key") || !strings.Contains(got.out, "sign in again") {
+		t.Errorf("at a server: %+v", got)
+	}
+	dir := t.TempDir()
+	alone := newPerson(t, nil)
+	if got := alone.run("secrets", "rotate", "--data-dir", dir, "--keep-old", "--json"); got.code != 0 || strings.TrimSpace(got.out) == "" || !strings.Contains(got.out, `"kept_old": true`) {
+		t.Errorf("without a server: %+v", got)
+	}
+	alone.env["BLOOM_SECRET_KEY"] = "short"
+	if got := alone.run("secrets", "rotate", "--data-dir", dir); got.code != 2 || !strings.Contains(got.err, "BLOOM_SECRET_KEY: a key has 64 hexadecimal digits") {
+		t.Errorf("a key that is none: %+v", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -216,10 +217,39 @@ func keyScenes() map[string]scene {
 			{"--runtime-api-key-file", "{dir}/key", opens(fileKey, "admin")},
 			{"--runtime-worker-key-file", "{dir}/worker-key", opens(workerKey, "worker")},
 		}},
+		"key of secrets": {roles: servers, sets: []set{
+			{"--secret-key", strings.Repeat("0a", 32), func(s *stage) {
+				if found := s.keyFiles(); len(found) > 0 {
+					s.Errorf("keys are kept in %v", found)
+				}
+			}},
+		}},
+		"key file of secrets": {roles: servers, sets: []set{
+			{"--secret-key-file", "{dir}/unusual-secret.key", func(s *stage) {
+				if found := s.keyFiles(); len(found) != 1 || found[0] != s.dir+"/unusual-secret.key" {
+					s.Errorf("keys are kept in %v", found)
+				}
+			}},
+		}},
 		"no keys": {roles: servers, sets: []set{{"--insecure-no-auth", "", func(s *stage) {
 			s.wants(200, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "203.0.113.7") // refused in development mode
 		}}}},
 	}
+}
+
+// keyFiles are the files with keys that seal secrets.
+func (s *stage) keyFiles() (found []string) {
+	s.wants(200, "GET", s.url()+"/health", "") // it has started
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, "secret.key") {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.Fatal(err)
+	}
+	return found
 }
 
 const (

@@ -26,6 +26,9 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Keys.finish(); err != nil {
 		return err
 	}
+	if err := s.Sealing.Finish(s.Data); err != nil {
+		return err
+	}
 	if err := s.MembridgeAccess.finish(src); err != nil {
 		return err
 	}
@@ -136,6 +139,17 @@ func (k *Keys) finish() (err error) {
 		return err
 	}
 	return ReadKey("--runtime-worker-key-file", "RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
+}
+
+// Finish settles where the key is kept.
+func (s *Sealing) Finish(data Data) error {
+	switch {
+	case s.SecretKey != "" && s.SecretKeyFile != "":
+		return errors.New("BLOOM_SECRET_KEY and --secret-key-file: keep one")
+	case s.SecretKey == "" && s.SecretKeyFile == "":
+		s.SecretKeyFile = filepath.Join(data.DataDir, "secret.key")
+	}
+	return nil
 }
 
 func (m *MembridgeAccess) finish(src Sources) error {

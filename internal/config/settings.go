@@ -50,6 +50,12 @@ type Keys struct {
 	InsecureNoAuth       bool   `name:"insecure-no-auth" var:"BLOOM_INSECURE_NO_AUTH" key:"insecure_no_auth" help:"Make everyone an admin, on any address. For closed labs only."`
 }
 
+// Sealing says under which key secrets are encrypted in the database.
+type Sealing struct {
+	SecretKey     Secret `name:"secret-key" var:"BLOOM_SECRET_KEY" key:"secret_key" hidden:"" help:"Key under which secrets are encrypted in the database, 64 hexadecimal digits; a second one after a comma only decrypts. Better kept in a file."`
+	SecretKeyFile string `name:"secret-key-file" var:"BLOOM_SECRET_KEY_FILE" key:"secret_key_file" placeholder:"FILE" help:"File with the key under which secrets are encrypted in the database; made if missing. Default: secret.key in the data folder."`
+}
+
 // MembridgeAccess says where the control plane is and how to talk to it.
 type MembridgeAccess struct {
 	MembridgeServerURL    string `name:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" default:"http://127.0.0.1:8000" placeholder:"URL" help:"Address of membridge, the control plane."`
@@ -76,6 +82,7 @@ type TLS struct {
 type Server struct {
 	Data
 	Keys
+	Sealing
 	TLS
 	MembridgeAccess
 	Retention

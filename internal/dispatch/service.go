@@ -117,12 +117,13 @@ type Service struct {
 	poll      time.Duration
 	env       membridgeSettings
 
-	full     *fullness
-	hub      *hub
-	feeds    *feeds
-	unhook   func()
-	settings settingsCache
-	forgot   forgotten
+	full        *fullness
+	hub         *hub
+	feeds       *feeds
+	unhook      func()
+	settings    settingsCache
+	configuring sync.Mutex // held while secrets are saved
+	forgot      forgotten
 
 	closing   chan struct{}
 	closeOnce sync.Once

@@ -128,6 +128,8 @@ func (s *Service) Configure(ctx context.Context, address, adminKey, actor string
 	if strings.ContainsFunc(adminKey, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return Settings{}, bloom.Invalid("The admin key is not one", bloom.FieldError{Field: "admin_key", Message: "must be printable ASCII"})
 	}
+	s.configuring.Lock()
+	defer s.configuring.Unlock()
 	sealed, err := s.seal.Seal(settingMembridgeKey, adminKey)
 	if err != nil {
 		return Settings{}, bloom.Internal(err)

@@ -43,7 +43,7 @@ func open(t *testing.T) (*dispatch.Service, *counting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := auth.OpenSealer(dir)
+	sealer, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}

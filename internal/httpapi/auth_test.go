@@ -34,6 +34,7 @@ var policies = map[string]string{
 	"GET /api/runtime/session":                             "acwv-",
 	"POST /api/runtime/session":                            "acwv-",
 	"DELETE /api/runtime/session":                          "acwv-",
+	"POST /api/runtime/secrets/rotate":                     "a",
 	"GET /api/runtime/keys":                                "a",
 	"POST /api/runtime/keys":                               "a",
 	"DELETE /api/runtime/keys/{id}":                        "a",

@@ -106,6 +106,7 @@ var samples = map[string]string{
 	"/api/runtime/workers/{id}/drain":                 `{}`,
 	"/api/runtime/session":                            `{"key":"k"}`,
 	"/api/runtime/keys":                               `{"name":"n","role":"client"}`,
+	"/api/runtime/secrets/rotate":                     `{}`,
 	"/api/runtime/config":                             `{"membridge_server_url":"http://h","admin_key":"k"}`,
 	"/api/membridge/projects/{cid}/leadership/select": `{"primary_node_id":"n"}`,
 }

@@ -254,7 +254,7 @@ func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
 	r.wantNoSecretOnDisk(secret)
 	// Another service on the same store has what was saved, not its environment.
 	other := &bridge{}
-	sealer, err := auth.OpenSealer(r.dir)
+	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	must(t, err)
 	again, err := dispatch.New(t.Context(), dispatch.Config{Store: r.store, Blobs: noBlobs{}, Seal: sealer, Membridge: other, MembridgeURL: "http://env"})
 	must(t, err)

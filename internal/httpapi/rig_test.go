@@ -81,7 +81,7 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	blobs, err := local.Open(filepath.Join(r.dir, "artifacts"))
 	must(t, err)
 	t.Cleanup(func() { blobs.Close() })
-	sealer, err := auth.OpenSealer(r.dir)
+	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	must(t, err)
 	dc := dispatch.Config{Store: r.store, Blobs: blobs, Seal: sealer, Logger: logger, Poll: time.Hour}
 	ac := auth.Config{AdminKey: adminKey, WorkerKey: workerKey, LoopbackOnly: true}

@@ -51,6 +51,20 @@ func (s *Server) accessRoutes() {
 			err := s.auth.EndSession(ctx, in.ID, c.caller)
 			return &reply[ended]{http.StatusOK, ended{true, in.ID}}, err
 		})
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/secrets/rotate", id: "rotate-secrets", tag: "access", policy: auth.Admin, body: rotateBody{},
+		summary: "Encrypt the secrets in the database under a new key; sessions end unless the old key is kept"},
+		func(ctx context.Context, c *call, _ *none) (*reply[bloom.SecretRotation], error) {
+			var b rotateBody
+			if err := s.decode(c, limitBody, &b); err != nil {
+				return nil, err
+			}
+			done, err := s.svc.RotateSecrets(ctx, b.KeepOld, c.caller.Name)
+			return &reply[bloom.SecretRotation]{http.StatusOK, done}, err
+		})
+}
+
+type rotateBody struct {
+	KeepOld bool `json:"keep_old,omitempty" doc:"Let the earlier key open what it sealed until the next rotation, for replicas that have yet to get the new one"`
 }
 
 // ended is the answer to the end of a session.

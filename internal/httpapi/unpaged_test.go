@@ -85,7 +85,7 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 	blobs, err := local.Open(dir)
 	must(t, err)
 	t.Cleanup(func() { blobs.Close() })
-	sealer, err := auth.OpenSealer(dir)
+	sealer, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))
 	must(t, err)
 	service, err := dispatch.New(t.Context(), dispatch.Config{Store: store, Blobs: blobs, Seal: sealer, Logger: quiet, Poll: time.Hour})
 	must(t, err)

@@ -80,7 +80,7 @@ func (r *Runtime) Up() {
 	r.must(err)
 	r.blobs, err = local.Open(filepath.Join(r.dir, "artifacts"))
 	r.must(err)
-	sealer, err := auth.OpenSealer(r.dir)
+	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	r.must(err)
 	r.Service, err = dispatch.New(ctx, dispatch.Config{Store: r.Store, Blobs: r.blobs, Seal: sealer, Logger: logger, Poll: 500 * time.Millisecond})
 	r.must(err)

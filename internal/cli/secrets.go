@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+type secretsCmd struct {
+	Rotate secretsRotateCmd `cmd:"" help:"Encrypt the secrets in the database under a new key."`
+}
+
+type secretsRotateCmd struct {
+	keyring
+	config.Sealing
+	KeepOld bool `name:"keep-old" help:"Let the earlier key open what it sealed until the next rotation: for replicas that have yet to get the new file, and so that nobody has to sign in again."`
+}
+
+func (c *secretsRotateCmd) Run(inv *invocation) error {
+	var done bloom.SecretRotation
+	err := c.do(inv, func(api *client.Client) (err error) {
+		done, err = api.RotateSecrets(inv.ctx, c.KeepOld)
+		return err
+	}, func(store bloom.Store) error {
+		if err := c.Finish(c.Data); err != nil {
+			return usage(err)
+		}
+		seal, err := app.OpenSealer(c.Sealing)
+		if err != nil {
+			return err
+		}
+		done, err = dispatch.RotateSecrets(inv.ctx, store, seal, c.KeepOld, "bloom secrets rotate --offline")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, done)
+	}
+	text := "the earlier key opens nothing any more; browsers sign in again"
+	if done.KeptOld {
+		text = "the earlier key still opens what it sealed, until the next rotation"
+	}
+	_, err = fmt.Fprintf(inv.Out, "Encrypted %d secrets under a new key; %s.\n", done.Secrets, text)
+	return err
+}

@@ -1,0 +1,118 @@
+package httpapi_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+const savedSecret = "abcd-a-very-secret-key-wxyz"
+
+// sealedKey is the key to membridge as it lies in the database.
+func (r *rig) sealedKey() string {
+	r.t.Helper()
+	saved, err := r.store.Settings(r.t.Context())
+	must(r.t, err)
+	return saved["membridge_admin_key"]
+}
+
+func TestSecretsAreSealedUnderANewKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	keyFile := filepath.Join(r.dir, auth.SealKeyFile)
+	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
+	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`))
+	before := r.sealedKey()
+	oldKeys, err := os.ReadFile(keyFile)
+	must(t, err)
+	stolen, err := auth.NewSealer(string(oldKeys))
+	must(t, err)
+
+	var done bloom.SecretRotation
+	r.call(200, &done, "POST", "/secrets/rotate", `{"keep_old":true}`)
+	if done != (bloom.SecretRotation{Secrets: 1, KeptOld: true}) {
+		t.Fatalf("rotated: %+v", done)
+	}
+	after := r.sealedKey()
+	if opened, err := stolen.Open("membridge_admin_key", after); err == nil {
+		t.Fatalf("the earlier key opens %q", opened)
+	}
+	if opened, err := stolen.Open("membridge_admin_key", before); err != nil || opened != savedSecret {
+		t.Fatalf("before, it opened %q (%v)", opened, err)
+	}
+	r.key = ""
+	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie) // the earlier key was kept
+	r.key = adminKey
+
+	r.call(200, &done, "POST", "/secrets/rotate", `{}`)
+	r.key = ""
+	r.fails(401, "unauthorized", "GET", "/stats", "", "Cookie", cookie)
+	r.key = adminKey
+	raw, err := os.ReadFile(keyFile)
+	must(t, err)
+	if strings.Count(string(raw), "\n") != 1 || strings.Contains(string(raw), strings.TrimSpace(string(oldKeys))) {
+		t.Fatalf("the key file has %d lines", strings.Count(string(raw), "\n"))
+	}
+	// A server that starts now has the secret.
+	sealer, err := auth.OpenSealer(keyFile)
+	must(t, err)
+	other := &bridge{}
+	again, err := dispatch.New(t.Context(), dispatch.Config{Store: r.store, Blobs: noBlobs{}, Seal: sealer, Membridge: other})
+	must(t, err)
+	defer again.Close()
+	if other.key != savedSecret {
+		t.Fatal("after two rotations the secret is not what it was")
+	}
+	var audit []bloom.Audit
+	a := r.call(200, &audit, "GET", "/audit?action=secrets_rotated", "")
+	if len(audit) != 2 || audit[0].Actor != "admin" || strings.Contains(string(a.body), savedSecret) {
+		t.Fatalf("audit: %s", a.body)
+	}
+}
+
+// Whoever has lost the key file must not have the rotation make it worse.
+func TestSecretsOfAnotherKeyStopTheRotation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
+	keyFile := filepath.Join(r.dir, auth.SealKeyFile)
+	right, err := os.ReadFile(keyFile)
+	must(t, err)
+	before := r.sealedKey()
+	must(t, os.WriteFile(keyFile, []byte(strings.Repeat("ab", 32)+"\n"), 0o600))
+	r.fails(409, "conflict", "POST", "/secrets/rotate", `{}`)
+	if r.sealedKey() != before {
+		t.Fatal("the secret was changed")
+	}
+	must(t, os.WriteFile(keyFile, right, 0o600))
+	r.call(200, nil, "POST", "/secrets/rotate", `{}`)
+}
+
+func TestGivenKeysAreNotChanged(t *testing.T) {
+	t.Parallel()
+	older, newer := strings.Repeat("01", 32), strings.Repeat("02", 32)
+	first, err := auth.NewSealer(older)
+	must(t, err)
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Seal = first })
+	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
+	f := r.fails(409, "conflict", "POST", "/secrets/rotate", `{}`)
+	if !strings.Contains(f.Message, "BLOOM_SECRET_KEY") {
+		t.Fatalf("says %q", f.Message)
+	}
+	// The operator put a new one before it and started again.
+	both, err := auth.NewSealer(newer + "," + older)
+	must(t, err)
+	done, err := dispatch.RotateSecrets(t.Context(), r.store, both, false, "somebody")
+	must(t, err)
+	alone, err := auth.NewSealer(newer)
+	must(t, err)
+	if opened, err := alone.Open("membridge_admin_key", r.sealedKey()); err != nil || opened != savedSecret || done.Secrets != 1 {
+		t.Fatalf("opens %q (%v) after %+v", opened, err, done)
+	}
+}
