@@ -34,6 +34,7 @@ const (
 
 	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
+	ActionSyncRequested    = "sync_requested" // a project's memory is to be pushed or pulled
 )
 
 // Entity types of the audit.

@@ -44,6 +44,7 @@ const (
 	CodeMembridgeForbidden = "membridge_unauthorized"
 	CodeMembridgeFailed    = "membridge_failed"         // it answered 5xx
 	CodeMembridgeElsewhere = "membridge_redirect"       // it points elsewhere
+	CodeMembridgeJob       = "membridge_job_failed"     // an agent did not carry out what membridge asked of it
 	CodeMembridgeStrange   = "membridge_invalid_answer" // not an answer of membridge's
 )
 

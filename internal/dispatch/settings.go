@@ -270,6 +270,20 @@ func (s *Service) Promoted(ctx context.Context, project, node, actor string) err
 	})
 }
 
+// SyncRequested tells the audit that somebody had an agent push or pull a project's
+// memory. jobID is empty when the control plane did not say whether it took the order.
+func (s *Service) SyncRequested(ctx context.Context, kind, project, agent, jobID, actor string) error {
+	project, agent = bloom.CleanText(project), bloom.CleanText(agent)
+	detail := agent + " is to " + kind + " the memory of " + project
+	if jobID == "" {
+		detail = "Outcome unknown: membridge did not answer whether " + detail
+	}
+	return s.store.AppendAudit(ctx, bloom.Audit{
+		Action: bloom.ActionSyncRequested, EntityType: "project", EntityID: project, Actor: actor, Detail: detail,
+		Data: bloom.MustJSON(map[string]string{"kind": kind, "agent": agent, "job_id": bloom.CleanText(jobID)}),
+	})
+}
+
 // Refused tells the audit that a change was asked for without the right to it.
 func (s *Service) Refused(ctx context.Context, route, actor, why string) error {
 	return s.store.AppendAudit(ctx, bloom.Audit{

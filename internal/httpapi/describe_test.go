@@ -109,6 +109,8 @@ var samples = map[string]string{
 	"/api/runtime/secrets/rotate":                     `{}`,
 	"/api/runtime/config":                             `{"membridge_server_url":"http://h","admin_key":"k"}`,
 	"/api/membridge/projects/{cid}/leadership/select": `{"primary_node_id":"n"}`,
+	"/api/membridge/sync/push":                        `{"project":"p","agent":"a"}`,
+	"/api/membridge/sync/pull":                        `{"project":"p","agent":"a"}`,
 }
 
 // The description states limits and the checks hold them: every limit that is

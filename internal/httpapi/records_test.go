@@ -365,6 +365,52 @@ func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.
 	}
 }
 
+func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
+	t.Parallel()
+	p := &proxy{status: 200, answer: `{"ok":true,"job_id":"j1"}`}
+	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	audited := func() []bloom.Audit {
+		var audit []bloom.Audit
+		r.call(200, &audit, "GET", "/audit?action=sync_requested", "")
+		return audit
+	}
+	const body = `{"project":"handbook","agent":"alpine-1"}`
+	a := r.do("POST", "/api/membridge/sync/push", body)
+	if a.status != 200 || strings.TrimSpace(string(a.body)) != p.answer || p.path != "/sync/push" || p.body != body {
+		t.Fatalf("%d %s from %s after %s", a.status, a.body, p.path, p.body)
+	}
+	if a := audited(); len(a) != 1 || a[0].EntityID != "handbook" || !strings.Contains(string(a[0].Data), `"job_id":"j1"`) {
+		t.Fatalf("audit %+v", a)
+	}
+	p.err = &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeDown, Message: "Membridge did not answer within 10s", Cause: context.DeadlineExceeded}
+	if a := r.do("POST", "/api/membridge/sync/pull", body); a.status != http.StatusBadGateway || p.path != "/sync/pull" {
+		t.Errorf("unanswered: %d %s", a.status, a.body)
+	}
+	if a := audited(); len(a) != 2 || !strings.Contains(a[0].Detail, "unknown") {
+		t.Errorf("audit %+v", a)
+	}
+	// What membridge says of a job that an agent did not carry out is about the agent.
+	p.err, p.status, p.answer = nil, http.StatusBadGateway, `{"detail":"Agent unreachable: it is offline","job_id":"j2"}`
+	a = r.do("POST", "/api/membridge/sync/push", body)
+	if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), "it is offline") || !strings.Contains(string(a.body), "membridge_job_failed") {
+		t.Errorf("an agent that is away: %d %s", a.status, a.body)
+	}
+	for _, wrong := range []string{`{}`, `{"project":"handbook"}`, `{"project":"","agent":"a"}`} {
+		p.path = ""
+		if a := r.do("POST", "/api/membridge/sync/push", wrong); a.status != http.StatusBadRequest || p.path != "" {
+			t.Errorf("%s: %d, passed on to %q", wrong, a.status, p.path)
+		}
+	}
+	p.status, p.answer = 200, `{"id":"a/b","status":"completed"}`
+	if a := r.do("GET", "/api/membridge/jobs/a%2Fb", ""); a.status != 200 || p.path != "/jobs/a%2Fb" {
+		t.Errorf("one job: %d from %q", a.status, p.path)
+	}
+	p.path = ""
+	if a := r.do("GET", "/api/membridge/jobs/%2e%2e", ""); a.status != http.StatusNotFound || p.path != "" {
+		t.Errorf("no job: %d from %q", a.status, p.path)
+	}
+}
+
 func TestAConnectionTestTriesTheKey(t *testing.T) {
 	t.Parallel()
 	b := &bridge{health: json.RawMessage(`{"status":"ok"}`), refuses: &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key"}}

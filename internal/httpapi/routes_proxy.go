@@ -23,7 +23,8 @@ import (
 type MembridgeProxy interface {
 	// Do sends body (nil: none) to path, which is escaped already, and answers
 	// with membridge's status below 500 and its JSON, which has the shape of an
-	// answer to that. A *bloom.Error says why there is no answer.
+	// answer to that; or with 502 and the job_id and detail of a job that an agent did
+	// not carry out. A *bloom.Error says why there is no answer.
 	Do(ctx context.Context, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error)
 }
 
@@ -52,6 +53,7 @@ func (s *Server) proxyRoutes() {
 	}
 	get("/health", "membridge-health", "Membridge's health")
 	get("/projects", "membridge-projects", "The projects membridge knows")
+	get("/agents", "membridge-agents", "The agents membridge knows, which carry out sync jobs")
 	ofProject("/leadership", "membridge-leadership", "Who leads a project")
 	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
 	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge", policy: auth.Read},
@@ -62,6 +64,7 @@ func (s *Server) proxyRoutes() {
 			}
 			return s.ask(ctx, http.MethodGet, "/jobs?"+query, nil)
 		})
+	s.syncRoutes()
 	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", policy: auth.Admin, body: selectBody{}}, s.selectLeader)
 }
 
@@ -182,6 +185,8 @@ func (s *Server) ask(ctx context.Context, method, path string, body json.RawMess
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden,
 			Message: "Membridge does not take the server's admin key; save the right one in the settings"}
+	case status == http.StatusBadGateway:
+		return nil, passedOn(status, answer)
 	case status >= 500:
 		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeFailed, Message: "Membridge failed; its own log says why"}
 	case status < 200 || status > 299:
@@ -245,6 +250,8 @@ func passedCode(status int) string {
 		return bloom.CodeTooLarge
 	case http.StatusTooManyRequests:
 		return bloom.CodeRateLimited
+	case http.StatusBadGateway:
+		return bloom.CodeMembridgeJob
 	}
 	return bloom.CodeInvalid
 }

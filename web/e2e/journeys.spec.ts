@@ -144,7 +144,9 @@ test('a node is promoted to primary', async ({ page, runtime }) => {
   await expect(page.getByText(/^until /)).toBeVisible()
 })
 
-test('an expired lease is marked, and a sync job shows what it printed', async ({ page }) => {
+test('an expired lease is marked; memory is pushed from the page, and the job shows what it printed', async ({
+  page,
+}) => {
   const own = new Runtime()
   try {
     await own.startMembridge()
@@ -153,22 +155,39 @@ test('an expired lease is marked, and a sync job shows what it printed', async (
       primary_node_id: 'alpine-1',
       lease_seconds: 1,
     })
+    await own.atMembridge('/agents', { name: 'absent-9' })
     await own.atMembridge('/agents', { name: 'alpine-1' })
     await own.atMembridge('/agents/alpine-1/heartbeat', {})
-    const { job_id } = await own.atMembridge<{ job_id: string }>('/sync/push', {
-      project: 'handbook',
-      agent: 'alpine-1',
-    })
-    const report = { job_id, status: 'completed', stdout: 'pushed 1284 observations', returncode: 0 }
-    await own.atMembridge('/agents/alpine-1/heartbeat', { reports: [report] })
     await page.goto(`${own.url}/membridge`)
     await expect(page.getByText('expired', { exact: true })).toBeVisible()
     await expect(page.getByText('The lease of alpine-1 has expired')).toBeVisible()
+    // An agent that is away does it not, and the page says why.
+    await page.getByRole('button', { name: 'Pull' }).click()
+    let dialog = page.getByRole('dialog', { name: 'Pull the memory of handbook?' })
+    await expect(dialog).toContainText('after a backup of its own')
+    await dialog.getByLabel('Agent').selectOption('absent-9')
+    await dialog.getByRole('button', { name: 'Pull' }).click()
+    await expect(dialog).toContainText('it never sent a heartbeat')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await expect(page.getByRole('row').filter({ hasText: 'absent-9' })).toContainText('Failed')
+    await page.getByRole('button', { name: 'Push' }).click()
+    dialog = page.getByRole('dialog', { name: 'Push the memory of handbook?' })
+    await dialog.getByLabel('Agent').selectOption('alpine-1')
+    await accessible(page)
+    await dialog.getByRole('button', { name: 'Push' }).click()
+    // The dialog of the job follows it.
+    dialog = page.getByRole('dialog', { name: 'Output of push on alpine-1' })
+    await expect(dialog).toContainText('the agent takes the order with its next heartbeat')
+    const { commands } = await own.atMembridge<{ commands: { id: string }[] }>('/agents/alpine-1/heartbeat', {})
+    const report = { job_id: commands[0]?.id, status: 'completed', stdout: 'pushed 1284 observations', returncode: 0 }
+    await own.atMembridge('/agents/alpine-1/heartbeat', { reports: [report] })
+    await expect(dialog).toContainText('pushed 1284 observations')
+    await expect(dialog).toContainText('exit code 0')
+    await page.keyboard.press('Escape')
     const row = page.getByRole('row').filter({ hasText: 'push' })
     await expect(row).toContainText('Completed')
     await row.getByRole('button', { name: 'Show the output' }).click()
     await expect(page.getByRole('dialog')).toContainText('pushed 1284 observations')
-    await expect(page.getByRole('dialog')).toContainText('exit code 0')
   } finally {
     await own.close()
   }

@@ -125,6 +125,24 @@ func TestRecoveryShowsInTheState(t *testing.T) {
 	}
 }
 
+func TestAJobThatAnAgentDidNotCarryOutIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	body := `{"detail":"Agent unreachable: it is offline","job_id":"j1"}`
+	client := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(502)
+		io.WriteString(w, body)
+	}))
+	status, answer, err := client.Do(t.Context(), "POST", "/sync/push", []byte(`{}`))
+	if err != nil || status != 502 || string(answer) != body || !client.State().Connected {
+		t.Errorf("%d %s %v, %+v", status, answer, err, client.State())
+	}
+	for _, body = range []string{`{"detail":"bad gateway"}`, `<html>`, ``, `{"job_id":"j1"}`} {
+		if _, _, err := client.Do(t.Context(), "POST", "/sync/push", []byte(`{}`)); code(err) != bloom.CodeMembridgeFailed {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
 func Test4xxComesBackAtOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -36,7 +36,8 @@ type request struct {
 // (CodeMembridgeFailed), points elsewhere (CodeMembridgeElsewhere), answers what
 // is none of its answers (CodeMembridgeStrange), or refuses our key with 401 or
 // 403 (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on; it is
-// JSON with a detail. Only methods that may be repeated are.
+// JSON with a detail. So is a 502 that names the job an agent did not carry out in
+// job_id. Only methods that may be repeated are.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method), read: shapeOf(method, path)})
 }
@@ -151,7 +152,7 @@ func (c *Client) judge(status int, answer []byte, err error) error {
 		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer is too long", err)
 	case err != nil:
 		return down(reason(err, c.opt.Timeout), err)
-	case status >= 500:
+	case status >= 500 && !undone(status, answer):
 		return upstream(bloom.CodeMembridgeFailed, fmt.Sprintf("Membridge answered %d", status), nil)
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && refusal(answer) == nil:
 		return upstream(bloom.CodeMembridgeForbidden, "Membridge refused our key; check "+c.keyName(), nil)

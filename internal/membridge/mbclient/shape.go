@@ -21,8 +21,12 @@ func shapeOf(method, path string) func(answer []byte) error {
 		return objects
 	case method == http.MethodGet && strings.HasSuffix(path, "/leadership"):
 		return object("canonical_id", "preferred_primary")
+	case method == http.MethodGet && strings.HasPrefix(path, "/jobs/"):
+		return object("id", "status")
 	case method == http.MethodPost && strings.HasSuffix(path, "/leadership/select"):
 		return object("ok", "canonical_id", "primary_node_id")
+	case method == http.MethodPost && strings.HasPrefix(path, "/sync/"):
+		return object("ok", "job_id")
 	}
 	return valid
 }
@@ -78,6 +82,12 @@ func object(fields ...string) func(answer []byte) error {
 		}
 		return nil
 	}
+}
+
+// undone reports that membridge says which job an agent did not carry out: its 502
+// is about the agent then, not about membridge.
+func undone(status int, answer []byte) bool {
+	return status == http.StatusBadGateway && object("job_id", "detail")(answer) == nil && refusal(answer) == nil
 }
 
 // refusal wants a 4xx to say why, as membridge does in every one of them.

@@ -59,6 +59,7 @@ export function Confirm({
   lead,
   action,
   danger,
+  disabled,
   run,
   children,
 }: {
@@ -68,6 +69,8 @@ export function Confirm({
   lead: ReactNode
   action: string
   danger?: boolean
+  /** It cannot be done yet. */
+  disabled?: boolean
   run: () => Promise<unknown>
   children?: ReactNode
 }) {
@@ -97,7 +100,7 @@ export function Confirm({
       {error !== undefined && <Failure error={error} className="mb-4" />}
       <div className="flex justify-end gap-2">
         <Button onClick={() => close(false)}>{t('ui.cancel')}</Button>
-        <Button look={danger ? 'danger' : 'primary'} busy={busy} onClick={go}>
+        <Button look={danger ? 'danger' : 'primary'} busy={busy} disabled={disabled} onClick={go}>
           {action}
         </Button>
       </div>

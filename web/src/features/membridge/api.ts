@@ -42,6 +42,15 @@ export interface Job {
   returncode?: number | null
 }
 
+/** Who can be asked to move a project's memory. */
+export interface Agent {
+  name: string
+  status: string
+  /** Null when it never sent a heartbeat. */
+  heartbeat_at: number | null
+  url: string
+}
+
 const pace = { refetchInterval: 10_000 }
 
 export const projects = queryOptions({
@@ -74,6 +83,34 @@ export const jobs = (cid: string) =>
       (await data(api.GET('/api/membridge/jobs', { params: { query: { project: cid, limit: 20 } } }))) as Job[],
     ...pace,
   })
+
+export const job = (id: string) =>
+  queryOptions({
+    queryKey: [...keys.membridge, 'job', id],
+    queryFn: async () => (await data(api.GET('/api/membridge/jobs/{id}', { params: { path: { id } } }))) as Job,
+    // An agent takes its order with its next heartbeat, and reports with a later one.
+    refetchInterval: (query) => (isOver(query.state.data) ? false : 1000),
+  })
+
+export const isOver = (job: Job | undefined) => job?.status === 'completed' || job?.status === 'failed'
+
+export const agents = queryOptions({
+  queryKey: [...keys.membridge, 'agents'],
+  // Another membridge may wrap the list.
+  queryFn: async () => {
+    const answer = (await data(api.GET('/api/membridge/agents'))) as Agent[] | { agents?: Agent[] }
+    return Array.isArray(answer) ? answer : (answer.agents ?? [])
+  },
+})
+
+/** Has an agent move a project's memory; the answer is the job's id. */
+export async function sync(kind: Job['kind'], project: string, agent: string): Promise<string> {
+  const body = { body: { project, agent } }
+  const answer = await data(
+    kind === 'push' ? api.POST('/api/membridge/sync/push', body) : api.POST('/api/membridge/sync/pull', body),
+  )
+  return (answer as { job_id: string }).job_id
+}
 
 /** Fails when somebody else has selected a leader since this page was read. */
 export const promote = (cid: string, node: string, epoch: number | undefined) =>

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { ArrowDownToLine, ArrowUpFromLine } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { Badge, type Tone } from '@/ui/badge'
@@ -7,9 +8,10 @@ import { Panel } from '@/ui/card'
 import { CodeBlock } from '@/ui/code'
 import { Dialog } from '@/ui/dialog'
 import { Ago } from '@/ui/facts'
-import { Loaded } from '@/ui/states'
+import { Failure, Loaded } from '@/ui/states'
 import { Table, Td, Th, Tr } from '@/ui/table'
-import { type Job, jobs, type Project } from './api'
+import { isOver, type Job, job as jobQuery, jobs, type Project } from './api'
+import { Sync } from './sync'
 
 const tones: Record<Job['status'], Tone> = { queued: 'idle', delivered: 'info', completed: 'good', failed: 'bad' }
 
@@ -17,9 +19,25 @@ const tones: Record<Job['status'], Tone> = { queued: 'idle', delivered: 'info', 
 export function Jobs({ project }: { project: Project }) {
   const { t } = useTranslation()
   const query = useQuery(jobs(project.canonical_id))
-  const [shown, setShown] = useState<Job>()
+  const [shown, setShown] = useState('')
+  const [asking, setAsking] = useState<Job['kind']>()
   return (
-    <Panel title={t('membridge.jobs')} flush>
+    <Panel
+      title={t('membridge.jobs')}
+      flush
+      actions={
+        <>
+          <Button size="sm" onClick={() => setAsking('push')}>
+            <ArrowUpFromLine className="size-3.5" aria-hidden />
+            {t('membridge.sync.push')}
+          </Button>
+          <Button size="sm" onClick={() => setAsking('pull')}>
+            <ArrowDownToLine className="size-3.5" aria-hidden />
+            {t('membridge.sync.pull')}
+          </Button>
+        </>
+      }
+    >
       <Loaded
         query={query}
         empty={{
@@ -54,7 +72,7 @@ export function Jobs({ project }: { project: Project }) {
                     <Ago at={job.created_at * 1000} />
                   </Td>
                   <Td className="text-right">
-                    <Button size="sm" onClick={() => setShown(job)}>
+                    <Button size="sm" onClick={() => setShown(job.id)}>
                       {t('membridge.show')}
                     </Button>
                   </Td>
@@ -64,31 +82,55 @@ export function Jobs({ project }: { project: Project }) {
           </Table>
         )}
       </Loaded>
-      {shown && (
-        <Dialog
-          open
-          wide
-          onOpenChange={() => setShown(undefined)}
-          title={t('membridge.output', { kind: t(`membridge.${shown.kind}`), agent: shown.agent })}
-          lead={shown.detail}
-        >
-          <Output job={shown} />
-        </Dialog>
+      {asking && (
+        <Sync
+          kind={asking}
+          project={project}
+          onOpenChange={() => setAsking(undefined)}
+          onAsked={(id) => {
+            setShown(id)
+            void query.refetch()
+          }}
+          onFailed={() => void query.refetch()}
+        />
       )}
+      {shown && <OneJob id={shown} onClose={() => setShown('')} />}
     </Panel>
   )
 }
 
-function Output({ job }: { job: Job }) {
+/** One job as it goes on: its state, what it says and what was printed. */
+function OneJob({ id, onClose }: { id: string; onClose: () => void }) {
   const { t } = useTranslation()
+  const query = useQuery(jobQuery(id))
+  const job = query.data
   return (
-    <div className="space-y-3">
-      {typeof job.returncode === 'number' && (
-        <p className="text-ink-2">{t('membridge.code', { code: job.returncode })}</p>
+    <Dialog
+      open
+      wide
+      onOpenChange={onClose}
+      title={
+        job ? t('membridge.output', { kind: t(`membridge.${job.kind}`), agent: job.agent }) : t('membridge.oneJob')
+      }
+      lead={job?.detail}
+    >
+      {query.error && !job && <Failure error={query.error} retry={() => void query.refetch()} />}
+      {job && (
+        <div className="space-y-3" role="status">
+          <p className="flex items-center gap-2 text-ink-2">
+            <Badge tone={tones[job.status]} dot live={!isOver(job)}>
+              {t(`membridge.job.${job.status}`)}
+            </Badge>
+            <Ago at={job.created_at * 1000} />
+            {typeof job.returncode === 'number' && <span>{t('membridge.code', { code: job.returncode })}</span>}
+          </p>
+          {job.stdout && <CodeBlock text={job.stdout} />}
+          {job.stderr && <CodeBlock text={job.stderr} tone="bad" />}
+          {!job.stdout && !job.stderr && (
+            <p className="text-ink-3">{isOver(job) ? t('membridge.noOutput') : t('membridge.waits')}</p>
+          )}
+        </div>
       )}
-      {job.stdout && <CodeBlock text={job.stdout} />}
-      {job.stderr && <CodeBlock text={job.stderr} tone="bad" />}
-      {!job.stdout && !job.stderr && <p className="text-ink-3">{t('membridge.noOutput')}</p>}
-    </div>
+    </Dialog>
   )
 }

@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+// Sync jobs: have an agent send a project's memory to object storage, or take it
+// from there, and read how that went.
+
+func (s *Server) syncRoutes() {
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs/{id}", id: "membridge-job", summary: "One sync job, with what it printed", tag: "membridge", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *jobInput) (*reply[json.RawMessage], error) {
+			if in.ID == "." || in.ID == ".." || utf8.RuneCountInString(in.ID) > maxJob {
+				return nil, bloom.NotFound("Job")
+			}
+			return s.ask(ctx, http.MethodGet, "/jobs/"+url.PathEscape(in.ID), nil)
+		})
+	order := func(kind, summary string) {
+		handle(s, route{method: http.MethodPost, path: membridgePath + "/sync/" + kind, id: "membridge-" + kind, summary: summary, tag: "membridge", policy: auth.Admin, body: syncBody{}},
+			func(ctx context.Context, c *call, _ *none) (*reply[json.RawMessage], error) {
+				return s.sync(ctx, c, kind)
+			})
+	}
+	order("push", "Have an agent send a project's memory to object storage")
+	order("pull", "Have an agent take a project's memory from object storage")
+}
+
+type jobInput struct {
+	ID string `path:"id"`
+}
+
+// maxJob is the most characters in a job's id.
+const maxJob = 64
+
+// syncBody is an order to an agent.
+type syncBody struct {
+	Project string `json:"project" minLength:"1" maxLength:"256" doc:"A project's name or canonical_id"`
+	Agent   string `json:"agent" minLength:"1" maxLength:"128" doc:"The name of the agent that does it"`
+}
+
+// sync passes the order on. Like a selection it is carried out, and audited,
+// whether or not its caller waits for it.
+func (s *Server) sync(ctx context.Context, c *call, kind string) (*reply[json.RawMessage], error) {
+	var b syncBody
+	if err := s.decode(c, limitBody, &b); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selectLimit)
+	defer cancel()
+	res, err := s.ask(ctx, http.MethodPost, "/sync/"+kind, bloom.MustJSON(b))
+	if err != nil && !unanswered(err) {
+		return nil, err
+	}
+	var order struct {
+		JobID string `json:"job_id"`
+	}
+	if err == nil {
+		_ = json.Unmarshal(res.Body, &order) // membridge's shape was checked
+	}
+	keep, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
+	defer done()
+	if failed := s.svc.SyncRequested(keep, kind, b.Project, b.Agent, order.JobID, c.caller.Name); failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	return res, err
+}
