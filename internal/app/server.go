@@ -88,7 +88,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	}
 	if s.auth, err = auth.New(auth.Config{
 		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey), LocalWorkerKey: workerKey,
-		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "",
+		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "", OIDC: oidcOf(cfg.OIDC),
 	}); err != nil {
 		return nil, Misuse{err}
 	}
@@ -123,6 +123,19 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 		return nil, err
 	}
 	return s, s.buildHTTP(b, proxies)
+}
+
+// oidcOf is the provider that people sign in at; nil when none is set.
+func oidcOf(c config.OIDC) *auth.OIDC {
+	if c.OIDCIssuer == "" {
+		return nil
+	}
+	o := &auth.OIDC{Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: string(c.OIDCClientSecret), RedirectURL: c.OIDCRedirectURL, Scopes: c.OIDCScope, Claim: c.OIDCClaim}
+	rules, _ := c.Rules() // they were checked with the settings
+	for _, r := range rules {
+		o.Roles = append(o.Roles, auth.RoleRule{Role: auth.Role(r[0]), Value: r[1]})
+	}
+	return o
 }
 
 // openAccess lets stored keys count. A server that has to have a key and has none is

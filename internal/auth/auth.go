@@ -51,8 +51,11 @@ func (p Principal) Known() bool { return p.Role != "" }
 
 // Scope is what the caller's idempotency keys are unique in.
 func (p Principal) Scope() string {
-	if isKeyID(p.ID) {
-		return keyPrefix + p.ID // names may be given twice
+	switch { // names may be given twice
+	case isKeyID(p.ID):
+		return keyPrefix + p.ID
+	case strings.HasPrefix(p.ID, oidcPrefix):
+		return p.ID
 	}
 	return p.Name
 }
@@ -89,6 +92,9 @@ type Config struct {
 	// WorkerCertificates states that a worker's key counts only on a TLS connection
 	// whose client has shown a certificate that was verified.
 	WorkerCertificates bool
+	// OIDC is the provider that people may sign in at; nil: there is none. With it
+	// there is no development mode.
+	OIDC *OIDC
 }
 
 // Mode is how callers are told apart.
@@ -120,6 +126,7 @@ type Authenticator struct {
 	over     atomic.Bool // development mode is
 	used     uses
 	guesses  *Limiter // of secrets, by key id
+	oidc     *provider
 }
 
 type fixedKey struct {
@@ -153,8 +160,11 @@ func New(c Config) (*Authenticator, error) {
 	switch {
 	case c.InsecureNoAuth:
 		a.mode = ModeInsecure
-	case c.AdminKey == "":
+	case c.AdminKey == "" && c.OIDC == nil:
 		a.mode = ModeDevelopment // Open may say otherwise
+	}
+	if c.OIDC != nil {
+		a.oidc = newProvider(*c.OIDC)
 	}
 	return a, nil
 }

@@ -36,6 +36,10 @@ type ticket struct {
 	ID     string `json:"id"`
 	Turn   int64  `json:"turn"`
 	Digest []byte `json:"digest,omitempty"` // absent for a session of a sign-in provider
+	// Of a session of a sign-in provider: who it is, and when it ends however much it is
+	// used (Unix milliseconds), so that whoever may no longer sign in there is out here.
+	Subject string `json:"subject,omitempty"`
+	Until   int64  `json:"until,omitempty"`
 }
 
 // Visitor is where a browser signs in from.
@@ -68,13 +72,13 @@ func (a *Authenticator) SignIn(ctx context.Context, key string, from Visitor) (*
 		return nil, Principal{}, errWorkerSession
 	}
 	sum := sha256.Sum256([]byte(key))
-	cookie, id, err := a.begin(ctx, bloom.BrowserSession{Name: caller.Name, Role: caller.Role, KeyID: &caller.ID}, sum[:], from)
+	cookie, id, err := a.begin(ctx, bloom.BrowserSession{Name: caller.Name, Role: caller.Role, KeyID: &caller.ID}, ticket{Digest: sum[:]}, from)
 	caller.Session = id
 	return cookie, caller, err
 }
 
 // begin stores a new session and makes its cookie.
-func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, digest []byte, from Visitor) (*http.Cookie, string, error) {
+func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, t ticket, from Visitor) (*http.Cookie, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, "", err
@@ -84,7 +88,8 @@ func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, diges
 	if err != nil {
 		return nil, "", err
 	}
-	cookie, err := a.issue(ticket{ID: x.ID, Turn: x.Turn, Digest: digest}, from.Secure)
+	t.ID, t.Turn = x.ID, x.Turn
+	cookie, err := a.issue(t, from.Secure)
 	return cookie, x.ID, err
 }
 
@@ -111,7 +116,8 @@ func (a *Authenticator) Renew(r *http.Request, secure bool) (*http.Cookie, error
 		}
 		a.sessions.clear()
 	}
-	return a.issue(ticket{ID: t.ID, Turn: x.Turn, Digest: t.Digest}, secure)
+	t.Turn = x.Turn
+	return a.issue(t, secure)
 }
 
 // SignOut ends a session, unless it is "", and is the cookies that make a browser
@@ -198,7 +204,7 @@ func (a *Authenticator) session(r *http.Request) (ticket, bloom.KnownSession, er
 		return t, x, errNoSession
 	case err != nil:
 		return t, x, err
-	case x.ExpiresAt <= bloom.Millis(now):
+	case x.ExpiresAt <= bloom.Millis(now), t.Until != 0 && t.Until <= bloom.Millis(now):
 		return t, x, errNoSession
 	case t.Turn == x.Turn, t.Turn == x.Turn-1 && now.Sub(time.UnixMilli(x.TurnedAt)) < turnGrace:
 		return t, x, nil
@@ -212,7 +218,7 @@ func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
-	p := Principal{Name: x.Name, Role: x.Role}
+	p := Principal{ID: t.Subject, Name: x.Name, Role: x.Role}
 	if x.KeyID != nil {
 		if len(t.Digest) != sha256.Size {
 			return Principal{}, errNoSession

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/http/cookiejar"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/bloom-runtime/bloom/internal/oidctest"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -224,6 +228,27 @@ func keyScenes() map[string]scene {
 				}
 			}},
 		}},
+		"sign-in provider": {roles: servers, before: withProvider, sets: []set{
+			{"--oidc-issuer", "{issuer}", signsIn},
+			{"--oidc-client-id", oidctest.ClientID, signsIn},
+			{"--oidc-client-secret", "an-unusual-secret", signsIn},
+			{"--oidc-redirect-url", "http://127.0.0.1:7/api/runtime/session/oidc/callback", func(s *stage) {
+				if got := s.provider.Asked.Get("redirect_uri"); got != "http://127.0.0.1:7/api/runtime/session/oidc/callback" {
+					s.Error(got)
+				}
+			}},
+			{"--oidc-scope", "unusual", func(s *stage) {
+				if got := s.provider.Asked.Get("scope"); got != "openid unusual" {
+					s.Error(got)
+				}
+			}},
+			{"--oidc-claim", "unusual.claim", signsIn},
+			{"--oidc-role", "client=unusual group", signsIn},
+		}},
+		"sign-in provider's secret in a file": {roles: servers, before: withProvider, also: []string{"--oidc-issuer={issuer}", "--oidc-client-id=" + oidctest.ClientID,
+			"--oidc-redirect-url=http://127.0.0.1:7/api/runtime/session/oidc/callback", "--oidc-claim=unusual.claim", "--oidc-role=client=unusual group"}, sets: []set{
+			{"--oidc-client-secret-file", "{dir}/oidc-secret", signsIn},
+		}},
 		"key file of secrets": {roles: servers, sets: []set{
 			{"--secret-key-file", "{dir}/unusual-secret.key", func(s *stage) {
 				if found := s.keyFiles(); len(found) != 1 || found[0] != s.dir+"/unusual-secret.key" {
@@ -234,6 +259,40 @@ func keyScenes() map[string]scene {
 		"no keys": {roles: servers, sets: []set{{"--insecure-no-auth", "", func(s *stage) {
 			s.wants(200, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "203.0.113.7") // refused in development mode
 		}}}},
+	}
+}
+
+// withProvider starts a sign-in provider for {issuer}, whose client has an unusual secret.
+func withProvider(s *stage) {
+	s.provider = oidctest.Start(s)
+	s.provider.Secret = "an-unusual-secret"
+	s.provider.Claims = map[string]any{"name": "Ann", "unusual": map[string]any{"claim": []string{"unusual group"}}}
+	s.file("oidc-secret", s.provider.Secret)
+	s.values = strings.NewReplacer(append(s.pairs, "{issuer}", s.provider.URL)...)
+}
+
+// signsIn is that the provider's person gets the role of the group: that needs the
+// right client, secret, claim and rule.
+func signsIn(s *stage) {
+	s.provider.Server = s.url()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	defer browser.CloseIdleConnections()
+	for _, path := range []string{"/api/runtime/session/oidc?to=/health", "/api/runtime/session"} {
+		res, err := browser.Get(s.url() + path)
+		if err != nil {
+			s.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil {
+			s.Fatal(err)
+		}
+		if path == "/api/runtime/session" && !strings.Contains(string(text), `"role":"client"`) {
+			s.Errorf("%s", text)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/oidctest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
@@ -34,14 +35,15 @@ const stageLimit = 2 * time.Minute
 // it does.
 type stage struct {
 	*testing.T
-	role   string
-	dir    string // everything lies below it
-	bridge *recorder
-	rt     *runtimetest.Runtime // what a worker works for; nil for other roles
-	seen   *recorder            // requests that rt got
-	key    string               // that opens the runtime
-	pairs  []string             // of values
-	values *strings.Replacer
+	role     string
+	dir      string // everything lies below it
+	bridge   *recorder
+	rt       *runtimetest.Runtime // what a worker works for; nil for other roles
+	seen     *recorder            // requests that rt got
+	provider *oidctest.Provider   // that people sign in at; nil without one
+	key      string               // that opens the runtime
+	pairs    []string             // of values
+	values   *strings.Replacer
 
 	cmd   *exec.Cmd
 	out   syncBuffer

@@ -29,6 +29,9 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Sealing.Finish(s.Data); err != nil {
 		return err
 	}
+	if err := s.OIDC.finish(); err != nil {
+		return err
+	}
 	if err := s.MembridgeAccess.finish(src); err != nil {
 		return err
 	}

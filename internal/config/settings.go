@@ -83,6 +83,7 @@ type Server struct {
 	Data
 	Keys
 	Sealing
+	OIDC
 	TLS
 	MembridgeAccess
 	Retention

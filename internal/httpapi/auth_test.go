@@ -34,6 +34,8 @@ var policies = map[string]string{
 	"GET /api/runtime/session":                             "acwv-",
 	"POST /api/runtime/session":                            "acwv-",
 	"DELETE /api/runtime/session":                          "acwv-",
+	"GET /api/runtime/session/oidc":                        "acwv-",
+	"GET /api/runtime/session/oidc/callback":               "acwv-",
 	"POST /api/runtime/secrets/rotate":                     "a",
 	"GET /api/runtime/keys":                                "a",
 	"POST /api/runtime/keys":                               "a",

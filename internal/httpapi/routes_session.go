@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
@@ -15,6 +18,7 @@ type session struct {
 	Role   auth.Role `json:"role" enum:"admin,client,worker,viewer," doc:"Empty when no key was shown"`
 	Cookie bool      `json:"cookie" doc:"The caller is known by a session's cookie, which DELETE ends"`
 	Auth   auth.Mode `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
+	OIDC   string    `json:"oidc,omitempty" doc:"Host of the sign-in provider, where there is one: GET /session/oidc leads to it"`
 }
 
 // signInBody is the key to exchange for a session.
@@ -33,7 +37,7 @@ func (s *Server) sessionRoutes() {
 			if known && cookie != nil {
 				http.SetCookie(c.w, cookie)
 			}
-			return &reply[session]{http.StatusOK, session{Name: c.caller.Name, Role: c.caller.Role, Cookie: known, Auth: s.auth.Mode()}}, nil
+			return &reply[session]{http.StatusOK, session{Name: c.caller.Name, Role: c.caller.Role, Cookie: known, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
 	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", policy: auth.Open, body: signInBody{}}, s.signIn)
 	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system", policy: auth.Open},
@@ -45,8 +49,66 @@ func (s *Server) sessionRoutes() {
 			for _, cookie := range cookies {
 				http.SetCookie(c.w, cookie)
 			}
-			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode()}}, nil
+			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", summary: "Sign in at the provider", tag: "system", policy: auth.Open, status: http.StatusSeeOther}, s.beginSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider sends the browser back to", tag: "system", policy: auth.Open, status: http.StatusSeeOther}, s.finishSignIn)
+}
+
+// redirect is an answer that leads elsewhere.
+type redirect struct {
+	Status   int
+	Location string `header:"Location"`
+}
+
+// backTo is the page to see after the sign-in.
+type backTo struct {
+	To string `query:"to" doc:"Path of the page to see afterwards; / when absent"`
+}
+
+func (s *Server) beginSignIn(ctx context.Context, c *call, in *backTo) (*redirect, error) {
+	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
+		return nil, err
+	}
+	location, cookie, err := s.auth.BeginSignIn(ctx, in.To, overTLS(c.r))
+	if err != nil {
+		if errors.Is(err, auth.ErrProviderAway) {
+			return s.backToSignIn(ctx, in.To, err), nil
+		}
+		return nil, err
+	}
+	http.SetCookie(c.w, cookie)
+	return &redirect{http.StatusSeeOther, location}, nil
+}
+
+func (s *Server) finishSignIn(ctx context.Context, c *call, _ *none) (*redirect, error) {
+	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
+		return nil, err
+	}
+	back, cookies, err := s.auth.FinishSignIn(c.r, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: overTLS(c.r)})
+	for _, cookie := range cookies {
+		http.SetCookie(c.w, cookie)
+	}
+	if kind := bloom.KindOf(err); kind == bloom.KindInvalid || kind == bloom.KindForbidden || kind == bloom.KindUnavailable {
+		return s.backToSignIn(ctx, back, err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &redirect{http.StatusSeeOther, back}, nil
+}
+
+// backToSignIn shows a person why the sign-in failed. The page knows the codes.
+func (s *Server) backToSignIn(ctx context.Context, to string, err error) *redirect {
+	s.log.WarnContext(ctx, "a sign-in at the provider failed", "error", err)
+	q := url.Values{"error": {"sign_in_unavailable"}}
+	if e := (*bloom.Error)(nil); errors.As(err, &e) {
+		q.Set("error", e.Code)
+	}
+	if to != "" && to != "/" {
+		q.Set("to", to)
+	}
+	return &redirect{http.StatusSeeOther, "/sign-in?" + q.Encode()}
 }
 
 // signIn is slowed for each address, so that keys cannot be guessed here.
@@ -63,7 +125,7 @@ func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session],
 		return nil, err
 	}
 	http.SetCookie(c.w, cookie)
-	return &reply[session]{http.StatusOK, session{Name: caller.Name, Role: caller.Role, Cookie: true, Auth: s.auth.Mode()}}, nil
+	return &reply[session]{http.StatusOK, session{Name: caller.Name, Role: caller.Role, Cookie: true, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 }
 
 // overTLS reports whether the browser came over TLS, to us or to a proxy before us. A

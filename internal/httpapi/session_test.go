@@ -11,8 +11,8 @@ import (
 )
 
 type sessionState struct {
-	Name, Role, Auth string
-	Cookie           bool
+	Name, Role, Auth, OIDC string
+	Cookie                 bool
 }
 
 func cookieOf(t *testing.T, a answer) string {
@@ -48,7 +48,7 @@ func TestAKeyIsExchangedForASession(t *testing.T) {
 	r.fails(403, "forbidden", "POST", "/session", `{"key":"`+workerKey+`"}`)
 
 	cookie := cookieOf(t, r.call(200, &s, "POST", "/session", `{"key":"`+viewerKey+`"}`))
-	if s != (sessionState{"viewer", "viewer", "keys", true}) {
+	if s != (sessionState{Name: "viewer", Role: "viewer", Auth: "keys", Cookie: true}) {
 		t.Fatalf("signed in as %+v", s)
 	}
 	r.call(200, &s, "GET", "/session", "", "Cookie", cookie)

@@ -11,4 +11,7 @@ export const session = queryOptions({
 /** Exchanges a key for a session's cookie, which scripts cannot read; the page forgets the key. */
 export const signIn = (key: string) => api.POST('/api/runtime/session', { body: { key } })
 
+/** Where a browser signs in at the provider; it comes back to the page `to`. */
+export const signInAt = (to: string) => `/api/runtime/session/oidc?to=${encodeURIComponent(to)}`
+
 export const signOut = () => api.DELETE('/api/runtime/session')

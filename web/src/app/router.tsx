@@ -44,12 +44,20 @@ const audit = page('/audit', () => import('@/features/audit/audit'))
 const membridge = page('/membridge', () => import('@/features/membridge/membridge'))
 const settings = page('/settings', () => import('@/features/settings/settings'))
 const docs = page('/docs', () => import('@/features/docs/docs'))
+/** Why a sign-in at the provider failed. */
+const refusals = ['sign_in_stale', 'sign_in_refused', 'no_role', 'sign_in_unavailable'] as const
+type Refusal = (typeof refusals)[number]
+
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
   // Where to go afterwards: an address of ours only.
-  validateSearch: (search: Record<string, unknown>): { to?: string } =>
-    typeof search.to === 'string' && /^\/(?![/\\])/.test(search.to) ? { to: search.to } : {},
+  validateSearch: (search: Record<string, unknown>): { to?: string; error?: Refusal } => ({
+    ...(typeof search.to === 'string' && /^\/(?![/\\])/.test(search.to) ? { to: search.to } : {}),
+    ...(typeof search.error === 'string'
+      ? { error: refusals.find((r) => r === search.error) ?? 'sign_in_unavailable' }
+      : {}),
+  }),
   component: lazyRouteComponent(() => import('@/features/sign-in/sign-in')),
 })
 

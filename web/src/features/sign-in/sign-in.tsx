@@ -1,12 +1,13 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError } from '@/api/client'
-import { signIn } from '@/api/session'
+import { session, signIn, signInAt } from '@/api/session'
 import { Logo } from '@/app/logo'
+import { cn } from '@/lib/cn'
 import { live } from '@/live/live'
-import { Button } from '@/ui/button'
+import { Button, buttonClass } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Field, Input } from '@/ui/field'
 import { Page } from '@/ui/page'
@@ -16,12 +17,13 @@ const pathOf = (to: string | undefined) => (to && /^\/(?![/\\])/.test(to) && to 
 
 export default function SignIn() {
   const { t } = useTranslation()
-  const { to } = useSearch({ from: '/sign-in' })
+  const { to, error: refused } = useSearch({ from: '/sign-in' })
   const navigate = useNavigate()
   const client = useQueryClient()
   const [typed, setTyped] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
+  const provider = useQuery(session).data?.oidc
   const send = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
@@ -49,6 +51,19 @@ export default function SignIn() {
       </div>
       <Page title={t('signIn.title')} lead={t('signIn.lead')} narrow>
         <Card className="p-5">
+          {refused && (
+            <p role="alert" className="mb-4 rounded-lg bg-bad-soft p-3 text-bad text-sm">
+              {t(`signIn.refused.${refused}`)}
+            </p>
+          )}
+          {provider && (
+            <>
+              <a className={cn(buttonClass('primary'), 'w-full')} href={signInAt(pathOf(to))}>
+                {t('signIn.provider', { provider })}
+              </a>
+              <p className="my-4 text-center text-ink-2 text-sm">{t('signIn.or')}</p>
+            </>
+          )}
           <form onSubmit={(e) => void send(e)} className="space-y-4">
             <Field label={t('signIn.key')} hint={t('signIn.hint')} error={error || undefined}>
               {(c) => (
@@ -56,14 +71,14 @@ export default function SignIn() {
                   {...c}
                   type="password"
                   autoComplete="current-password"
-                  autoFocus
+                  autoFocus={!provider}
                   required
                   value={typed}
                   onChange={(e) => setTyped(e.target.value)}
                 />
               )}
             </Field>
-            <Button type="submit" look="primary" busy={busy} className="w-full">
+            <Button type="submit" look={provider ? 'secondary' : 'primary'} busy={busy} className="w-full">
               {t('signIn.submit')}
             </Button>
           </form>

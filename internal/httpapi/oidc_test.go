@@ -1,0 +1,179 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/oidctest"
+)
+
+// oidcRig is a server that people sign in to at p.
+func oidcRig(p *oidctest.Provider) *rig {
+	r := newRig(p.TB, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+		a.OIDC = &auth.OIDC{Issuer: p.URL, ClientID: "bloom", ClientSecret: p.Secret, RedirectURL: "https://bloom.example.org/api/runtime/session/oidc/callback",
+			Scopes: []string{"email"}, Claim: "realm.groups", Roles: []auth.RoleRule{{Role: auth.RoleViewer, Value: "staff"}, {Role: auth.RoleAdmin, Value: "operators"}}}
+	})
+	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	r.key = ""
+	return r
+}
+
+// signIn goes to the provider and back: where it leads in the end, and the session's cookie.
+func signIn(p *oidctest.Provider, r *rig) (location, cookie string) {
+	p.Helper()
+	a := r.do("GET", "/api/runtime/session/oidc?to=/tasks/7%3Fa%3D1", "")
+	if a.status != http.StatusSeeOther {
+		p.Fatalf("begin: %d %s", a.status, a.body)
+	}
+	kept := (&http.Response{Header: a.header}).Cookies()
+	if len(kept) != 1 || !kept[0].HttpOnly || kept[0].SameSite != http.SameSiteLaxMode {
+		p.Fatalf("the browser keeps %v", kept)
+	}
+	res, err := r.client.Get(a.header.Get("Location"))
+	must(p, err)
+	must(p, res.Body.Close())
+	back, err := url.Parse(res.Header.Get("Location"))
+	must(p, err)
+	a = r.do("GET", back.Path+"?"+back.RawQuery, "", "Cookie", kept[0].Name+"="+kept[0].Value)
+	if a.status != http.StatusSeeOther {
+		p.Fatalf("finish: %d %s", a.status, a.body)
+	}
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		if c.Name == "bloom_session" {
+			cookie = c.Name + "=" + c.Value
+		}
+	}
+	return a.header.Get("Location"), cookie
+}
+
+func TestPeopleSignInAtAProvider(t *testing.T) {
+	t.Parallel()
+	p := oidctest.Start(t)
+	r := oidcRig(p)
+	var s sessionState
+	r.call(200, &s, "GET", "/session", "")
+	if s.OIDC != strings.TrimPrefix(p.URL, "http://") || s.Auth != "keys" {
+		t.Fatalf("a stranger sees %+v", s)
+	}
+	p.Claims = map[string]any{"email": "ann@example.org", "realm": map[string]any{"groups": []string{"staff", "operators"}}}
+	location, cookie := signIn(p, r)
+	if location != "/tasks/7?a=1" || cookie == "" {
+		t.Fatalf("leads to %s with %q", location, cookie)
+	}
+	r.call(200, &s, "GET", "/session", "", "Cookie", cookie)
+	if s.Name != "ann@example.org" || s.Role != "admin" || !s.Cookie {
+		t.Fatalf("signed in as %+v", s)
+	}
+	var task bloom.Task
+	r.call(201, &task, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", cookie)
+	var audit []bloom.Audit
+	r.call(200, &audit, "GET", "/audit?entity_id="+task.ID, "", "Cookie", cookie)
+	if len(audit) != 1 || audit[0].Actor != "ann@example.org" || audit[0].KeyID != "oidc:u-17" {
+		t.Fatalf("audit: %+v", audit)
+	}
+	// However much it is used, it ends, so that whoever has left is out the next day.
+	for _, after := range []time.Duration{5 * time.Hour, 10 * time.Hour} {
+		r.clock.by.Store(int64(after))
+		cookie = cookieOf(t, r.call(200, &s, "GET", "/session", "", "Cookie", cookie))
+	}
+	r.clock.by.Store(int64(12*time.Hour + time.Second))
+	r.fails(401, "unauthorized", "GET", "/llm-tasks", "", "Cookie", cookie)
+}
+
+func TestRolesComeFromClaims(t *testing.T) {
+	t.Parallel()
+	p := oidctest.Start(t)
+	r := oidcRig(p)
+	p.Claims = map[string]any{"preferred_username": "admin", "email": "x@example.org", "email_verified": false, "realm": map[string]any{"groups": "staff"}}
+	_, cookie := signIn(p, r)
+	var s sessionState
+	r.call(200, &s, "GET", "/session", "", "Cookie", cookie)
+	if s.Role != "viewer" || s.Name != "admin" {
+		t.Fatalf("signed in as %+v", s)
+	}
+	r.fails(403, "forbidden", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", cookie)
+}
+
+func TestSignInsAtAProviderThatAreRefused(t *testing.T) {
+	t.Parallel()
+	staff := map[string]any{"realm": map[string]any{"groups": []any{"staff"}}}
+	with := func(k string, v any) map[string]any { return map[string]any{"realm": staff["realm"], k: v} }
+	for name, test := range map[string]struct {
+		claims map[string]any
+		change func(url.Values)
+		broken bool
+		code   string
+	}{
+		"no group":           {claims: map[string]any{}, code: "no_role"},
+		"another group":      {claims: map[string]any{"realm": map[string]any{"groups": []any{"guests", 7}}}, code: "no_role"},
+		"refused there":      {claims: staff, change: func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }, code: "sign_in_refused"},
+		"another state":      {claims: staff, change: func(q url.Values) { q.Set("state", "x") }, code: "sign_in_stale"},
+		"another code":       {claims: staff, change: func(q url.Values) { q.Set("code", "x") }, code: "sign_in_refused"},
+		"another audience":   {claims: with("aud", "somebody-else"), code: "sign_in_refused"},
+		"another issuer":     {claims: with("iss", "https://evil.example.org"), code: "sign_in_refused"},
+		"another nonce":      {claims: with("nonce", "x"), code: "sign_in_refused"},
+		"an expired token":   {claims: with("exp", 1), code: "sign_in_refused"},
+		"a provider's fault": {claims: staff, broken: true, code: "sign_in_unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := oidctest.Start(t)
+			p.Claims, p.Change, p.Broken = test.claims, test.change, test.broken
+			location, cookie := signIn(p, oidcRig(p))
+			u, err := url.Parse(location)
+			must(t, err)
+			if u.Path != "/sign-in" || u.Query().Get("error") != test.code || cookie != "" {
+				t.Fatalf("leads to %s with %q", location, cookie)
+			}
+		})
+	}
+}
+
+func TestASignInIsFinishedWhereItWasBegun(t *testing.T) {
+	t.Parallel()
+	p := oidctest.Start(t)
+	r := oidcRig(p)
+	p.Claims = map[string]any{"realm": map[string]any{"groups": "staff"}}
+	a := r.do("GET", "/api/runtime/session/oidc", "")
+	res, err := r.client.Get(a.header.Get("Location"))
+	must(t, err)
+	must(t, res.Body.Close())
+	_, query, _ := strings.Cut(res.Header.Get("Location"), "?")
+	a = r.do("GET", "/api/runtime/session/oidc/callback?"+query, "") // another browser, led there by somebody
+	if !strings.Contains(a.header.Get("Location"), "error=sign_in_stale") || len((&http.Response{Header: a.header}).Cookies()) != 1 {
+		t.Fatalf("leads to %s with %v", a.header.Get("Location"), a.header["Set-Cookie"])
+	}
+}
+
+func TestASignInLeadsToNoOtherSite(t *testing.T) {
+	t.Parallel()
+	p := oidctest.Start(t)
+	p.Claims = map[string]any{"realm": map[string]any{"groups": "staff"}}
+	for _, to := range []string{"https://evil.example.org/", "//evil.example.org", `/\evil.example.org`, "evil", "/%0d%0aSet-Cookie:x"} {
+		r := oidcRig(p)
+		a := r.do("GET", "/api/runtime/session/oidc?to="+url.QueryEscape(to), "")
+		kept := (&http.Response{Header: a.header}).Cookies()[0]
+		res, err := r.client.Get(a.header.Get("Location"))
+		must(t, err)
+		must(t, res.Body.Close())
+		_, query, _ := strings.Cut(res.Header.Get("Location"), "?")
+		a = r.do("GET", "/api/runtime/session/oidc/callback?"+query, "", "Cookie", kept.Name+"="+kept.Value)
+		if got := a.header.Get("Location"); a.status != http.StatusSeeOther || got != "/" && got != to || strings.Contains(got, "//") || strings.ContainsAny(got, "\\\r\n") {
+			t.Errorf("to=%s leads to %q", to, got)
+		}
+	}
+}
+
+func TestWithoutAProviderThereIsNoSignInAtOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fails(404, "not_found", "GET", "/session/oidc", "")
+	r.fails(404, "not_found", "GET", "/session/oidc/callback?code=x&state=y", "")
+}
