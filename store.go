@@ -330,6 +330,8 @@ type ClaimResult struct {
 	// Forgotten are contexts whose sessions the worker is to forget, for a worker that
 	// said how far it has come.
 	Forgotten []ForgottenContext `json:"forgotten,omitempty" nullable:"false" doc:"Contexts to forget; the last one's seq is the next claim's forgotten_after"`
+
+	Labels []string `json:"-"` // that the worker carries
 }
 
 // Urgent reports whether a long poll must come back now.

@@ -74,12 +74,7 @@ func (p *poll) begin(ctx context.Context) error {
 	if p.answer.Urgent() {
 		p.wait = min(p.wait, repeatOrders)
 	}
-	// The hub is told what the worker can take.
-	worker, _, err := p.svc.store.Worker(ctx, p.request.WorkerID)
-	if err != nil {
-		return err
-	}
-	hub.know(p.waiter, worker.Capabilities)
+	hub.know(p.waiter, p.answer.Labels)
 	return nil
 }
 
@@ -125,6 +120,7 @@ func (p *poll) look(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	hub.know(p.waiter, res.Labels)
 	if p.over = p.svc.urgent(p.request, res); p.over {
 		renewed := p.answer.Renewed
 		p.answer = filled(res, nil)

@@ -118,11 +118,11 @@ func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
 	return res.Drain && !before.drain
 }
 
-// know tells which labels the poll's worker carries.
-func (h *hub) know(w *waiter, c bloom.Capabilities) {
+// know sets which labels the poll's worker carries.
+func (h *hub) know(w *waiter, labels []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w.labels, w.known = c.Labels, true
+	w.labels, w.known = labels, true
 }
 
 // idle is how many polls have looked and wait, known to the hub.

@@ -76,7 +76,7 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 	if err := u.claimHeld(&res, held, r); err != nil {
 		return res, err
 	}
-	res.Drain = w.Draining
+	res.Drain, res.Labels = w.Draining, w.Capabilities.Labels
 	for _, t := range tasks {
 		tr, err := u.grant(t, w.ID, r.TTLSec)
 		if err != nil {

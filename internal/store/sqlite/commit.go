@@ -33,6 +33,8 @@ func (t *tx) set(query string, args ...any) error {
 	return err
 }
 
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
 func gateValue(g bloom.Gate) any {
 	if g == "" {
 		return nil
@@ -41,17 +43,15 @@ func gateValue(g bloom.Gate) any {
 }
 
 func (t *tx) putTasks(c *store.Changes) error {
+	rows := make([]any, 0, len(c.NewTasks)*insertTasks.width)
 	for _, k := range c.NewTasks {
-		if _, err := t.exec(`INSERT INTO llm_tasks (seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class,
-				cancel_requested, epoch, ordered, priority, label_key, preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format,
-				timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			k.Seq, k.ID, k.Status, gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts, k.RunAt, k.ErrorClass,
+		rows = append(rows, k.Seq, k.ID, k.Status, gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts, k.RunAt, k.ErrorClass,
 			k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred, k.Until, k.ContextID, k.AgentSlug, k.CreatedAt,
 			k.DesiredFormat, k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash,
-			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor); err != nil {
-			return err
-		}
+			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor)
+	}
+	if err := insertTasks.run(t, rows); err != nil {
+		return err
 	}
 	for _, k := range c.Tasks {
 		if err := t.putTask(k); err != nil {
@@ -61,16 +61,15 @@ func (t *tx) putTasks(c *store.Changes) error {
 	return nil
 }
 
-// putTask updates what has changed. While a task is held and when it ends the
-// columns of the queue's indexes stay as they are, and are not named. Where its
-// stream ends the stream tells.
+// putTask updates what has changed. Columns of indexes that stay as they are, are not
+// named: SQLite would write their entries again. The last event is read from the stream.
 func (t *tx) putTask(k *store.Task) error {
 	switch {
 	case k.TaskState.Same(k.Was.TaskState) && k.Gate == k.Was.Gate:
 		return nil
-	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch:
-		return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, worker_id = ?, attempts = ?, error_class = ?, cancel_requested = ? WHERE seq = ?`,
-			k.Status, k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.ErrorClass, k.CancelRequested, k.Seq)
+	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch && same(k.WorkerID, k.Was.WorkerID):
+		return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, attempts = ?, error_class = ?, cancel_requested = ? WHERE seq = ?`,
+			k.Status, k.UpdatedAt, k.LeaseID, k.Attempts, k.ErrorClass, k.CancelRequested, k.Seq)
 	}
 	return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, worker_id = ?, attempts = ?, run_at = ?, error_class = ?,
 		cancel_requested = ?, epoch = ?, gate = ?, preferred_worker = ?, preferred_until = ? WHERE seq = ?`,
@@ -84,31 +83,26 @@ func (t *tx) putLeases(c *store.Changes) error {
 			return err
 		}
 	}
+	rows := make([]any, 0, len(c.NewLeases)*insertLeases.width)
 	for _, l := range c.NewLeases {
-		if _, err := t.exec(`INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
-			VALUES (?,?,?,?,?,?,?,?,?,?)`,
-			l.ID, l.TaskID, l.WorkerID, l.Epoch, l.Status, l.StartedAt, l.ExpiresAt, l.TTLSeconds, l.LastHeartbeat, l.ContextID); err != nil {
-			return err
-		}
+		rows = append(rows, l.ID, l.TaskID, l.WorkerID, l.Epoch, l.Status, l.StartedAt, l.ExpiresAt, l.TTLSeconds, l.LastHeartbeat, l.ContextID)
 	}
-	return nil
+	return insertLeases.run(t, rows)
 }
 
 func (t *tx) putOutcomes(c *store.Changes) error {
+	artifacts := make([]any, 0, len(c.Outcomes)*insertArtifacts.width)
+	results := make([]any, 0, len(c.Outcomes)*insertResults.width)
 	for _, o := range c.Outcomes {
 		a, r := o.Artifact, o.Result
-		if _, err := t.exec(`INSERT INTO runtime_artifacts (id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced)
-			VALUES (?,?,?,?,1,?,?,?,?,?,?,?)`,
-			a.ID, a.TaskID, a.Type, a.CreatedAt, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced); err != nil {
-			return err
-		}
-		if _, err := t.exec(`INSERT INTO llm_results (id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
-			r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, r.Status, r.ErrorClass, bloom.MustJSON(r.Metrics), r.CompletedAt, o.BodyHash, r.ErrorMessage); err != nil {
-			return err
-		}
+		artifacts = append(artifacts, a.ID, a.TaskID, a.Type, a.CreatedAt, true, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced)
+		results = append(results, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, r.Status, r.ErrorClass, bloom.MustJSON(r.Metrics), r.CompletedAt, o.BodyHash,
+			r.ErrorMessage)
 	}
-	return nil
+	if err := insertArtifacts.run(t, artifacts); err != nil {
+		return err
+	}
+	return insertResults.run(t, results)
 }
 
 func (t *tx) putMoves(c *store.Changes) error {
@@ -121,7 +115,7 @@ func (t *tx) putMoves(c *store.Changes) error {
 }
 
 func (t *tx) putEvents(c *store.Changes) error {
-	rows := make([]any, 0, len(c.Events)*7)
+	rows := make([]any, 0, len(c.Events)*insertEvents.width)
 	for _, e := range c.Events {
 		rows = append(rows, e.Task, e.Seq, e.Type, e.At, e.Epoch, e.WorkerSeq, string(e.Data))
 	}
@@ -129,7 +123,7 @@ func (t *tx) putEvents(c *store.Changes) error {
 }
 
 func (t *tx) putAudits(c *store.Changes) error {
-	rows := make([]any, 0, len(c.Audits)*10)
+	rows := make([]any, 0, len(c.Audits)*insertAudits.width)
 	for _, a := range c.Audits {
 		rows = append(rows, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
 	}
@@ -153,8 +147,14 @@ func newInserts(table, columns string) inserts {
 }
 
 var (
-	insertEvents = newInserts("task_events", "task, seq, type, at, epoch, worker_seq, data")
-	insertAudits = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data, key_id, address")
+	insertTasks = newInserts("llm_tasks", `seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class,
+		cancel_requested, epoch, ordered, priority, label_key, preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format,
+		timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by`)
+	insertLeases    = newInserts("leases", "id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id")
+	insertArtifacts = newInserts("runtime_artifacts", "id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced")
+	insertResults   = newInserts("llm_results", `id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message`)
+	insertEvents    = newInserts("task_events", "task, seq, type, at, epoch, worker_seq, data")
+	insertAudits    = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data, key_id, address")
 )
 
 // run writes values, row after row.

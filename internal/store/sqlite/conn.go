@@ -55,7 +55,8 @@ func (c *conn) close() error {
 }
 
 // prepare keeps every statement it has seen: their number is that of the texts
-// in this package.
+// in this package. They say LIMIT +? because SQLite compiles a statement anew for every
+// value of a bare parameter there.
 func (c *conn) prepare(query string) (stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil

@@ -58,7 +58,7 @@ func (d *database) TranscriptIn(ctx context.Context, folder string) (*bloom.Tran
 func (d *database) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	return read(ctx, d, func(c *conn) ([]bloom.ForgottenContext, error) {
 		return collect(c, func(r row) bloom.ForgottenContext { return bloom.ForgottenContext{Seq: r.int(0), ID: r.str(1)} },
-			`SELECT seq, context_id FROM forgotten_contexts WHERE seq > ? ORDER BY seq LIMIT ?`, after, bloom.Page{Limit: limit}.Size())
+			`SELECT seq, context_id FROM forgotten_contexts WHERE seq > ? ORDER BY seq LIMIT +?`, after, bloom.Page{Limit: limit}.Size())
 	})
 }
 
@@ -68,7 +68,7 @@ func (d *database) Unfilled(ctx context.Context, limit int) (below int64, ids []
 		if below, err = c.number(`SELECT below FROM context_fill`); err != nil || below == 0 {
 			return nil, err
 		}
-		return collect(c, func(r row) string { return r.str(0) }, `SELECT id FROM llm_tasks WHERE seq < ? ORDER BY seq DESC LIMIT ?`, below, limit)
+		return collect(c, func(r row) string { return r.str(0) }, `SELECT id FROM llm_tasks WHERE seq < ? ORDER BY seq DESC LIMIT +?`, below, limit)
 	})
 	return below, ids, err
 }
@@ -110,8 +110,22 @@ const addToContext = `INSERT INTO contexts AS c (id, seq, created_at, last_used_
 		updated_at = MAX(c.updated_at, ?5), tasks = c.tasks + ?6, unfinished = c.unfinished + ?7, tokens = c.tokens + ?8, cost_nano = c.cost_nano + ?9,
 		worker_id = CASE WHEN ?11 THEN COALESCE(c.worker_id, ?10) ELSE COALESCE(?10, c.worker_id) END`
 
+// workedInContext adds what does not concern the index of contexts, as all but new tasks
+// do.
+const workedInContext = `UPDATE contexts SET updated_at = MAX(updated_at, ?2), unfinished = unfinished + ?3, tokens = tokens + ?4,
+	cost_nano = cost_nano + ?5, worker_id = COALESCE(?6, worker_id) WHERE id = ?1`
+
 func (t *tx) putContexts(c *store.Changes) error {
 	for _, x := range c.ContextsInOrder() {
+		if x.Tasks == 0 {
+			n, err := t.exec(workedInContext, x.ID, x.UpdatedAt, x.Unfinished, x.Tokens, x.CostNano, x.WorkerID)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				continue
+			}
+		}
 		if _, err := t.exec(addToContext, x.ID, x.Seq, x.CreatedAt, x.LastUsedAt, x.UpdatedAt, x.Tasks, x.Unfinished, x.Tokens, x.CostNano, x.WorkerID,
 			c.Filled != nil); err != nil {
 			return err

@@ -47,14 +47,14 @@ func (l listing[T]) page(c *conn, p bloom.Page) (pg page[T], err error) {
 	}
 	if l.filter != "" {
 		// The lowest entry this call may look at; none means all of the rest.
-		if floor, err = c.number(`SELECT x.seq FROM `+l.table+` x WHERE `+where+` ORDER BY x.seq DESC LIMIT 1 OFFSET ?`, append(slices.Clone(args), scanRows-1)...); err != nil {
+		if floor, err = c.number(`SELECT x.seq FROM `+l.table+` x WHERE `+where+` ORDER BY x.seq DESC LIMIT 1 OFFSET +?`, append(slices.Clone(args), scanRows-1)...); err != nil {
 			return pg, err
 		}
 	}
 	args = append(append(args, floor), l.filterArgs...)
 	pg.items = make([]T, 0, min(limit, 16))
 	last, more := int64(0), false
-	err = c.each(`SELECT x.seq, `+l.columns+` FROM `+l.table+` x WHERE `+where+` AND x.seq >= ?`+l.filter+` ORDER BY x.seq DESC LIMIT ?`,
+	err = c.each(`SELECT x.seq, `+l.columns+` FROM `+l.table+` x WHERE `+where+` AND x.seq >= ?`+l.filter+` ORDER BY x.seq DESC LIMIT +?`,
 		func(r row) error {
 			if more = len(pg.items) == limit; more {
 				return errStop

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
@@ -44,17 +45,87 @@ func load[K comparable, V any](want store.Set[K], into map[K]V, read func(K) (V,
 	return nil
 }
 
-func (t *tx) readTask(id string) (*store.Task, error) {
-	return optional(t.conn, scanTask, `SELECT `+taskColumns+` FROM llm_tasks t WHERE t.id = ?`, id)
+// picks are queries for 8, 4, 2 and 1 keys of a column. One query for many rows costs
+// far less than many for one.
+type picks [4]string
+
+func newPicks(query, order string) (p picks) {
+	for i := range p {
+		p[i] = query + " IN (" + strings.Repeat("?,", 8>>i-1) + "?)" + order
+	}
+	return p
+}
+
+var (
+	pickTasks   = newPicks(`SELECT `+taskColumns+` FROM llm_tasks t WHERE t.id`, "")
+	pickWhole   = newPicks(`SELECT `+wholeColumns+` FROM llm_tasks t WHERE t.id`, "")
+	pickLeases  = newPicks(`SELECT `+leaseColumns+` FROM leases l WHERE l.id`, "")
+	pickWorkers = newPicks(`SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id`, "")
+	pickHomes   = newPicks(`SELECT `+workerColumns+`, `+countHeld+`, x.id FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE x.id`, "")
+	pickHeld    = newPicks(`SELECT `+taskColumns+`, `+leaseColumns+` FROM leases l JOIN llm_tasks t ON t.id = l.task_id WHERE l.status = 'active' AND l.worker_id`, " ORDER BY l.seq")
+)
+
+// each calls fn with the rows of the keys.
+func (p *picks) each(t *tx, keys []string, fn func(row) error) error {
+	args := make([]any, 0, 8)
+	for i, query := range p {
+		for n := 8 >> i; len(keys) >= n; keys = keys[n:] {
+			args = args[:0]
+			for _, k := range keys[:n] {
+				args = append(args, k)
+			}
+			if err := t.each(query, fn, args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pick fills a map with the rows of the keys, nil where there is none.
+func pick[V any](t *tx, p *picks, want store.Set[string], into map[string]*V, scan func(row) (string, V)) error {
+	if len(want) == 0 {
+		return nil
+	}
+	for k := range want {
+		into[k] = nil
+	}
+	return p.each(t, want.List(), func(r row) error {
+		k, v := scan(r)
+		into[k] = &v
+		return nil
+	})
+}
+
+func namedTask(r row) (string, store.Task)   { k := scanTask(r); return k.ID, k }
+func namedWhole(r row) (string, store.Task)  { k := scanWhole(r); return k.ID, k }
+func namedLease(r row) (string, bloom.Lease) { l := scanLease(r); return l.ID, l }
+func namedWorker(r row) (string, bloom.KnownWorker) {
+	w := scanWorker(r)
+	return w.ID, w
 }
 
 func (t *tx) loadTasks(want *store.ReadSet, rows *store.Rows) error {
-	if err := load(want.Tasks, rows.Tasks, t.readTask); err != nil {
+	var plain, whole store.Set[string]
+	for id := range want.Tasks {
+		if _, text := want.Texts[id]; text {
+			whole.Add(id)
+		} else {
+			plain.Add(id)
+		}
+	}
+	if err := pick(t, &pickTasks, plain, rows.Tasks, namedTask); err != nil {
 		return err
 	}
-	if err := load(want.Views, rows.Views, func(id string) (*store.Task, error) {
-		return optional(t.conn, scanWhole, `SELECT `+wholeColumns+` FROM llm_tasks t WHERE t.id = ?`, id)
+	if err := pick(t, &pickWhole, whole, rows.Tasks, func(r row) (string, store.Task) {
+		k := scanWhole(r)
+		rows.Texts[k.ID] = store.Text{Prompt: k.Prompt, Hints: k.ContextHints}
+		k.Prompt, k.ContextHints = "", nil
+		return k.ID, k
 	}); err != nil {
+		return err
+	}
+	if err := pick(t, &pickWhole, want.Views, rows.Views, namedWhole); err != nil {
 		return err
 	}
 	for id := range want.Texts {
@@ -75,9 +146,7 @@ func (t *tx) loadTasks(want *store.ReadSet, rows *store.Rows) error {
 }
 
 func (t *tx) loadLeases(want *store.ReadSet, rows *store.Rows) error {
-	if err := load(want.Leases, rows.Leases, func(id string) (*bloom.Lease, error) {
-		return optional(t.conn, scanLease, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = ?`, id)
-	}); err != nil {
+	if err := pick(t, &pickLeases, want.Leases, rows.Leases, namedLease); err != nil {
 		return err
 	}
 	for task := range want.Active {
@@ -97,9 +166,7 @@ func (t *tx) loadLeases(want *store.ReadSet, rows *store.Rows) error {
 }
 
 func (t *tx) loadWorkers(want *store.ReadSet, rows *store.Rows) (err error) {
-	if err := load(want.Workers, rows.Workers, func(id string) (*bloom.KnownWorker, error) {
-		return optional(t.conn, scanWorker, `SELECT `+workerColumns+`, `+countHeld+` FROM workers w WHERE w.id = ?`, id)
-	}); err != nil {
+	if err := pick(t, &pickWorkers, want.Workers, rows.Workers, namedWorker); err != nil {
 		return err
 	}
 	if want.Online {
@@ -113,43 +180,48 @@ func (t *tx) loadWorkers(want *store.ReadSet, rows *store.Rows) (err error) {
 	}); err != nil {
 		return err
 	}
-	return load(want.Homes, rows.Homes, func(context string) (*store.Home, error) { return t.home(context, rows.Now) })
+	return t.loadHomes(want, rows)
 }
 
-func (t *tx) home(context string, now int64) (*store.Home, error) {
-	w, err := optional(t.conn, scanWorker, `SELECT `+workerColumns+`, `+countHeld+` FROM workers w
-		WHERE w.id = (SELECT worker_id FROM contexts WHERE id = ?)`, context)
-	if err != nil || w == nil {
-		return nil, err
+func (t *tx) loadHomes(want *store.ReadSet, rows *store.Rows) error {
+	if err := pick(t, &pickHomes, want.Homes, rows.Homes, func(r row) (string, store.Home) {
+		return r.str(workerWidth), store.Home{Worker: scanWorker(r)}
+	}); err != nil {
+		return err
 	}
-	waiting, err := t.number(`SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ? AND preferred_until > ? AND status = 'queued'`, w.ID, now)
-	return &store.Home{Worker: *w, Waiting: int(waiting)}, err
-}
-
-func (t *tx) loadHeld(want *store.ReadSet, rows *store.Rows) error {
-	for worker := range want.Held {
-		held, err := collect(t.conn, func(r row) store.Holding {
-			return store.Holding{Lease: scanLease(r[taskWidth:]), Task: new(scanTask(r))}
-		},
-			`SELECT `+taskColumns+`, `+leaseColumns+` FROM leases l JOIN llm_tasks t ON t.id = l.task_id
-			WHERE l.worker_id = ? AND l.status = 'active' ORDER BY l.seq`, worker)
+	for contextID := range want.Homes {
+		h := rows.Homes[contextID]
+		if h == nil {
+			continue
+		}
+		waiting, err := t.number(`SELECT COUNT(*) FROM llm_tasks WHERE preferred_worker = ? AND preferred_until > ? AND status = 'queued'`, h.Worker.ID, rows.Now)
 		if err != nil {
 			return err
 		}
-		rows.Held[worker] = held
-		for _, h := range held {
-			l := h.Lease
-			rows.Tasks[h.Task.ID], rows.Leases[l.ID], rows.Active[h.Task.ID] = h.Task, &l, l.ID
-		}
+		h.Waiting = int(waiting)
 	}
 	return nil
+}
+
+func (t *tx) loadHeld(want *store.ReadSet, rows *store.Rows) error {
+	workers := make([]string, 0, len(want.Held))
+	for worker := range want.Held {
+		workers = append(workers, worker)
+		rows.Held[worker] = []store.Holding{}
+	}
+	return pickHeld.each(t, workers, func(r row) error {
+		k, l := scanTask(r), scanLease(r[taskWidth:])
+		rows.Held[l.WorkerID] = append(rows.Held[l.WorkerID], store.Holding{Lease: l, Task: &k})
+		rows.Tasks[k.ID], rows.Leases[l.ID], rows.Active[k.ID] = &k, &l, l.ID
+		return nil
+	})
 }
 
 // openTasks reads the best of one set of labels; what is short of their text, too.
 const openTasks = `SELECT ` + taskColumns + `, CASE WHEN octet_length(t.prompt) + octet_length(t.context_hints) <= 4096 THEN t.prompt END, t.context_hints
 	FROM llm_tasks t INDEXED BY llm_tasks_queue WHERE t.status = 'queued' AND t.gate = 'open' AND t.label_key = ?1
 	  AND (t.preferred_worker IS NULL OR t.preferred_until <= ?2 OR t.preferred_worker IN (SELECT value FROM json_each(?3)))
-	ORDER BY t.priority DESC, t.seq LIMIT ?4`
+	ORDER BY t.priority DESC, t.seq LIMIT +?4`
 
 func (t *tx) loadQueue(want *store.ReadSet, rows *store.Rows) error {
 	askers := ""
@@ -207,7 +279,7 @@ func (t *tx) loadOrdered(want *store.ReadSet, rows *store.Rows) error {
 	for context, most := range want.Ordered {
 		places, err := collect(t.conn, func(r row) store.Place { return store.Place{ID: r.str(0), Seq: r.int(1), Open: r.bool(2)} },
 			`SELECT id, seq, status = 'queued' AND gate <> 'ordered' FROM llm_tasks
-			WHERE context_id = ? AND ordered = 1 AND status IN ('queued','leased','running') ORDER BY seq LIMIT ?`, context, most)
+			WHERE context_id = ? AND ordered = 1 AND status IN ('queued','leased','running') ORDER BY seq LIMIT +?`, context, most)
 		if err != nil {
 			return err
 		}
@@ -289,7 +361,7 @@ func (t *tx) isHome(e store.Aged) (bool, error) {
 		return false, err
 	}
 	states, err := collect(t.conn, func(r row) bloom.TaskStatus { return bloom.TaskStatus(r.str(0)) },
-		`SELECT status FROM llm_tasks INDEXED BY llm_tasks_context WHERE context_id = ? ORDER BY seq DESC LIMIT ?`, e.ContextID, bloom.HomeWindow)
+		`SELECT status FROM llm_tasks INDEXED BY llm_tasks_context WHERE context_id = ? ORDER BY seq DESC LIMIT +?`, e.ContextID, bloom.HomeWindow)
 	lives := slices.ContainsFunc(states, func(s bloom.TaskStatus) bool { return !s.Terminal() })
 	return lives || len(states) == bloom.HomeWindow, err
 }

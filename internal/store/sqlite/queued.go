@@ -9,7 +9,7 @@ import (
 // QueuedBy counts what an actor created and nobody has taken.
 func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return read(ctx, d, func(c *conn) (int64, error) {
-		return c.number(`SELECT COUNT(*) FROM (SELECT 1 FROM llm_tasks INDEXED BY llm_tasks_created_by WHERE created_by = ? AND status = 'queued' LIMIT ?)`, actor, most)
+		return c.number(`SELECT COUNT(*) FROM (SELECT 1 FROM llm_tasks INDEXED BY llm_tasks_created_by WHERE created_by = ? AND status = 'queued' LIMIT +?)`, actor, most)
 	})
 }
 
@@ -20,7 +20,7 @@ func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDept
 			return bloom.QueueDepth{Labels: r.list(0), Tasks: r.int(1), Since: r.int(2)}
 		},
 			`SELECT labels, COUNT(*), MIN(MAX(run_at, updated_at)) FROM (
-				SELECT label_key, labels, run_at, updated_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT ?)
+				SELECT label_key, labels, run_at, updated_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT +?)
 			GROUP BY label_key ORDER BY label_key`, most)
 	})
 }

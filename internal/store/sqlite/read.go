@@ -41,7 +41,7 @@ func (d *database) Events(ctx context.Context, taskID string, after int64, limit
 			return nil, err
 		}
 		events, size := []bloom.Event{}, 0
-		err = c.each(`SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?`, func(r row) error {
+		err = c.each(`SELECT seq, type, at, epoch, data FROM task_events WHERE task = ? AND seq > ? ORDER BY seq LIMIT +?`, func(r row) error {
 			events = append(events, bloom.Event{Seq: r.int(0), Type: r.str(1), At: r.int(2), Epoch: r.int(3), Data: []byte(r.str(4))})
 			if size += len(r.str(4)); size >= bloom.MaxEventPageBytes {
 				return errStop
@@ -58,7 +58,7 @@ func (d *database) Results(ctx context.Context, taskID string) ([]bloom.Result, 
 		if _, err := seqOf(c, taskID); err != nil {
 			return nil, err
 		}
-		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = ? ORDER BY r.epoch DESC LIMIT ? OFFSET ?`
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = ? ORDER BY r.epoch DESC LIMIT +? OFFSET +?`
 		newest, err := collect(c, scanResult, `SELECT `+resultColumns+from, taskID, bloom.ResultsWithOutput, 0)
 		if err != nil || len(newest) < bloom.ResultsWithOutput {
 			return newest, err
@@ -155,7 +155,7 @@ func (d *database) Settings(ctx context.Context) (map[string]string, error) {
 func (d *database) Due(ctx context.Context, now int64, limit int, except []string) ([]string, error) {
 	return read(ctx, d, func(c *conn) ([]string, error) {
 		return collect(c, func(r row) string { return r.str(0) }, `SELECT id FROM llm_tasks INDEXED BY llm_tasks_delayed
-			WHERE status = 'queued' AND gate = 'delayed' AND run_at <= ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY run_at LIMIT ?`,
+			WHERE status = 'queued' AND gate = 'delayed' AND run_at <= ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY run_at LIMIT +?`,
 			now, schema.ListJSON(except), limit)
 	})
 }
@@ -166,7 +166,7 @@ func (d *database) Due(ctx context.Context, now int64, limit int, except []strin
 func (d *database) ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error) {
 	return read(ctx, d, func(c *conn) ([]bloom.Lease, error) {
 		return collect(c, scanLease, `SELECT `+leaseColumns+` FROM leases l INDEXED BY leases_held
-			WHERE l.status = 'active' AND l.expires_at <= ? AND l.id NOT IN (SELECT value FROM json_each(?)) ORDER BY l.seq LIMIT ?`,
+			WHERE l.status = 'active' AND l.expires_at <= ? AND l.id NOT IN (SELECT value FROM json_each(?)) ORDER BY l.seq LIMIT +?`,
 			before, schema.ListJSON(except), limit)
 	})
 }
@@ -174,7 +174,7 @@ func (d *database) ActiveLeases(ctx context.Context, before int64, limit int, ex
 // OldTasks lists tasks in the order of their numbers.
 func (d *database) OldTasks(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
 	return read(ctx, d, func(c *conn) ([]store.Aged, error) {
-		return collect(c, scanAged, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > ? ORDER BY t.seq LIMIT ?`, after, limit)
+		return collect(c, scanAged, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > ? ORDER BY t.seq LIMIT +?`, after, limit)
 	})
 }
 
@@ -198,7 +198,7 @@ func (d *database) OldStreams(ctx context.Context, after int64, limit int) ([]st
 func (d *database) OldAudit(ctx context.Context, after int64, limit int) ([]store.AgedAudit, error) {
 	return read(ctx, d, func(c *conn) ([]store.AgedAudit, error) {
 		return collect(c, func(r row) store.AgedAudit { return store.AgedAudit{Seq: r.int(0), At: r.int(1)} },
-			`SELECT seq, timestamp FROM audit_logs WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+			`SELECT seq, timestamp FROM audit_logs WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit)
 	})
 }
 
@@ -206,6 +206,6 @@ func (d *database) OldAudit(ctx context.Context, after int64, limit int) ([]stor
 func (d *database) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
 	return read(ctx, d, func(c *conn) ([]bloom.RemovedContent, error) {
 		return collect(c, func(r row) bloom.RemovedContent { return bloom.RemovedContent{Seq: r.int(0), URL: r.str(1)} },
-			`SELECT seq, url FROM removed_contents WHERE seq > ? ORDER BY seq LIMIT ?`, after, bloom.Page{Limit: limit}.Size())
+			`SELECT seq, url FROM removed_contents WHERE seq > ? ORDER BY seq LIMIT +?`, after, bloom.Page{Limit: limit}.Size())
 	})
 }

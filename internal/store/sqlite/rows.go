@@ -71,6 +71,8 @@ const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_con
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
 	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at`
 
+const workerWidth = 23 // with what it holds counted
+
 const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
 func scanWorker(r row) bloom.KnownWorker {

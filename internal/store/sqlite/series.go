@@ -75,7 +75,7 @@ func (d *database) Series(ctx context.Context, from, to, step int64) ([]bloom.Se
 				Queued: r.intp(11), Running: r.intp(12), OldestWait: r.intp(13),
 			}
 		}, `SELECT at / ?3 * ?3 AS step, `+seriesSum+`, MAX(queued), MAX(running), MAX(wait)
-			FROM task_series WHERE at >= ?1 AND at < ?2 GROUP BY step ORDER BY step LIMIT ?4`, from, to, step, bloom.MaxSeriesPoints)
+			FROM task_series WHERE at >= ?1 AND at < ?2 GROUP BY step ORDER BY step LIMIT +?4`, from, to, step, bloom.MaxSeriesPoints)
 	})
 }
 
