@@ -117,16 +117,16 @@ func (w *Worker) newAnnouncer() *announce.Announcer {
 		Client: w.bridge, Interval: w.cfg.Run.AnnounceEvery, Log: w.log.With("worker", w.cfg.Run.Name),
 		Registration: func() mbclient.Registration {
 			status, can := w.standing()
-			return mbclient.Registration{
+			return w.memory.named(mbclient.Registration{
 				Name: w.cfg.Run.Name, Status: status, Capabilities: can, IPAddrs: w.about.IPAddrs,
 				AgentVersion: w.about.AgentVersion, OSInfo: w.about.OSInfo, InstallMethod: w.about.InstallMethod,
-			}
+			})
 		},
 		Beat: func() mbclient.Beat {
 			status, can := w.standing()
-			return mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()}
+			return w.memory.described(mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()})
 		},
-		OnDrain: w.followDrain,
+		OnDrain: w.followDrain, Carry: w.memory.carry,
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved

@@ -25,9 +25,13 @@ func OpenMemory(c config.Memory, progress func(string)) (*memory.Project, error)
 	if err != nil {
 		return nil, err
 	}
+	grace := config.Seconds(c.LockGraceSeconds)
+	if grace == 0 {
+		grace = -1
+	}
 	return memory.New(memory.Config{
 		Project: c.Project, Node: c.Node, DB: c.DB, Bucket: bucket,
-		LockTTL: config.Seconds(c.LockTTLSeconds), LockGrace: config.Seconds(c.LockGraceSeconds), ForcePush: c.ForcePush,
+		LockTTL: config.Seconds(c.LockTTLSeconds), LockGrace: grace, ForcePush: c.ForcePush,
 		IgnoreLeadership: !c.Leadership, Lease: config.Seconds(c.LeaseSeconds), Primary: c.PrimaryNode,
 		SecondaryMayPush: c.AllowSecondaryPush, PrimaryMayPull: c.AllowPrimaryPull,
 		BackupAge: time.Duration(c.BackupMaxDays) * 24 * time.Hour, BackupCount: c.BackupMaxCount,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/durable"
@@ -18,7 +19,10 @@ type UpConfig struct {
 	Server    config.Server
 	Membridge config.Membridge
 	Run       config.Run
-	NoWorker  bool
+	// Memory is what the worker moves, MemoryEvery how often by itself; see WorkerConfig.
+	Memory      *config.Memory
+	MemoryEvery time.Duration
+	NoWorker    bool
 }
 
 // Up is a whole runtime in one process.
@@ -60,7 +64,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		return u, nil
 	}
 	u.Worker, err = OpenWorker(WorkerConfig{Run: cfg.Run, DataDir: cfg.Server.DataDir, URL: u.Server.privateURL(), Key: key, TLS: nil,
-		Membridge: u.account(cfg), NoMembridge: u.Membridge == nil, InstallMethod: "bloom up"}, b)
+		Membridge: u.account(cfg), NoMembridge: u.Membridge == nil, Memory: cfg.Memory, MemoryEvery: cfg.MemoryEvery, InstallMethod: "bloom up"}, b)
 	if err != nil {
 		return nil, errors.Join(err, u.Close())
 	}

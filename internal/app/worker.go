@@ -40,6 +40,10 @@ type WorkerConfig struct {
 	// runtime is asked for it, unless NoMembridge.
 	Membridge   MembridgeAccount
 	NoMembridge bool
+	// Memory is the project's memory that is moved besides; nil for none. MemoryEvery is
+	// how often that is brought in step; 0 only when membridge asks for it.
+	Memory      *config.Memory
+	MemoryEvery time.Duration
 	// InstallMethod is shown with the worker: how it came to be.
 	InstallMethod string
 }
@@ -57,6 +61,7 @@ type Worker struct {
 
 	bridge    *mbclient.Client // without an address until membridge is known
 	announcer *announce.Announcer
+	memory    *memoryAgent  // nil for none
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 
@@ -98,6 +103,11 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	if w.bridge, err = cfg.Membridge.client(token); err != nil {
 		return nil, err
+	}
+	if cfg.Memory != nil {
+		if w.memory, err = openMemoryAgent(*cfg.Memory, cfg.MemoryEvery, cfg.Run.AnnounceEvery, w.bridge, b); err != nil {
+			return nil, err
+		}
 	}
 	w.announcer = w.newAnnouncer()
 	if cfg.Membridge.URL != "" {
@@ -177,6 +187,9 @@ func (w *Worker) ready() error {
 func (w *Worker) Run(ctx, cut context.Context) error {
 	front.Tell(front.Ready)
 	defer front.Tell(front.Stopping)
+	if w.memory != nil {
+		defer w.memory.start()()
+	}
 	w.leave = sync.OnceFunc(w.announce())
 	defer w.leave()
 	if w.inner.Load() == nil {

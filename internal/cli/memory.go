@@ -10,18 +10,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/memory"
 )
 
-// The exit codes of the two rules that protect a memory, as the earlier tool had them.
-const (
-	exitPrimaryDiffers = 2
-	exitNotPrimary     = 3
-)
-
 type memoryCmd struct {
 	Push       memoryPushCmd       `cmd:"" help:"Send this node's memory of a project to object storage. Exits with 3 on a node that is not the project's primary."`
 	Pull       memoryPullCmd       `cmd:"" help:"Bring a project's memory to this node. Exits with 2 on the primary, whose memory it would overwrite."`
 	Status     memoryStatusCmd     `cmd:"" help:"Show a project's memory, here and stored, and which node leads."`
 	Doctor     memoryDoctorCmd     `cmd:"" help:"Find what is wrong with a project's memory, and how to repair it."`
 	Leadership memoryLeadershipCmd `cmd:"" help:"Show which node is a project's primary, or choose it."`
+	Agent      memoryAgentCmd      `cmd:"" help:"Keep a project's memory in step on this node, and do what membridge asks for, until stopped. A worker does the same."`
 }
 
 // memorySettings are what each of the commands takes.
@@ -189,6 +184,7 @@ func (c *memoryDoctorCmd) Run(inv *invocation) error {
 type memoryLeadershipCmd struct {
 	memorySettings
 	Select string `name:"select" placeholder:"NODE" help:"Make this node the primary. The others may pull and no longer push."`
+	Anyway bool   `name:"anyway" help:"With --select: although membridge has selected another one."`
 }
 
 func (c *memoryLeadershipCmd) Run(inv *invocation) error {
@@ -200,7 +196,7 @@ func (c *memoryLeadershipCmd) Run(inv *invocation) error {
 	var l memory.Lease
 	ok := true
 	if c.Select != "" {
-		l, err = p.Select(inv.ctx, c.Select, 0)
+		l, err = p.Select(inv.ctx, c.Select, 0, c.Anyway)
 	} else {
 		l, ok, err = p.Leadership(inv.ctx)
 	}
@@ -224,11 +220,8 @@ func (c *memoryLeadershipCmd) Run(inv *invocation) error {
 
 // memoryError gives the two rules that protect a memory exit codes of their own.
 func memoryError(inv *invocation, err error) error {
-	switch {
-	case errors.As(err, new(*memory.PrimaryDiffersError)):
-		return exitError{err, exitPrimaryDiffers}
-	case errors.As(err, new(*memory.NotPrimaryError)):
-		return exitError{err, exitNotPrimary}
+	if code := memory.ExitCode(err); code > ExitFailure {
+		return exitError{err, code}
 	}
 	return interrupted(inv, err)
 }

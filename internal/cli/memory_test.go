@@ -56,7 +56,7 @@ func wantRun(t *testing.T, got outcome, code int, text string) {
 }
 
 // observe writes what the memory plugin would.
-func observe(t *testing.T, path string) {
+func observe(t testing.TB, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -70,4 +70,16 @@ func observe(t *testing.T, path string) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// observations counts what the memory plugin would find; 0 without a database.
+func observations(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(15000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_ = db.QueryRowContext(t.Context(), "SELECT count(*) FROM observations").Scan(&n)
+	return n
 }

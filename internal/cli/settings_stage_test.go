@@ -318,6 +318,7 @@ type recorder struct {
 	mu   sync.Mutex
 	got  []recorded
 	hang chan struct{} // nil: nothing hangs
+	told string        // a command for an agent
 }
 
 type recorded struct {
@@ -349,6 +350,13 @@ func with(header, value string) func(recorded) bool {
 	return func(r recorded) bool { return slices.Contains(r.header.Values(header), value) }
 }
 
+// order has heartbeats answered with a command.
+func (r *recorder) order(command string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = command
+}
+
 // stall lets health hang until release.
 func (r *recorder) stall() {
 	r.mu.Lock()
@@ -372,12 +380,18 @@ func (r *recorder) membridge() http.Handler {
 		_ = json.NewDecoder(q.Body).Decode(&body)
 		r.note(q, body)
 		r.mu.Lock()
-		hang := r.hang
+		hang, told := r.hang, r.told
 		r.mu.Unlock()
 		if hang != nil && q.URL.Path == "/health" {
 			<-hang
 		}
 		answer := `{"status":"ok","service":"membridge-control-plane","name":"somebody"}`
+		switch {
+		case q.URL.Path == "/agent/heartbeat":
+			answer = `{"ok":true,"role":"unknown","canonical_id":"x"}`
+		case strings.HasSuffix(q.URL.Path, "/heartbeat") && told != "":
+			answer = `{"name":"somebody","commands":[` + told + `]}`
+		}
 		if q.Method == http.MethodGet && q.URL.Path != "/health" {
 			answer = `[]`
 		}

@@ -119,7 +119,7 @@ var (
 
 func allScenes() map[string]scene {
 	all := map[string]scene{}
-	for _, group := range []map[string]scene{commonScenes(), serverScenes(), keyScenes(), bridgeScenes(), workerScenes(), announceScenes(), tlsScenes(), objectScenes()} {
+	for _, group := range []map[string]scene{commonScenes(), serverScenes(), keyScenes(), bridgeScenes(), workerScenes(), announceScenes(), tlsScenes(), objectScenes(), memoryScenes()} {
 		for name, sc := range group {
 			if _, twice := all[name]; twice {
 				panic(name)

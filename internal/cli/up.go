@@ -23,7 +23,8 @@ type upCmd struct {
 	config.Server
 	Membridge config.Membridge `embed:""`
 	Worker    config.Run       `embed:""`
-	NoWorker  bool             `name:"no-worker" help:"Run no worker here."`
+	nodeMemory
+	NoWorker bool `name:"no-worker" help:"Run no worker here."`
 }
 
 func (c *upCmd) Run(inv *invocation) error {
@@ -36,12 +37,18 @@ func (c *upCmd) Run(inv *invocation) error {
 	if err := c.Worker.Finish(c.DataDir); err != nil {
 		return usage(err)
 	}
+	storage := c.Server.ObjectStorage
+	storage.MinioSecretKeyFile = "" // it was read
+	mem, err := c.finish(storage)
+	if err != nil {
+		return usage(err)
+	}
 	build, err := inv.build("up")
 	if err != nil {
 		return err
 	}
 	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Membridge: c.Membridge, Run: c.Worker,
-		NoWorker: c.NoWorker}, build)
+		Memory: mem, MemoryEvery: c.Sync.Every, NoWorker: c.NoWorker}, build)
 	if err != nil {
 		return err
 	}
@@ -92,6 +99,23 @@ type workerCmd struct {
 	Client    config.Client       `embed:""`
 	Membridge config.Announcement `embed:""`
 	Worker    config.Run          `embed:""`
+	config.ObjectStorage
+	nodeMemory
+}
+
+// nodeMemory is what a worker is told of the memory that it moves besides its tasks.
+type nodeMemory struct {
+	Rules config.MemoryRules `embed:"" prefix:"memory-"`
+	Sync  config.MemorySync  `embed:""`
+}
+
+// finish is the memory to move; nil without one.
+func (c *nodeMemory) finish(storage config.ObjectStorage) (*config.Memory, error) {
+	mem, err := config.Memory{ObjectStorage: storage, MemoryRules: c.Rules}.OfWorker()
+	if err != nil {
+		return nil, err
+	}
+	return mem, c.Sync.Finish(mem)
 }
 
 func (c *workerCmd) Run(inv *invocation) error {
@@ -106,6 +130,10 @@ func (c *workerCmd) Run(inv *invocation) error {
 		return usage(err)
 	}
 	if err := c.Worker.Finish(dir); err != nil {
+		return usage(err)
+	}
+	mem, err := c.finish(c.ObjectStorage)
+	if err != nil {
 		return usage(err)
 	}
 	build, err := inv.build("worker")
@@ -124,7 +152,7 @@ func (c *workerCmd) Run(inv *invocation) error {
 	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey), TLS: secure,
 		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
 			AdminKey: string(c.Membridge.MembridgeAdminKey)},
-		NoMembridge: false, InstallMethod: "bloom worker"}, build)
+		NoMembridge: false, Memory: mem, MemoryEvery: c.Sync.Every, InstallMethod: "bloom worker"}, build)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,42 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 )
 
-// Memory says whose memory is moved, and by which rules.
+// Memory says whose memory is moved, by which rules, and where it is stored.
 type Memory struct {
 	ObjectStorage
+	MemoryRules
+}
+
+// MemorySync says how often a node brings its memory in step by itself.
+type MemorySync struct {
+	Every time.Duration `name:"memory-sync" var:"BLOOM_MEMORY_SYNC" key:"memory_sync" default:"0s" placeholder:"DURATION" help:"How often the project's memory is brought in step: the primary pushes what has changed, the others pull what is newer. 0 only when Membridge asks for it."`
+}
+
+// Finish checks it. m is nil where no memory is moved.
+func (s *MemorySync) Finish(m *Memory) error {
+	switch {
+	case s.Every == 0:
+	case s.Every < time.Second:
+		return fmt.Errorf("--memory-sync: %s is neither 0 nor at least 1s", s.Every)
+	case m == nil:
+		return errors.New("--memory-sync needs a project (CLAUDE_PROJECT_ID) and an object storage (MINIO_ENDPOINT)")
+	case !m.Leadership:
+		return errors.New("--memory-sync needs to know which node pushes: it does not go with LEADERSHIP_ENABLED=0")
+	}
+	return nil
+}
+
+// MemoryRules say whose memory is moved, and by which rules.
+type MemoryRules struct {
 	MinioBucket        string `name:"minio-bucket" var:"MINIO_BUCKET" key:"minio_bucket" default:"claude-memory" placeholder:"NAME" help:"Bucket that holds the memory of all projects."`
-	Project            string `name:"project" var:"CLAUDE_PROJECT_ID" key:"claude_project_id" placeholder:"NAME" help:"Name of the project; default: the working folder's."`
+	Project            string `name:"project" var:"CLAUDE_PROJECT_ID" key:"claude_project_id" placeholder:"NAME" help:"Name of the project whose memory is moved."`
 	DB                 string `name:"db" var:"CLAUDE_MEM_DB" key:"claude_mem_db" placeholder:"FILE" help:"The memory plugin's database; default: ~/.claude-mem/claude-mem.db."`
 	Node               string `name:"node" var:"MEMBRIDGE_NODE_ID" key:"membridge_node_id" default:"${hostname}" help:"Name of this node."`
 	PrimaryNode        string `name:"primary-node" var:"PRIMARY_NODE_ID" key:"primary_node_id" placeholder:"NODE" help:"Node to lead a project that has no leader yet; default: the first that asks."`
@@ -26,26 +51,40 @@ type Memory struct {
 	BackupMaxCount     int    `name:"pull-backup-max-count" var:"PULL_BACKUP_MAX_COUNT" key:"pull_backup_max_count" default:"50" placeholder:"N" help:"How many safety backups of pulls are kept."`
 }
 
-// Finish fills what depends on the machine and checks the whole.
+// Finish fills what depends on the machine and checks the whole. The project is by
+// default the working folder's.
 func (m *Memory) Finish() error {
-	if err := m.ObjectStorage.Finish(); err != nil {
-		return err
-	}
-	for flag, n := range map[string]int{"--leadership-lease-seconds": m.LeaseSeconds, "--lock-ttl-seconds": m.LockTTLSeconds,
-		"--pull-backup-max-days": m.BackupMaxDays, "--pull-backup-max-count": m.BackupMaxCount} {
-		if n < 1 {
-			return fmt.Errorf("%s: must be at least 1, not %d", flag, n)
-		}
-	}
-	if m.LockGraceSeconds < 0 {
-		return fmt.Errorf("--stale-lock-grace-seconds: must not be negative, but is %d", m.LockGraceSeconds)
-	}
 	if m.Project == "" {
 		dir, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("--project: %w", err)
 		}
 		m.Project = filepath.Base(dir)
+	}
+	if err := m.ObjectStorage.Finish(); err != nil {
+		return err
+	}
+	return m.MemoryRules.finish()
+}
+
+// OfWorker is the memory that a worker moves besides its tasks, checked; nil when no
+// project is named, or no object storage.
+func (m Memory) OfWorker() (*Memory, error) {
+	if m.Project == "" || m.MinioEndpoint == "" {
+		return nil, nil
+	}
+	return &m, m.Finish()
+}
+
+func (m *MemoryRules) finish() error {
+	for name, n := range map[string]int{"LEADERSHIP_LEASE_SECONDS": m.LeaseSeconds, "LOCK_TTL_SECONDS": m.LockTTLSeconds,
+		"PULL_BACKUP_MAX_DAYS": m.BackupMaxDays, "PULL_BACKUP_MAX_COUNT": m.BackupMaxCount} {
+		if n < 1 {
+			return fmt.Errorf("%s: must be at least 1, not %d", name, n)
+		}
+	}
+	if m.LockGraceSeconds < 0 {
+		return fmt.Errorf("STALE_LOCK_GRACE_SECONDS: must not be negative, but is %d", m.LockGraceSeconds)
 	}
 	if m.DB == "" {
 		home, err := os.UserHomeDir()

@@ -15,7 +15,7 @@ type agentBeat struct {
 	Body    *struct {
 		Facts
 		WaitSec *float64             `json:"wait_sec,omitempty" required:"false" minimum:"0" maximum:"60" doc:"Hold the answer back for so long, or until there is an order"`
-		Held    []string             `json:"held,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"Orders the agent has and works on: they are not told again"`
+		Held    []string             `json:"held,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"Orders the agent has and works on: they are not told again, and go on counting as heard of"`
 		Drain   *bool                `json:"drain,omitempty" required:"false" doc:"Whether it is drained, as the agent knows it; when that is not so, the answer comes at once"`
 		Reports []registry.JobReport `json:"reports,omitempty" required:"false" nullable:"true" maxItems:"1000" doc:"How orders went; to be repeated until an answer came"`
 	} `required:"false"`
@@ -47,18 +47,17 @@ type beatAnswer struct {
 // connection, so that one behind NAT gets them too.
 func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 	var (
-		patch   registry.AgentPatch
-		reports []registry.JobReport
-		held    []string
-		drain   *bool
-		wait    = in.WaitSec
-		err     error
+		patch registry.AgentPatch
+		said  registry.JobsSaid
+		drain *bool
+		wait  = in.WaitSec
+		err   error
 	)
 	if b := in.Body; b != nil {
 		if patch, err = b.patch(); err != nil {
 			return nil, err
 		}
-		reports, held, drain = cleanReports(b.Reports), b.Held, b.Drain
+		said, drain = registry.JobsSaid{Reports: cleanReports(b.Reports), Held: b.Held}, b.Drain
 		if b.WaitSec != nil {
 			wait = *b.WaitSec
 		}
@@ -70,11 +69,11 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		}
 	}
 	s.metrics.heartbeats.WithLabelValues("agent").Inc()
-	res, err := s.store.Beat(ctx, in.Name, patch, reports, proof(ctx))
+	res, err := s.store.Beat(ctx, in.Name, patch, said, proof(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders := fresh(res.Jobs, held)
+	orders := fresh(res.Jobs, said.Held)
 	told := drain == nil || *drain == res.Agent.Drain
 	if len(orders) == 0 && told && bell != nil {
 		s.waiting.knows(in.Name, res.Agent.Drain)
@@ -95,7 +94,7 @@ func (s *Server) beat(ctx context.Context, in *agentBeat) (*beatAnswer, error) {
 		if err != nil {
 			return nil, err
 		}
-		orders = fresh(jobs, held)
+		orders = fresh(jobs, said.Held)
 	}
 	return s.answer(ctx, res.Agent, orders), nil
 }

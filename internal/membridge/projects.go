@@ -75,6 +75,8 @@ type nodeAnswer struct {
 		CanonicalID string        `json:"canonical_id"`
 		Epoch       int64         `json:"epoch" doc:"Of the current leadership; 0 when there never was one"`
 		ExpiresAt   *float64      `json:"expires_at" doc:"When the current leadership ends, Unix seconds"`
+		// Lease is what the node writes beside the memory, so that push and pull obey it.
+		Lease *registry.Term `json:"lease" doc:"The last term, expired or not; null when there never was one"`
 	}
 }
 
@@ -98,7 +100,7 @@ func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error
 	out.Body.OK, out.Body.CanonicalID = true, beat.CanonicalID
 	out.Body.Role = registry.RoleOf(term, beat.NodeID, s.store.Now())
 	if term != nil {
-		out.Body.Epoch, out.Body.ExpiresAt = term.Epoch, &term.ExpiresAt
+		out.Body.Epoch, out.Body.ExpiresAt, out.Body.Lease = term.Epoch, &term.ExpiresAt, term
 	}
 	return out, nil
 }

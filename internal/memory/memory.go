@@ -53,7 +53,8 @@ type Config struct {
 	Bucket *objects.Bucket
 
 	// LockTTL is how long a push may take before others consider it dead, and
-	// LockGrace how much longer they wait. Zero means the defaults.
+	// LockGrace how much longer they wait. Zero means the defaults, a LockGrace below
+	// zero none.
 	LockTTL, LockGrace time.Duration
 	// ForcePush takes the lock from whoever has it.
 	ForcePush bool
@@ -105,7 +106,7 @@ func New(c Config) (*Project, error) {
 	}
 	c.DB = db
 	c.LockTTL = cmp.Or(c.LockTTL, DefaultLockTTL)
-	c.LockGrace = cmp.Or(c.LockGrace, DefaultLockGrace)
+	c.LockGrace = max(0, cmp.Or(c.LockGrace, DefaultLockGrace))
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.BackupAge = cmp.Or(c.BackupAge, DefaultBackupAge)
 	c.BackupCount = cmp.Or(c.BackupCount, DefaultBackupCount)
@@ -194,4 +195,30 @@ func (p *Project) swapJSON(ctx context.Context, key string, value any, etag stri
 	}
 	info, err := p.Bucket.Swap(ctx, key, data, etag)
 	return info.ETag, err
+}
+
+// Telling is the same project with another Progress.
+func (p *Project) Telling(progress func(step string)) *Project {
+	other := *p
+	other.Progress = progress
+	return &other
+}
+
+// The exit codes of the two rules that protect a memory, as the earlier tool had them.
+const (
+	ExitPrimaryDiffers = 2
+	ExitNotPrimary     = 3
+)
+
+// ExitCode is what the program exits with when a push or pull ended with err.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(*PrimaryDiffersError)):
+		return ExitPrimaryDiffers
+	case errors.As(err, new(*NotPrimaryError)):
+		return ExitNotPrimary
+	}
+	return 1
 }

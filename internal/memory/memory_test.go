@@ -231,7 +231,7 @@ func selection(t *testing.T, b *objects.Bucket) {
 	one.write("a")
 	one.push()
 	two.pull()
-	l, err := two.Select(t.Context(), "two", 0)
+	l, err := two.Select(t.Context(), "two", 0, false)
 	if err != nil || l.Epoch != 2 || l.NeedsSelection {
 		t.Fatalf("selected %+v %v", l, err)
 	}
@@ -440,7 +440,7 @@ func bootstrap(t *testing.T, b *objects.Bucket) {
 	if got := failing(other.Doctor(t.Context(), false)); got != "leadership" {
 		t.Fatalf("the doctor finds %q", got)
 	}
-	if _, err := other.Select(context.WithoutCancel(t.Context()), "one", 0); err != nil {
+	if _, err := other.Select(context.WithoutCancel(t.Context()), "one", 0, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := failing(other.Doctor(t.Context(), false)); got != "" {

@@ -59,6 +59,7 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	}
 	defer there.remove()
 	if there.SHA256 == m.SHA256 {
+		p.noteInStep(m.SHA256)
 		return Pulled{Manifest: *m, Unchanged: true}, nil
 	}
 	if there.exists {
@@ -75,7 +76,11 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	out := Pulled{Manifest: *m, LocalAhead: there.exists && there.Observations > incoming.Observations}
 	if !there.exists {
 		p.Progress("putting it in place")
-		return out, install(incoming.Path, p.DB)
+		if err := install(incoming.Path, p.DB); err != nil {
+			return Pulled{}, err
+		}
+		p.noteInStep(m.SHA256)
+		return out, nil
 	}
 	p.Progress("backing up what is here")
 	if out.Backup, err = p.backup(there, m, out.LocalAhead); err != nil {
@@ -90,6 +95,7 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, err
 	}
+	p.noteInStep(m.SHA256)
 	p.removeOldBackups()
 	return out, nil
 }

@@ -52,6 +52,7 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 	if now, _, err := p.remote(ctx); err != nil {
 		return Pushed{}, err
 	} else if now != nil && now.SHA256 == local.SHA256 {
+		p.noteInStep(now.SHA256)
 		return Pushed{Manifest: *now, Unchanged: true}, nil
 	}
 	p.Progress("taking the lock")
@@ -111,6 +112,7 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	if err != nil {
 		return Manifest{}, fmt.Errorf("write the manifest: %w", err)
 	}
+	p.noteInStep(m.SHA256)
 	p.sweepVersions(ctx, &m, before)
 	return m, nil
 }

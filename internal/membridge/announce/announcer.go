@@ -24,8 +24,14 @@ const DefaultPatience = 8 * time.Second
 // farewellLimit bounds the last heartbeat at the end of Run.
 const farewellLimit = 3 * time.Second
 
+// The outcomes of a command.
+const (
+	Completed = "completed"
+	Failed    = "failed"
+)
+
 // Config is what an Announcer needs. Client and Registration are required; each
-// callback may be nil. They are called by the goroutine of Run.
+// callback may be nil. They are called by the goroutine of Run, but for Carry.
 type Config struct {
 	Client *mbclient.Client
 	// Registration is asked for at each registration, so that it may change.
@@ -44,6 +50,10 @@ type Config struct {
 	// heartbeat, and when that changes.
 	OnDrain func(drain bool)
 
+	// Carry carries out a command, in a goroutine of its own, and returns its report,
+	// whose id may be empty. It returns soon after ctx ends. Nil: every command fails.
+	Carry func(ctx context.Context, c mbclient.Command) mbclient.Report
+
 	// Patience is after how long without an answer the log says that it is waited
 	// for, and how often again; zero means DefaultPatience.
 	Patience time.Duration
@@ -58,7 +68,8 @@ type Announcer struct {
 	runtimeURL *string           // nil before the first answer
 	drain      *bool             // nil before the first answer to a heartbeat
 	reports    []mbclient.Report // not yet acknowledged
-	news       bool              // the next heartbeat goes out at once
+	commands   *commands
+	news       bool // the next heartbeat goes out at once
 	failing    bool
 }
 
@@ -70,11 +81,14 @@ func New(cfg Config) *Announcer {
 	if cfg.Beat == nil {
 		cfg.Beat = func() mbclient.Beat { return mbclient.Beat{} }
 	}
-	return &Announcer{cfg: cfg}
+	if cfg.Carry == nil {
+		cfg.Carry = refuse
+	}
+	return &Announcer{cfg: cfg, commands: newCommands(cfg.Carry, cfg.Log)}
 }
 
-// Run announces the worker until ctx ends, then tells membridge that the worker goes
-// offline, and returns.
+// Run announces the worker until ctx ends, then waits for the commands under way, whose
+// context has ended too, tells membridge that the worker goes offline, and returns.
 func (a *Announcer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -87,6 +101,9 @@ func (a *Announcer) Run(ctx context.Context) {
 			_ = retry.Sleep(ctx, a.cfg.Interval-time.Since(began)) // its error ends the loop
 		}
 	}
+	a.commands.all.Wait()
+	ended, _ := a.commands.take()
+	a.reports = append(a.reports, ended...)
 	a.farewell(ctx)
 }
 
@@ -97,18 +114,26 @@ func (a *Announcer) RunOnce(ctx context.Context) error {
 		return err
 	}
 	beat := a.cfg.Beat()
+	ended, held := a.commands.take()
+	a.reports, beat.Held = append(a.reports, ended...), held
 	beat.IntervalSec, beat.Drain, beat.Reports = a.cfg.Interval.Seconds(), a.drain, slices.Clone(a.reports)
 	if len(beat.Reports) == 0 && a.drain != nil { // the first is answered at once, for the drain level
 		beat.WaitSec = min(a.cfg.Interval.Seconds(), 60)
 	}
 	answered := a.logSilence(ctx, time.Duration(beat.WaitSec*float64(time.Second)))
-	wanted, err := a.cfg.Client.AgentHeartbeat(ctx, a.cfg.Registration().Name, beat)
+	waiting, release := a.commands.untilOneEnds(ctx)
+	wanted, err := a.cfg.Client.AgentHeartbeat(waiting, a.cfg.Registration().Name, beat)
+	ring := release()
 	answered()
 	switch {
 	case err == nil:
-		a.take(beat, wanted)
+		a.take(ctx, beat, wanted)
+		a.news = a.news || ring
 		return nil
-	case mbclient.IsMissing(err):
+	case ring && ctx.Err() == nil:
+		a.news = true // the heartbeat was cut short to report
+		return nil
+	case mbclient.IsMissing(err): // what is under way goes on
 		a.target = ""
 		return a.register(ctx)
 	}
@@ -136,32 +161,23 @@ func (a *Announcer) register(ctx context.Context) error {
 }
 
 // take acts on an answer. Reports that the heartbeat carried have arrived.
-func (a *Announcer) take(sent mbclient.Beat, w mbclient.Wanted) {
+func (a *Announcer) take(ctx context.Context, sent mbclient.Beat, w mbclient.Wanted) {
 	a.reports = slices.DeleteFunc(a.reports, func(r mbclient.Report) bool { return slices.Contains(sent.Reports, r) })
 	for _, c := range w.Commands {
-		a.refuse(c)
+		a.commands.start(ctx, c)
 	}
 	drainChanged := a.drain == nil || *a.drain != w.Drain
 	a.drain = &w.Drain
-	a.news = len(sent.Reports) > 0 || len(a.reports) > 0 || drainChanged
+	a.news = len(sent.Reports) > 0 || len(a.reports) > 0 || len(w.Commands) > 0 || drainChanged
 	a.learn(w.RuntimeURL)
 	if drainChanged && a.cfg.OnDrain != nil {
 		a.cfg.OnDrain(w.Drain)
 	}
 }
 
-// unsupported is what a worker answers to a command to move a project's memory.
-const unsupported = "This worker cannot move a memory: this version of bloom worker has no part for it. Nothing was pushed or pulled"
-
-// refuse reports a command as failed with the next heartbeat.
-func (a *Announcer) refuse(c mbclient.Command) {
-	report := mbclient.Report{JobID: c.ID, Status: "failed", Detail: unsupported}
-	if slices.Contains(a.reports, report) {
-		return
-	}
-	a.cfg.Log.Warn("membridge's command was not carried out", slog.String("command", c.Type), slog.String("project", c.Project),
-		slog.String("job", c.ID), slog.String("error", unsupported))
-	a.reports = append(a.reports, report)
+// refuse is the outcome where nobody carries commands out.
+func refuse(context.Context, mbclient.Command) mbclient.Report {
+	return mbclient.Report{Status: Failed, Detail: "Nothing here carries out commands. Nothing was pushed or pulled"}
 }
 
 // learn passes the runtime's address on when it is news. That it is not known any

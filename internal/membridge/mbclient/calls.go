@@ -204,6 +204,7 @@ type Beat struct {
 	IPAddrs      []string            `json:"ip_addrs,omitempty"`
 	WaitSec      float64             `json:"wait_sec,omitempty"`
 	Drain        *bool               `json:"drain,omitempty"` // whether it is drained, as the worker knows it
+	Held         []string            `json:"held,omitempty"`  // ids of the commands that it works on
 	Reports      []Report            `json:"reports,omitempty"`
 }
 
@@ -220,6 +221,11 @@ type Report struct {
 	JobID  string `json:"job_id"`
 	Status string `json:"status"` // "completed" or "failed"
 	Detail string `json:"detail,omitempty"`
+	// Stdout, Stderr and ReturnCode are those of the program that was run, or what
+	// they would have been.
+	Stdout     string `json:"stdout,omitempty"`
+	Stderr     string `json:"stderr,omitempty"`
+	ReturnCode *int   `json:"returncode,omitempty"`
 }
 
 // Command is a request to move a project's memory.
@@ -252,6 +258,42 @@ func (c *Client) AgentHeartbeat(ctx context.Context, name string, b Beat) (Wante
 	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, read: object("name"), extra: time.Duration(b.WaitSec * float64(time.Second))}
 	err := c.post(ctx, r, b, &w)
 	return w, err
+}
+
+// NodeBeat is a node's heartbeat for one project's memory.
+type NodeBeat struct {
+	NodeID       string   `json:"node_id"`
+	CanonicalID  string   `json:"canonical_id"`
+	ProjectID    string   `json:"project_id,omitempty"` // the project's name
+	ObsCount     *int64   `json:"obs_count,omitempty"`
+	DBSHA        *string  `json:"db_sha,omitempty"`
+	IPAddrs      []string `json:"ip_addrs,omitempty"`
+	AgentVersion string   `json:"agent_version,omitempty"`
+}
+
+// Standing is what membridge answers to a node's heartbeat.
+type Standing struct {
+	Role string `json:"role"` // "primary", "secondary" or "unknown": nobody leads now
+	// Term is the last one, expired or not; nil when there never was one, and from
+	// the earlier system, which does not tell.
+	Term *Term `json:"lease"`
+}
+
+// Term is one leadership. Times are Unix seconds by membridge's clock.
+type Term struct {
+	PrimaryNodeID string  `json:"primary_node_id"`
+	Epoch         int64   `json:"epoch"`
+	LeaseSeconds  int64   `json:"lease_seconds"`
+	IssuedBy      string  `json:"issued_by"`
+	IssuedAt      float64 `json:"issued_at"`
+	ExpiresAt     float64 `json:"expires_at"`
+}
+
+// NodeHeartbeat tells how a node's memory of a project is and learns who leads it.
+func (c *Client) NodeHeartbeat(ctx context.Context, b NodeBeat) (Standing, error) {
+	var s Standing
+	err := c.post(ctx, request{path: "/agent/heartbeat", repeatable: true, read: object("role", "canonical_id")}, b, &s)
+	return s, err
 }
 
 func (c *Client) post(ctx context.Context, r request, body, into any) error {

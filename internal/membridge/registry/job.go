@@ -59,6 +59,13 @@ type JobReport struct {
 	JobOutput
 }
 
+// JobsSaid is what a heartbeat says of the agent's jobs: how some ended, and which it
+// works on.
+type JobsSaid struct {
+	Reports []JobReport
+	Held    []string // ids
+}
+
 // JobFilter narrows a listing. Limit is at most 200; zero means 50.
 type JobFilter struct {
 	Project string

@@ -58,11 +58,11 @@ type Store interface {
 	// PutAgent registers an agent or updates a known one; created tells which. Who
 	// may, Proof.Bind decides: ErrNeedsToken, ErrOtherToken.
 	PutAgent(ctx context.Context, name string, patch AgentPatch, by Proof) (agent Agent, created bool, err error)
-	// Beat records a heartbeat and the reports that came with it, and hands out
-	// the agent's open jobs, which count as delivered from then on. A report on a
-	// job that is final, unknown or another agent's changes nothing. ErrNoAgent, and
-	// the errors of Proof.Bind.
-	Beat(ctx context.Context, name string, patch AgentPatch, reports []JobReport, by Proof) (BeatResult, error)
+	// Beat records a heartbeat and what it says of jobs, and hands out the agent's
+	// open jobs, which count as delivered from then on. What is said of a job that is
+	// final, unknown or another agent's changes nothing. ErrNoAgent, and the errors of
+	// Proof.Bind.
+	Beat(ctx context.Context, name string, patch AgentPatch, said JobsSaid, by Proof) (BeatResult, error)
 	// OpenJobs hands out the agent's open jobs as Beat does, without a heartbeat.
 	OpenJobs(ctx context.Context, agent string) ([]Job, error)
 	// Touch notes a contact with an agent that beats, as its heartbeat that is still
@@ -114,7 +114,7 @@ type Store interface {
 	Jobs(ctx context.Context, filter JobFilter) ([]Job, error)
 	// AgentsWithOrders returns the agents that have a queued job.
 	AgentsWithOrders(ctx context.Context) ([]string, error)
-	// ExpireJobs fails the open jobs that were created before the moment, and
+	// ExpireJobs fails the open jobs that nothing was heard of since the moment, and
 	// returns how many.
 	ExpireJobs(ctx context.Context, before time.Time, detail string) (int, error)
 	// TrimJobs deletes final jobs beyond the newest keep.

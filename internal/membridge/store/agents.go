@@ -118,7 +118,7 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 }
 
 // Beat records a heartbeat and hands out the agent's open jobs.
-func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, reports []registry.JobReport, by registry.Proof) (res registry.BeatResult, err error) {
+func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, said registry.JobsSaid, by registry.Proof) (res registry.BeatResult, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.Now()
 		agent, err := s.agentForUpdate(ctx, q, name)
@@ -131,7 +131,7 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 		agent.Bound = agent.Token != ""
 		// Silence made it offline; speaking makes it online, and so does a sync that
 		// went well, unless it says otherwise.
-		synced := slices.ContainsFunc(reports, func(r registry.JobReport) bool { return r.Status == registry.JobCompleted })
+		synced := slices.ContainsFunc(said.Reports, func(r registry.JobReport) bool { return r.Status == registry.JobCompleted })
 		if patch.Status == nil && (synced || agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
 			agent.Status = bloom.WorkerOnline
 		}
@@ -139,8 +139,13 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 		if err := saveAgent(ctx, q, agent, now.UnixMilli(), true); err != nil {
 			return err
 		}
-		for _, r := range reports {
+		for _, r := range said.Reports {
 			if err := s.report(ctx, q, name, r); err != nil {
+				return err
+			}
+		}
+		for _, id := range said.Held {
+			if err := s.hold(ctx, q, name, id); err != nil {
 				return err
 			}
 		}

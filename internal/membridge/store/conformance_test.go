@@ -72,14 +72,14 @@ func TestAHeartbeatBringsAnAgentBackAndKeepsItsLoad(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOffline)})
 		clock.move(5 * time.Second)
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, nil, registry.Proof{}))
+		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, registry.JobsSaid{}, registry.Proof{}))
 		if res.Agent.Status != bloom.WorkerOnline || res.Agent.Load.Running != 3 || *res.Agent.HeartbeatAt != registry.ToSeconds(clock.Now()) {
 			t.Errorf("after a heartbeat: %+v", res.Agent)
 		}
 		if diff := cmp.Diff(res.Agent, must[registry.Agent](t)(s.Agent(t.Context(), "a"))); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil, registry.Proof{}); !errors.Is(err, registry.ErrNoAgent) {
+		if _, err := s.Beat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("heartbeat of a stranger: %v", err)
 		}
 	})
@@ -90,7 +90,7 @@ func TestDrainSurvivesRegistrationsAndHeartbeats(t *testing.T) {
 		put(t, s, "a", registry.AgentPatch{})
 		must[registry.Agent](t)(s.SetDrain(t.Context(), "a", true))
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOnline)})
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, nil, registry.Proof{}))
+		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}))
 		if !res.Agent.Drain {
 			t.Error("it is drained no more")
 		}
@@ -247,7 +247,7 @@ func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
 		mine, theirs := registry.Proof{Token: registry.TokenDigest("mine")}, registry.Proof{Token: registry.TokenDigest("theirs")}
 		write := func(by registry.Proof) (err, beat, node error) {
 			_, _, err = s.PutAgent(t.Context(), "a", registry.AgentPatch{URL: ptr("http://" + by.Token)}, by)
-			_, beat = s.Beat(t.Context(), "a", registry.AgentPatch{}, nil, by)
+			_, beat = s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, by)
 			_, node = s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: "n", CanonicalID: "c", AgentVersion: ptr(by.Token), Proof: by})
 			return err, beat, node
 		}
@@ -348,7 +348,7 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 			t.Errorf("agents with orders: %v", got)
 		}
 		beat := func(name string, reports ...registry.JobReport) []string {
-			res := must[registry.BeatResult](t)(s.Beat(t.Context(), name, registry.AgentPatch{}, reports, registry.Proof{}))
+			res := must[registry.BeatResult](t)(s.Beat(t.Context(), name, registry.AgentPatch{}, registry.JobsSaid{Reports: reports}, registry.Proof{}))
 			ids := []string{}
 			for _, j := range res.Jobs {
 				ids = append(ids, j.ID+" "+string(j.Status))
@@ -389,6 +389,16 @@ func TestJobsExpireAreListedNewestFirstAndTrimmed(t *testing.T) {
 		}
 		if _, err := s.FinishJob(t.Context(), registry.JobReport{JobID: "none", Status: registry.JobFailed, Detail: ""}); !errors.Is(err, registry.ErrNoJob) {
 			t.Errorf("unknown job: %v", err)
+		}
+		// One that its agent works on is heard of.
+		if _, _, err := s.PutAgent(t.Context(), "a", registry.AgentPatch{}, registry.Proof{}); err != nil {
+			t.Fatal(err)
+		}
+		must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}))
+		clock.move(time.Minute)
+		must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{Held: []string{"j4", "j0", "none"}}, registry.Proof{}))
+		if n := must[int](t)(s.ExpireJobs(t.Context(), clock.Now().Add(-30*time.Second), "too late")); n != 1 {
+			t.Errorf("expired %d of those that nothing was heard of, want j3", n)
 		}
 		ids := func(f registry.JobFilter) (ids []string) {
 			for _, j := range must[[]registry.Job](t)(s.Jobs(t.Context(), f)) {
@@ -440,8 +450,8 @@ func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 			for range beats {
 				wg.Go(func() {
 					// A neighbour's failure in the same commit must not touch the others.
-					_, _ = s.Beat(t.Context(), "stranger", registry.AgentPatch{}, nil, registry.Proof{})
-					if _, err := s.Beat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, nil, registry.Proof{}); err != nil {
+					_, _ = s.Beat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{})
+					if _, err := s.Beat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, registry.JobsSaid{}, registry.Proof{}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -76,6 +76,12 @@ func (s *Store) report(ctx context.Context, q querier, agent string, r registry.
 	return err
 }
 
+// hold notes that an agent works on a job.
+func (s *Store) hold(ctx context.Context, q querier, agent, id string) error {
+	_, err := q.ExecContext(ctx, `UPDATE jobs SET updated_at = $3 WHERE id = $1 AND agent = $2 AND status = 'delivered'`, id, agent, s.nowMillis())
+	return err
+}
+
 // AddJob records a job.
 func (s *Store) AddJob(ctx context.Context, j registry.Job) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
@@ -130,12 +136,12 @@ func (s *Store) AgentsWithOrders(ctx context.Context) ([]string, error) {
 	return collect(ctx, s.read, scan, `SELECT DISTINCT agent FROM jobs WHERE status = 'queued'`)
 }
 
-// ExpireJobs fails the open jobs created before the moment.
+// ExpireJobs fails the open jobs that nothing was heard of since the moment.
 func (s *Store) ExpireJobs(ctx context.Context, before time.Time, detail string) (n int, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `
 			UPDATE jobs SET status = 'failed', detail = $2, updated_at = $3, finished_at = $3
-			WHERE status IN ('queued', 'delivered') AND created_at < $1`, before.UnixMilli(), detail, s.nowMillis())
+			WHERE status IN ('queued', 'delivered') AND updated_at < $1`, before.UnixMilli(), detail, s.nowMillis())
 		n, err = changed(res, err)
 		return err
 	})

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/front"
+	"github.com/bloom-runtime/bloom/internal/membridge/announce"
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/memory/agent"
+)
+
+// memoryAgent is the part of a worker, or all of a MemoryAgent, that moves a project's
+// memory. On nil, its methods do what a worker does that has none.
+type memoryAgent struct {
+	*agent.Agent
+
+	project *memory.Project
+}
+
+func openMemoryAgent(c config.Memory, every, interval time.Duration, bridge *mbclient.Client, b Build) (*memoryAgent, error) {
+	project, err := OpenMemory(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &memoryAgent{project: project, Agent: agent.New(agent.Config{
+		Memory: project, Membridge: bridge, Every: every, Interval: interval, IPAddrs: addresses, Version: b.Version, Log: b.Logger,
+	})}, nil
+}
+
+// start serves until stop, which returns when no push or pull is under way any more.
+func (m *memoryAgent) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+		m.project.Bucket.Close()
+	}
+}
+
+func (m *memoryAgent) named(r mbclient.Registration) mbclient.Registration {
+	if m != nil {
+		r.NodeID = m.project.Node
+	}
+	return r
+}
+
+func (m *memoryAgent) described(b mbclient.Beat) mbclient.Beat {
+	if m != nil {
+		b.ObsCount, b.DBSHA = m.Facts()
+	}
+	return b
+}
+
+func (m *memoryAgent) carry(ctx context.Context, c mbclient.Command) mbclient.Report {
+	if m == nil {
+		return mbclient.Report{Status: announce.Failed, Detail: fmt.Sprintf("This worker moves no memory: start it with CLAUDE_PROJECT_ID=%s and "+
+			"the object storage's address (MINIO_ENDPOINT) and keys. Nothing was pushed or pulled", c.Project)}
+	}
+	return m.Carry(ctx, c)
+}
+
+// MemoryAgentConfig is what a memory agent needs.
+type MemoryAgentConfig struct {
+	Memory config.Memory
+	// Every is how often the memory is brought in step; 0 only when membridge asks.
+	Every time.Duration
+	// Membridge is where the agent makes itself known, under the node's name; without
+	// an address nowhere.
+	Membridge MembridgeAccount
+	Interval  time.Duration // between heartbeats
+	DataDir   string
+}
+
+// MemoryAgent moves a project's memory on a node that runs no worker.
+type MemoryAgent struct {
+	memory    *memoryAgent
+	announcer *announce.Announcer // nil without membridge
+	bridge    *mbclient.Client
+}
+
+// OpenMemoryAgent builds one. Nothing is asked of anybody before Run.
+func OpenMemoryAgent(cfg MemoryAgentConfig, b Build) (*MemoryAgent, error) {
+	if cfg.Membridge.URL == "" && cfg.Every == 0 {
+		return nil, Misuse{errors.New("nothing to do: give --memory-sync, or membridge's address (MEMBRIDGE_SERVER_URL), or both")}
+	}
+	a := &MemoryAgent{}
+	if cfg.Membridge.URL != "" {
+		// The folder is that of a worker of this name: what the name is proved with is the
+		// machine's, whichever of the two it runs.
+		state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Memory.Node))
+		if err := os.MkdirAll(state, 0o700); err != nil {
+			return nil, fmt.Errorf("data folder: %w", err)
+		}
+		token, err := agentToken(state)
+		if err != nil {
+			return nil, err
+		}
+		if a.bridge, err = cfg.Membridge.client(token); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if a.memory, err = openMemoryAgent(cfg.Memory, cfg.Every, cfg.Interval, a.bridge, b); err != nil {
+		return nil, err
+	}
+	if a.bridge != nil {
+		a.announcer = announce.New(a.announcement(cfg, b))
+	}
+	return a, nil
+}
+
+func (a *MemoryAgent) announcement(cfg MemoryAgentConfig, b Build) announce.Config {
+	return announce.Config{
+		Client: a.bridge, Interval: cfg.Interval, Log: b.Logger.With(slog.String("node", cfg.Memory.Node)),
+		Registration: func() mbclient.Registration {
+			return a.memory.named(mbclient.Registration{Name: cfg.Memory.Node, Status: bloom.WorkerOnline,
+				Capabilities: bloom.Capabilities{ClaudeCLI: false, MaxConcurrency: 1, Labels: []string{}}, IPAddrs: addresses(),
+				AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH, InstallMethod: "bloom memory agent"})
+		},
+		Beat: func() mbclient.Beat {
+			return a.memory.described(mbclient.Beat{Status: bloom.WorkerOnline, IPAddrs: addresses()})
+		},
+		OnDrain: nil, Carry: a.memory.carry,
+	}
+}
+
+// Run serves until ctx ends.
+func (a *MemoryAgent) Run(ctx context.Context) error {
+	front.Tell(front.Ready)
+	defer front.Tell(front.Stopping)
+	defer a.memory.start()()
+	if a.announcer == nil {
+		<-ctx.Done()
+		return nil
+	}
+	a.announcer.Run(ctx)
+	a.bridge.Close()
+	return nil
+}

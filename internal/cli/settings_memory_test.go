@@ -1,0 +1,345 @@
+package cli_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// place is one node, named here, with a memory, and the bucket.
+type place struct {
+	testing.TB
+	dir    string
+	bucket *objects.Bucket
+}
+
+func newPlace(t testing.TB, dir string, c objects.Config) *place {
+	b, err := objects.Open(c)
+	if err == nil {
+		err = b.Ensure(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return &place{TB: t, dir: dir, bucket: b}
+}
+
+// put stores a small object of the project, in place of the one that is there.
+func (p *place) put(name string, value any) {
+	p.Helper()
+	key := "projects/" + memory.CanonicalID(project) + "/" + name
+	data, err := json.Marshal(value)
+	_, now, _ := p.bucket.Read(p.Context(), key)
+	if err == nil {
+		_, err = p.bucket.Swap(p.Context(), key, data, now.ETag)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// stored reads a small object, by default from the place's bucket.
+func (p *place) stored(bucket, project, name string) string {
+	bucket = cmp.Or(bucket, p.bucket.Name())
+	data, _, err := p.bucket.Other(bucket).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+func (p *place) locked(age time.Duration) {
+	p.put("locks/active.lock", memory.Lock{Holder: "other", Timestamp: time.Now().Add(-age).Unix()})
+}
+
+func (p *place) led(by string) {
+	p.put("leadership/lease.json", memory.Lease{PrimaryNode: by, Epoch: 1, LeaseSeconds: 3600, ExpiresAt: time.Now().Add(time.Hour).Unix()})
+}
+
+// pushedBy stores a memory that is not the one here.
+func (p *place) pushedBy(node string) {
+	p.Helper()
+	db := filepath.Join(p.dir, "pushed", "claude-mem.db")
+	if err := os.MkdirAll(filepath.Dir(db), 0o700); err != nil {
+		p.Fatal(err)
+	}
+	for range 5 {
+		observe(p, db)
+	}
+	m, err := memory.New(memory.Config{Project: project, Node: node, DB: db, Bucket: p.bucket})
+	if err == nil {
+		_, err = m.Push(p.Context())
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// backups puts safety backups of these ages beside the database.
+func (p *place) backups(ages ...time.Duration) {
+	for i, age := range ages {
+		folder := filepath.Join(p.dir, "backups", "pull-overwrite", fmt.Sprintf("2020010%d-000000.000000000", i+1))
+		at := time.Now().Add(-age)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			p.Fatal(err)
+		}
+		if err := os.Chtimes(folder, at, at); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// memoryCase is a setting of the memory's and how a push or pull shows that it counts.
+type memoryCase struct {
+	flag, variable, value string
+	order                 string // "push" or "pull"
+	before                func(*place)
+	without, with         string // what is said, or stored, without and with the setting
+	look                  func(*place) string
+}
+
+func memoryCases() []memoryCase {
+	const day = 24 * time.Hour
+	in := func(bucket, project, name string) func(*place) string {
+		return func(p *place) string { return p.stored(bucket, project, name) }
+	}
+	kept := func(p *place) string {
+		found, _ := filepath.Glob(filepath.Join(p.dir, "backups", "pull-overwrite", "*"))
+		return fmt.Sprint(len(found), " backups")
+	}
+	other := func(p *place) { p.led("other") }
+	const manifest, lease = "sqlite/manifest.json", "leadership/lease.json"
+	return []memoryCase{
+		{"--project", "CLAUDE_PROJECT_ID", "unusual", "push", nil, "no such object", `"project": "unusual"`, in("", "unusual", manifest)},
+		{"--db", "CLAUDE_MEM_DB", "{dir}/unusual.db", "push", nil, `"observations": 1`, `"observations": 2`, in("", project, manifest)},
+		{"--node", "MEMBRIDGE_NODE_ID", "unusual-node", "push", nil, `"source_host": "here"`, `"source_host": "unusual-node"`, in("", project, manifest)},
+		{"--minio-bucket", "MINIO_BUCKET", "another-bucket", "push", nil, "no such object", `"observations": 1`, in("another-bucket", project, manifest)},
+		{"--leadership-lease-seconds", "LEADERSHIP_LEASE_SECONDS", "777", "push", nil, `"lease_seconds": 3600`, `"lease_seconds": 777`, in("", project, lease)},
+		{"--primary-node", "PRIMARY_NODE_ID", "somebody", "push", nil, `"primary_node_id": "here"`, `"primary_node_id": "somebody"`, in("", project, lease)},
+		{"--leadership", "LEADERSHIP_ENABLED", "false", "push", other, "only other, the primary", "pushed", nil},
+		{"--allow-secondary-push", "ALLOW_SECONDARY_PUSH", "true", "push", other, "only other, the primary", "pushed", nil},
+		{"--allow-primary-pull-override", "ALLOW_PRIMARY_PULL_OVERRIDE", "true", "pull", func(p *place) { p.pushedBy("here") }, "would overwrite", "pulled", nil},
+		{"--force-push", "FORCE_PUSH", "true", "push", func(p *place) { p.locked(time.Minute) }, "other has been pushing for", "pushed", nil},
+		{"--lock-ttl-seconds", "LOCK_TTL_SECONDS", "10", "push", func(p *place) { p.locked(10 * time.Minute) }, "other has been pushing for", "pushed", nil},
+		{"--stale-lock-grace-seconds", "STALE_LOCK_GRACE_SECONDS", "0", "push", func(p *place) { p.locked(2*time.Hour + 5*time.Second) }, "other has been pushing for", "pushed", nil},
+		{"--pull-backup-max-count", "PULL_BACKUP_MAX_COUNT", "2", "pull", func(p *place) { p.pushedBy("other"); p.backups(0, 0, 0) }, "4 backups", "2 backups", kept},
+		{"--pull-backup-max-days", "PULL_BACKUP_MAX_DAYS", "2", "pull", func(p *place) { p.pushedBy("other"); p.backups(3*day, day) }, "3 backups", "2 backups", kept},
+	}
+}
+
+const unusualBucket = "bucket-of-a-test"
+
+// prepare puts memories into the folder, and what the case wants into the bucket.
+func (c memoryCase) prepare(p *place) {
+	observe(p, filepath.Join(p.dir, "here.db"))
+	observe(p, filepath.Join(p.dir, "unusual.db"))
+	observe(p, filepath.Join(p.dir, "unusual.db"))
+	if c.before != nil {
+		c.before(p)
+	}
+}
+
+// TestEveryVariableOfTheMemoryTakesEffect pushes or pulls once without and once with each
+// variable.
+func TestEveryVariableOfTheMemoryTakesEffect(t *testing.T) {
+	t.Parallel()
+	server := miniotest.Start(t)
+	for _, c := range memoryCases() {
+		t.Run(c.variable, func(t *testing.T) {
+			t.Parallel()
+			for _, with := range []bool{false, true} {
+				storage := server.Bucket()
+				p := newPlace(t, t.TempDir(), storage)
+				c.prepare(p)
+				one := newPerson(t, nil)
+				for key, value := range map[string]string{"MINIO_ENDPOINT": storage.Endpoint, "MINIO_ACCESS_KEY": storage.AccessKey,
+					"MINIO_SECRET_KEY": storage.SecretKey, "MINIO_BUCKET": storage.Bucket, "CLAUDE_PROJECT_ID": project,
+					"CLAUDE_MEM_DB": p.dir + "/here.db", "MEMBRIDGE_NODE_ID": "here"} {
+					one.env[key] = value
+				}
+				want := c.without
+				if with {
+					want = c.with
+					one.env[c.variable] = strings.ReplaceAll(c.value, "{dir}", p.dir)
+				}
+				got := one.run("memory", c.order)
+				said := got.out + got.err
+				if c.look != nil {
+					said = c.look(p)
+				}
+				if !strings.Contains(said, want) {
+					t.Errorf("with it %t: %q, want %q; exit code %d: %s%s", with, said, want, got.code, got.out, got.err)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryVariableOfTheStorageTakesEffect looks at what reaches the storage.
+func TestEveryVariableOfTheStorageTakesEffect(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asked []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.URL.Path+" "+r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(web.Close)
+	host, port, _ := strings.Cut(strings.TrimPrefix(web.URL, "http://"), ":")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(env ...string) string {
+		mu.Lock()
+		asked = nil
+		mu.Unlock()
+		p := newPerson(t, nil)
+		for key, value := range map[string]string{"MINIO_ENDPOINT": web.URL, "MINIO_ACCESS_KEY": "somebody", "MINIO_SECRET_KEY": "a-secret", "CLAUDE_MEM_DB": "/nowhere/x.db"} {
+			p.env[key] = value
+		}
+		for i := 0; i < len(env); i += 2 {
+			p.env[env[i]] = env[i+1]
+			if env[i+1] == "" {
+				delete(p.env, env[i])
+			}
+		}
+		got := p.run("memory", "push")
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(asked, "\n") + got.err
+	}
+	plain := run()
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"MINIO_ENDPOINT", host, "MINIO_PORT", port}, "Credential=somebody/"},
+		{[]string{"MINIO_ENDPOINT", host + ":" + port}, "Credential=somebody/"},
+		{[]string{"MINIO_REGION", "eu-unusual-7"}, "/eu-unusual-7/s3/"},
+		{[]string{"MINIO_ACCESS_KEY", "unusual"}, "Credential=unusual/"},
+		{[]string{"MINIO_BUCKET", "unusual-bucket"}, "/unusual-bucket/"},
+		{[]string{"MINIO_USE_SSL", "true"}, "HTTP response to HTTPS client"},
+		{[]string{"MINIO_SECRET_KEY", "", "MINIO_SECRET_KEY_FILE", secret}, "Signature="},
+		{[]string{"MINIO_SECRET_KEY", ""}, "MINIO_SECRET_KEY"},
+		{[]string{"MINIO_ENDPOINT", ""}, "MINIO_ENDPOINT"},
+	} {
+		if got := run(c.env...); !strings.Contains(got, c.want) || len(c.env) == 2 && c.env[0] != "MINIO_ENDPOINT" && strings.Contains(plain, c.want) {
+			t.Errorf("%q: %s", c.env, got)
+		}
+	}
+}
+
+// ordered has the stage's worker push or pull and returns what it reports.
+func (s *stage) ordered(kind, project string) string {
+	s.Helper()
+	const agent = "mover"
+	if s.role == "worker" {
+		s.bridge.order(fmt.Sprintf(`{"id":"job-1","type":"sync_%s","project":%q,"canonical_id":%q}`, kind, project, memory.CanonicalID(project)))
+		var detail string
+		s.await("the report", func() bool {
+			return s.bridge.count(func(r recorded) bool {
+				reports, _ := r.body["reports"].([]any)
+				if len(reports) > 0 {
+					detail = fmt.Sprint(reports...)
+				}
+				return len(reports) > 0
+			}) > 0
+		})
+		return detail
+	}
+	s.call("POST", s.bridgeURL()+"/projects", fmt.Sprintf(`{"name":%q}`, project), "Content-Type", "application/json")
+	var job syncJob
+	s.await("the worker", func() bool {
+		status, text := s.call("POST", s.bridgeURL()+"/sync/"+kind, fmt.Sprintf(`{"project":%q,"agent":%q}`, project, agent), "Content-Type", "application/json")
+		return status == http.StatusOK && json.Unmarshal([]byte(text), &job) == nil && job.Status == "queued"
+	})
+	id := job.JobID
+	s.await("the job's end", func() bool {
+		_, text := s.call("GET", s.bridgeURL()+"/jobs/"+id, "")
+		return json.Unmarshal([]byte(text), &job) == nil && (job.Status == "completed" || job.Status == "failed")
+	})
+	return job.Detail
+}
+
+// memoryScenes show that a worker moves the memory as the commands do.
+func memoryScenes() map[string]scene {
+	all := map[string]scene{
+		"a memory in step": {roles: workers, before: withMemory, also: append(memoryFlags(""), "--memory-allow-secondary-push"),
+			sets: []set{{"--memory-sync", "1s", func(s *stage) { s.says("memory pushed") }}}},
+		"the memory's object storage": {roles: []string{"worker"}, also: []string{"--memory-project=garden", "--memory-sync=1s", "--minio-secret-key=secret-of-somebody"}, sets: []set{
+			{"--minio-endpoint", "{bridge}", asked("AWS4")},
+			{"--minio-access-key", "an-unusual-access-key", asked("Credential=an-unusual-access-key/")},
+			{"--minio-region", "eu-unusual-7", asked("/eu-unusual-7/s3/")},
+		}},
+		"the memory's port": {roles: []string{"worker"}, before: listenForPostgres,
+			also: []string{"--memory-project=garden", "--memory-sync=1s", "--minio-access-key=somebody", "--minio-secret-key=of-somebody", "--minio-endpoint=127.0.0.1"}, sets: []set{
+				{"--minio-port", "{port}", func(s *stage) {
+					s.await("a connection", func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "postgres" }) > 0 })
+				}},
+			}},
+		"the memory's TLS": {roles: []string{"worker"},
+			also: []string{"--memory-project=garden", "--memory-sync=1s", "--minio-access-key=somebody", "--minio-secret-key=of-somebody", "--minio-endpoint={bridge}"}, sets: []set{
+				{"--minio-use-ssl", "", func(s *stage) { s.says("HTTP response to HTTPS client") }},
+			}},
+	}
+	for flag, value := range map[string]string{"--minio-secret-key": "{minio-secret}", "--minio-secret-key-file": "{dir}/minio-key"} {
+		all["the memory's "+flag] = scene{roles: []string{"worker"}, before: withMemory, also: append(memoryFlags("--minio-secret-key"), "--memory-sync=1s"),
+			sets: []set{{flag, value, func(s *stage) { s.says("memory pushed") }}}}
+	}
+	for _, c := range memoryCases() {
+		flag := "--memory-" + strings.TrimPrefix(c.flag, "--")
+		var p *place
+		all["memory "+c.variable] = scene{roles: workers, also: memoryFlags(flag),
+			before: func(s *stage) { p = s.memoryPlace(); c.prepare(p) },
+			sets: []set{{flag, c.value, func(s *stage) {
+				owner := project
+				if c.flag == "--project" {
+					owner = c.value
+				}
+				got := s.ordered(c.order, owner)
+				if c.look != nil {
+					got = c.look(p)
+				}
+				if !strings.Contains(got, c.with) {
+					s.Errorf("%q, want %q", got, c.with)
+				}
+			}}}}
+	}
+	return all
+}
+
+// memoryFlags are what a worker with a memory needs, but for the one flag.
+func memoryFlags(but string) (flags []string) {
+	for _, f := range []string{"--minio-endpoint={minio}", "--minio-access-key={minio-key}", "--minio-secret-key={minio-secret}",
+		"--memory-project=garden", "--memory-db={dir}/here.db", "--memory-node=here", "--memory-minio-bucket=" + unusualBucket,
+		"--name=mover", "--membridge-interval=1s", "--membridge-server-url={bridge}"} {
+		if name, _, _ := strings.Cut(f, "="); name != but {
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
+func withMemory(s *stage) { memoryCase{}.prepare(s.memoryPlace()) }
+
+func (s *stage) memoryPlace() *place {
+	withMinIO(s)
+	c := objects.Config{Endpoint: s.values.Replace("{minio}"), AccessKey: s.values.Replace("{minio-key}"), SecretKey: s.values.Replace("{minio-secret}"), Bucket: unusualBucket}
+	return newPlace(s.T, s.dir, c)
+}

@@ -1,0 +1,248 @@
+// Package agent keeps a node's memory of one project in step by itself, carries out
+// what membridge asks of it, tells membridge how the memory is, and makes membridge's
+// choice of the primary the one that push and pull obey. It knows neither tasks nor
+// claude.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/retry"
+)
+
+// DefaultInterval is how often an Agent sends a heartbeat.
+const DefaultInterval = 10 * time.Second
+
+// Config is what an Agent needs. Memory is required.
+type Config struct {
+	Memory *memory.Project
+	// Membridge is the control plane; nil, or without an address, there is none.
+	Membridge *mbclient.Client
+	// Every is how often the memory is brought in step; 0 only when it is asked for.
+	Every time.Duration
+	// Interval is the time between heartbeats; zero means DefaultInterval.
+	Interval time.Duration
+	// IPAddrs and Version are told to membridge.
+	IPAddrs func() []string
+	Version string
+
+	Log *slog.Logger // slog.Default() when nil
+}
+
+// Agent serves one project's memory on this node. Its methods may be called at the
+// same time.
+type Agent struct {
+	cfg    Config
+	log    *slog.Logger
+	syncer *memory.Syncer
+	meter  *memory.Meter
+	turn   chan struct{} // holds one: who has it moves the memory
+	wake   chan struct{} // the role changed
+
+	mu       sync.Mutex
+	followed mbclient.Term // what the lease says already
+	role     string        // as membridge said last
+	failing  bool          // heartbeats fail
+}
+
+// New makes an Agent; it does nothing until Run.
+func New(cfg Config) *Agent {
+	cfg.Interval = cmp.Or(cfg.Interval, DefaultInterval)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.IPAddrs == nil {
+		cfg.IPAddrs = func() []string { return nil }
+	}
+	return &Agent{cfg: cfg, log: cfg.Log.With(slog.String("project", cfg.Memory.Project)), syncer: &memory.Syncer{Project: cfg.Memory},
+		meter: memory.NewMeter(cfg.Memory), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+}
+
+// Run serves until ctx ends. A push or pull that is cut short then harms nothing.
+func (a *Agent) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { a.measure(ctx) })
+	all.Go(func() { a.beat(ctx) })
+	if a.cfg.Every > 0 {
+		all.Go(func() { a.keepInStep(ctx) })
+	}
+	all.Wait()
+}
+
+// Facts are what a worker's own heartbeat tells of the memory; nil before anything is
+// known.
+func (a *Agent) Facts() (observations *int64, sha *string) {
+	f, ok := a.meter.Facts()
+	if !ok {
+		return nil, nil
+	}
+	return &f.Observations, &f.SHA256
+}
+
+func (a *Agent) measure(ctx context.Context) {
+	failing := false
+	for ctx.Err() == nil {
+		err := a.meter.Measure(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			a.log.Warn("the memory cannot be read; see bloom memory doctor", slog.Any("error", err))
+		}
+		failing = err != nil
+		_ = retry.Sleep(ctx, a.cfg.Interval) // its error ends the loop
+	}
+}
+
+// beat sends heartbeats once membridge's address is known.
+func (a *Agent) beat(ctx context.Context) {
+	for a.cfg.Membridge != nil && ctx.Err() == nil {
+		if a.cfg.Membridge.URL() != "" {
+			a.tellBeat(ctx, a.heartbeat(ctx))
+		}
+		_ = retry.Sleep(ctx, a.cfg.Interval) // its error ends the loop
+	}
+}
+
+// tellBeat logs the first failure of several, and their end.
+func (a *Agent) tellBeat(ctx context.Context, err error) {
+	a.mu.Lock()
+	before := a.failing
+	a.failing = err != nil
+	a.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !before:
+		a.log.Warn("membridge and the lease in the bucket could not be brought together; trying again", slog.Any("error", err))
+	case err == nil && before:
+		a.log.Info("membridge and the lease in the bucket agree again")
+	}
+}
+
+// heartbeat tells membridge how the memory is, and writes whom it has selected into the
+// lease.
+func (a *Agent) heartbeat(ctx context.Context) error {
+	observations, sha := a.Facts()
+	m := a.cfg.Memory
+	standing, err := a.cfg.Membridge.NodeHeartbeat(ctx, mbclient.NodeBeat{NodeID: m.Node, CanonicalID: m.ID(), ProjectID: m.Project,
+		ObsCount: observations, DBSHA: sha, IPAddrs: a.cfg.IPAddrs(), AgentVersion: a.cfg.Version})
+	if err != nil {
+		return err
+	}
+	if err := a.follow(ctx, standing); err != nil {
+		return err
+	}
+	a.noteRole(standing.Role)
+	return nil
+}
+
+// follow makes the lease say what membridge has selected. When its term has run out
+// membridge has no say, and the last primary goes on.
+func (a *Agent) follow(ctx context.Context, s mbclient.Standing) error {
+	if s.Term == nil || s.Role == "unknown" || a.cfg.Memory.IgnoreLeadership {
+		return nil
+	}
+	a.mu.Lock()
+	known := a.followed == *s.Term
+	a.mu.Unlock()
+	if known {
+		return nil
+	}
+	lease, changed, err := a.cfg.Memory.Follow(ctx, memory.Selection{Primary: s.Term.PrimaryNodeID, Epoch: s.Term.Epoch,
+		At: seconds(s.Term.IssuedAt), Until: seconds(s.Term.ExpiresAt), By: s.Term.IssuedBy})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.followed = *s.Term
+	a.mu.Unlock()
+	if changed {
+		a.log.Info("membridge has selected the primary", slog.String("primary", lease.PrimaryNode), slog.Int64("epoch", lease.Epoch))
+	}
+	return nil
+}
+
+func seconds(s float64) time.Time { return time.UnixMilli(int64(s*1000 + 0.5)) }
+
+// noteRole has the memory brought in step at once when the role has changed.
+func (a *Agent) noteRole(role string) {
+	a.mu.Lock()
+	before := a.role
+	a.role = role
+	a.mu.Unlock()
+	if before == role || before == "" {
+		return
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// take waits for this node's other push or pull to end.
+func (a *Agent) take(ctx context.Context) (release func(), err error) {
+	select {
+	case a.turn <- struct{}{}:
+		return func() { <-a.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// firstWait is the wait after a round that failed; it doubles up to Config.Every.
+const firstWait = 5 * time.Second
+
+// keepInStep brings the memory in step at once, then every Config.Every and when the
+// role changes. Nodes that were started together drift apart.
+func (a *Agent) keepInStep(ctx context.Context) {
+	regular := retry.Policy{First: a.cfg.Every, Jitter: 0.2}.Waits()
+	var failed func() time.Duration // nil while rounds succeed
+	for ctx.Err() == nil {
+		err := a.round(ctx)
+		wait := regular
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && failed == nil:
+			failed = retry.Policy{First: min(firstWait, a.cfg.Every), Max: a.cfg.Every, Jitter: 0.3}.Waits()
+			a.log.Warn("the memory is not in step; trying again", slog.Any("error", err))
+			wait = failed
+		case err != nil:
+			wait = failed
+		case failed != nil:
+			failed = nil
+			a.log.Info("the memory is in step again")
+		}
+		timer := time.NewTimer(wait())
+		select {
+		case <-timer.C:
+		case <-a.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (a *Agent) round(ctx context.Context) error {
+	release, err := a.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Memory.LockTTL)
+	defer cancel()
+	did, err := a.syncer.Sync(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errTooLong
+	}
+	switch {
+	case did.Pushed != nil:
+		a.log.Info("memory pushed", slog.Int64("observations", did.Pushed.Observations), slog.Int64("bytes", did.Pushed.Size), slog.String("sha256", did.Pushed.SHA256))
+	case did.Pulled != nil:
+		a.log.Info("memory pulled", slog.String("from", did.Pulled.SourceHost), slog.Int64("observations", did.Pulled.Observations),
+			slog.Int64("bytes", did.Pulled.Size), slog.String("backup", did.Pulled.Backup))
+	}
+	return err
+}
