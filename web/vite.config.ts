@@ -1,12 +1,22 @@
 import tailwind from '@tailwindcss/vite'
 import react from '@vitejs/plugin-react'
+import type { Plugin } from 'vite'
 import { defineConfig } from 'vitest/config'
 
 const server = process.env.BLOOM_URL ?? 'http://127.0.0.1:5000'
 const proxied = ['/api', '/openapi.json', '/metrics', '/health', '/healthz', '/readyz']
 
+/** Names what the application is made of, for its service worker to keep. The reference of the API is too large for that. */
+const files: Plugin = {
+  name: 'files',
+  generateBundle(_, bundle) {
+    const names = Object.keys(bundle).filter((name) => name.startsWith('assets/') && !/\/docs-/.test(name))
+    this.emitFile({ type: 'asset', fileName: 'files.json', source: JSON.stringify(names.map((name) => `/${name}`)) })
+  },
+}
+
 export default defineConfig({
-  plugins: [react(), tailwind()],
+  plugins: [react(), tailwind(), files],
   resolve: { alias: { '@': new URL('./src', import.meta.url).pathname } },
   build: {
     target: 'es2022',

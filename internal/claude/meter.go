@@ -129,6 +129,9 @@ var pricesPerMillion = []struct {
 	{"opus", 5, 25},
 }
 
+// costSoFar is what finished turns cost, and an estimate of the one under way.
+func (m *meter) costSoFar() float64 { return m.cost + m.liveCost() }
+
 func (m *meter) liveCost() float64 {
 	var cost float64
 	for _, c := range m.messages {
@@ -154,7 +157,7 @@ func (m *meter) metrics(durationMS int64) bloom.Metrics {
 		return out
 	}
 	used, input, output := total.budget(), total.Input+total.CacheCreation, total.Output
-	cost := m.cost + m.liveCost()
+	cost := m.costSoFar()
 	out.TokensUsed, out.InputTokens, out.OutputTokens, out.CostUSD = &used, &input, &output, &cost
 	out.CostKind = m.costKind()
 	if m.turns > 0 {

@@ -90,7 +90,7 @@ func (w *watcher) count(m message) {
 	s.meterMu.Lock()
 	before := s.meter.total()
 	s.meter.observe(m)
-	after := s.meter.total()
+	after, cost := s.meter.total(), s.meter.costSoFar()
 	s.meterMu.Unlock()
 	if after == before {
 		return
@@ -99,7 +99,7 @@ func (w *watcher) count(m message) {
 		s.emit.send(EventUsage, data{
 			"input_tokens": after.Input, "output_tokens": after.Output,
 			"cache_creation_tokens": after.CacheCreation, "cache_read_tokens": after.CacheRead,
-			"tokens_used": after.budget(),
+			"tokens_used": after.budget(), "cost_usd": cost,
 		})
 	}
 	if s.budget > 0 && after.budget() > s.budget {

@@ -54,6 +54,10 @@ var scenarios = map[string]func(step int, dir string) Reply{
 	"refused": func(int, string) Reply {
 		return Error(http.StatusBadRequest, "invalid_request_error", "the request was refused")
 	},
+	"asks": func(int, string) Reply {
+		return Reply{Text: "There are two queues in the folder.\n\n**Which of them should I change?**"}
+	},
+	"denied":  denied,
 	"hostile": func(int, string) Reply { return Reply{Text: hostile} },
 	"big":     func(int, string) Reply { return Reply{Text: strings.Repeat(bigLine, 2<<20/len(bigLine))} },
 	"json": func(int, string) Reply {
@@ -66,6 +70,14 @@ func after(wait time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	time.AfterFunc(wait, func() { close(done) })
 	return done
+}
+
+// denied wants a tool that claude may not use without being asked.
+func denied(step int, _ string) Reply {
+	if step > 0 {
+		return Reply{Text: "I could not read the page."}
+	}
+	return Tool("I'll read the page.", "WebFetch", map[string]any{"url": "https://docs.invalid/", "prompt": "Summarise it"})
 }
 
 // slow says something every second, twelve times.

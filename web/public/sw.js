@@ -11,14 +11,14 @@ self.addEventListener('install', (event) => {
   )
 })
 
-self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()))
+self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim().then(keepAll)))
 
 self.addEventListener('fetch', (event) => {
   const { request } = event
   const url = new URL(request.url)
   if (request.method !== 'GET' || url.origin !== location.origin) return
   if (url.pathname.startsWith('/assets/')) event.respondWith(kept(request))
-  else if (request.mode === 'navigate' && !url.pathname.startsWith('/api')) event.respondWith(page(request))
+  else if (request.mode === 'navigate' && !url.pathname.startsWith('/api')) event.respondWith(page(event, request))
   else if (url.pathname === '/boot.js') event.respondWith(fresh(request, request))
 })
 
@@ -33,9 +33,9 @@ async function kept(request) {
 }
 
 // Every address of the application is one page.
-async function page(request) {
+async function page(event, request) {
   const answer = await fresh(request, '/')
-  if (answer.ok) await forget(await answer.clone().text())
+  if (answer.ok) event.waitUntil(forget(await answer.clone().text()))
   return answer
 }
 
@@ -62,6 +62,17 @@ async function forget(html) {
     for (const request of await cache.keys())
       if (new URL(request.url).pathname.startsWith('/assets/')) await cache.delete(request)
   current = entry
+  await keepAll()
+}
+
+// Pages that were never opened have to open, too, while the server is away.
+async function keepAll() {
+  try {
+    const cache = await caches.open(shell)
+    for (const name of await (await fetch('/files.json')).json()) if (!(await cache.match(name))) await cache.add(name)
+  } catch {
+    // The server went away meanwhile: the next page that is opened tries again.
+  }
 }
 
 self.addEventListener('notificationclick', (event) => {

@@ -19,3 +19,19 @@ export function Connection() {
     </div>
   )
 }
+
+/** On narrow screens the navigation is hidden: what is not current is said above the page. */
+export function Reconnecting() {
+  const { t } = useTranslation()
+  const state = useLiveState()
+  if (state !== 'reconnecting') return null
+  return (
+    <div
+      role="status"
+      className="flex items-center gap-2 border-b bg-warn-soft px-4 py-1.5 text-xs text-warn lg:hidden"
+    >
+      <span aria-hidden className="breathe size-2 rounded-full bg-current" />
+      {t('app.live.reconnecting')}
+    </div>
+  )
+}

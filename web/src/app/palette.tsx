@@ -9,6 +9,7 @@ import { workers } from '@/api/queries'
 import { setLanguage } from '@/i18n'
 import { setTheme } from '@/lib/preferences'
 import { TaskBadge, WorkerBadge } from '@/ui/badge'
+import { useFocusBack } from '@/ui/dialog'
 import { Id } from '@/ui/facts'
 
 const pages = [
@@ -45,6 +46,7 @@ export default function Palette({
   const query = useDeferredValue(text.trim())
   const found = useFoundTasks(query)
   const fleet = useQuery(workers)
+  const focus = useFocusBack()
   const run = (act: () => unknown) => () => {
     onOpenChange(false)
     void act()
@@ -54,6 +56,7 @@ export default function Palette({
       <Dialog.Portal>
         <Dialog.Overlay className="appear fixed inset-0 z-40 bg-[#0b0a10]/45" />
         <Dialog.Content
+          {...focus}
           aria-describedby={undefined}
           className="rise fixed top-[10vh] left-1/2 z-40 w-[calc(100vw-2rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-xl border bg-raised shadow-float"
         >

@@ -1,7 +1,9 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { isTaskStatus, type TaskStatus } from '@/api/client'
 import { NotFound } from './not-found'
+import { PageFailure } from './page-failure'
 import { Shell } from './shell'
+import { isView, type TaskView } from './task-views'
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
 
@@ -34,7 +36,13 @@ const newTask = createRoute({
   }),
   component: lazyRouteComponent(() => import('@/features/new-task/new-task')),
 })
-const task = page('/tasks/$taskId', () => import('@/features/task/task'))
+const task = createRoute({
+  getParentRoute: () => root,
+  path: '/tasks/$taskId',
+  validateSearch: (search: Record<string, unknown>): { view?: TaskView } =>
+    isView(search.view) ? { view: search.view } : {},
+  component: lazyRouteComponent(() => import('@/features/task/task')),
+})
 const contexts = page('/contexts', () => import('@/features/contexts/contexts'))
 const context = page('/contexts/$contextId', () => import('@/features/contexts/context'))
 const workers = page('/workers', () => import('@/features/workers/workers'))
@@ -93,6 +101,7 @@ export const router = createRouter({
     docs,
     signIn,
   ]),
+  defaultErrorComponent: PageFailure,
   defaultPreload: 'intent',
   scrollRestoration: true,
 })

@@ -9,7 +9,7 @@ import { useTheme } from '@/lib/preferences'
 import { Button, buttonClass, IconButton } from '@/ui/button'
 import { Kbd } from '@/ui/facts'
 import { Toasts } from '@/ui/toast'
-import { Connection } from './connection'
+import { Connection, Reconnecting } from './connection'
 import { Logo } from './logo'
 import { Nav } from './nav'
 import { openPalette, Shortcuts } from './shortcuts'
@@ -48,6 +48,7 @@ export function Shell() {
       </aside>
       <div className="flex min-w-0 flex-col">
         <TopBar />
+        <Reconnecting />
         <DevelopmentBanner />
         <main id="main" tabIndex={-1} className="min-w-0 flex-1 outline-none">
           <Outlet />

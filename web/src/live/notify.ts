@@ -1,6 +1,7 @@
 import i18next from 'i18next'
 import { api, data, type Task } from '@/api/client'
 import { isFinal } from '@/features/task/events'
+import { questionOf } from '@/features/task/question'
 import { wantsNotifications } from '@/lib/preferences'
 import { live } from './live'
 
@@ -34,12 +35,24 @@ export function notifyOfEnds() {
 async function tell(id: string) {
   const task = await data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } }))
   const worker = await navigator.serviceWorker.ready
-  await worker.showNotification(i18next.t(`app.ended.${task.status as 'failed'}`), notificationOf(task))
+  const { how, question } = await endOf(task)
+  await worker.showNotification(i18next.t(`app.ended.${how}`), notificationOf(task, question))
+}
+
+/** How a task ended, as far as somebody has to know: one that asks, or that could not do what it was to, is told apart. */
+async function endOf(task: Task): Promise<{ how: 'completed' | 'failed' | 'asking' | 'denied'; question: string }> {
+  if (task.status !== 'completed') return { how: task.status as 'failed', question: '' }
+  const results = await data(api.GET('/api/runtime/llm-tasks/{id}/results', { params: { path: { id: task.id } } }))
+  const result = results?.[0]
+  const question = task.desired_format === 'text' ? questionOf(result?.output) : ''
+  if (question) return { how: 'asking', question }
+  const denied = result?.metrics.warnings?.some((w) => w.code === 'permission_denied') ?? false
+  return { how: denied ? 'denied' : 'completed', question: '' }
 }
 
 /** Tabs of one browser show one notification: the newer replaces the older with its tag. */
-export const notificationOf = (task: Task): NotificationOptions => ({
-  body: task.prompt.trim().slice(0, 120),
+const notificationOf = (task: Task, question: string): NotificationOptions => ({
+  body: (question || task.prompt.trim()).slice(0, 120),
   tag: task.id,
   icon: '/icon-192.png',
   lang: i18next.language,

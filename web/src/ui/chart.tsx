@@ -11,6 +11,8 @@ export interface Series {
   values: number[]
 }
 
+const whole = Array.from({ length: 13 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat()
+
 /** Bars over time, stacked in the order of the series. */
 export default function Chart({
   label,
@@ -66,7 +68,13 @@ export default function Chart({
                 ),
               ),
           },
-          { ...axis, size: 44, values: (_, ticks) => ticks.map((y) => compact.format(y)) },
+          {
+            ...axis,
+            size: 44,
+            // Of things that are counted there is no half.
+            ...(series.every((s) => s.values.every(Number.isInteger)) && { incrs: whole }),
+            values: (_, ticks) => ticks.map((y) => compact.format(y)),
+          },
         ],
         // The tallest is drawn first, so that each shorter one covers its lower part.
         series: [

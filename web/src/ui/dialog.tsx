@@ -1,10 +1,26 @@
 import { X } from 'lucide-react'
 import { Dialog as Radix } from 'radix-ui'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { cn } from '@/lib/cn'
 import { Button, IconButton } from './button'
 import { Failure } from './states'
+
+/** Gives the focus back to where it was: Radix does so only for triggers of its own. */
+export function useFocusBack() {
+  const before = useRef<Element | null>(null)
+  return {
+    onOpenAutoFocus: () => {
+      before.current = document.activeElement
+    },
+    onCloseAutoFocus: (event: Event) => {
+      event.preventDefault()
+      const to = before.current instanceof HTMLElement && before.current.isConnected ? before.current : null
+      if (to && to !== document.body) to.focus()
+      else document.getElementById('main')?.focus({ preventScroll: true })
+    },
+  }
+}
 
 export function Dialog({
   open,
@@ -22,11 +38,13 @@ export function Dialog({
   wide?: boolean
 }) {
   const { t } = useTranslation()
+  const focus = useFocusBack()
   return (
     <Radix.Root open={open} onOpenChange={onOpenChange}>
       <Radix.Portal>
         <Radix.Overlay className="appear fixed inset-0 z-40 bg-[#0b0a10]/45" />
         <Radix.Content
+          {...focus}
           {...(lead ? {} : { 'aria-describedby': undefined })}
           className={cn(
             'rise fixed top-[12vh] left-1/2 z-40 max-h-[80dvh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-xl border bg-raised p-5 shadow-float',

@@ -7,7 +7,8 @@ const page = 100
 
 /** JSON as a tree that opens and closes. */
 export function JsonTree({ value, name, depth = 0 }: { value: unknown; name?: string; depth?: number }) {
-  const [open, setOpen] = useState(depth < 2)
+  // What is small is open: a click for each of three values says nothing.
+  const [open, setOpen] = useState(depth < 2 || (depth < 5 && sizeOf(value) <= 8))
   const [shown, setShown] = useState(page)
   const { t } = useTranslation()
   if (typeof value !== 'object' || value === null) {
@@ -54,6 +55,8 @@ export function JsonTree({ value, name, depth = 0 }: { value: unknown; name?: st
     </div>
   )
 }
+
+const sizeOf = (value: unknown) => (typeof value === 'object' && value !== null ? Object.keys(value).length : 0)
 
 function Leaf({ value }: { value: unknown }) {
   const tone = typeof value === 'string' ? 'text-good' : typeof value === 'number' ? 'text-info' : 'text-accent-strong'

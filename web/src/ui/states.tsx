@@ -75,6 +75,7 @@ function hintOf(error: ApiError) {
   if (error.status === 403) return 'ui.failure.forbidden' as const
   if (error.status === 404) return 'ui.failure.notFound' as const
   if (error.status === 409) return 'ui.failure.conflict' as const
+  if (error.code === 'membridge_job_failed') return 'ui.failure.agent' as const
   if (error.status === 502) return 'ui.failure.membridge' as const
   if (error.status >= 500) return 'ui.failure.server' as const
   return 'ui.failure.request' as const

@@ -6,14 +6,13 @@ import { type Artifact, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
-import { Dialog } from '@/ui/dialog'
 import { Download } from '@/ui/download'
 import { Ago, Id } from '@/ui/facts'
 import { Input } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
-import { Prose } from '@/ui/prose'
 import { Td, Th, Tr } from '@/ui/table'
+import { ArtifactDialog, fileNameOf, nameOf } from './artifact-dialog'
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -21,7 +20,7 @@ export default function Artifacts() {
   const { t } = useTranslation()
   const format = useFormat()
   const [task, setTask] = useState('')
-  const [shown, setShown] = useState<Artifact | null>(null)
+  const [shown, setShown] = useState('')
   const wanted = uuid.test(task.trim()) ? task.trim() : ''
   return (
     <Page
@@ -68,12 +67,12 @@ export default function Artifacts() {
         row={(a) => (
           <Tr key={a.id}>
             <Td>
-              <button type="button" onClick={() => setShown(a)} className="text-accent-strong hover:underline">
+              <button type="button" onClick={() => setShown(a.id)} className="text-accent-strong hover:underline">
                 <Id id={a.id} />
               </button>
             </Td>
             <Td className="max-sm:hidden">
-              <Badge>{a.type}</Badge>
+              {nameOf(a) === a.type ? <Badge>{a.type}</Badge> : <span className="font-mono text-xs">{nameOf(a)}</span>}
             </Td>
             <Td>
               <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className="text-accent-strong hover:underline">
@@ -90,16 +89,14 @@ export default function Artifacts() {
             <Td className="text-right">
               <Download
                 from={`/api/runtime/artifacts/${a.id}/content`}
-                name={`artifact-${a.id.slice(-8)}`}
+                name={fileNameOf(a)}
                 label={t('task.result.download')}
               />
             </Td>
           </Tr>
         )}
       />
-      <Dialog open={shown !== null} onOpenChange={() => setShown(null)} title={shown?.type ?? ''} wide>
-        {shown?.content ? <Prose text={shown.content} /> : <p className="text-ink-2">{t('artifacts.elsewhere')}</p>}
-      </Dialog>
+      {shown && <ArtifactDialog id={shown} onClose={() => setShown('')} />}
     </Page>
   )
 }

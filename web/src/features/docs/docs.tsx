@@ -2,6 +2,7 @@ import 'rapidoc/dist/rapidoc-min.js'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
+import { session } from '@/api/session'
 import { useShownTheme } from '@/lib/preferences'
 import { Page } from '@/ui/page'
 import { ScrollBox } from '@/ui/scroll-box'
@@ -18,13 +19,18 @@ interface RapiDoc extends HTMLElement {
 
 const first = ['tasks', 'leases', 'workers', 'records']
 
+/** Within a group: what the group is about first, what goes with it later. */
+const rank = (path: string) => (path.includes('/llm-tasks') ? path.split('/').length : 100)
+
 /** The description with its groups in the order that people need them. */
 function ordered(spec: Spec): Spec {
   const named = new Set(Object.values(spec.paths).flatMap((path) => Object.values(path).flatMap((op) => op.tags ?? [])))
   const place = (name: string) =>
     first.includes(name.toLowerCase()) ? first.indexOf(name.toLowerCase()) : first.length
+  const paths = Object.entries(spec.paths).sort(([a], [b]) => rank(a) - rank(b))
   return {
     ...spec,
+    paths: Object.fromEntries(paths),
     tags: [...named].sort((a, b) => place(a) - place(b) || a.localeCompare(b)).map((name) => ({ name })),
   }
 }
@@ -48,6 +54,8 @@ function Reference({ spec }: { spec: Spec }) {
   const { t } = useTranslation()
   const box = useRef<HTMLDivElement>(null)
   const theme = useShownTheme()
+  const { data: now } = useQuery(session)
+  const known = now?.role !== undefined && now.role !== ''
   useEffect(() => {
     const host = box.current
     if (!host) return
@@ -63,6 +71,9 @@ function Reference({ spec }: { spec: Spec }) {
       'allow-server-selection': 'false',
       'show-info': 'false',
       'sort-tags': 'false',
+      'sort-endpoints-by': 'none',
+      // Whoever is signed in, or needs no key, sends requests with what the browser has.
+      'allow-authentication': String(!known),
       'schema-style': 'table',
       'regular-font': 'Onest Variable',
       'mono-font': 'JetBrains Mono Variable',
@@ -77,6 +88,6 @@ function Reference({ spec }: { spec: Spec }) {
     host.replaceChildren(element)
     element.loadSpec(ordered(spec))
     return () => host.replaceChildren()
-  }, [spec, theme])
+  }, [spec, theme, known])
   return <ScrollBox label={t('app.nav.docs')} ref={box} className="min-h-96 overflow-x-auto" />
 }

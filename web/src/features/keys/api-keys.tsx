@@ -58,10 +58,10 @@ export function ApiKeys() {
             <thead>
               <tr>
                 <Th>{t('keys.name')}</Th>
-                <Th>{t('keys.state')}</Th>
+                <Th className="max-sm:hidden">{t('keys.state')}</Th>
                 <Th className="max-sm:hidden">{t('keys.created')}</Th>
-                <Th>{t('keys.lastUsed')}</Th>
-                <Th>{t('keys.expires')}</Th>
+                <Th className="max-sm:hidden">{t('keys.lastUsed')}</Th>
+                <Th className="max-sm:hidden">{t('keys.expires')}</Th>
                 <Th>
                   <span className="sr-only">{t('keys.revoke')}</span>
                 </Th>
@@ -98,18 +98,27 @@ function Row({ item, onRevoke }: { item: ApiKey; onRevoke: () => void }) {
           {t(`keys.is.${item.role}`)}
           {item.worker_id !== null && ` · ${t('keys.boundTo', { worker: item.worker_id })}`}
         </div>
+        <div className="mt-1 flex flex-wrap items-center gap-x-2 text-xs text-ink-3 sm:hidden">
+          <State item={item} />
+          {item.expires_at !== null && item.status === 'active' && (
+            <span>
+              {t('keys.expires')} <Ago at={item.expires_at} />
+            </span>
+          )}
+        </div>
       </Td>
-      <Td>
-        <Badge tone={tones[item.status]} dot>
-          {t(`keys.stateIs.${item.status}`)}
-        </Badge>
-        {item.revoked_at !== null && <Ago at={item.revoked_at} className="ml-2 text-xs text-ink-3" />}
+      <Td className="max-sm:hidden">
+        <State item={item} />
       </Td>
       <Td className="text-ink-2 max-sm:hidden">
         <Ago at={item.created_at} />
       </Td>
-      <Td className="text-ink-2">{item.last_used_at === null ? t('keys.unused') : <Ago at={item.last_used_at} />}</Td>
-      <Td className="text-ink-2">{item.expires_at === null ? t('keys.never') : <Ago at={item.expires_at} />}</Td>
+      <Td className="text-ink-2 max-sm:hidden">
+        {item.last_used_at === null ? t('keys.unused') : <Ago at={item.last_used_at} />}
+      </Td>
+      <Td className="text-ink-2 max-sm:hidden">
+        {item.expires_at === null ? t('keys.never') : <Ago at={item.expires_at} />}
+      </Td>
       <Td className="text-right">
         {item.status === 'active' && (
           <Button look="danger" size="sm" aria-label={t('keys.revokeNamed', { name: item.name })} onClick={onRevoke}>
@@ -118,6 +127,18 @@ function Row({ item, onRevoke }: { item: ApiKey; onRevoke: () => void }) {
         )}
       </Td>
     </Tr>
+  )
+}
+
+function State({ item }: { item: ApiKey }) {
+  const { t } = useTranslation()
+  return (
+    <>
+      <Badge tone={tones[item.status]} dot>
+        {t(`keys.stateIs.${item.status}`)}
+      </Badge>
+      {item.revoked_at !== null && <Ago at={item.revoked_at} className="ml-2 text-xs text-ink-3" />}
+    </>
   )
 }
 

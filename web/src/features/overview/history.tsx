@@ -106,6 +106,17 @@ export function History() {
         ))}
         <span className="ml-auto self-center text-lg font-semibold">{total > 0 && said}</span>
       </fieldset>
+      {lines.length > 1 && total > 0 && (
+        <ul className="mb-2 flex flex-wrap gap-x-4 gap-y-1 text-xs text-ink-2">
+          {lines.map((line) => (
+            <li key={line.label} className="flex items-center gap-1.5">
+              <span aria-hidden className="size-2 rounded-full" style={{ background: `var(${line.colour})` }} />
+              {line.label}
+              <span className="tabular text-ink-3">{format.number(line.values.reduce((a, b) => a + b, 0))}</span>
+            </li>
+          ))}
+        </ul>
+      )}
       <div className="h-44">
         {query.error && !points ? (
           <Failure error={query.error} retry={() => void query.refetch()} />

@@ -12,6 +12,7 @@ import { Panel } from '@/ui/card'
 import { Ago, Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Failure, Skeleton } from '@/ui/states'
+import { Around } from './around'
 import { Fleet } from './fleet'
 import { History, series } from './history'
 import { ProblemList } from './problem-list'
@@ -28,7 +29,10 @@ export default function Overview() {
   const slots =
     workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0
   const active = stats.data?.leases.active ?? 0
-  const oldest = useQuery(series('day')).data?.now.oldest_wait_ms ?? null
+  const day = useQuery(series('day')).data
+  const oldest = day?.now.oldest_wait_ms ?? null
+  const today = (of: (p: NonNullable<typeof day>['points'][number]) => number) =>
+    day?.points.reduce((sum, p) => sum + of(p), 0) ?? 0
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
     return (
@@ -46,7 +50,7 @@ export default function Overview() {
           (!empty || problems.length > 0) && <ProblemList problems={problems} />
         )}
         {empty && <FirstSteps workers={(workers.data?.length ?? 0) > 0} />}
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-6">
+        <div className="grid grid-cols-2 gap-3 md:grid-cols-4 2xl:grid-cols-8">
           <Tile
             name={t('overview.queued')}
             value={format.number(by.queued ?? 0)}
@@ -59,15 +63,37 @@ export default function Overview() {
             status="running"
             note={slots > 0 && t('overview.slots', { used: active, all: slots })}
           />
-          <Tile name={t('overview.completed')} value={format.number(by.completed ?? 0)} status="completed" />
+          <Tile
+            name={t('overview.completed')}
+            value={format.number(by.completed ?? 0)}
+            status="completed"
+            note={t('overview.inDay', { n: format.number(today((p) => p.completed)) })}
+          />
           <Tile
             name={t('overview.failed')}
             value={format.number((by.failed ?? 0) + (by.dead ?? 0))}
             status="failed"
             bad={(by.failed ?? 0) + (by.dead ?? 0) > 0}
+            note={t('overview.inDay', { n: format.number(today((p) => p.failed + p.dead)) })}
           />
           <Tile name={t('overview.cancelled')} value={format.number(by.cancelled ?? 0)} status="cancelled" />
-          <Tile name={t('overview.total')} value={format.compact(stats.data?.tasks.total ?? 0)} />
+          <Tile
+            name={t('overview.total')}
+            value={format.compact(stats.data?.tasks.total ?? 0)}
+            note={t('overview.newInDay', { n: format.number(today((p) => p.created)) })}
+          />
+          <Tile
+            name={t('overview.measure.tokens')}
+            value={format.compact(today((p) => p.tokens_used))}
+            note={t('overview.lastDay')}
+            to="/contexts"
+          />
+          <Tile
+            name={t('overview.measure.cost')}
+            value={format.money(today((p) => p.cost_usd))}
+            note={t('overview.lastDay')}
+            to="/contexts"
+          />
         </div>
         <div className="grid gap-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
           <History />
@@ -80,6 +106,7 @@ export default function Overview() {
             }
           >
             <Fleet workers={workers.data ?? []} />
+            <Around />
           </Panel>
         </div>
         <Latest tasks={recent.data?.items.slice(0, 8) ?? []} />
@@ -93,17 +120,20 @@ function Tile({
   value,
   note,
   status,
+  to = '/tasks',
   bad,
 }: {
   name: string
   value: string
   note?: ReactNode
   status?: TaskStatus
+  /** The list behind the number. */
+  to?: '/tasks' | '/contexts'
   bad?: boolean
 }) {
   return (
     <Link
-      to="/tasks"
+      to={to}
       search={status ? { status } : {}}
       className="block rounded-card border bg-surface px-4 py-3 shadow-card transition-colors hover:border-line-strong"
     >

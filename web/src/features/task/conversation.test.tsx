@@ -51,7 +51,7 @@ describe('a conversation', () => {
       ['tool_use', { input: 'no object' }],
       ['of_the_future', { text: 1 }],
     )
-    expect(conversation.usage).toEqual({ tokens: 7, input: 5, output: 2, cached: 0 })
+    expect(conversation.usage).toEqual({ tokens: 7, input: 5, output: 2, cached: 0, cost: null })
     expect(conversation.items).toMatchObject([{ kind: 'tool', name: '', result: null }])
   })
 })

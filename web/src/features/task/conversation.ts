@@ -35,6 +35,8 @@ export interface Usage {
   input: number
   output: number
   cached: number
+  /** An estimate in US dollars; null when the worker does not say. */
+  cost: number | null
 }
 
 const said = new Set(['text', 'thinking', 'stderr'])
@@ -92,6 +94,7 @@ export class Conversation {
         input: count(data.input_tokens),
         output: count(data.output_tokens),
         cached: count(data.cache_read_tokens),
+        cost: typeof data.cost_usd === 'number' ? data.cost_usd : null,
       }
     } else if (steps.has(event.type)) {
       if (event.type === 'session') this.model = text(data.model)

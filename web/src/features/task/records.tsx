@@ -1,8 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Boxes, ScrollText } from 'lucide-react'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data } from '@/api/client'
 import { keys } from '@/api/queries'
+import { ArtifactDialog, fileNameOf, nameOf } from '@/features/artifacts/artifact-dialog'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
 import { Panel } from '@/ui/card'
@@ -15,6 +17,7 @@ import { Table, Td, Th, Tr } from '@/ui/table'
 export function Records({ taskId }: { taskId: string }) {
   const { t } = useTranslation()
   const format = useFormat()
+  const [shown, setShown] = useState('')
   const artifacts = useQuery({
     queryKey: [...keys.artifacts, 'task', taskId],
     queryFn: () => data(api.GET('/api/runtime/artifacts', { params: { query: { task_id: taskId } } })),
@@ -35,11 +38,24 @@ export function Records({ taskId }: { taskId: string }) {
               <tbody>
                 {list?.map((a) => (
                   <Tr key={a.id}>
-                    <Td>
+                    <Td className="max-w-64">
+                      <button
+                        type="button"
+                        onClick={() => setShown(a.id)}
+                        className="block max-w-full truncate text-left font-medium text-accent-strong hover:underline"
+                      >
+                        {nameOf(a)}
+                      </button>
+                    </Td>
+                    <Td className="max-sm:hidden">
                       <Id id={a.id} />
                     </Td>
-                    <Td>
-                      <Badge>{a.type}</Badge>
+                    <Td className="max-sm:hidden">
+                      <span className="flex gap-1">
+                        {a.tags?.map((tag) => (
+                          <Badge key={tag}>{tag}</Badge>
+                        ))}
+                      </span>
                     </Td>
                     <Td className="tabular text-ink-2">{format.bytes(a.size)}</Td>
                     <Td className="text-ink-2">
@@ -48,7 +64,7 @@ export function Records({ taskId }: { taskId: string }) {
                     <Td className="text-right">
                       <Download
                         from={`/api/runtime/artifacts/${a.id}/content`}
-                        name={`artifact-${a.id.slice(-8)}`}
+                        name={fileNameOf(a)}
                         label={t('task.result.download')}
                       />
                     </Td>
@@ -58,6 +74,7 @@ export function Records({ taskId }: { taskId: string }) {
             </Table>
           )}
         </Loaded>
+        {shown && <ArtifactDialog id={shown} onClose={() => setShown('')} />}
       </Panel>
       <Panel title={t('audit.title')} flush>
         <Loaded

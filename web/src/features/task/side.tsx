@@ -15,29 +15,31 @@ const link = 'text-accent-strong underline-offset-2 hover:underline'
 export function Side({
   task,
   conversation,
-  result,
+  results,
 }: {
   task: Task
   conversation: Conversation
-  result: Result | undefined
+  /** Of every attempt, the newest first. */
+  results: Result[] | undefined
 }) {
   const { t } = useTranslation()
   const format = useFormat()
-  const metrics = result?.metrics
+  const over = isFinal(task.status)
+  // While an attempt runs, its own numbers count up; the earlier ones are below.
+  const metrics = over ? results?.[0]?.metrics : undefined
   const { usage } = conversation
   const tokens = metrics?.tokens_used ?? usage?.tokens
   const model = metrics?.model || conversation.model
   const started = conversation.items.findLast((i) => i.kind === 'step' && i.type === 'started')
-  const over = isFinal(task.status)
+  const cost = metrics?.cost_usd ?? usage?.cost
+  const attempts = [...(results ?? [])].reverse()
+  const whole = attempts.reduce((sum, r) => sum + (r.metrics.cost_usd ?? 0), over ? 0 : (usage?.cost ?? 0))
   return (
     <aside aria-label={t('task.facts')} className="space-y-4 self-start xl:sticky xl:top-18">
       <Panel title={t('task.usage')}>
         <div className="grid grid-cols-3 gap-3">
           <Metric name={t('task.tokens')} value={tokens === undefined ? '–' : format.compact(tokens)} />
-          <Metric
-            name={t('task.cost')}
-            value={metrics?.cost_usd === undefined ? '–' : format.money(metrics.cost_usd)}
-          />
+          <Metric name={t('task.cost')} value={cost === undefined || cost === null ? '–' : format.money(cost)} />
           <Metric
             name={t('task.time')}
             value={
@@ -61,6 +63,9 @@ export function Side({
           )}
           {metrics?.num_turns !== undefined && <Fact name={t('task.turns')}>{metrics.num_turns}</Fact>}
           {model && <Fact name={t('task.model')}>{model}</Fact>}
+          {attempts.length > (over ? 1 : 0) && whole > 0 && (
+            <Fact name={t('task.allAttempts')}>{format.money(whole)}</Fact>
+          )}
           {metrics?.cost_kind === 'subscription_estimate' && (
             <Fact name={t('task.costKind')}>{t('task.subscription')}</Fact>
           )}

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { Tabs } from 'radix-ui'
-import { useMemo, useState } from 'react'
+import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
-import type { Task } from '@/api/client'
-import { api, data } from '@/api/client'
+import { api, data, type Task } from '@/api/client'
 import { keys, task as taskQuery } from '@/api/queries'
+import { isView } from '@/app/task-views'
 import { TaskBadge } from '@/ui/badge'
 import { CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
@@ -13,6 +13,7 @@ import { Loaded, Skeleton } from '@/ui/states'
 import { Actions } from './actions'
 import { ConversationView } from './conversation-view'
 import { isFinal } from './events'
+import { Notes, WhyItFailed } from './notes'
 import { Records } from './records'
 import { ResultView } from './result'
 import { Side } from './side'
@@ -41,7 +42,16 @@ function Found({ task }: { task: Task }) {
   const { t } = useTranslation()
   const over = isFinal(task.status)
   const stream = useStream(task.id, over)
-  const [shown, setShown] = useState('run')
+  const { view = 'run' } = useSearch({ from: '/tasks/$taskId' })
+  const navigate = useNavigate()
+  const show = (next: string) =>
+    void navigate({
+      to: '/tasks/$taskId',
+      params: { taskId: task.id },
+      search: isView(next) && next !== 'run' ? { view: next } : {},
+      replace: true,
+      resetScroll: false,
+    })
   const name = useMemo(() => firstLine(task.prompt), [task.prompt])
   const results = useQuery({
     queryKey: [...keys.task(task.id), 'results'],
@@ -68,10 +78,11 @@ function Found({ task }: { task: Task }) {
       <div className="grid gap-6 xl:grid-cols-[minmax(0,1fr)_20rem]">
         <div className="min-w-0">
           {task.status === 'queued' && <Waiting task={task} />}
+          {task.status === 'completed' && result && <Notes task={task} result={result} />}
           {(task.status === 'failed' || task.status === 'dead') && (
             <WhyItFailed task={task} message={result?.error_message} />
           )}
-          <Tabs.Root value={shown} onValueChange={setShown}>
+          <Tabs.Root value={view} onValueChange={show}>
             <Tabs.List aria-label={t('task.views')} className="mb-4 flex gap-5 overflow-x-auto border-b">
               <Tabs.Trigger value="run" className={tab}>
                 {t('task.tab.run')}
@@ -100,38 +111,10 @@ function Found({ task }: { task: Task }) {
             </Tabs.Content>
           </Tabs.Root>
         </div>
-        <Side task={task} conversation={stream.conversation} result={result} />
+        <Side task={task} conversation={stream.conversation} results={results.data} />
       </div>
     </Page>
   )
 }
 
 const firstLine = (text: string) => (text.split('\n').find((line) => line.trim() !== '') ?? text).trim().slice(0, 300)
-
-function WhyItFailed({ task, message }: { task: Task; message: string | null | undefined }) {
-  const { t } = useTranslation()
-  const known = [
-    'timeout',
-    'rate_limited',
-    'auth',
-    'provider_error',
-    'budget_exceeded',
-    'context_too_long',
-    'invalid_input',
-    'permission_denied',
-    'output_invalid',
-    'crashed',
-    'worker_lost',
-    'internal',
-  ] as const
-  const cls = known.find((k) => k === task.error_class)
-  return (
-    <div role="alert" className="mb-4 rounded-card border border-bad/30 bg-bad-soft px-4 py-3">
-      <p className="font-medium">{cls ? t(`task.why.${cls}.what`) : t('task.why.other.what')}</p>
-      {message && (
-        <p className="mt-1 font-mono text-xs text-ink-2 wrap-anywhere whitespace-pre-wrap">{message.slice(0, 2000)}</p>
-      )}
-      <p className="mt-1.5 text-ink-2">{cls ? t(`task.why.${cls}.do`) : t('task.why.other.do')}</p>
-    </div>
-  )
-}

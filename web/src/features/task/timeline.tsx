@@ -80,7 +80,9 @@ export function Timeline({ task, conversation }: { task: Task; conversation: Con
         >
           <div className="min-w-0">
             <p className="truncate text-[13px] font-medium">{t(`ui.status.${span.phase}`)}</p>
-            <p className="truncate text-xs text-ink-3">{span.worker || format.shortTime(span.from)}</p>
+            <p className="truncate text-xs text-ink-3">
+              {span.worker ? t('task.leaseOn', { n: span.epoch, worker: span.worker }) : format.shortTime(span.from)}
+            </p>
           </div>
           <div className="min-w-0">
             <div className="relative h-2.5 rounded-full bg-sunken" aria-hidden>
@@ -96,8 +98,11 @@ export function Timeline({ task, conversation }: { task: Task; conversation: Con
                 }}
               />
             </div>
-            {span.end && reason(span.end) && (
-              <p className="mt-1 text-xs text-ink-2 wrap-anywhere">{reason(span.end)}</p>
+            {span.end && (
+              <p className="mt-1 text-xs text-ink-2 wrap-anywhere">
+                <span className="font-medium">{t(`task.step.${span.end.type as 'leased'}`)}</span>
+                {reason(span.end) && ` · ${reason(span.end)}`}
+              </p>
             )}
           </div>
           <p className="text-right text-[13px] text-ink-2">

@@ -1,0 +1,149 @@
+import { expect, test } from './fixtures'
+import { Runtime } from './runtime'
+
+const lists = [
+  '/',
+  '/tasks',
+  '/contexts',
+  '/workers',
+  '/leases',
+  '/artifacts',
+  '/audit',
+  '/membridge',
+  '/settings',
+  '/contexts/some',
+  '/tasks/01a200c7-0126-7c60-9827-033779e6ccd8',
+]
+
+test('while a page is loaded its shape is shown; then what it is about', async ({ page, runtime }) => {
+  for (const path of lists.filter((p) => !p.includes('01a2'))) {
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    await page.route('**/api/**', async (route) => {
+      await gate
+      await route.continue()
+    })
+    await page.goto(runtime.url + path)
+    await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+    await expect(page.locator('main .late.breathe').first(), path).toBeVisible()
+    open()
+    await expect(page.locator('main .late.breathe'), path).toHaveCount(0)
+    await page.unrouteAll({ behavior: 'wait' })
+  }
+})
+
+test('a refusal is said with what to do, and trying again helps', async ({ page, runtime }) => {
+  test.setTimeout(300_000)
+  const { id } = await runtime.task('Be there')
+  await runtime.ended(id)
+  for (const path of lists) {
+    await page.route('**/api/**', (route) =>
+      route.fulfill({
+        status: 500,
+        json: { error: 'The request could not be completed', code: 'internal', request_id: 'd3adb33f' },
+      }),
+    )
+    await page.goto(runtime.url + path.replace(/01a2.*/, id))
+    const alert = page.locator('main').getByRole('alert').first()
+    await expect(alert, path).toContainText('The request could not be completed')
+    await expect(alert, path).toContainText('Request d3adb33f')
+    await page.unroute('**/api/**')
+    // The page may have come back by itself meanwhile: it reads again when its connection is there.
+    await alert
+      .getByRole('button', { name: 'Try again' })
+      .click({ timeout: 3000 })
+      .catch(() => undefined)
+    await expect(alert, path).toBeHidden()
+  }
+})
+
+test('without a server each page says so, and comes back by itself', async ({ page }) => {
+  test.setTimeout(300_000)
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await page.goto(own.url)
+    await expect(page.getByText('Live', { exact: true })).toBeVisible()
+    // Every page is kept, also those that were never opened.
+    await expect
+      .poll(() =>
+        page.evaluate(async () => {
+          const names: string[] = await (await fetch('/files.json')).json()
+          const kept = await (await caches.open('bloom-shell')).keys()
+          const there = new Set(kept.map((r) => new URL(r.url).pathname))
+          return names.length > 20 && names.every((n) => there.has(n))
+        }),
+      )
+      .toBe(true)
+    await own.stopServer()
+    await expect(page.getByText('Reconnecting…').first()).toBeVisible()
+    await page.getByRole('link', { name: 'Leases' }).click()
+    await expect(page.locator('main').getByRole('alert')).toContainText('The server cannot be reached')
+    await own.startServer()
+    await expect(page.getByText('Live', { exact: true })).toBeVisible()
+    await expect(page.locator('main').getByRole('alert')).toBeHidden()
+    await expect(page.getByText('No leases')).toBeVisible()
+    // On a phone, where the navigation is hidden, it is said above the page.
+    await page.setViewportSize({ width: 360, height: 740 })
+    await own.stopServer()
+    await expect(page.getByText('Reconnecting…').last()).toBeInViewport()
+  } finally {
+    await own.close()
+  }
+})
+
+test('a change shows within a second, and nothing above it moves', async ({ page, runtime }) => {
+  await page.goto(`${runtime.url}/workers`)
+  const row = page.getByRole('heading', { name: 'quick-one' })
+  await expect(page.getByText('Live', { exact: true })).toBeVisible()
+  const changed = page.evaluate(
+    () =>
+      new Promise<number>((resolve) => {
+        const watch = new MutationObserver(() => {
+          if (document.body.innerText.includes('quick-one')) {
+            watch.disconnect()
+            resolve(Date.now())
+          }
+        })
+        watch.observe(document.body, { childList: true, subtree: true, characterData: true })
+      }),
+  )
+  await runtime.api('/workers', { name: 'quick-one', status: 'offline', capabilities: { claude_cli: false } })
+  const done = Date.now()
+  expect((await changed) - done).toBeLessThan(1000)
+  await expect(row).toBeVisible()
+})
+
+test('every page survives a reload, and an unknown one says so', async ({ page, runtime }) => {
+  const { id } = await runtime.task('Reload me', { context_id: 'reloaded' })
+  await runtime.ended(id)
+  const titles: Record<string, string | RegExp> = {
+    '/': 'Overview',
+    '/tasks?status=completed': 'Tasks',
+    '/tasks/new': 'New task',
+    [`/tasks/${id}?view=timeline`]: 'Reload me',
+    '/contexts': 'Contexts',
+    '/contexts/reloaded': 'reloaded',
+    '/workers': 'Workers',
+    '/leases': 'Leases',
+    '/artifacts': 'Artifacts',
+    '/audit': 'Audit',
+    '/membridge': 'Membridge',
+    '/settings': 'Settings',
+    '/docs': 'API reference',
+    '/nothing/here': 'Page not found',
+  }
+  const seen = new Set<string>()
+  for (const [path, title] of Object.entries(titles)) {
+    await page.goto(runtime.url + path)
+    await page.reload()
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText(title)
+    expect(new URL(page.url()).pathname + new URL(page.url()).search, path).toBe(path)
+    seen.add(await page.title())
+  }
+  expect(seen.size, 'each has a title of its own').toBe(Object.keys(titles).length)
+  await page.goto(`${runtime.url}/tasks/01a200c7-0126-7c60-9827-033779e6ccd8`)
+  await expect(page.getByRole('alert')).toContainText('Task not found')
+})

@@ -1,0 +1,143 @@
+import { readFileSync } from 'node:fs'
+import { accessible, expect, test } from './fixtures'
+import { Runtime } from './runtime'
+
+test('each tool has its card, a subagent is nested under its call, and thinking is folded', async ({
+  page,
+  runtime,
+}) => {
+  const { id } = await runtime.task('Build a small queue. scenario: tour')
+  expect(await runtime.ended(id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${id}`)
+  const run = page.getByTestId('conversation')
+  const bash = run.getByRole('button', { name: /^Bash echo/ })
+  await expect(bash).toHaveAttribute('aria-expanded', 'false')
+  await bash.click()
+  await expect(run.getByText('3 files, 214 lines').last()).toBeVisible()
+  const edit = run.locator('[data-seq]').filter({ has: page.getByRole('button', { name: /^Edit/ }) })
+  await expect(edit.getByText('func (q *Queue[T]) Pop() (v T, ok bool) {')).toBeVisible()
+  await expect(edit.getByText('+6', { exact: true })).toBeVisible()
+  await expect(run.getByText('lock', { exact: true })).toHaveJSProperty('tagName', 'STRONG') // Markdown
+  const agent = run.locator('[data-seq]').filter({ has: page.getByRole('button', { name: /^Agent/ }) })
+  await agent.scrollIntoViewIfNeeded()
+  await expect(agent.getByText('The package has one exported type and no tests.').last()).toBeVisible()
+})
+
+test('tokens and cost count up while it runs, and its past is there at once', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.startWorker()
+    const { id } = await own.task('Count. scenario: slow')
+    await page.goto(`${own.url}/tasks/${id}`)
+    await expect(page.getByText('Step B of the count.')).toBeVisible()
+    const usage = page.getByLabel('Details')
+    const cost = async () => Number(/\$([\d.]+)/.exec(await usage.innerText())?.[1] ?? 0)
+    await expect.poll(cost).toBeGreaterThan(0)
+    const before = await cost()
+    await expect.poll(cost).toBeGreaterThan(before)
+    // Opened late, it shows what was before and goes on.
+    await page.reload()
+    await expect(page.getByText('Step A of the count.')).toBeVisible()
+    await expect(page.getByText('Following the run')).toBeVisible()
+    expect(await own.ended(id)).toBe('completed')
+    await expect(page.getByText('Step A of the count.')).toHaveCount(1)
+    await expect(page.getByTestId('conversation')).toHaveAttribute('data-last', /\d+/)
+  } finally {
+    await own.close()
+  }
+})
+
+test('a worker dies in a run: the timeline says why, and another goes on', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.startWorker('first', ['--lease-ttl', '4s'])
+    const { id } = await own.task('scenario: hold')
+    await page.goto(`${own.url}/tasks/${id}`)
+    await expect(page.getByText('Session begun')).toBeVisible()
+    await own.killWorker('first')
+    await expect(page.getByText('The lease expired')).toBeVisible()
+    await expect(page.getByText('Queued', { exact: true }).first()).toBeVisible()
+    await own.startWorker('second')
+    await expect(page.getByText('Session begun')).toHaveCount(2)
+    await page.getByRole('tab', { name: 'Timeline' }).click()
+    await expect(page.getByRole('listitem').filter({ hasText: 'lease 1 · first' }).last()).toContainText(
+      'The lease expired',
+    )
+    await expect(page.getByRole('listitem').filter({ hasText: 'lease 2 · second' }).last()).toContainText('Running')
+    await page.getByRole('button', { name: 'Cancel the task' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel the task' }).click()
+    expect(await own.ended(id)).toBe('cancelled')
+  } finally {
+    await own.close()
+  }
+})
+
+test('a run that asks or was denied a tool says so, and can be answered', async ({ page, runtime }) => {
+  const asks = await runtime.task('scenario: asks', { context_id: 'asking', agent_slug: 'writer' })
+  const denied = await runtime.task('scenario: denied')
+  expect(await runtime.ended(asks.id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${asks.id}`)
+  const question = page.getByRole('region', { name: 'It ended with a question' })
+  await expect(question).toContainText('Which of them should I change?')
+  await accessible(page)
+  await question.getByRole('link', { name: 'Answer it' }).click()
+  await expect(page.getByLabel('Context', { exact: true })).toHaveValue('asking')
+  await expect(page.getByLabel('Agent', { exact: true })).toHaveValue('writer')
+  expect(await runtime.ended(denied.id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${denied.id}`)
+  await expect(page.getByRole('region', { name: 'It completed, but with a warning' })).toContainText(
+    'claude was not permitted to use WebFetch',
+  )
+  await accessible(page)
+})
+
+test('a result is a tree, is copied and saved; its artifact opens', async ({ page, context, runtime }) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: runtime.url })
+  const { id } = await runtime.task('scenario: json', { desired_format: 'json' })
+  expect(await runtime.ended(id)).toBe('completed')
+  await page.goto(`${runtime.url}/tasks/${id}?view=result`) // the view is in the address
+  await expect(page.getByText('packages', { exact: false }).first()).toBeVisible()
+  await expect(page.getByText('"queue"')).toBeVisible()
+  await page.getByRole('button', { name: 'Copy the output' }).click()
+  expect(JSON.parse(await page.evaluate(() => navigator.clipboard.readText()))).toMatchObject({ ok: true })
+  const saving = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Download' }).click()
+  const saved = await saving
+  expect(saved.suggestedFilename()).toMatch(/^result-.*\.json$/)
+  expect(JSON.parse(readFileSync(await saved.path(), 'utf8'))).toMatchObject({ ok: true })
+  await page.getByRole('tab', { name: 'Artifacts and audit' }).click()
+  await expect(page).toHaveURL(/view=records/)
+  await page.getByRole('button', { name: 'LLM_RESULT' }).click()
+  await expect(page.getByRole('dialog')).toContainText('packages')
+  await accessible(page)
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('cell', { name: 'task_completed' })).toBeVisible()
+})
+
+test('a task is run again with changes, and its context is continued', async ({ page, runtime }) => {
+  const { id } = await runtime.task('Say something short', {
+    context_id: 'to-be-continued',
+    agent_slug: 'writer',
+    labels: ['unobtainium'],
+    policy: { timeout_sec: 77, budget: 5000 },
+    priority: 3,
+  })
+  await page.goto(`${runtime.url}/tasks/${id}`)
+  await page.getByRole('link', { name: 'Run again with changes' }).click()
+  await expect(page.getByLabel('Prompt')).toHaveValue('Say something short')
+  await expect(page.getByText('No online worker has all these labels')).toBeVisible()
+  await page.getByText('More options').click()
+  await expect(page.getByLabel('Time limit, seconds')).toHaveValue('77')
+  await expect(page.getByLabel('Token budget')).toHaveValue('5000')
+  await expect(page.getByLabel('Priority')).toHaveValue('3')
+  await page.getByLabel('Labels').fill('')
+  await expect(page.getByText('1 online worker can take it.')).toBeVisible()
+  await expect(page.getByText('The conversation goes on with all that was said.')).toBeVisible()
+  await page.getByRole('button', { name: 'Create the task' }).click()
+  await expect(page).not.toHaveURL(/new/)
+  await expect(page.getByText('Completed', { exact: true }).first()).toBeVisible()
+  await page.getByRole('link', { name: 'Continue this context' }).click()
+  await expect(page.getByLabel('Context', { exact: true })).toHaveValue('to-be-continued')
+})

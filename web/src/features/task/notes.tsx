@@ -1,0 +1,87 @@
+import { Link } from '@tanstack/react-router'
+import { MessageCircleQuestion, MessageSquarePlus, TriangleAlert } from 'lucide-react'
+import { useTranslation } from 'react-i18next'
+import type { Result, Task } from '@/api/client'
+import { buttonClass } from '@/ui/button'
+import { questionOf } from './question'
+
+/** What qualifies a success: tools that were denied, a question that is left. */
+export function Notes({ task, result }: { task: Task; result: Result }) {
+  const { t } = useTranslation()
+  const question = task.desired_format === 'text' ? questionOf(result.output) : ''
+  const warnings = [...new Map((result.metrics.warnings ?? []).map((w) => [w.text, w])).values()]
+  return (
+    <>
+      {question && (
+        <section
+          aria-label={t('task.asks.what')}
+          className="mb-4 flex flex-wrap items-start gap-3 rounded-card border border-info/30 bg-info-soft px-4 py-3"
+        >
+          <MessageCircleQuestion className="mt-0.5 size-4 shrink-0 text-info" aria-hidden />
+          <div className="min-w-0 flex-1 basis-60">
+            <p className="font-medium">{t('task.asks.what')}</p>
+            <p className="mt-0.5 text-ink-2 wrap-anywhere">{question}</p>
+          </div>
+          <Link
+            to="/tasks/new"
+            search={{ context_id: task.context_id, agent_slug: task.agent_slug }}
+            className={buttonClass('primary', 'sm')}
+          >
+            <MessageSquarePlus className="size-4" aria-hidden />
+            {t('task.asks.answer')}
+          </Link>
+        </section>
+      )}
+      {warnings.length > 0 && (
+        <section
+          aria-label={t('task.warnings')}
+          className="mb-4 flex items-start gap-3 rounded-card border border-warn/30 bg-warn-soft px-4 py-3"
+        >
+          <TriangleAlert className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden />
+          <div className="min-w-0">
+            <p className="font-medium">{t('task.warnings')}</p>
+            <ul className="mt-0.5 text-ink-2">
+              {warnings.map((w) => (
+                <li key={w.text} className="wrap-anywhere">
+                  {w.text}
+                </li>
+              ))}
+            </ul>
+            {warnings.some((w) => w.code === 'permission_denied') && (
+              <p className="mt-1.5 text-ink-2">{t('task.why.permission_denied.do')}</p>
+            )}
+          </div>
+        </section>
+      )}
+    </>
+  )
+}
+
+/** Why it failed, in the server's words, and what to do about it. */
+export function WhyItFailed({ task, message }: { task: Task; message: string | null | undefined }) {
+  const { t } = useTranslation()
+  const known = [
+    'timeout',
+    'rate_limited',
+    'auth',
+    'provider_error',
+    'budget_exceeded',
+    'context_too_long',
+    'invalid_input',
+    'permission_denied',
+    'output_invalid',
+    'crashed',
+    'worker_lost',
+    'internal',
+  ] as const
+  const cls = known.find((k) => k === task.error_class)
+  return (
+    <div role="alert" className="mb-4 rounded-card border border-bad/30 bg-bad-soft px-4 py-3">
+      <p className="font-medium">{cls ? t(`task.why.${cls}.what`) : t('task.why.other.what')}</p>
+      {message && (
+        <p className="mt-1 font-mono text-xs text-ink-2 wrap-anywhere whitespace-pre-wrap">{message.slice(0, 2000)}</p>
+      )}
+      <p className="mt-1.5 text-ink-2">{cls ? t(`task.why.${cls}.do`) : t('task.why.other.do')}</p>
+    </div>
+  )
+}
