@@ -8,11 +8,7 @@ test('the reference is in the frame, has tasks first, and sends requests', async
   await expect(paths.first()).toBeVisible()
   expect((await paths.allInnerTexts())[0]).toContain('/api/runtime/llm-tasks')
   await expect(reference.getByText('AUTHENTICATION')).toBeHidden() // the browser is known already
-  const stats = reference
-    .locator('.section-endpoint, .endpoint-head')
-    .filter({ hasText: /stats$/ })
-    .first()
-  await stats.click()
+  await paths.filter({ hasText: /^\s*\/api\/runtime\/stats\s*$/ }).click()
   const answered = page.waitForResponse((r) => r.url().endsWith('/api/runtime/stats') && r.request().method() === 'GET')
   await reference.getByRole('button', { name: 'TRY', exact: true }).first().click()
   expect((await answered).status()).toBe(200)
