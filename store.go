@@ -36,6 +36,7 @@ type Store interface {
 	ContextStore
 	RetentionStore
 	SeriesStore
+	SearchStore
 	AccessStore
 
 	// Name is what health shows: "sqlite" or "postgresql".
@@ -260,7 +261,7 @@ type TaskQuery struct {
 	ContextID string
 	AgentSlug string
 	WorkerID  string
-	Text      string // part of the prompt or of the id, in any case
+	Text      string // what the prompt or the newest output contains, see SearchStore; or part of the id, 4 characters at least
 	Page
 }
 

@@ -101,6 +101,9 @@ type Task struct {
 	// Only GET /llm-tasks/{id} tells.
 	WaitingFor *WaitingFor `json:"waiting_for,omitempty" doc:"Why the task has not started; only while queued, and not in lists"`
 
+	// Only a search tells.
+	Snippet *Snippet `json:"snippet,omitempty" doc:"Where a search found the task; absent when it found the id"`
+
 	// Only a list cuts: GET /llm-tasks/{id} has the whole task.
 	PromptTruncated bool `json:"prompt_truncated,omitempty" doc:"The list shows only the beginning of the prompt"`
 	HintsTruncated  bool `json:"context_hints_truncated,omitempty" doc:"The list leaves the context hints out: they are long"`

@@ -21,6 +21,7 @@ func (s *Server) duties() []*upkeep.Loop {
 		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
 		upkeep.NewFillContexts(upkeep.FillContextsConfig{Store: s.store, Logger: s.log, Every: upkeep.DefaultFillEvery}),
+		upkeep.NewSearch(upkeep.SearchConfig{Store: s.store, Read: s.service.ReadContent, Logger: s.log, Every: upkeep.DefaultSearchEvery}),
 		upkeep.NewSeries(upkeep.SeriesConfig{Store: s.store, Logger: s.log, Every: upkeep.DefaultSeriesEvery}),
 	}
 	if s.control != nil {

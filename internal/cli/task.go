@@ -31,7 +31,7 @@ type taskListCmd struct {
 	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
 	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
 	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
-	Query   string `name:"query" short:"q" placeholder:"TEXT" help:"Only tasks with this text in prompt or id."`
+	Query   string `name:"query" aliases:"search" short:"q" placeholder:"TEXT" help:"Only tasks whose prompt or output contains these words (\"a phrase\", begin*), or with this in the id."`
 }
 
 func (c *taskListCmd) Run(inv *invocation) error {
@@ -51,12 +51,28 @@ func (c *taskListCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, tasks)
 	}
 	now := time.Now()
-	t := newTable("TASK", "STATUS", "AGENT", "CREATED", "WORKER", "TRIES", "PROMPT")
+	text := "PROMPT"
+	if c.Query != "" {
+		text = "FOUND"
+	}
+	t := newTable("TASK", "STATUS", "AGENT", "CREATED", "WORKER", "TRIES", text)
 	for _, task := range tasks {
 		t.row(task.ID, cell{string(task.Status), statusStyle(task.Status)}, oneLine(task.AgentSlug, 20), ago(now, task.CreatedAt),
-			dash(deref(task.WorkerID)), fmt.Sprintf("%d/%d", task.Attempts, task.MaxAttempts), oneLine(task.Prompt, 48))
+			dash(deref(task.WorkerID)), fmt.Sprintf("%d/%d", task.Attempts, task.MaxAttempts), found(task))
 	}
 	return t.print(inv.Out, inv.outPainter())
+}
+
+// found is where a search found a task, or the beginning of its prompt.
+func found(task bloom.Task) string {
+	if task.Snippet == nil {
+		return oneLine(task.Prompt, 48)
+	}
+	var text strings.Builder
+	for _, p := range task.Snippet.Parts {
+		text.WriteString(p.Text)
+	}
+	return oneLine(text.String(), 100)
 }
 
 type taskGetCmd struct {

@@ -21,6 +21,14 @@ const leastText = 1 << 10
 // bound, the page is shorter than asked for and next goes on after it.
 func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
+	tasks, next, err = s.tasks(ctx, q)
+	if err == nil && q.Text != "" {
+		err = s.addSnippets(ctx, q.Text, tasks)
+	}
+	return tasks, next, err
+}
+
+func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	return bounded(q.Page, s.pageBytes, kind[bloom.Task]{
 		list: func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
 			q.Page = p

@@ -147,6 +147,7 @@ func TestPoisonTextGoesThroughCleaned(t *testing.T) {
 		t.Fatalf("stored as %q", task.Prompt)
 	}
 	var found []bloom.Task
+	r.index()
 	if r.call(200, &found, "GET", "/llm-tasks?context_id=c%00&q=nul+%00", ""); len(found) != 1 {
 		t.Fatalf("%d tasks have the context's name as it was sent", len(found))
 	}

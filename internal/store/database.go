@@ -17,6 +17,7 @@ import (
 // Database is what this package needs of a database.
 type Database interface {
 	Reader
+	Searcher
 	// Begin starts a transaction; no request need reach the server before Load.
 	Begin(ctx context.Context) (Tx, error)
 	// Explain turns a failure into something that may be shown.
@@ -89,6 +90,8 @@ type Reader interface {
 	TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
 	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
+
+	TaskTexts(ctx context.Context, ids []string) ([]bloom.TaskText, error)
 
 	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not
 	// those of except, the one that has waited longest first.

@@ -269,6 +269,7 @@ type Changes struct {
 	Series    Series
 	Gauge     *Gauge
 	Moves     []Move
+	Searched  []Searched
 	Removal   Removal
 	Now       int64
 }
@@ -276,7 +277,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten) == 0 &&
+		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 

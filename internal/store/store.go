@@ -31,6 +31,7 @@ type Store struct {
 	usual    usual
 	bad      bad
 	filled   atomic.Bool // all tasks are in their contexts
+	indexed  atomic.Bool // no task is older than the index and not in it
 
 	life    context.Context // ends when the store has closed
 	end     context.CancelFunc

@@ -111,6 +111,7 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') queued, count(*) FILTER (
 		count(*) FILTER (WHERE status = 'cancelled') cancelled FROM llm_tasks) t,
 	(SELECT count(*) leases, count(*) FILTER (WHERE status = 'active') active FROM leases) l
 WHERE c.slot = 0;
+UPDATE search_fill SET below = (SELECT coalesce(max(seq) + 1, 0) FROM llm_tasks);
 SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks)));
 SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
 SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));

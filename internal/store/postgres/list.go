@@ -15,9 +15,8 @@ import (
 
 // Bounds of the work of one list call.
 const (
-	scanRows  = 20_000   // entries looked at
-	scanFirst = 1_000    // of which these at first
-	scanBytes = 16 << 20 // of prompts read for a text search
+	scanRows  = 20_000 // entries looked at
+	scanFirst = 1_000  // of which these at first
 )
 
 // listing is a list newest first. Its index leads with what by says; the other
@@ -174,9 +173,10 @@ func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 	if q.Status == bloom.TaskCompleted {
 		l.status(q.Status)
 	}
-	pg, err := read(ctx, d, func(c reader) (page[store.Task], error) {
+	pg, err := read(ctx, d, func(c reader) (pg page[store.Task], err error) {
 		if q.Text != "" {
-			return l.search(ctx, c, q.Page, q.Text)
+			pg.items, pg.next, err = l.finder(ctx, c).Search(q.Text, q.Page)
+			return pg, err
 		}
 		return l.page(ctx, c, q.Page)
 	})

@@ -10,11 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Bounds of the work of one list call.
-const (
-	scanRows  = 20_000   // entries looked at
-	scanBytes = 16 << 20 // of prompts read for a text search
-)
+// scanRows bounds the work of one list call.
+const scanRows = 20_000
 
 // listing is a list newest first. Its index leads with what By says; the other
 // conditions are tried on at most scanRows entries of it.
@@ -113,9 +110,10 @@ func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 	if q.Status == bloom.TaskCompleted {
 		l.filter += " AND x.status = 'completed'"
 	}
-	pg, err := read(ctx, d, func(c *conn) (page[bloom.Task], error) {
+	pg, err := read(ctx, d, func(c *conn) (pg page[bloom.Task], err error) {
 		if q.Text != "" {
-			return l.search(c, q.Page, q.Text)
+			pg.items, pg.next, err = l.finder(ctx, d, c).Search(q.Text, q.Page)
+			return pg, err
 		}
 		return l.page(c, q.Page)
 	})

@@ -27,14 +27,18 @@ func newReaders(path string, n int) *readers {
 // read runs fn in one snapshot of the database. ctx only bounds the wait for a
 // connection: what one call reads is bounded.
 func read[T any](ctx context.Context, d *database, fn func(c *conn) (T, error)) (T, error) {
+	return readFrom(ctx, d, d.read, fn)
+}
+
+func readFrom[T any](ctx context.Context, d *database, from *readers, fn func(c *conn) (T, error)) (T, error) {
 	var zero T
-	c, err := d.read.take(ctx)
+	c, err := from.take(ctx)
 	if err != nil {
 		return zero, d.fail(err)
 	}
-	defer func() { d.read.slots <- c }()
+	defer func() { from.slots <- c }()
 	if c == nil {
-		if c, err = dial(dsn(d.cfg.Path, "ro"), readerPragmas...); err != nil {
+		if c, err = dial(dsn(from.path, "ro"), readerPragmas...); err != nil {
 			return zero, d.fail(err)
 		}
 	}

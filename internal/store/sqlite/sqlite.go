@@ -62,6 +62,7 @@ type database struct {
 	read  *readers
 	write *conn
 	clock *follower
+	index *index
 }
 
 // Open opens or creates the database, migrates it, and starts its store. A second
@@ -101,6 +102,9 @@ func (d *database) open(ctx context.Context) error {
 		return err
 	}
 	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers), newFollower(d.cfg.Clock, d.cfg.Logger)
+	if err := d.openIndex(); err != nil {
+		return errors.Join(err, d.write.close())
+	}
 	return nil
 }
 
@@ -147,7 +151,7 @@ func (d *database) Tell([]bloom.Change) {}
 
 // Close closes the connections and lets go of the file.
 func (d *database) Close() error {
-	return errors.Join(d.write.close(), d.read.close(), d.lock.Close())
+	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.lock.Close())
 }
 
 // Explain turns what SQLite said into something that may be shown.

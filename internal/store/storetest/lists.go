@@ -169,19 +169,6 @@ var listTests = map[string]func(*harness){
 			}
 		}
 	},
-	"text is found in prompt and id, in any case": func(h *harness) {
-		a := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = "Fix the Parser, 100% of it" })
-		b := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = "Почини ПАРСЕР" })
-		for text, want := range map[string][]string{
-			"fix THE": {a.ID}, "парсер": {b.ID}, "100%": {a.ID}, "1_0": nil, a.ID: {a.ID}, a.ID[24:]: {a.ID}, "nothing": nil,
-		} {
-			if got := h.walk(bloom.TaskQuery{Text: text, Page: bloom.Page{Limit: 10}}, func() {}); !slices.Equal(got, want) {
-				h.Errorf("%q finds %v, want %v", text, got, want)
-			}
-		}
-		got := h.walk(bloom.TaskQuery{Text: "парсер", Status: bloom.TaskFailed, Page: bloom.Page{Limit: 10}}, func() {})
-		same(h, "found among the failed", len(got), 0)
-	},
 	"leases by status, artifacts by task, audit by action": func(h *harness) {
 		h.worker("w", 9)
 		done, active := h.create(), h.create()

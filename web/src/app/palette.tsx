@@ -11,6 +11,7 @@ import { setTheme } from '@/lib/preferences'
 import { TaskBadge, WorkerBadge } from '@/ui/badge'
 import { useFocusBack } from '@/ui/dialog'
 import { Id } from '@/ui/facts'
+import { Snippet } from '@/ui/snippet'
 
 const pages = [
   { to: '/', name: 'overview' },
@@ -80,7 +81,9 @@ export default function Palette({
                       className={item}
                     >
                       <TaskBadge status={task.status} />
-                      <span className="min-w-0 flex-1 truncate">{task.prompt}</span>
+                      <span className="min-w-0 flex-1 truncate">
+                        {task.snippet ? <Snippet snippet={task.snippet} /> : task.prompt}
+                      </span>
                       <Id id={task.id} className="text-ink-3" />
                     </Command.Item>
                   ))}
@@ -161,7 +164,7 @@ function useFoundTasks(query: string) {
       if (uuid.test(query)) {
         return [await data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id: query } } }))]
       }
-      return data(api.GET('/api/runtime/llm-tasks', { params: { query: { q: query, limit: 6 } } }))
+      return data(api.GET('/api/runtime/llm-tasks', { params: { query: { q: query, limit: 6, preview: 300 } } }))
     },
     retry: false,
   })

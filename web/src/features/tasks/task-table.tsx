@@ -7,6 +7,7 @@ import type { Task } from '@/api/client'
 import { cn } from '@/lib/cn'
 import { TaskBadge } from '@/ui/badge'
 import { Ago, Id } from '@/ui/facts'
+import { Snippet } from '@/ui/snippet'
 import { Th } from '@/ui/table'
 
 const column = createColumnHelper<Task>()
@@ -57,7 +58,7 @@ export function TaskTable({
               params={{ taskId: c.row.original.id }}
               className="block truncate font-medium hover:text-accent-strong"
             >
-              {c.getValue().slice(0, 300)}
+              {c.row.original.snippet ? <Snippet snippet={c.row.original.snippet} /> : c.getValue().slice(0, 300)}
             </Link>
             <span className="block truncate text-2xs text-ink-3 sm:hidden">
               {c.row.original.agent_slug} · <Ago at={c.row.original.created_at} />

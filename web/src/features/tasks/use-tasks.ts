@@ -131,5 +131,10 @@ function withHead(old: Pages | undefined, head: Page<Task>): Pages {
 function withTasks(old: Pages | undefined, tasks: Task[]): Pages | undefined {
   if (!old || tasks.length === 0) return old
   const now = new Map(tasks.map((t) => [t.id, t]))
-  return { ...old, pages: old.pages.map((p) => ({ ...p, items: p.items.map((t) => now.get(t.id) ?? t) })) }
+  return { ...old, pages: old.pages.map((p) => ({ ...p, items: p.items.map((t) => keepSnippet(t, now.get(t.id))) })) }
+}
+
+/** A task as it is now; only a search knows where it found it. */
+function keepSnippet(old: Task, now: Task | undefined): Task {
+  return !now ? old : old.snippet ? { ...now, snippet: old.snippet } : now
 }

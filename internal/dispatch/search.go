@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/fulltext"
+)
+
+// Bounds of what finding snippets may cost.
+const (
+	snippetBatch = 16 // tasks whose texts are in memory together
+	// snippetWait is how long outputs in the blob store are waited for. A task whose
+	// output does not come in time goes without a snippet of it.
+	snippetWait = 2 * time.Second
+)
+
+// addSnippets notes where a search found tasks.
+func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Task) error {
+	q := fulltext.Parse(text)
+	soon, done := context.WithTimeout(ctx, snippetWait)
+	defer done()
+	for left := tasks; len(left) > 0; left = left[min(snippetBatch, len(left)):] {
+		batch := left[:min(snippetBatch, len(left))]
+		ids := make([]string, len(batch))
+		for i := range batch {
+			ids[i] = batch[i].ID
+		}
+		texts, err := s.store.TaskTexts(ctx, ids)
+		if err != nil {
+			return err
+		}
+		snippets := make(map[string]*bloom.Snippet, len(texts))
+		for _, t := range s.readOutputs(soon, texts) {
+			snippets[t.ID] = snippetOf(q, t)
+		}
+		for i := range batch {
+			batch[i].Snippet = snippets[batch[i].ID]
+		}
+	}
+	return nil
+}
+
+// readOutputs completes texts with what lies in the blob store.
+func (s *Service) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom.TaskText {
+	var all sync.WaitGroup
+	for i := range texts {
+		t := &texts[i]
+		if t.URL != "" {
+			all.Go(func() { t.Output, _ = s.ReadContent(ctx, t.URL, bloom.MaxSearchText) })
+		}
+	}
+	all.Wait()
+	return texts
+}
+
+// snippetOf shows the text that contains more of the query, the prompt where both
+// contain as much; nil when neither contains any.
+func snippetOf(q fulltext.Query, t bloom.TaskText) *bloom.Snippet {
+	t.Cut()
+	inPrompt, most := q.Snippet(t.Prompt)
+	if inOutput, n := q.Snippet(t.Output); n > most {
+		return &bloom.Snippet{In: "output", Parts: inOutput}
+	}
+	if most == 0 {
+		return nil
+	}
+	return &bloom.Snippet{In: "prompt", Parts: inPrompt}
+}
+
+// ReadContent is a bloom.ReadContent.
+func (s *Service) ReadContent(ctx context.Context, url string, most int) (string, error) {
+	content, err := s.blobs.OpenRange(ctx, url, 0, int64(most))
+	if err != nil {
+		return "", err
+	}
+	defer content.Close()
+	var b strings.Builder
+	if _, err := io.Copy(&b, content); err != nil {
+		return "", err
+	}
+	return strings.ToValidUTF8(b.String(), ""), nil
+}

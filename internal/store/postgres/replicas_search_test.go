@@ -1,0 +1,14 @@
+package postgres_test
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+func (p *pair) IndexTasks(ctx context.Context, read bloom.ReadContent) (int, bool, error) {
+	return p.next().IndexTasks(ctx, read)
+}
+func (p *pair) TaskTexts(ctx context.Context, ids []string) ([]bloom.TaskText, error) {
+	return p.next().TaskTexts(ctx, ids)
+}

@@ -1,0 +1,41 @@
+package upkeep
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// DefaultSearchEvery is how often is looked for tasks whose texts changed.
+const DefaultSearchEvery = 500 * time.Millisecond
+
+// SearchConfig is what NewSearch needs. Store and Read are required.
+type SearchConfig struct {
+	Store  bloom.SearchStore
+	Read   bloom.ReadContent
+	Logger *slog.Logger  // discards when nil
+	Every  time.Duration // DefaultSearchEvery when 0
+}
+
+// NewSearch makes the loop that keeps the search index up to date. Like Retention it
+// rests after each batch, so that under load the tasks come before their index.
+func NewSearch(c SearchConfig) *Loop {
+	return newLoop("search", cmp.Or(c.Every, DefaultSearchEvery), c.Logger, func(ctx context.Context) (Result, error) {
+		for more := true; more; {
+			var err error
+			began := time.Now()
+			if _, more, err = c.Store.IndexTasks(ctx, c.Read); err != nil {
+				return Result{}, err
+			}
+			if more {
+				if err := rest(ctx, time.Since(began)); err != nil {
+					return Result{}, err
+				}
+			}
+		}
+		return Result{}, nil
+	})
+}
