@@ -371,6 +371,7 @@ type Completed struct {
 	Artifact Artifact `json:"artifact"`
 	Result   Result   `json:"result"`
 	Replayed bool     `json:"-"`
+	HeldMS   int64    `json:"-"` // how long the lease was held; 0 for a replay
 }
 
 // Reaped counts what one reaping did.

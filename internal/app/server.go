@@ -103,7 +103,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openStore(ctx); err != nil {
 		return nil, err
 	}
-	seal, err := OpenSealer(cfg.Sealing)
+	seal, err := OpenSealer(cfg.Sealing, cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cfg.DatabaseURL != "" {
-		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log})
+		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed})
 		if err != nil {
 			return fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 		}
@@ -169,7 +169,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		return nil
 	}
 	path := filepath.Join(s.cfg.DataDir, DatabaseFile)
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log})
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log, Committed: s.metrics.Committed})
 	if errors.Is(err, sqlite.ErrLocked) {
 		return err // it says who, and what to do
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,13 +20,13 @@ func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile)})
+	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile), Committed: nil})
 }
 
 // OpenSealer has the keys under which secrets are encrypted in the database.
-func OpenSealer(c config.Sealing) (*auth.Sealer, error) {
+func OpenSealer(c config.Sealing, dataDir string) (*auth.Sealer, error) {
 	if c.SecretKey == "" {
-		return auth.OpenSealer(c.SecretKeyFile)
+		return auth.OpenSealer(cmp.Or(c.SecretKeyFile, filepath.Join(dataDir, auth.SealKeyFile)))
 	}
 	s, err := auth.NewSealer(string(c.SecretKey))
 	if err != nil {
@@ -40,7 +41,7 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 	if databaseURL == "" {
 		return OpenStore(ctx, dataDir)
 	}
-	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL})
+	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Committed: nil})
 	if err != nil {
 		return nil, fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 	}

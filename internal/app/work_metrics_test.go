@@ -60,6 +60,10 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		`bloom_tasks{status="queued"}`:                                                         0,
 		`bloom_workers{status="online"}`:                                                       1,
 		`bloom_worker_slots{state="free"}`:                                                     3,
+		`bloom_lease_held_seconds_count`:                                                       1,
+		`bloom_store_operations_waiting`:                                                       0,
+		`bloom_store_connections{pool="read",state="used"}`:                                    0,
+		`bloom_store_connections_max{pool="read"}`:                                             4,
 		`bloom_leases_active`:                                                                  0,
 		`bloom_store_up`:                                                                       1,
 		`bloom_membridge_connected`:                                                            0,
@@ -70,6 +74,11 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	} {
 		if v, there := now[name]; !there || v != want {
 			t.Errorf("%s is %v (told: %v), want %v", name, v, there, want)
+		}
+	}
+	for _, name := range []string{"bloom_store_transaction_operations_count", "bloom_store_transaction_seconds_count"} {
+		if now[name] < 4 {
+			t.Errorf("%s is %v after four operations", name, now[name])
 		}
 	}
 	text := scraped(t, s.URL())

@@ -26,10 +26,10 @@ func (c *secretsRotateCmd) Run(inv *invocation) error {
 		done, err = api.RotateSecrets(inv.ctx, c.KeepOld)
 		return err
 	}, func(store bloom.Store) error {
-		if err := c.Finish(c.Data); err != nil {
+		if err := c.Finish(); err != nil {
 			return usage(err)
 		}
-		seal, err := app.OpenSealer(c.Sealing)
+		seal, err := app.OpenSealer(c.Sealing, c.DataDir)
 		if err != nil {
 			return err
 		}

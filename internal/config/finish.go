@@ -26,7 +26,7 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Keys.finish(); err != nil {
 		return err
 	}
-	if err := s.Sealing.Finish(s.Data); err != nil {
+	if err := s.Sealing.Finish(); err != nil {
 		return err
 	}
 	if err := s.OIDC.finish(); err != nil {
@@ -144,13 +144,10 @@ func (k *Keys) finish() (err error) {
 	return ReadKey("--runtime-worker-key-file", "RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
 }
 
-// Finish settles where the key is kept.
-func (s *Sealing) Finish(data Data) error {
-	switch {
-	case s.SecretKey != "" && s.SecretKeyFile != "":
+// Finish refuses two places of one key.
+func (s *Sealing) Finish() error {
+	if s.SecretKey != "" && s.SecretKeyFile != "" {
 		return errors.New("BLOOM_SECRET_KEY and --secret-key-file: keep one")
-	case s.SecretKey == "" && s.SecretKeyFile == "":
-		s.SecretKeyFile = filepath.Join(data.DataDir, "secret.key")
 	}
 	return nil
 }

@@ -72,6 +72,9 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 		e = foreign(err)
 	}
 	f := &Failure{Message: e.Message, Code: e.Code, Details: e.Details, RequestID: id, status: statuses[e.Kind]}
+	if e.Code == bloom.CodeQueueFull && s.limits.refused != nil {
+		s.limits.refused("queue")
+	}
 	switch {
 	case errors.Is(e, errUnsupportedMedia):
 		f.status = http.StatusUnsupportedMediaType

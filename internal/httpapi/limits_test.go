@@ -162,7 +162,13 @@ func TestFloodsFillNoLog(t *testing.T) {
 func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	t.Parallel()
 	clock := &movedClock{}
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+	var refused atomic.Int32
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Refused = func(limit string) {
+			if limit == "queue" {
+				refused.Add(1)
+			}
+		}
 		d.MaxQueuedByActor, d.MaxQueued, d.Clock = 10, 15, clock
 	})
 	const body = `{"context_id":"c","agent_slug":"a","prompt":"p"}`
@@ -172,6 +178,9 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 		t.Errorf("%d tasks were created beside the first", created)
 	}
 	f := r.fails(429, "queue_full", "POST", "/llm-tasks", body)
+	if refused.Load() == 0 {
+		t.Error("no refusal was counted")
+	}
 	if !strings.Contains(f.Message, "10 tasks that this key created") {
 		t.Error(f.Message)
 	}

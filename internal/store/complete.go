@@ -60,7 +60,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err != nil {
 		return none, err
 	}
-	return bloom.Completed{Task: task, Artifact: o.Artifact, Result: o.Result}, u.heard(l.WorkerID)
+	return bloom.Completed{Task: task, Artifact: o.Artifact, Result: o.Result, HeldMS: u.Now - l.StartedAt}, u.heard(l.WorkerID)
 }
 
 // completed looks for the outcome that a lease already has: the same body gets the

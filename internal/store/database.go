@@ -24,6 +24,8 @@ type Database interface {
 	Explain(err error) *bloom.Error
 	// Tell lets other processes know of committed changes. It must not block.
 	Tell(changes []bloom.Change)
+	// Pools are its connections now.
+	Pools() []Pool
 	// Close ends reads and connections, after the last transaction has ended.
 	Close() error
 }
@@ -119,9 +121,21 @@ type Config struct {
 	Parallel int
 	// Overlap is after how long the next group no longer waits for the one before.
 	Overlap time.Duration
+	// Committed hears of each transaction that was written; nil: nobody does.
+	Committed Committed
 	// Patience is how long an operation is tried again while the server is away or
 	// somebody else holds its rows; DefaultPatience.
 	Patience time.Duration
+}
+
+// Committed hears how many operations a transaction had, and how long it took with all
+// its attempts. It may be called by several goroutines at once.
+type Committed func(operations int, took time.Duration)
+
+// Pool is the connections of one kind.
+type Pool struct {
+	Name            string // "read" or "write"
+	Used, Open, Max int
 }
 
 // Defaults of a Config.

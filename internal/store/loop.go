@@ -101,10 +101,14 @@ func (s *Store) launch(ops []*op) (done chan struct{}) {
 // commit runs operations in one transaction and answers them. When it fails, each
 // is run again alone, so that no neighbour suffers.
 func (s *Store) commit(ops []*op) {
+	began := time.Now()
 	u, err := s.persist(ops)
 	if err != nil {
 		s.failed(ops, err)
 		return
+	}
+	if s.cfg.Committed != nil && !u.c.Empty() {
+		s.cfg.Committed(len(ops), time.Since(began))
 	}
 	s.callers.Store(int64(len(ops) + s.queue.Len())) // before those who are answered ask again
 	for _, o := range ops {

@@ -85,6 +85,9 @@ func (s *Store) Publish(changes []bloom.Change) { s.feed.Publish(changes) }
 // Queued is how many operations wait.
 func (s *Store) Queued() int { return s.queue.Len() }
 
+// Pools are the connections to the database now.
+func (s *Store) Pools() []Pool { return s.db.Pools() }
+
 // Close waits for the writes under way, then closes the database. Closing twice is
 // allowed.
 func (s *Store) Close() error {

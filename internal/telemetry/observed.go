@@ -19,7 +19,7 @@ const maxAgents = 100
 type work struct {
 	created, leased, requeued, released, cancelled, events, artifacts, bytes prometheus.Counter
 	results, expired, tokens, cost                                           *prometheus.CounterVec
-	wait                                                                     prometheus.Histogram
+	wait, lease, group, commit                                               prometheus.Histogram
 	run                                                                      *prometheus.HistogramVec
 	requests, refused                                                        *prometheus.CounterVec
 	took                                                                     *prometheus.HistogramVec
@@ -31,6 +31,7 @@ type work struct {
 var (
 	runBuckets     = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600}
 	waitBuckets    = []float64{0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 900, 3600, 14400}
+	commitBuckets  = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10}
 	requestBuckets = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 30, 65, 300}
 )
 
@@ -57,6 +58,12 @@ func newWork() *work {
 		cost:      vec("task_cost_dollars_total", "What runs cost, as estimated by claude, by agent; the first 100 agents by name.", "agent"),
 		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_task_wait_seconds", Buckets: waitBuckets,
 			Help: "From when a task could start to its lease, first attempts only."}),
+		lease: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_lease_held_seconds", Buckets: runBuckets,
+			Help: "How long leases were held until their task was completed."}),
+		group: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_store_transaction_operations", Buckets: prometheus.ExponentialBuckets(1, 2, 8),
+			Help: "Operations that were committed together."}),
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_store_transaction_seconds", Buckets: commitBuckets,
+			Help: "How long transactions that write took, with all their attempts."}),
 		run: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_task_run_seconds", Buckets: runBuckets,
 			Help: "How long runs took, as workers measured them."}, []string{"status"}),
 		requests: vec("http_requests_total", "Requests answered, by route.", "route", "status"),
@@ -73,7 +80,7 @@ func newWork() *work {
 
 func (w *work) collectors() []prometheus.Collector {
 	return []prometheus.Collector{w.created, w.leased, w.requeued, w.released, w.cancelled, w.events, w.artifacts, w.bytes,
-		w.results, w.expired, w.tokens, w.cost, w.wait, w.run, w.requests, w.refused, w.took}
+		w.results, w.expired, w.tokens, w.cost, w.wait, w.lease, w.group, w.commit, w.run, w.requests, w.refused, w.took}
 }
 
 func (w *work) reaped(r bloom.Reaped) {
@@ -92,6 +99,7 @@ func (w *work) granted(t bloom.Task, l bloom.Lease) {
 func (w *work) completed(c bloom.Completed) {
 	status, m := string(c.Result.Status), c.Result.Metrics
 	w.results.WithLabelValues(status).Inc()
+	w.lease.Observe(max(0, float64(c.HeldMS)/1000))
 	w.run.WithLabelValues(status).Observe(float64(m.DurationMS) / 1000)
 	w.artifacts.Inc()
 	w.bytes.Add(float64(c.Artifact.Size))
@@ -124,6 +132,12 @@ func (m *Metrics) Request(route string, status int, took time.Duration) {
 	route = cmp.Or(route, "none")
 	m.work.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.work.took.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Committed counts a transaction of the store.
+func (m *Metrics) Committed(operations int, took time.Duration) {
+	m.work.group.Observe(float64(operations))
+	m.work.commit.Observe(took.Seconds())
 }
 
 // Refused counts a request that a limit refused.

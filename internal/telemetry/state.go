@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // scrapeTimeout bounds what a scrape asks of the store.
@@ -17,6 +18,12 @@ type Membridge struct {
 	Connected           bool
 	ConsecutiveFailures int
 	LastSuccess         *int64 // Unix milliseconds
+}
+
+// Inner is what a store tells of itself.
+type Inner interface {
+	Queued() int
+	Pools() []store.Pool
 }
 
 // Describe adds what is read at each scrape: the store's counts, and membridge's
@@ -33,6 +40,9 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 		leases:   desc("leases_active", "Leases that workers hold."),
 		workers:  desc("workers", "Workers by status.", "status"),
 		slots:    desc("worker_slots", "Tasks that online workers can run at once, by state.", "state"),
+		waiting:  desc("store_operations_waiting", "Writes that wait for their turn."),
+		open:     desc("store_connections", "Connections to the database, by what they are for and whether they are used.", "pool", "state"),
+		most:     desc("store_connections_max", "Most connections to the database, by what they are for.", "pool"),
 		bridge:   desc("membridge_connected", "Whether the last call to membridge succeeded."),
 		failures: desc("membridge_consecutive_failures", "Calls to membridge that failed since the last success."),
 		success:  desc("membridge_last_success_timestamp_seconds", "When membridge last answered."),
@@ -43,10 +53,11 @@ type state struct {
 	store                                                        bloom.Store
 	membridge                                                    func() Membridge
 	up, tasks, leases, workers, slots, bridge, failures, success *prometheus.Desc
+	waiting, open, most                                          *prometheus.Desc
 }
 
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success} {
+	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success, s.waiting, s.open, s.most} {
 		out <- d
 	}
 }
@@ -61,6 +72,14 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(s.failures, float64(m.ConsecutiveFailures))
 		if m.LastSuccess != nil {
 			gauge(s.success, float64(*m.LastSuccess)/1000)
+		}
+	}
+	if inner, ok := s.store.(Inner); ok {
+		gauge(s.waiting, float64(inner.Queued()))
+		for _, p := range inner.Pools() {
+			gauge(s.open, float64(p.Used), p.Name, "used")
+			gauge(s.open, float64(p.Open-p.Used), p.Name, "idle")
+			gauge(s.most, float64(p.Max), p.Name)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)

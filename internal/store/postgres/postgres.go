@@ -55,6 +55,8 @@ type Config struct {
 	// the longest a group's transaction may take; one that is alone may take twice
 	// as long. 0: DefaultPatience.
 	Patience time.Duration
+	// Committed hears of each transaction that was written; nil: nobody does.
+	Committed store.Committed
 }
 
 // Store is a bloom.Store in a PostgreSQL database. Several may share one.
@@ -99,6 +101,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{store.New(d, store.Config{
 		MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Gather: gatherFor, Parallel: cfg.Parallel, Overlap: overlap, Patience: cfg.Patience,
+		Committed: cfg.Committed,
 	}, cfg.Logger), d}
 	d.notify = startNotifier(ctx, d, conn, s.Publish)
 	return s, nil
@@ -127,6 +130,16 @@ func (d *database) connect(ctx context.Context) (err error) {
 	}
 	d.warnUnsafe(ctx)
 	return nil
+}
+
+// Pools are the connections that write and those that read.
+func (d *database) Pools() []store.Pool {
+	pools := make([]store.Pool, 0, 2)
+	for name, pool := range map[string]*pgxpool.Pool{"write": d.hot, "read": d.reads} {
+		now := pool.Stat()
+		pools = append(pools, store.Pool{Name: name, Used: int(now.AcquiredConns()), Open: int(now.TotalConns()), Max: int(now.MaxConns())})
+	}
+	return pools
 }
 
 func (d *database) disconnect() {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // readers is a bounded pool of read-only connections, opened when first needed.
@@ -13,6 +15,7 @@ type readers struct {
 	path  string
 	slots chan *conn // nil: a slot whose connection is not open yet
 	done  chan struct{}
+	open  atomic.Int32 // connections
 	once  sync.Once
 }
 
@@ -41,6 +44,7 @@ func readFrom[T any](ctx context.Context, d *database, from *readers, fn func(c 
 		if c, err = dial(dsn(from.path, "ro"), readerPragmas...); err != nil {
 			return zero, d.fail(err)
 		}
+		d.read.open.Add(1)
 	}
 	if _, err := c.exec("BEGIN"); err != nil {
 		return zero, d.fail(err)
@@ -51,6 +55,7 @@ func readFrom[T any](ctx context.Context, d *database, from *readers, fn func(c 
 		// snapshot for ever: begin again with a new one.
 		_ = c.close()
 		c = nil
+		d.read.open.Add(-1)
 	}
 	if err != nil {
 		return zero, d.fail(err)
@@ -74,6 +79,13 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// Pools are the connections that read; one more writes.
+func (d *database) Pools() []store.Pool {
+	r := d.read
+	open := int(r.open.Load())
+	return []store.Pool{{Name: "read", Used: cap(r.slots) - len(r.slots), Open: open, Max: cap(r.slots)}}
 }
 
 // close waits for the reads under way.

@@ -44,6 +44,8 @@ type Config struct {
 	// Queue is how many operations may wait for the writer before callers
 	// block. 0: store.DefaultQueue.
 	Queue int
+	// Committed hears of each transaction that was written; nil: nobody does.
+	Committed store.Committed
 }
 
 // Store is a bloom.Store in one SQLite file.
@@ -90,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
 	}
-	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue}, cfg.Logger), d}, nil
+	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Committed: cfg.Committed}, cfg.Logger), d}, nil
 }
 
 func (d *database) open(ctx context.Context) error {
