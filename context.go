@@ -3,6 +3,7 @@ package bloom
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 )
 
@@ -16,6 +17,7 @@ type Context struct {
 	WorkerID   *string `json:"worker_id" doc:"The worker that was given a task of it last; it is the first choice for the next one"`
 	SessionID  *string `json:"session_id" doc:"claude's session, null until the server has its transcript"`
 	Size       int64   `json:"size" doc:"Bytes of the session's transcript that the server has"`
+	Workspace  int64   `json:"workspace_size" doc:"Bytes of the snapshot of its working folder that the server has; 0 when it has none"`
 	CreatedAt  int64   `json:"created_at" doc:"When its first task was posted, Unix milliseconds"`
 	LastUsedAt int64   `json:"last_used_at" doc:"When its newest task was posted, Unix milliseconds"`
 	UpdatedAt  int64   `json:"updated_at" doc:"When a task of it last came, ended or came back, Unix milliseconds"`
@@ -43,6 +45,80 @@ type Transcript struct {
 	Size      int64            `json:"size"`   // of all of it, uncompressed
 	SHA256    string           `json:"sha256"` // of all of it, uncompressed
 	Parts     []TranscriptPart `json:"parts"`
+	// Workspace is the context's working folder, nil when none was kept. SessionID is
+	// empty when there is only that.
+	Workspace *Snapshot `json:"workspace,omitempty"`
+}
+
+// Bounds of a snapshot of a working folder.
+const (
+	// MaxWorkspace is the largest snapshot that is kept: a tar archive of so many bytes.
+	MaxWorkspace = 512 << 20
+	// MaxWorkspaceFiles is how many files, folders and links one may have.
+	MaxWorkspaceFiles = 100_000
+)
+
+// Snapshot is a working folder as a tar archive: opaque bytes, in compressed parts that
+// follow each other in the blob store.
+type Snapshot struct {
+	Size   int64            `json:"size"`   // uncompressed
+	SHA256 string           `json:"sha256"` // uncompressed
+	Parts  []TranscriptPart `json:"parts"`
+}
+
+// Text is the snapshot as a store keeps it; empty for nil.
+func (s *Snapshot) Text() string {
+	if s == nil {
+		return ""
+	}
+	return string(MustJSON(s))
+}
+
+// Bytes is the snapshot's size, 0 for nil.
+func (s *Snapshot) Bytes() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.Size
+}
+
+// ParseSnapshot reads what Text gave; nil when that is no snapshot.
+func ParseSnapshot(text string) *Snapshot {
+	s := &Snapshot{}
+	if text == "" || json.Unmarshal([]byte(text), s) != nil {
+		return nil
+	}
+	return s
+}
+
+// WorkspaceUpdate is what a completion says of its context's working folder after the
+// turn. The parts were uploaded under the same lease before.
+type WorkspaceUpdate struct {
+	Size   int64            `json:"size" minimum:"0" maximum:"536870912" doc:"Bytes of the tar archive, uncompressed"`
+	SHA256 string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the tar archive, uncompressed"`
+	After  string           `json:"after" required:"false" maxLength:"64" doc:"The sha256 of the snapshot that the task began with; empty when there was none"`
+	Parts  []TranscriptPart `json:"parts" nullable:"false" minItems:"1" maxItems:"96" doc:"As the uploads were answered"`
+}
+
+// WorkspaceState is what a worker is told of the working folder of its task's context.
+type WorkspaceState struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256" doc:"Empty when there is no snapshot"`
+}
+
+// WithWorkspace is the transcript with a new snapshot of the working folder; ok is false
+// when the snapshot does not go on from the one that is kept. was may be nil.
+func (u WorkspaceUpdate) WithWorkspace(was *Transcript) (t Transcript, ok bool) {
+	t.Parts = []TranscriptPart{}
+	if was != nil {
+		t = *was
+	}
+	kept := ""
+	if t.Workspace != nil {
+		kept = t.Workspace.SHA256
+	}
+	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	return t, kept == u.After
 }
 
 // TranscriptPart is one part as it was uploaded, compressed.
@@ -80,6 +156,9 @@ type Exchange struct {
 // from was, which is nil when there is none.
 func (u TranscriptUpdate) Joined(was *Transcript) (t Transcript, ok bool) {
 	t = Transcript{SessionID: u.SessionID, Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	if was != nil {
+		t.Workspace = was.Workspace
+	}
 	if u.After == "" {
 		return t, true
 	}
@@ -95,10 +174,22 @@ func (t Transcript) Dropped(was *Transcript) (urls []string) {
 	if was == nil {
 		return nil
 	}
-	for _, p := range was.Parts {
-		if !slices.ContainsFunc(t.Parts, func(q TranscriptPart) bool { return q.URL == p.URL }) {
-			urls = append(urls, p.URL)
+	for _, url := range was.URLs() {
+		if !slices.Contains(t.URLs(), url) {
+			urls = append(urls, url)
 		}
+	}
+	return urls
+}
+
+// URLs are where all parts lie in the blob store, those of the working folder too.
+func (t Transcript) URLs() (urls []string) {
+	parts := t.Parts
+	if t.Workspace != nil {
+		parts = slices.Concat(parts, t.Workspace.Parts)
+	}
+	for _, p := range parts {
+		urls = append(urls, p.URL)
 	}
 	return urls
 }

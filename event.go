@@ -12,6 +12,7 @@ const (
 	EventReleased        = "released"
 	EventExpired         = "expired"
 	EventTranscript      = "transcript_refused" // the turn is not part of the context's conversation
+	EventWorkspace       = "workspace_refused"  // what the turn made of the working folder is not kept
 	EventRequeued        = "requeued"
 	EventCancelRequested = "cancel_requested"
 	EventCompleted       = "completed"

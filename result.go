@@ -106,6 +106,8 @@ type Completion struct {
 	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; taken only together with lease_id"`
 	// Transcript, when not nil, is the context's conversation after the turn.
 	Transcript *TranscriptUpdate `json:"transcript,omitempty" doc:"The context's conversation after the turn; its parts were uploaded under the same lease"`
+	// Workspace, when not nil, is the context's working folder after the turn.
+	Workspace *WorkspaceUpdate `json:"workspace,omitempty" doc:"The context's working folder after the turn; its parts were uploaded under the same lease"`
 }
 
 // Check says what is wrong with a completion that no limit of a field states.

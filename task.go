@@ -46,11 +46,19 @@ const (
 	MaxMaxAttempts     = 10
 )
 
+// Workspace is whose working folder a task gets.
+type Workspace string
+
+// WorkspaceContext is the context's own folder, which moves with the context.
+const WorkspaceContext Workspace = "context"
+
 // Policy bounds one run of a task.
 type Policy struct {
 	TimeoutSec int   `json:"timeout_sec" minimum:"1" maximum:"3600" default:"120" doc:"Longest time one run may take, in seconds"`
 	Budget     int64 `json:"budget" minimum:"0" default:"0" doc:"Most tokens one run may use (input, output and cache creation); 0 means no limit"`
 	Ordered    bool  `json:"ordered" default:"false" doc:"Wait for the earlier ordered tasks of the same context_id to end"`
+	// Workspace says which working folder the task gets; empty is the worker's own.
+	Workspace Workspace `json:"workspace,omitempty" required:"false" enum:"context" doc:"context: the task works in its context's own folder, which moves with the context from worker to worker; without it, in the worker's folder"`
 }
 
 // TaskSpec is what a client posts.

@@ -50,21 +50,44 @@ func (c *Client) TranscriptState(ctx context.Context, taskID, leaseID string) (b
 // Transcript streams the transcript of a held task's context, in zstd frames. What the
 // server cannot read to the end ends in an error. The caller closes it.
 func (c *Client) Transcript(ctx context.Context, taskID, leaseID string) (io.ReadCloser, error) {
-	res, err := c.stream(ctx, &call{
-		method: http.MethodGet, path: underLease(taskID, leaseID, "/transcript/content"), accept: "*/*", safety: safe,
-	})
+	return c.frames(ctx, taskID, leaseID, "/transcript/content")
+}
+
+func (c *Client) frames(ctx context.Context, taskID, leaseID, what string) (io.ReadCloser, error) {
+	res, err := c.stream(ctx, &call{method: http.MethodGet, path: underLease(taskID, leaseID, what), accept: "*/*", safety: safe})
 	if err != nil {
 		return nil, err
 	}
 	return res.Body, nil
 }
 
+// WorkspaceState asks what the server has of the working folder of the context of a task
+// that is held.
+func (c *Client) WorkspaceState(ctx context.Context, taskID, leaseID string) (bloom.WorkspaceState, error) {
+	return get[bloom.WorkspaceState](ctx, c, underLease(taskID, leaseID, "/workspace"))
+}
+
+// Workspace streams the snapshot of that folder: a tar archive in zstd frames. What the
+// server cannot read to the end ends in an error. The caller closes it.
+func (c *Client) Workspace(ctx context.Context, taskID, leaseID string) (io.ReadCloser, error) {
+	return c.frames(ctx, taskID, leaseID, "/workspace/content")
+}
+
+// PutWorkspacePart uploads a part of a snapshot as PutTranscriptPart does.
+func (c *Client) PutWorkspacePart(ctx context.Context, taskID, leaseID string, frame []byte) (bloom.TranscriptPart, error) {
+	return c.putPart(ctx, taskID, leaseID, "/workspace", frame)
+}
+
 // PutTranscriptPart uploads a part of at most bloom.MaxTranscriptPart bytes, one zstd
 // frame. It counts once a completion under the lease names it.
-func (c *Client) PutTranscriptPart(ctx context.Context, taskID, leaseID string, frame []byte) (part bloom.TranscriptPart, err error) {
+func (c *Client) PutTranscriptPart(ctx context.Context, taskID, leaseID string, frame []byte) (bloom.TranscriptPart, error) {
+	return c.putPart(ctx, taskID, leaseID, "/transcript", frame)
+}
+
+func (c *Client) putPart(ctx context.Context, taskID, leaseID, what string, frame []byte) (part bloom.TranscriptPart, err error) {
 	sum := sha256.Sum256(frame)
 	_, err = c.do(ctx, &call{
-		method: http.MethodPut, path: underLease(taskID, leaseID, "/transcript") + "&sha256=" + hex.EncodeToString(sum[:]),
+		method: http.MethodPut, path: underLease(taskID, leaseID, what) + "&sha256=" + hex.EncodeToString(sum[:]),
 		body: frame, contentType: "application/zstd", safety: safe, extra: time.Duration(len(frame)>>15) * time.Second,
 	}, &part)
 	return part, err

@@ -55,6 +55,38 @@ func (t *transcripts) Put(ctx context.Context, task bloom.Task, frame []byte) (b
 	return api.PutTranscriptPart(ctx, task.ID, lease, frame)
 }
 
+// workspaces keeps contexts' working folders with the runtime.
+type workspaces struct{ *transcripts }
+
+var _ claude.Workspaces = workspaces{}
+
+// State says what the runtime has of the folder of the task's context.
+func (w workspaces) State(ctx context.Context, task bloom.Task) (bloom.WorkspaceState, error) {
+	api, lease, err := w.of(task)
+	if err != nil {
+		return bloom.WorkspaceState{}, err
+	}
+	return api.WorkspaceState(ctx, task.ID, lease)
+}
+
+// Open streams the folder.
+func (w workspaces) Open(ctx context.Context, task bloom.Task) (io.ReadCloser, error) {
+	api, lease, err := w.of(task)
+	if err != nil {
+		return nil, err
+	}
+	return api.Workspace(ctx, task.ID, lease)
+}
+
+// Put uploads a part.
+func (w workspaces) Put(ctx context.Context, task bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
+	api, lease, err := w.of(task)
+	if err != nil {
+		return bloom.TranscriptPart{}, err
+	}
+	return api.PutWorkspacePart(ctx, task.ID, lease, frame)
+}
+
 // Earlier are the context's last completed tasks.
 func (t *transcripts) Earlier(ctx context.Context, task bloom.Task) ([]bloom.Exchange, error) {
 	api, lease, err := t.of(task)

@@ -139,12 +139,12 @@ func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, 
 }
 
 // claudeConfig is how a worker runs claude.
-func claudeConfig(run config.Run, stateDir string, moves claude.Transcripts, log *slog.Logger) claude.Config {
+func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog.Logger) claude.Config {
 	return claude.Config{
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Transcripts: moves, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Transcripts: moves, Workspaces: workspaces{moves}, Log: log,
 	}
 }
 

@@ -95,6 +95,10 @@ type Config struct {
 	// leaves every context where it is.
 	Transcripts Transcripts
 
+	// Workspaces keeps the working folders of contexts that ask for it where other
+	// workers find them; nil leaves every folder where it is.
+	Workspaces Workspaces
+
 	Clock bloom.Clock  // nil means the machine's
 	Log   *slog.Logger // nil means slog.Default()
 }

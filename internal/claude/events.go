@@ -14,20 +14,23 @@ import (
 // The types of the events that a run emits. docs/worker-and-claude.md has the
 // table with their data.
 const (
-	EventSession     = "session"
-	EventRestored    = "session_restored"
-	EventText        = "text"
-	EventThinking    = "thinking"
-	EventToolUse     = "tool_use"
-	EventToolResult  = "tool_result"
-	EventAPIRetry    = "api_retry"
-	EventRateLimit   = "rate_limit"
-	EventHintMissing = "hint_missing"
-	EventHints       = "hints"
-	EventWarning     = "warning"
-	EventUsage       = "usage"
-	EventStderr      = "stderr"
-	EventResult      = "result"
+	EventSession  = "session"
+	EventRestored = "session_restored"
+	EventText     = "text"
+	// A working folder came from the server, and went there.
+	EventWorkspaceRestored = "workspace_restored"
+	EventWorkspaceKept     = "workspace_kept"
+	EventThinking          = "thinking"
+	EventToolUse           = "tool_use"
+	EventToolResult        = "tool_result"
+	EventAPIRetry          = "api_retry"
+	EventRateLimit         = "rate_limit"
+	EventHintMissing       = "hint_missing"
+	EventHints             = "hints"
+	EventWarning           = "warning"
+	EventUsage             = "usage"
+	EventStderr            = "stderr"
+	EventResult            = "result"
 )
 
 // maxEventText bounds one text in an event, in bytes. The whole output is in

@@ -2,8 +2,6 @@ package claude
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,7 +85,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 		}
 	}
 	c := v.completion(metrics)
-	c.Transcript = run.transcript
+	c.Transcript, c.Workspace = run.transcript, run.folder
 	return bloom.Run{Completion: c}
 }
 
@@ -121,6 +119,8 @@ type taskRun struct {
 	sessionID   string
 	lastMessage string // the id of claude's last message
 	transcript  *bloom.TranscriptUpdate
+	snapshot    string // the SHA-256 of the working folder that the task began with
+	folder      *bloom.WorkspaceUpdate
 
 	meterMu sync.Mutex
 	meter   meter
@@ -151,6 +151,15 @@ func (t *taskRun) do(parent context.Context) verdict {
 	var release func()
 	t.first, release = t.runner.sessions.acquire(t.task.ContextID)
 	defer release()
+	if err := t.settleWorkspace(ctx); err != nil {
+		if ctx.Err() != nil {
+			return judge(outcome{stopped: context.Cause(ctx)})
+		}
+		t.config.Log.Error("the working folder of a context cannot be restored", "context_id", t.task.ContextID, "error", err)
+		v := failed(bloom.ClassInternal, "the context's working folder cannot be restored")
+		v.retryable = true
+		return v
+	}
 
 	session, resumes := t.open(ctx, path)
 	prompt := t.recalled + t.prompt(ctx)
@@ -174,6 +183,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	}
 	t.transcript = t.keepTranscript(parent, v)
 	session.close(v.ok)
+	t.folder = t.keepWorkspace(parent, v)
 	t.runner.Prepare()
 	return v
 }
@@ -266,9 +276,8 @@ func (t *taskRun) asJSON(ctx context.Context, session session, v verdict) verdic
 
 func (t *taskRun) chooseWorkdir() error {
 	t.workdir = t.config.Workdir
-	if t.config.WorkdirPerContext {
-		sum := sha256.Sum256([]byte(t.task.ContextID))
-		t.workdir = filepath.Join(t.workdir, "ctx-"+hex.EncodeToString(sum[:8]))
+	if t.config.WorkdirPerContext || t.task.Policy.Workspace == bloom.WorkspaceContext {
+		t.workdir = t.config.workspaceOf(t.task.ContextID)
 	}
 	return os.MkdirAll(t.workdir, 0o755)
 }

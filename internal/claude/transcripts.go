@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/bloom-runtime/bloom"
 )
 
@@ -34,8 +32,6 @@ type Transcripts interface {
 }
 
 const (
-	// partSize is how much of a transcript is compressed and sent at once, in bytes.
-	partSize = 8 << 20
 	// manyParts is from how many parts on a transcript is sent anew, in few.
 	manyParts = 48
 	// moveTime bounds the moving of one transcript.
@@ -215,7 +211,7 @@ func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState) (err er
 		return err
 	}
 	defer frames.Close()
-	from, err := zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowSize))
+	from, err := unpackParts(frames)
 	if err != nil {
 		return err
 	}
@@ -241,9 +237,6 @@ func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState) (err er
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
-
-// windowSize bounds the memory that packing and unpacking take.
-const windowSize = 1 << 20
 
 // keepTranscript gives the server what the turn has added to the context's transcript,
 // for the completion to name it. An attempt that will be repeated adds nothing.
@@ -307,28 +300,14 @@ func (t *taskRun) upload(ctx context.Context, path string, from, to int64) ([]bl
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return nil, err
 	}
-	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowSize), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	parts, err := newPartWriter(func(frame []byte) (bloom.TranscriptPart, error) { return t.config.Transcripts.Put(ctx, t.task, frame) })
 	if err != nil {
 		return nil, err
 	}
-	var frame bytes.Buffer
-	parts := []bloom.TranscriptPart{}
-	for ; from < to; from += partSize {
-		frame.Reset()
-		packer.Reset(&frame)
-		if _, err := io.CopyN(packer, f, min(partSize, to-from)); err != nil {
-			return nil, err
-		}
-		if err := packer.Close(); err != nil {
-			return nil, err
-		}
-		part, err := t.config.Transcripts.Put(ctx, t.task, frame.Bytes())
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
+	if _, err := io.CopyN(parts, f, to-from); err != nil {
+		return nil, err
 	}
-	return parts, nil
+	return parts.close()
 }
 
 // flushTime is how long a living process may take to write what it has answered.
@@ -375,6 +354,9 @@ func endsWith(path, messageID string) bool {
 // own file, and its living process.
 func (r *Runner) Forget(contextID string) error {
 	r.pool.evict(contextID)
+	if err := r.forgetWorkspace(contextID); err != nil {
+		return err
+	}
 	saved, err := r.sessions.load(contextID)
 	if err != nil {
 		return errors.Join(err, r.sessions.forget(contextID))

@@ -67,7 +67,10 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	t.row("tasks", fmt.Sprintf("%s (%s not ended)", thousands(x.Tasks), thousands(x.Unfinished)))
 	t.row("worker", dash(deref(x.WorkerID)))
 	t.row("session", dash(deref(x.SessionID)))
-	t.row("size", bytesSize(x.Size))
+	t.row("transcript", bytesSize(x.Size))
+	if x.Workspace > 0 {
+		t.row("working folder", bytesSize(x.Workspace))
+	}
 	t.row("tokens", thousands(x.Tokens))
 	t.row("cost", dollars(x.CostUSD))
 	t.row("first use", ago(now, x.CreatedAt))

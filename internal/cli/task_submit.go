@@ -29,6 +29,7 @@ type taskFlags struct {
 	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
 	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Do not start before this time has passed."`
 	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`
+	Workspace      string        `name:"workspace" enum:",context" default:"" placeholder:"context" help:"context: work in a folder of the context's own, which moves with it from worker to worker."`
 	IdempotencyKey string        `name:"idempotency-key" placeholder:"KEY" help:"Submit only once under this key."`
 }
 
@@ -63,7 +64,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	spec := bloom.TaskSpec{
 		ContextID: context, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
-		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered},
+		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace)},
 		DesiredFormat: bloom.Format(f.Format), MaxAttempts: f.MaxAttempts, Priority: f.Priority,
 		Labels: f.Label, IdempotencyKey: f.IdempotencyKey,
 	}

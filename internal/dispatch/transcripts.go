@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,13 @@ func partPrefix(contextID, leaseID string) string {
 	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
 }
 
+// partOf reports whether a URL is what an upload under the lease was answered.
+func partOf(url, prefix string) bool {
+	_, name, ok := strings.Cut(url, prefix)
+	raw, err := hex.DecodeString(name)
+	return ok && err == nil && len(raw) == 32
+}
+
 // held is a task of the lease's that is active.
 func (s *Service) held(ctx context.Context, taskID, leaseID string) (bloom.Task, error) {
 	if leaseID == "" {
@@ -32,7 +40,7 @@ func (s *Service) held(ctx context.Context, taskID, leaseID string) (bloom.Task,
 }
 
 // PutTranscriptPart stores a part of what a turn has added to its context's
-// transcript. It counts once a completion under the same lease names it; what none
+// transcript, or made of its working folder. It counts once a completion under the same lease names it; what none
 // names is swept later.
 func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string, content io.Reader, size int64, sum string) (bloom.TranscriptPart, error) {
 	task, err := s.held(ctx, taskID, leaseID)
@@ -61,7 +69,7 @@ func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open b
 	if err != nil {
 		return st, nil, err
 	}
-	if t == nil {
+	if t == nil || t.SessionID == "" {
 		if open {
 			return st, nil, bloom.NotFound("Transcript")
 		}
@@ -75,6 +83,30 @@ func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open b
 	st = bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts)}
 	if open {
 		content = &parts{ctx: ctx, blobs: s.blobs, left: t.Parts}
+	}
+	return st, content, nil
+}
+
+// Workspace says what there is of the working folder of a held task's context, and opens
+// the snapshot when open is true. The caller closes it.
+func (s *Service) Workspace(ctx context.Context, taskID, leaseID string, open bool) (st bloom.WorkspaceState, content io.ReadCloser, err error) {
+	task, err := s.held(ctx, taskID, leaseID)
+	if err != nil {
+		return st, nil, err
+	}
+	t, err := s.store.Transcript(ctx, task.ContextID)
+	switch {
+	case err != nil:
+		return st, nil, err
+	case t == nil || t.Workspace == nil:
+		if open {
+			return st, nil, bloom.NotFound("Workspace")
+		}
+		return st, nil, nil
+	}
+	st = bloom.WorkspaceState{Size: t.Workspace.Size, SHA256: t.Workspace.SHA256}
+	if open {
+		content = &parts{ctx: ctx, blobs: s.blobs, left: t.Workspace.Parts}
 	}
 	return st, content, nil
 }
@@ -162,8 +194,8 @@ func (s *Service) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.
 // checkTranscript refuses an update whose parts were not uploaded under its lease, and
 // completes the request with the context that it changes.
 func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteRequest) error {
-	u := req.Completion.Transcript
-	if u == nil {
+	c := req.Completion
+	if c.Transcript == nil && c.Workspace == nil {
 		return nil
 	}
 	task, err := s.Task(ctx, req.TaskID)
@@ -171,12 +203,16 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 		return err
 	}
 	req.ContextID = task.ContextID
-	prefix := partPrefix(task.ContextID, req.Completion.LeaseID)
-	for _, p := range u.Parts {
-		_, name, ok := strings.Cut(p.URL, prefix)
-		if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != 32 {
-			return errNotTheLeases
-		}
+	prefix := partPrefix(task.ContextID, c.LeaseID)
+	var parts []bloom.TranscriptPart
+	if c.Transcript != nil {
+		parts = c.Transcript.Parts
+	}
+	if c.Workspace != nil {
+		parts = slices.Concat(parts, c.Workspace.Parts)
+	}
+	if slices.ContainsFunc(parts, func(p bloom.TranscriptPart) bool { return !partOf(p.URL, prefix) }) {
+		return errNotTheLeases
 	}
 	return nil
 }

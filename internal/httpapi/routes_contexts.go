@@ -16,6 +16,7 @@ import (
 const (
 	contextsPath   = runtimePath + "/contexts"
 	transcriptPath = tasksPath + "/{id}/transcript"
+	workspacePath  = tasksPath + "/{id}/workspace"
 )
 
 // leaseOfTask names a task and the lease under which a worker acts.
@@ -55,6 +56,17 @@ func (s *Server) contextRoutes() {
 		})
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases", policy: auth.Worker}, s.transcriptContent)
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases", policy: auth.Worker},
+		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
+			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
+			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
+		})
+	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases", policy: auth.Worker},
+		func(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
+			st, content, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, true)
+			return s.frames(ctx, c, in, st.SHA256, content), err
+		})
+	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases", policy: auth.Worker},
 		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
 			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)
@@ -95,18 +107,26 @@ func (s *Server) transcriptContent(ctx context.Context, c *call, in *leaseOfTask
 	if err != nil {
 		return nil, err
 	}
+	return s.frames(ctx, c, in, st.SHA256, content), nil
+}
+
+// frames streams content of a context, or nothing when there is none.
+func (s *Server) frames(ctx context.Context, c *call, in *leaseOfTask, sum string, content io.ReadCloser) *huma.StreamResponse {
+	if content == nil {
+		return nil
+	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer content.Close()
 		_, w := humago.Unwrap(hc)
 		w.Header().Set("Content-Type", "application/zstd")
-		w.Header().Set("ETag", `"`+st.SHA256+`"`)
+		w.Header().Set("ETag", `"`+sum+`"`)
 		w.WriteHeader(http.StatusOK)
 		s.allowUntil(w, 0)
 		if _, err := io.Copy(s.paced(w), content); err != nil {
 			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "a transcript could not be sent whole", "request_id", c.id, "task_id", in.ID, "error", err)
+				s.log.ErrorContext(ctx, "a context's content could not be sent whole", "request_id", c.id, "task_id", in.ID, "error", err)
 			}
 			panic(http.ErrAbortHandler)
 		}
-	}}, nil
+	}}
 }

@@ -14,6 +14,51 @@ func sumOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+func TestAWorkingFolderGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 4)
+	r.fails(400, "invalid_request", "POST", "/llm-tasks", `{"context_id":"ctx","agent_slug":"a","prompt":"p","policy":{"workspace":"mine"}}`)
+	post := func() (id, lease string) {
+		var task bloom.Task
+		r.call(201, &task, "POST", "/llm-tasks", `{"context_id":"ctx","agent_slug":"a","prompt":"p","policy":{"workspace":"context"}}`)
+		if task.Policy.Workspace != bloom.WorkspaceContext {
+			t.Errorf("policy %+v", task.Policy)
+		}
+		return task.ID, r.lease(task.ID).Lease.ID
+	}
+	id, l := post()
+	path := "/llm-tasks/" + id + "/workspace"
+	r.fails(404, "not_found", "GET", path+"/content?lease_id="+l, "")
+	r.fails(409, "lease_lost", "PUT", path+"?lease_id="+id+"&sha256="+sumOf("x"), "x")
+	var part bloom.TranscriptPart
+	r.call(200, &part, "PUT", path+"?lease_id="+l+"&sha256="+sumOf("folder"), "folder")
+	output := "done"
+	complete := func(u bloom.WorkspaceUpdate) string {
+		return string(bloom.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output, Workspace: &u}))
+	}
+	for _, u := range []bloom.WorkspaceUpdate{
+		{Size: 1, SHA256: "sum", Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, id, 1)}}},
+		{Size: 1, SHA256: "sum", Parts: []bloom.TranscriptPart{}},
+		{Size: bloom.MaxWorkspace + 1, SHA256: "sum", Parts: []bloom.TranscriptPart{part}},
+	} {
+		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+id+"/complete", complete(u))
+	}
+	r.call(200, nil, "POST", "/llm-tasks/"+id+"/complete", complete(bloom.WorkspaceUpdate{Size: 7, SHA256: "sum", Parts: []bloom.TranscriptPart{part}}))
+	id, l = post()
+	path = "/llm-tasks/" + id + "/workspace"
+	var st bloom.WorkspaceState
+	r.call(200, &st, "GET", path+"?lease_id="+l, "")
+	if got := r.call(200, nil, "GET", path+"/content?lease_id="+l, ""); string(got.body) != "folder" || st.SHA256 != "sum" || st.Size != 7 {
+		t.Errorf("the folder is %q, %+v", got.body, st)
+	}
+	var x bloom.Context
+	r.call(200, &x, "GET", "/contexts/ctx", "")
+	if x.Workspace != 7 || x.SessionID != nil {
+		t.Errorf("the context is %+v", x)
+	}
+}
+
 func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -15,7 +15,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	want := func(w *ReadSet) {
 		wantNamed(w, r.TaskID, r.Completion.LeaseID)
 		w.Texts.Add(r.TaskID)
-		if r.Completion.Transcript != nil {
+		if r.Completion.Transcript != nil || r.Completion.Workspace != nil {
 			w.Scripts.Add(r.ContextID)
 		}
 	}
@@ -51,10 +51,8 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err := u.spend(t, o.Result.Metrics); err != nil {
 		return none, err
 	}
-	if r.Completion.Transcript != nil {
-		if err := u.converse(t, *r.Completion.Transcript); err != nil {
-			return none, err
-		}
+	if err := u.converse(t, r.Completion); err != nil {
+		return none, err
 	}
 	task, err := u.whole(t)
 	if err != nil {

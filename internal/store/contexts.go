@@ -185,26 +185,45 @@ func (u *Unit) takeIn(t *Task) {
 	}
 }
 
-// converse keeps what a turn has made of the context's transcript. One that does not go
-// on from what is kept is dropped: another task of the context has ended meanwhile.
-func (u *Unit) converse(t *Task, update bloom.TranscriptUpdate) error {
+// converse keeps what a turn has made of the context's transcript and working folder.
+// What does not go on from what is kept is dropped: another task of the context has
+// ended meanwhile.
+func (u *Unit) converse(t *Task, c bloom.Completion) error {
+	if c.Transcript == nil && c.Workspace == nil {
+		return nil
+	}
 	was, err := u.transcript(t.ContextID)
 	if err != nil {
 		return err
 	}
-	now, ok := update.Joined(was)
-	if !ok {
-		for _, p := range update.Parts {
-			u.c.Removal.URLs = append(u.c.Removal.URLs, p.URL)
+	kept := was
+	if c.Transcript != nil {
+		if now, ok := c.Transcript.Joined(kept); ok {
+			kept = &now
+		} else {
+			u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: another task of it ended meanwhile", c.Transcript.Parts)
 		}
-		u.event(t, Event{Type: bloom.EventTranscript, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(map[string]string{
-			"message": "this turn is not part of the context's conversation: another task of it ended meanwhile",
-		})})
-		return nil
 	}
-	u.c.Removal.URLs = append(u.c.Removal.URLs, now.Dropped(was)...)
-	u.setTranscript(t.ContextID, &now)
+	if c.Workspace != nil {
+		if now, ok := c.Workspace.WithWorkspace(kept); ok {
+			kept = &now
+		} else {
+			u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: another task of the context ended meanwhile", c.Workspace.Parts)
+		}
+	}
+	if kept != was {
+		u.c.Removal.URLs = append(u.c.Removal.URLs, kept.Dropped(was)...)
+		u.setTranscript(t.ContextID, kept)
+	}
 	return nil
+}
+
+// refuse drops what was uploaded for a completion, and says why in the task's stream.
+func (u *Unit) refuse(t *Task, event, message string, parts []bloom.TranscriptPart) {
+	for _, p := range parts {
+		u.c.Removal.URLs = append(u.c.Removal.URLs, p.URL)
+	}
+	u.event(t, Event{Type: event, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(map[string]string{"message": message})})
 }
 
 // transcript is a context's transcript under its lock, nil when there is none.

@@ -96,10 +96,10 @@ func (c *OrphansConfig) named(ctx context.Context, task, url string) (bool, erro
 	}
 }
 
-// spoken reports whether a context's transcript has the part.
+// spoken reports whether a context's transcript or working folder has the part.
 func (c *OrphansConfig) spoken(ctx context.Context, folder, url string) (bool, error) {
 	t, err := c.Store.TranscriptIn(ctx, folder)
-	return err == nil && t != nil && slices.ContainsFunc(t.Parts, func(p bloom.TranscriptPart) bool { return p.URL == url }), err
+	return err == nil && t != nil && slices.Contains(t.URLs(), url), err
 }
 
 // partOf is OWNER in a key "…kind/OWNER/NAME", where OWNER has so many characters.

@@ -12,10 +12,11 @@ import (
 )
 
 const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
-	(SELECT s.session_id FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0)`
+	(SELECT NULLIF(s.session_id, '') FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0),
+	coalesce((SELECT s.workspace_size FROM transcripts s WHERE s.context_id = x.id), 0)`
 
 func contextFields(x *bloom.Context) []any {
-	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size}
+	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
 }
 
 // nanos reads billionths of a dollar as dollars.
@@ -47,12 +48,13 @@ func scanContext(r pgx.Rows) (x bloom.Context, err error) {
 	return x, err
 }
 
-const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts`
+const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts, x.workspace`
 
 func scanTranscript(r pgx.Rows) (id string, t *bloom.Transcript, err error) {
 	t = &bloom.Transcript{}
-	var parts string
-	if err = r.Scan(&id, &t.SessionID, &t.Size, &t.SHA256, &parts); err == nil {
+	var parts, workspace string
+	if err = r.Scan(&id, &t.SessionID, &t.Size, &t.SHA256, &parts, &workspace); err == nil {
+		t.Workspace = bloom.ParseSnapshot(workspace)
 		err = json.Unmarshal([]byte(parts), &t.Parts)
 	}
 	return id, t, err
@@ -158,10 +160,10 @@ func queueContexts(b *pgx.Batch, c *store.Changes) {
 			b.Queue(`DELETE FROM transcripts WHERE context_id = $1`, id)
 			continue
 		}
-		b.Queue(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		b.Queue(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (context_id) DO UPDATE SET updated_at = excluded.updated_at, size = excluded.size, session_id = excluded.session_id,
-				sha256 = excluded.sha256, parts = excluded.parts`,
-			id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)))
+				sha256 = excluded.sha256, parts = excluded.parts, workspace = excluded.workspace, workspace_size = excluded.workspace_size`,
+			id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)), x.Workspace.Text(), x.Workspace.Bytes())
 	}
 	for _, id := range c.Forgotten {
 		b.Queue(`DELETE FROM contexts WHERE id = $1`, id)

@@ -23,7 +23,7 @@ func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 		`ALTER TABLE workers DROP COLUMN control_draining`, `ALTER TABLE workers ADD COLUMN followed_drain boolean NOT NULL DEFAULT false`,
 		`ALTER TABLE workers ADD COLUMN followed_order bigint NOT NULL DEFAULT 0`, `ALTER TABLE workers ADD COLUMN told_order bigint NOT NULL DEFAULT 0`,
 		`DROP INDEX runtime_artifacts_displaced`, `ALTER TABLE runtime_artifacts DROP COLUMN displaced`,
-		`DROP TABLE task_series`, `DROP INDEX llm_tasks_created_by`, `ALTER TABLE llm_tasks DROP COLUMN created_by`,
+		`DROP TABLE task_series`, `DROP INDEX llm_tasks_created_by`, `ALTER TABLE llm_tasks DROP COLUMN created_by`, `ALTER TABLE llm_tasks DROP COLUMN workspace`,
 		`DROP TABLE contexts`, `DROP TABLE transcripts`, `DROP TABLE forgotten_contexts`, `DROP TABLE context_fill`,
 		`DROP TABLE search_queue`, `DROP TABLE search_retries`, `DROP TABLE search_fill`, `DROP TABLE task_search`, `DROP TABLE api_keys`, `DROP TABLE sessions`, `ALTER TABLE audit_logs DROP COLUMN key_id`, `ALTER TABLE audit_logs DROP COLUMN address`,
 		`DELETE FROM goose_db_version WHERE version_id >= 5`,

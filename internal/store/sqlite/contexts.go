@@ -9,12 +9,12 @@ import (
 )
 
 const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
-	(SELECT s.session_id FROM transcripts s WHERE s.context_id = x.id), (SELECT s.size FROM transcripts s WHERE s.context_id = x.id)`
+	(SELECT NULLIF(s.session_id, '') FROM transcripts s WHERE s.context_id = x.id), (SELECT s.size FROM transcripts s WHERE s.context_id = x.id), (SELECT s.workspace_size FROM transcripts s WHERE s.context_id = x.id)`
 
 func scanContext(r row) bloom.Context {
 	return bloom.Context{
 		ID: r.str(0), Tasks: r.int(1), Unfinished: r.int(2), Tokens: r.int(3), CostUSD: bloom.Dollars(r.int(4)), WorkerID: r.strp(5),
-		CreatedAt: r.int(6), LastUsedAt: r.int(7), UpdatedAt: r.int(8), SessionID: r.strp(9), Size: r.int(10),
+		CreatedAt: r.int(6), LastUsedAt: r.int(7), UpdatedAt: r.int(8), SessionID: r.strp(9), Size: r.int(10), Workspace: r.int(11),
 	}
 }
 
@@ -32,11 +32,12 @@ func (d *database) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.
 	return pg.items, pg.next, err
 }
 
-const transcriptColumns = `session_id, size, sha256, parts`
+const transcriptColumns = `session_id, size, sha256, parts, workspace`
 
 func scanTranscript(r row) bloom.Transcript {
 	t := bloom.Transcript{SessionID: r.str(0), Size: r.int(1), SHA256: r.str(2)}
 	_ = json.Unmarshal([]byte(r.str(3)), &t.Parts)
+	t.Workspace = bloom.ParseSnapshot(r.str(4))
 	return t
 }
 
@@ -143,9 +144,9 @@ func (t *tx) putTranscripts(c *store.Changes) error {
 		if x == nil {
 			_, err = t.exec(`DELETE FROM transcripts WHERE context_id = ?`, id)
 		} else {
-			_, err = t.exec(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts) VALUES (?1,?2,?3,?4,?5,?6,?7)
-				ON CONFLICT (context_id) DO UPDATE SET updated_at = ?3, size = ?4, session_id = ?5, sha256 = ?6, parts = ?7`,
-				id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)))
+			_, err = t.exec(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9)
+				ON CONFLICT (context_id) DO UPDATE SET updated_at = ?3, size = ?4, session_id = ?5, sha256 = ?6, parts = ?7, workspace = ?8, workspace_size = ?9`,
+				id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)), x.Workspace.Text(), x.Workspace.Bytes())
 		}
 		if err != nil {
 			return err

@@ -11,9 +11,9 @@ import (
 const taskColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.gate, t.preferred_worker, t.preferred_until,
 	COALESCE((SELECT MAX(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event), t.priority, t.agent_slug, t.created_at, t.desired_format,
-	t.timeout_sec, t.budget, t.labels, t.idempotency_key`
+	t.timeout_sec, t.budget, t.labels, t.idempotency_key, t.workspace`
 
-const taskWidth = 26
+const taskWidth = 27
 
 const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
@@ -21,7 +21,8 @@ func scanTask(r row) store.Task {
 	return store.Task{
 		Seq: r.int(0), Gate: bloom.Gate(r.str(14)), Preferred: r.strp(15), Until: r.int(16), LastEvent: r.int(17),
 		Task: bloom.Task{
-			ID: r.str(1), ContextID: r.str(13), AgentSlug: r.str(19), Policy: bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12)},
+			ID: r.str(1), ContextID: r.str(13), AgentSlug: r.str(19),
+			Policy:        bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12), Workspace: bloom.Workspace(r.str(26))},
 			DesiredFormat: bloom.Format(r.str(21)), CreatedAt: r.int(20), Priority: int(r.int(18)), Labels: r.list(24), IdempotencyKey: r.strp(25),
 			TaskState: bloom.TaskState{
 				Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5), Attempts: int(r.int(6)),

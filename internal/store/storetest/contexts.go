@@ -106,6 +106,41 @@ var contextTests = map[string]func(*harness){
 		same(h, "in its folder", in.SHA256, "five")
 		same(h, "removed", h.toDelete(), "[file:c file:a file:b]")
 	},
+	"a working folder is what completions made of it": func(h *harness) {
+		h.worker("w", 4)
+		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
+		turn := func(tr *bloom.TranscriptUpdate, ws *bloom.WorkspaceUpdate) bloom.Task {
+			h.Helper()
+			task := h.create(inContext("talk"), func(n *bloom.NewTask) { n.Spec.Policy.Workspace = bloom.WorkspaceContext })
+			l := h.lease(task.ID, "w")
+			r := success(task.ID, l.ID, "done")
+			r.Completion.Transcript, r.Completion.Workspace, r.ContextID = tr, ws, "talk"
+			h.complete(r)
+			read, err := h.s.Task(h.ctx, task.ID)
+			h.ok(err)
+			same(h, "the task's policy", read.Policy.Workspace, bloom.WorkspaceContext)
+			return task
+		}
+		kept := func() string {
+			got, err := h.s.Transcript(h.ctx, "talk")
+			h.ok(err)
+			return fmt.Sprintf("%s %s %s", got.SessionID, got.SHA256, got.Workspace.SHA256)
+		}
+		turn(nil, &bloom.WorkspaceUpdate{Size: 10, SHA256: "w1", Parts: part("file:a")})
+		same(h, "a folder without a transcript", kept(), "  w1")
+		same(h, "no session", h.context("talk").SessionID, (*string)(nil))
+		turn(&bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: "t1", Parts: part("file:b")}, nil)
+		same(h, "a transcript besides", kept(), "s t1 w1")
+		turn(&bloom.TranscriptUpdate{SessionID: "s", Size: 2, SHA256: "t2", After: "t1", Parts: part("file:c")}, &bloom.WorkspaceUpdate{Size: 20, SHA256: "w2", After: "w1", Parts: part("file:d")})
+		same(h, "both", kept(), "s t2 w2")
+		refused := turn(nil, &bloom.WorkspaceUpdate{Size: 30, SHA256: "w3", After: "w1", Parts: part("file:e")})
+		same(h, "an older one is refused", kept(), "s t2 w2")
+		same(h, "and says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventWorkspace), true)
+		same(h, "its size", h.context("talk").Workspace, int64(20))
+		same(h, "removed", h.toDelete(), "[file:a file:e]")
+		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
+		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
+	},
 	"a context is forgotten": func(h *harness) {
 		h.worker("w", 4)
 		task := h.create(inContext("gone"))

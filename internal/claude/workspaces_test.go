@@ -1,0 +1,264 @@
+package claude_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// folders is the server's part of moving working folders, in memory.
+type folders struct {
+	mu     sync.Mutex
+	frames map[string][]byte
+	kept   map[string]bloom.WorkspaceUpdate // by context
+	away   bool
+	puts   int
+}
+
+func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceState, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return bloom.WorkspaceState{}, errAway
+	}
+	u := f.kept[task.ContextID]
+	return bloom.WorkspaceState{Size: u.Size, SHA256: u.SHA256}, nil
+}
+
+func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []byte
+	for _, p := range f.kept[task.ContextID].Parts {
+		frame, ok := f.frames[p.URL]
+		if !ok {
+			return nil, errors.New("a part is gone")
+		}
+		all = append(all, frame...)
+	}
+	return io.NopCloser(bytes.NewReader(all)), nil
+}
+
+func (f *folders) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return bloom.TranscriptPart{}, errAway
+	}
+	f.puts++
+	url := fmt.Sprint("file:", f.puts)
+	f.frames[url] = bytes.Clone(frame)
+	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}, nil
+}
+
+// crew are workers whose contexts' folders move, with a model that does what the prompt
+// says in a shell.
+type crew struct {
+	t       *testing.T
+	archive *archive
+	folders *folders
+	houses  []*house
+}
+
+func newCrew(t *testing.T, n, warm int) *crew {
+	t.Helper()
+	c := &crew{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
+	c.archive, c.houses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
+		_, command, ok := strings.Cut(r.LastUser(), "sh: ")
+		if !ok || r.HasToolResult() {
+			return standin.Reply{Text: "done"}
+		}
+		return standin.Tool("", "Bash", map[string]any{"command": command, "description": "work"})
+	})
+	for _, h := range c.houses {
+		h.config.Workspaces, h.config.AllowedTools = c.folders, []string{"Bash"}
+	}
+	return c
+}
+
+func moving(prompt string) bloom.Task {
+	b := task(prompt)
+	b.Policy.Workspace = bloom.WorkspaceContext
+	return b
+}
+
+// attempt runs a command in the context's folder on a worker; its completion is not
+// delivered.
+func (c *crew) attempt(worker int, command string) (bloom.Run, *journal) {
+	c.t.Helper()
+	return c.houses[worker].run(moving("sh: " + command))
+}
+
+// turn is attempt with the completion delivered.
+func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
+	c.t.Helper()
+	run, j := c.attempt(worker, command)
+	wantSuccess(c.t, run, "done")
+	c.archive.complete(c.t, moving(command), run)
+	if u := run.Completion.Workspace; u != nil {
+		c.folders.mu.Lock()
+		defer c.folders.mu.Unlock()
+		if c.folders.kept["ctx"].SHA256 != u.After {
+			c.t.Errorf("the folder does not go on from what is kept: %+v", u)
+		}
+		c.folders.kept["ctx"] = *u
+	}
+	return run, j
+}
+
+// folder is the context's folder on a worker.
+func (c *crew) folder(worker int) string {
+	c.t.Helper()
+	sum := sha256.Sum256([]byte("ctx"))
+	return filepath.Join(c.houses[worker].config.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
+}
+
+// has fails unless the context's folder on the worker has the file with the content; an
+// empty content is none.
+func (c *crew) has(worker int, name, content string) {
+	c.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(c.folder(worker), name))
+	if got := strings.TrimSpace(string(raw)); got != content || content != "" && err != nil {
+		c.t.Errorf("%s on worker %d is %q (%v), want %q", name, worker, got, err, content)
+	}
+}
+
+func TestAWorkingFolderMovesWithItsContext(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newCrew(t, 3, warm)
+			c.turn(0, "echo one > a; mkdir d; echo x > d/run; chmod 750 d/run; ln -s d/run l; mkfifo p; ln -s /etc/passwd out")
+			_, j := c.turn(0, "echo two > a")
+			if len(j.of(claude.EventWorkspaceRestored)) > 0 || !j.warned("workspace_skipped") {
+				t.Errorf("events %v", j.events)
+			}
+			_, j = c.turn(1, "cat a l > b; echo three > a; rm d/run l")
+			if len(j.of(claude.EventWorkspaceRestored)) != 1 {
+				t.Errorf("events %v", j.events)
+			}
+			c.has(1, "b", "two\nx")
+			c.turn(2, "test -x d/run || echo gone > c")
+			c.has(2, "a", "three")
+			c.has(2, "c", "gone")
+			c.turn(0, "echo four >> a")
+			c.has(0, "a", "three\nfour")
+			c.has(0, "d/run", "")
+			if got := c.houses[0].conversation(); !strings.Contains(got, "echo one") || !strings.Contains(got, "echo four") {
+				t.Errorf("the conversation did not move along:\n%s", got)
+			}
+			puts := c.folders.puts
+			if run, _ := c.turn(0, "true"); run.Completion.Workspace != nil || c.folders.puts != puts {
+				t.Error("a folder that has not changed was sent again")
+			}
+		})
+	}
+}
+
+func TestWhatAnAttemptThatDidNotCountMadeOfTheFolderIsTakenBack(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 1, 0)
+	c.turn(0, "echo good > a")
+	for name, attempt := range map[string]func(){
+		"failed": func() {
+			b := moving("sh: echo bad > a; echo bad > extra; sleep 600")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			runner, done := c.houses[0].runner(), make(chan bloom.Run)
+			go func() { done <- runner.Run(ctx, b, nil) }()
+			waitForFile(t, filepath.Join(c.folder(0), "extra"))
+			cancel(bloom.ErrCancelled)
+			wantError(t, <-done, bloom.ClassCancelled)
+		},
+		"not delivered": func() { c.attempt(0, "echo bad > a; echo bad > extra") },
+	} {
+		attempt()
+		_, j := c.turn(0, "cat a > seen; cat extra >> seen; true")
+		c.has(0, "seen", "good")
+		if len(j.of(claude.EventWorkspaceRestored)) != 1 {
+			t.Errorf("%s: events %v", name, j.events)
+		}
+	}
+}
+
+func TestAFirstAttemptThatFailedLeavesAnEmptyFolder(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 1, 0)
+	c.attempt(0, "echo bad > extra")
+	c.turn(0, "ls > seen")
+	c.has(0, "seen", "seen")
+}
+
+func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 2, 0)
+	c.turn(0, "echo one > a")
+	run, j := c.houses[0].run(moving("sh: echo two > a; truncate -s 600M big"))
+	wantSuccess(t, run, "done")
+	if run.Completion.Workspace != nil || !j.warned("workspace_not_kept") {
+		t.Errorf("events %v", j.events)
+	}
+	c.archive.complete(t, moving("x"), run)
+	c.turn(0, "rm big; echo three >> a")
+	c.turn(1, "true")
+	c.has(1, "a", "two\nthree")
+}
+
+func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(f *folders){
+		"away": func(f *folders) { f.away = true },
+		"gone": func(f *folders) { clear(f.frames) },
+		"damaged": func(f *folders) {
+			for url := range f.frames {
+				f.frames[url] = []byte("no zstd")
+			}
+		},
+		"another": func(f *folders) {
+			u := f.kept["ctx"]
+			u.SHA256 = strings.Repeat("0", 64)
+			f.kept["ctx"] = u
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrew(t, 2, 0)
+			c.turn(0, "echo one > a")
+			c.turn(1, "echo two > a")
+			harm(c.folders)
+			run, _ := c.attempt(0, "echo bad > a")
+			if wantError(t, run, bloom.ClassInternal); !run.Completion.Retryable {
+				t.Error("it is not tried again")
+			}
+			c.has(0, "a", "one")
+			if left, err := filepath.Glob(c.folder(0) + ".*"); len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAFolderIsForgottenWithItsContext(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 1, 1)
+	c.turn(0, "echo secret > a; mkdir d; touch d/x; chmod 500 d")
+	if err := c.houses[0].runner().Forget("ctx"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(c.houses[0].config.Workdir); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

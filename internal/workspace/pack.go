@@ -1,0 +1,206 @@
+package workspace
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Limits bound an archive. Both must be set.
+type Limits struct {
+	Bytes   int64 // of the archive, uncompressed
+	Entries int   // files, folders and links
+}
+
+// Packed says what Pack did.
+type Packed struct {
+	Entries int
+	// Skipped is how much is not in the archive although it is not ignored: sockets,
+	// pipes, devices, links that lead out, and what cannot be read. Examples names some.
+	Skipped  int
+	Examples []string
+}
+
+const maxExamples = 5
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errTooMany    = errors.New("too many files")
+	errTooLarge   = errors.New("too large")
+)
+
+// Pack writes the folder as a tar archive. The same files make the same archive. Modes,
+// times and links within the folder are kept; owners, hard links and extended attributes
+// are not. It fails beyond the limits, and when a file changes meanwhile.
+func Pack(ctx context.Context, to io.Writer, dir string, limits Limits) (Packed, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Packed{}, err
+	}
+	defer root.Close()
+	ignored, err := readIgnore(root)
+	if err != nil {
+		return Packed{}, err
+	}
+	p := &packer{root: root, ignored: ignored, limits: limits}
+	p.out = tar.NewWriter(&bounded{to: to, left: limits.Bytes})
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return p.visit(name, entry, err)
+	})
+	if err == nil {
+		err = p.out.Close()
+	}
+	return p.done, err
+}
+
+type packer struct {
+	root    *os.Root
+	ignored ignore
+	limits  Limits
+	out     *tar.Writer
+	done    Packed
+}
+
+func (p *packer) skip(name string) {
+	p.done.Skipped++
+	if len(p.done.Examples) < maxExamples {
+		p.done.Examples = append(p.done.Examples, name)
+	}
+}
+
+func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
+	switch {
+	case name == ".":
+		return err
+	case err != nil: // it cannot be listed
+		p.skip(name)
+		return nil
+	case !fs.ValidPath(name):
+		p.skip(strings.ToValidUTF8(name, "?"))
+		if entry.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	stays, all, err := p.ignored.matches(name)
+	switch {
+	case err != nil:
+		return err
+	case all && entry.IsDir():
+		return fs.SkipDir
+	case stays:
+		return nil
+	}
+	if p.done.Entries++; p.done.Entries > p.limits.Entries {
+		return fmt.Errorf("%w: more than %d", errTooMany, p.limits.Entries)
+	}
+	return p.add(name, entry)
+}
+
+func (p *packer) add(name string, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		p.skip(name)
+		return nil //nolint:nilerr // it is gone
+	}
+	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
+	switch {
+	case info.IsDir():
+		h.Typeflag, h.Name = tar.TypeDir, name+"/"
+		return p.out.WriteHeader(h)
+	case info.Mode()&fs.ModeSymlink != 0:
+		h.Typeflag, h.ModTime = tar.TypeSymlink, time.Unix(0, 0) // a link's time cannot be set
+		if h.Linkname, err = p.root.Readlink(name); err != nil || !staysInside(name, h.Linkname) {
+			p.skip(name)
+			return nil //nolint:nilerr // it says so
+		}
+		return p.out.WriteHeader(h)
+	case info.Mode().IsRegular():
+		return p.file(name, h)
+	}
+	p.skip(name)
+	return nil
+}
+
+func (p *packer) file(name string, h *tar.Header) error {
+	f, info, err := openRegular(p.root, name)
+	if err != nil {
+		p.skip(name)
+		return nil //nolint:nilerr // it says so
+	}
+	defer f.Close()
+	h.Typeflag, h.Size = tar.TypeReg, info.Size()
+	if err := p.out.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(p.out, f, h.Size); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// openRegular opens a file that is one: a pipe that has come in its place does not block.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	if info, err := root.Lstat(name); err != nil {
+		return nil, nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, nil, errNotRegular
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// staysInside reports whether a link leads to something in the folder, as far as links
+// go that do the same: first up, never above the folder, and then down.
+func staysInside(name, target string) bool {
+	if target == "" || path.IsAbs(target) || strings.Contains(target, "\x00") {
+		return false
+	}
+	above, down := strings.Count(name, "/"), false
+	for part := range strings.SplitSeq(target, "/") {
+		switch {
+		case part == "" || part == ".":
+		case part != "..":
+			down = true
+		case down || above == 0:
+			return false
+		default:
+			above--
+		}
+	}
+	return true
+}
+
+// bounded fails when more is written than may be.
+type bounded struct {
+	to   io.Writer
+	left int64
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return b.to.Write(p)
+}

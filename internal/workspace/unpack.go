@@ -1,0 +1,159 @@
+package workspace
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Unpack fills an empty folder from an archive of Pack's. It reads from to its end and
+// refuses what Pack does not write: names and links that lead out, hard links, devices,
+// names that come twice. What was unpacked until then is left for the caller to remove.
+func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (entries int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	u := &unpacker{ctx: ctx, root: root}
+	in := &io.LimitedReader{R: from, N: limits.Bytes + 1}
+	archive := tar.NewReader(in)
+	left := limits.Bytes // also of what an archive says has so many zeros
+	for {
+		h, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			_, err := io.Copy(io.Discard, in) // what follows the archive's end is in its digest, too
+			if in.N <= 0 {
+				err = errTooLarge
+			}
+			return entries, errors.Join(err, u.finish())
+		case in.N <= 0:
+			return entries, errTooLarge
+		case err != nil:
+			return entries, err
+		case ctx.Err() != nil:
+			return entries, context.Cause(ctx)
+		}
+		if entries++; entries > limits.Entries {
+			return entries, errTooMany
+		}
+		if left -= h.Size; left < 0 {
+			return entries, errTooLarge
+		}
+		if err := u.add(h, archive); err != nil {
+			return entries, fmt.Errorf("%q: %w", h.Name, err)
+		}
+	}
+}
+
+type unpacker struct {
+	ctx   context.Context //nolint:containedctx // of one call
+	root  *os.Root
+	links []link
+	dirs  []dir
+}
+
+type (
+	link struct{ name, target string }
+	dir  struct {
+		name string
+		mode fs.FileMode
+		at   time.Time
+	}
+)
+
+// add takes one entry. Links and the modes of folders come last: nothing is written
+// through a link.
+func (u *unpacker) add(h *tar.Header, content io.Reader) error {
+	name := strings.TrimSuffix(h.Name, "/")
+	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\x00") {
+		return errors.New("not a name within the folder")
+	}
+	mode := fs.FileMode(h.Mode) & fs.ModePerm
+	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		u.dirs = append(u.dirs, dir{name, mode, h.ModTime})
+		if err := u.root.Mkdir(name, 0o700); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err := u.root.Lstat(name)
+		if err == nil && !info.IsDir() {
+			err = fs.ErrExist
+		}
+		return err
+	case tar.TypeReg:
+		return u.file(name, mode, h, content)
+	case tar.TypeSymlink:
+		if !staysInside(name, h.Linkname) {
+			return fmt.Errorf("a link to %q, which is not in the folder", h.Linkname)
+		}
+		u.links = append(u.links, link{name, h.Linkname})
+		return nil
+	}
+	return fmt.Errorf("an entry of type %q", h.Typeflag)
+}
+
+func (u *unpacker) file(name string, mode fs.FileMode, h *tar.Header, content io.Reader) error {
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return u.root.Chtimes(name, h.ModTime, h.ModTime)
+}
+
+func (u *unpacker) finish() error {
+	for _, l := range u.links {
+		if err := u.root.Symlink(l.target, l.name); err != nil {
+			return err
+		}
+	}
+	for _, d := range slices.Backward(u.dirs) { // the deepest first
+		info, err := u.root.Lstat(d.name)
+		if err == nil && !info.IsDir() {
+			err = fs.ErrExist // a link of the same name
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(u.root.Chtimes(d.name, d.at, d.at), u.root.Chmod(d.name, d.mode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes a folder, also one whose parts are write-protected.
+func Remove(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	_ = root.Chmod(".", 0o700)
+	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			_ = root.Chmod(name, 0o700) // before it is listed
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,303 @@
+package workspace_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloom-runtime/bloom/internal/workspace"
+)
+
+var limits = workspace.Limits{Bytes: 8 << 20, Entries: 1000}
+
+func write(t *testing.T, dir, name, content string, mode fs.FileMode) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func symlink(t *testing.T, dir, name, target string) {
+	t.Helper()
+	if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree is everything below a folder: name → mode, and content or target.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := ""
+		switch {
+		case info.Mode().IsRegular():
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text = string(raw)
+		case info.Mode()&fs.ModeSymlink != 0:
+			if text, err = os.Readlink(path); err != nil {
+				return err
+			}
+		}
+		name, err := filepath.Rel(dir, path)
+		all[name] = info.Mode().String() + " " + text
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func pack(t *testing.T, dir string) ([]byte, workspace.Packed) {
+	t.Helper()
+	var archive bytes.Buffer
+	packed, err := workspace.Pack(t.Context(), &archive, dir, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive.Bytes(), packed
+}
+
+func TestAFolderComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	write(t, from, "a.txt", "hello", 0o644)
+	write(t, from, "bin/run", "#!/bin/sh", 0o755)
+	write(t, from, "bin/secret", "s", 0o400)
+	write(t, from, "übung/zeile\nzwei "+strings.Repeat("x", 200), "", 0o600)
+	symlink(t, from, "here", "bin/run")
+	symlink(t, from, "bin/up", "../a.txt")
+	symlink(t, from, "dangling", "nowhere")
+	if err := errors.Join(os.Mkdir(filepath.Join(from, "empty"), 0o755), os.Chmod(filepath.Join(from, "bin"), 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_600_000_000, 123_456_789)
+	if err := os.Chtimes(filepath.Join(from, "a.txt"), at, at); err != nil {
+		t.Fatal(err)
+	}
+	archive, packed := pack(t, from)
+	if packed.Skipped != 0 || packed.Entries != 10 {
+		t.Errorf("packed %+v", packed)
+	}
+	n, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), to, limits)
+	if err != nil || n != packed.Entries {
+		t.Fatalf("%d entries, %v", n, err)
+	}
+	if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
+		t.Error(diff)
+	}
+	if info, err := os.Stat(filepath.Join(to, "a.txt")); err != nil || !info.ModTime().Equal(at) {
+		t.Errorf("time %v, %v", info.ModTime(), err)
+	}
+	if again, _ := pack(t, to); !bytes.Equal(again, archive) {
+		t.Error("the same files make another archive")
+	}
+	for _, dir := range []string{from, to} {
+		if err := workspace.Remove(dir); err != nil {
+			t.Errorf("a folder with a write-protected one is not removed: %v", err)
+		}
+	}
+}
+
+func TestWhatLeadsOutOrIsNoFileStays(t *testing.T) {
+	t.Parallel()
+	outside, from := t.TempDir(), t.TempDir()
+	write(t, outside, "secret", "secret", 0o644)
+	write(t, from, "deep/er/kept", "kept", 0o644)
+	for name, target := range map[string]string{
+		"absolute": filepath.Join(outside, "secret"), "folder": outside, "up": "../" + filepath.Base(outside) + "/secret",
+		"deep/up": "../../x", "sneaky": "deep/er/../../../x", "root": "/",
+	} {
+		symlink(t, from, name, target)
+	}
+	symlink(t, from, "deep/er/top", "../..")
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(from, "pipe"), 0o644), syscall.Mkfifo(filepath.Join(from, workspace.IgnoreFile), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	archive, packed := pack(t, from)
+	if packed.Skipped != 8 || len(packed.Examples) != 5 {
+		t.Errorf("packed %+v", packed)
+	}
+	if bytes.Contains(archive, []byte("secret")) {
+		t.Error("what lies outside is in the archive")
+	}
+	to := t.TempDir()
+	if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), to, limits); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, to); len(got) != 4 {
+		t.Errorf("unpacked %v", got)
+	}
+}
+
+func TestIgnoredFilesStay(t *testing.T) {
+	t.Parallel()
+	from := t.TempDir()
+	write(t, from, workspace.IgnoreFile, "# big things\n**/node_modules\n*.log\n!keep.log\n", 0o644)
+	for _, name := range []string{"a.js", "node_modules/x/y", "web/node_modules/z", "b.log", "keep.log", "web/c.log"} {
+		write(t, from, name, "", 0o644)
+	}
+	archive, _ := pack(t, from)
+	to := t.TempDir()
+	if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), to, limits); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range tree(t, to) {
+		names = append(names, name)
+	}
+	want := map[string]bool{workspace.IgnoreFile: true, "a.js": true, "keep.log": true, "web": true, "web/c.log": true}
+	for _, name := range names {
+		if !want[name] {
+			t.Errorf("%s was not ignored", name)
+		}
+	}
+	if len(names) != len(want) {
+		t.Errorf("unpacked %v", names)
+	}
+	write(t, from, workspace.IgnoreFile, strings.Repeat("x\n", 501), 0o644)
+	if _, err := workspace.Pack(t.Context(), io.Discard, from, limits); err == nil || !strings.Contains(err.Error(), workspace.IgnoreFile) {
+		t.Errorf("an endless list of patterns: %v", err)
+	}
+}
+
+func TestAFolderBeyondTheLimitsIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a", strings.Repeat("a", 5000), 0o644)
+	write(t, dir, "b", "b", 0o644)
+	for name, l := range map[string]workspace.Limits{"bytes": {Bytes: 5000, Entries: 9}, "entries": {Bytes: 1 << 20, Entries: 1}} {
+		if _, err := workspace.Pack(t.Context(), io.Discard, dir, l); err == nil {
+			t.Errorf("packing beyond the limit of %s succeeded", name)
+		}
+		archive, _ := pack(t, dir)
+		if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), t.TempDir(), l); err == nil {
+			t.Errorf("unpacking beyond the limit of %s succeeded", name)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := workspace.Pack(ctx, io.Discard, dir, limits); !errors.Is(err, context.Canceled) {
+		t.Errorf("packing after the end: %v", err)
+	}
+}
+
+// entry is one header of a hostile archive, with its content.
+type entry struct {
+	tar.Header
+	content string
+}
+
+func archiveOf(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var raw bytes.Buffer
+	w := tar.NewWriter(&raw)
+	for _, e := range entries {
+		if e.Mode == 0 {
+			e.Mode = 0o644
+		}
+		if e.Typeflag == 0 {
+			e.Typeflag = tar.TypeReg
+		}
+		if e.Size == 0 {
+			e.Size = int64(len(e.content))
+		}
+		if err := w.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(w, e.content) // shorter than the header says: that is one of the cases
+	}
+	_ = w.Flush()
+	return raw.Bytes()
+}
+
+func TestHostileArchivesAreRefusedAndReachNothingOutside(t *testing.T) {
+	t.Parallel()
+	file := func(name, content string) entry { return entry{tar.Header{Name: name}, content} }
+	link := func(name, target string) entry {
+		return entry{tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target}, ""}
+	}
+	for name, entries := range map[string][]entry{
+		"parent":                    {file("../escaped", "x")},
+		"parent within":             {file("a/../../escaped", "x")},
+		"absolute":                  {file("/escaped", "x")},
+		"dot":                       {{tar.Header{Name: ".", Typeflag: tar.TypeDir}, ""}},
+		"absolute link":             {link("l", "/etc/passwd")},
+		"link up":                   {link("l", "..")},
+		"link up through a folder":  {link("a/b/l", "../../../x")},
+		"link up after down":        {link("l", "a/../..")},
+		"file through a link":       {link("l", "a"), file("l/x", "x")},
+		"link and file":             {link("l", "a"), file("l", "x")},
+		"file twice":                {file("a", "x"), file("a", "y")},
+		"file below a file":         {file("a", "x"), file("a/b", "y")},
+		"folder over a file":        {file("a", "x"), {tar.Header{Name: "a/", Typeflag: tar.TypeDir, Mode: 0o755}, ""}},
+		"hard link":                 {file("a", "x"), {tar.Header{Name: "h", Typeflag: tar.TypeLink, Linkname: "a"}, ""}},
+		"hard link out":             {{tar.Header{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, ""}},
+		"pipe":                      {{tar.Header{Name: "p", Typeflag: tar.TypeFifo}, ""}},
+		"device":                    {{tar.Header{Name: "d", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}, ""}},
+		"huge":                      {{tar.Header{Name: "huge", Size: 1 << 40}, "x"}},
+		"huge together":             {file("a", strings.Repeat("a", 5<<20)), file("b", strings.Repeat("b", 5<<20))},
+		"shorter than its header":   {{tar.Header{Name: "short", Size: 5000}, "x"}},
+		"link with a folder's name": {link("a", "b"), {tar.Header{Name: "a/", Typeflag: tar.TypeDir, Mode: 0o755}, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := t.TempDir()
+			dir := filepath.Join(parent, "in")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archiveOf(t, entries...)), dir, limits); err == nil {
+				t.Errorf("it was taken: %v", tree(t, dir))
+			}
+			for name := range tree(t, parent) {
+				if name != "in" && !strings.HasPrefix(name, "in/") {
+					t.Errorf("%s was written outside", name)
+				}
+			}
+		})
+	}
+}
+
+func TestPrivilegesAreNotUnpacked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	archive := archiveOf(t, entry{tar.Header{Name: "su", Mode: 0o6755}, "x"}, entry{tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o3777}, ""})
+	if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), dir, limits); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range tree(t, dir) {
+		if strings.ContainsAny(text[:3], "ugt") {
+			t.Errorf("%s is %s", name, text)
+		}
+	}
+}
