@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,11 +45,12 @@ func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) 
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", err
 	}
-	tmp, err := os.MkdirTemp(base, half)
+	tmp, err := os.MkdirTemp(base, half+strconv.Itoa(os.Getpid())+"-*")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }() // in vain once it is renamed
+	p.Point("backup folder made")
 	if there.damage == nil {
 		err = copyFile(there.Path, filepath.Join(tmp, "claude-mem.db"))
 	} else {
@@ -61,6 +63,7 @@ func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	p.Point("backup copied")
 	about, err := json.MarshalIndent(BackupManifest{
 		Timestamp: p.Now().UTC(), Host: p.Node, Reason: "pull-overwrite safety backup", LocalSHA: there.SHA256, RemoteSHA: m.SHA256,
 		Observations: there.Observations, Remote: m.Observations, LocalAhead: ahead, DB: p.DB, Damaged: there.damage != nil,
@@ -74,11 +77,16 @@ func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) 
 	if err := durable.SyncDir(tmp); err != nil {
 		return "", err
 	}
+	p.Point("backup described")
 	folder := filepath.Join(base, p.Now().UTC().Format("20060102-150405.000000000"))
 	if err := os.Rename(tmp, folder); err != nil {
 		return "", err
 	}
-	return folder, durable.SyncDir(base)
+	if err := durable.SyncDir(base); err != nil {
+		return "", err
+	}
+	p.Point("backup in place")
+	return folder, nil
 }
 
 // Backups lists the safety backups, oldest first.

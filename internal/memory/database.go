@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	"modernc.org/sqlite" // the driver, whose backup interface is used too
@@ -36,7 +35,17 @@ func (s *Snapshot) remove() { _ = os.Remove(s.Path) }
 
 // snapshot copies the database at path, which others may be writing, beside it. Two
 // snapshots of the same content have the same SHA-256.
-func snapshot(ctx context.Context, path string) (_ *Snapshot, err error) {
+func snapshot(ctx context.Context, path string, point func(string)) (*Snapshot, error) {
+	db, err := open(path, "mode=ro")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	return snapshotOn(ctx, db, path, point)
+}
+
+// snapshotOn does so over a connection that is there.
+func snapshotOn(ctx context.Context, db execer, path string, point func(string)) (_ *Snapshot, err error) {
 	tmp, err := temporary(path, "snapshot")
 	if err != nil {
 		return nil, err
@@ -46,18 +55,21 @@ func snapshot(ctx context.Context, path string) (_ *Snapshot, err error) {
 			_ = os.Remove(tmp)
 		}
 	}()
-	db, err := open(path, "mode=ro")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }()
+	point("snapshot file made")
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", tmp); err != nil {
 		return nil, fmt.Errorf("copy %s: %w", path, err)
 	}
+	point("snapshot taken")
 	if err := normalize(tmp); err != nil {
 		return nil, err
 	}
-	return inspect(ctx, tmp)
+	s, err := inspect(ctx, tmp)
+	point("snapshot checked")
+	return s, err
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // normalize gives the header's counters of changes fixed values. They differ between
@@ -90,7 +102,7 @@ func inspect(ctx context.Context, path string) (*Snapshot, error) {
 		return nil, fmt.Errorf("check %s: %w", path, err)
 	}
 	if verdict != "ok" {
-		return nil, fmt.Errorf("%s is damaged: %s", path, verdict)
+		return nil, fmt.Errorf("%s: %w: %s", path, errDamaged, verdict)
 	}
 	if s.Counts, err = count(ctx, db); err != nil {
 		return nil, err
@@ -112,65 +124,6 @@ func count(ctx context.Context, db *sql.DB) (c Counts, err error) {
 		return Counts{}, fmt.Errorf("count what is in the memory: %w", err)
 	}
 	return c, nil
-}
-
-// replace puts the content of the database at from in place of that at path, in one
-// transaction of SQLite's: whoever has it open goes on with the new content, and a
-// crash at any moment leaves the one or the other.
-func replace(ctx context.Context, from, path string) error {
-	db, err := open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	defer func() { _ = conn.Close() }()
-	if err := samePageSize(ctx, conn, from); err != nil {
-		return err
-	}
-	err = conn.Raw(func(driver any) error {
-		c, ok := driver.(interface {
-			NewRestore(string) (*sqlite.Backup, error)
-		})
-		if !ok {
-			return errors.New("the SQLite driver cannot restore")
-		}
-		b, err := c.NewRestore(from)
-		if err != nil {
-			return err
-		}
-		_, err = b.Step(-1) // all pages
-		return errors.Join(err, b.Finish())
-	})
-	if err != nil {
-		return fmt.Errorf("replace %s: %w; if the memory plugin is running, stop it and try again", path, err)
-	}
-	return nil
-}
-
-// samePageSize makes the database take pages of from's size, which it cannot while it
-// has a write-ahead log.
-func samePageSize(ctx context.Context, conn *sql.Conn, from string) error {
-	source, err := open(from, "mode=ro", "immutable=1")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	var wanted, have int
-	if err := source.QueryRowContext(ctx, "PRAGMA page_size").Scan(&wanted); err != nil {
-		return err
-	}
-	if err := conn.QueryRowContext(ctx, "PRAGMA page_size").Scan(&have); err != nil || have == wanted {
-		return err
-	}
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = DELETE").Scan(&mode); err != nil || mode != "delete" {
-		return fmt.Errorf("the databases differ in page size and the local one is in use (%w): stop the memory plugin and try again", err)
-	}
-	return nil
 }
 
 func open(path string, options ...string) (*sql.DB, error) {
@@ -202,15 +155,35 @@ func digest(path string) (sum string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }
 
-// temporaryPattern is what files are called beside a database until they are in their
-// place; doctor removes what a crash left of them.
-const temporaryPattern = ".bloom-memory-*.tmp"
+// errDamaged is what a check found.
+var errDamaged = errors.New("the database is damaged")
 
-// temporary makes an empty file beside path that only its owner may read.
-func temporary(path, what string) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".bloom-memory-"+what+"-*.tmp")
-	if err != nil {
-		return "", err
+// damage reports whether err says that a file is no sound database, and not only that
+// it could not be read now.
+func damage(err error) bool {
+	const corrupt, notADatabase, primary = 11, 26, 0xff
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()&primary == corrupt || e.Code()&primary == notADatabase
 	}
-	return f.Name(), f.Close()
+	return errors.Is(err, errDamaged)
+}
+
+// rollBack undoes a transaction that a crash has left half done, as whoever opens the
+// database next would. Who only reads cannot.
+func rollBack(ctx context.Context, path string) error {
+	if info, err := os.Stat(path + "-journal"); err != nil || info.Size() == 0 {
+		return nil
+	}
+	db, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var n int
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n)
+	if damage(err) {
+		return nil // found again, and described, by whoever reads it
+	}
+	return err
 }

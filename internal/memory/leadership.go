@@ -215,6 +215,10 @@ func (p *Project) leaseKey() string { return p.key("leadership", "lease.json") }
 // writeLease swaps the lease in, then records it. The record is a courtesy to people:
 // a lease that stands is not taken back for want of one.
 func (p *Project) writeLease(ctx context.Context, l Lease, etag string) error {
+	// A lease is written seldom, and worth nothing where two can write it at once.
+	if err := p.Bucket.Probe(ctx); err != nil {
+		return err
+	}
 	if _, err := p.swapJSON(ctx, p.leaseKey(), l, etag); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -18,6 +19,10 @@ type Lock struct {
 	Project     string `json:"project"`
 	CanonicalID string `json:"canonical_id"`
 	Nonce       string `json:"nonce,omitempty"` // of one push
+	// PID is that of the push on the machine, so that the next one there need not wait
+	// for a dead one.
+	PID     int    `json:"pid,omitempty"`
+	Machine string `json:"machine,omitempty"`
 }
 
 // LockedError says that another push is under way.
@@ -52,10 +57,10 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	}
 	now := p.Now()
 	age := now.Sub(time.Unix(held.Timestamp, 0))
-	if held.Timestamp != 0 && age <= p.LockTTL+p.LockGrace && !p.ForcePush {
+	if held.Timestamp != 0 && !p.stale(held) && !p.ForcePush {
 		return nil, &LockedError{Holder: held.Holder, Age: age, Free: p.LockTTL + p.LockGrace - age}
 	}
-	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text()}
+	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text(), PID: os.Getpid(), Machine: thisMachine()}
 	etag, err = p.swapJSON(ctx, p.lockKey(), mine, etag)
 	if errors.Is(err, objects.ErrConflict) {
 		return nil, &LockedError{Holder: "another process", Free: p.LockTTL + p.LockGrace}
@@ -63,7 +68,8 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	if err != nil {
 		return nil, fmt.Errorf("take the lock: %w", err)
 	}
-	return func(ctx context.Context) error {
+	p.Point("lock taken")
+	release = func(ctx context.Context) error {
 		free := mine
 		free.Timestamp = 0
 		_, err := p.swapJSON(ctx, p.lockKey(), free, etag)
@@ -71,5 +77,21 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 			return nil // somebody took it by force; it is theirs
 		}
 		return err
-	}, nil
+	}
+	if err := p.checkConditions(ctx); err != nil {
+		return nil, errors.Join(err, release(context.WithoutCancel(ctx)))
+	}
+	return release, nil
+}
+
+// checkConditions fails where another one could take the lock that was just taken.
+func (p *Project) checkConditions(ctx context.Context) error {
+	_, err := p.swapJSON(ctx, p.lockKey(), Lock{Nonce: rand.Text()}, "")
+	switch {
+	case err == nil:
+		return errors.New("this object storage ignores conditions (If-None-Match), so that two nodes could push at once; use one that knows them")
+	case errors.Is(err, objects.ErrConflict):
+		return nil
+	}
+	return fmt.Errorf("check the lock: %w", err)
 }

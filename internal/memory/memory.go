@@ -25,6 +25,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"time"
@@ -78,6 +80,9 @@ type Config struct {
 	Now func() time.Time
 	// Progress, if set, is told each step as it begins.
 	Progress func(step string)
+	// Point, if set, is told each point at which a crash would leave another state than
+	// at the one before. It is for tests.
+	Point func(name string)
 }
 
 // Project is one project's memory on this node. Its methods may be called at the
@@ -100,7 +105,7 @@ func New(c Config) (*Project, error) {
 	case c.Bucket == nil:
 		return nil, errors.New("no object storage")
 	}
-	db, err := filepath.Abs(c.DB)
+	db, err := resolve(c.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +121,37 @@ func New(c Config) (*Project, error) {
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
+	if c.Point == nil {
+		c.Point = func(string) {}
+	}
 	return &Project{Config: c, id: CanonicalID(c.Project)}, nil
+}
+
+// resolve follows links: SQLite keeps its logs beside the file itself, and a file that is
+// moved into place must not replace a link to it.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return abs, nil // the folder may not be there either
+	case err != nil:
+		return "", fmt.Errorf("the database: %w", err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		if abs, err = filepath.EvalSymlinks(abs); err != nil {
+			return "", fmt.Errorf("the database is a link that leads nowhere: %w", err)
+		}
+		if info, err = os.Stat(abs); err != nil {
+			return "", fmt.Errorf("the database: %w", err)
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("the database %s is no plain file", abs)
+	}
+	return abs, nil
 }
 
 // CanonicalID is the id that a project has in the bucket and on the control plane:
@@ -149,6 +184,10 @@ type Manifest struct {
 	Prompts      int64     `json:"user_prompts"`
 	Tables       int64     `json:"tables"`
 	Version      string    `json:"version,omitempty"` // key of the bytes, below sqlite/
+	// Previous is the version before, which is kept for nodes that are pulling it.
+	Previous string `json:"previous,omitempty"`
+	// PlainETag is the ETag that claude-mem.db had when the push was complete.
+	PlainETag string `json:"plain_etag,omitempty"`
 	// Epoch is that of the lease under which it was pushed.
 	Epoch int64 `json:"epoch,omitempty"`
 }

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -275,6 +277,55 @@ func twoPushers(t *testing.T, b *objects.Bucket) {
 	if got := reader.observations(); len(got) != 1 {
 		t.Fatalf("the memory is a mix: %q", got)
 	}
+}
+
+// deaf is a storage that ignores the conditions of a write.
+type deaf struct{ http.RoundTripper }
+
+func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := d.RoundTripper.RoundTrip(r)
+	if err == nil && res.StatusCode == http.StatusPreconditionFailed {
+		res.Body.Close()
+		res.StatusCode, res.Status, res.Body = http.StatusOK, "200 OK", http.NoBody
+		res.Header.Set("ETag", `"0123456789abcdef0123456789abcdef"`)
+	}
+	return res, err
+}
+
+func TestAStorageThatIgnoresConditionsIsRefused(t *testing.T) {
+	t.Parallel()
+	config := miniotest.Start(t).Bucket()
+	sound, err := objects.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Transport = deaf{http.DefaultTransport}
+	b, err := objects.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := newNode(t, b, "one")
+	one.write("a")
+	refused := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "ignores conditions") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err = one.Push(t.Context())
+	refused("a push", err)
+	_, err = one.Select(t.Context(), "one", 0, false)
+	refused("a selection", err)
+	_, _, err = one.Follow(t.Context(), memory.Selection{Primary: "one", Epoch: 1, At: time.Now(), Until: time.Now().Add(time.Hour)})
+	refused("a selection in the control plane", err)
+	first := newNode(t, sound, "one")
+	first.write("b")
+	first.push() // so that there is a lease that nobody needs to write
+	_, err = one.Push(t.Context())
+	refused("a push under a lease", err)
+	reader := newNode(t, sound, "reader")
+	reader.pull()
+	reader.want("b")
 }
 
 func openDatabase(t *testing.T, b *objects.Bucket) {

@@ -73,31 +73,42 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 		return Pulled{}, err
 	}
 	defer incoming.remove()
-	out := Pulled{Manifest: *m, LocalAhead: there.exists && there.Observations > incoming.Observations}
+	out := Pulled{Manifest: *m}
 	if !there.exists {
 		p.Progress("putting it in place")
-		if err := install(incoming.Path, p.DB); err != nil {
-			return Pulled{}, err
-		}
-		p.noteInStep(m.SHA256)
-		return out, nil
-	}
-	p.Progress("backing up what is here")
-	if out.Backup, err = p.backup(there, m, out.LocalAhead); err != nil {
-		return Pulled{}, fmt.Errorf("no safety backup, so nothing was changed: %w", err)
-	}
-	p.Progress("replacing " + p.DB)
-	if there.damage != nil {
-		err = install(incoming.Path, p.DB) // all of what SQLite cannot read is in the backup
+		err = p.install(incoming.Path)
 	} else {
-		err = replace(ctx, incoming.Path, p.DB)
+		p.Progress("replacing " + p.DB)
+		out.Backup, err = p.overwrite(ctx, there, incoming, m)
+		out.LocalAhead = there.Observations > incoming.Observations
 	}
 	if err != nil {
 		return Pulled{}, err
 	}
+	p.Point("database replaced")
 	p.noteInStep(m.SHA256)
 	p.removeOldBackups()
+	p.Point("old backups removed")
 	return out, nil
+}
+
+// overwrite backs up what is there, then replaces it.
+func (p *Project) overwrite(ctx context.Context, there *local, incoming *Snapshot, m *Manifest) (folder string, err error) {
+	keep := func() error {
+		p.Progress("backing up what is here")
+		folder, err = p.backup(there, m, there.Observations > incoming.Observations)
+		if err != nil {
+			return fmt.Errorf("no safety backup, so nothing was changed: %w", err)
+		}
+		return nil
+	}
+	if there.damage == nil {
+		return folder, p.replace(ctx, there, incoming, keep)
+	}
+	if err := keep(); err != nil {
+		return "", err
+	}
+	return folder, p.install(incoming.Path) // all of what SQLite cannot read is in the backup
 }
 
 // local is the database of this node.
@@ -105,14 +116,40 @@ type local struct {
 	Snapshot
 
 	exists bool
-	damage error // why no snapshot could be taken
+	damage error  // why no snapshot could be taken
+	watch  *watch // over the connection that took the snapshot; nil for none
 }
 
 // remove deletes the snapshot, if one was taken.
 func (l *local) remove() {
+	l.stopWatching()
 	if l.Path != "" {
 		l.Snapshot.remove()
 	}
+}
+
+func (l *local) stopWatching() {
+	if l.watch != nil {
+		l.watch.close()
+		l.watch = nil
+	}
+}
+
+// changed reports whether somebody has written since the snapshot.
+func (l *local) changed(ctx context.Context) (bool, error) {
+	now, err := l.watch.dataVersion(ctx)
+	return now != l.watch.version, err
+}
+
+// again takes the snapshot anew.
+func (l *local) again(ctx context.Context, db execer, p *Project) error {
+	s, err := snapshotOn(ctx, db, p.DB, p.Point)
+	if err != nil {
+		return err
+	}
+	l.Snapshot.remove()
+	l.Snapshot = *s
+	return nil
 }
 
 func (p *Project) look(ctx context.Context) (*local, error) {
@@ -123,14 +160,27 @@ func (p *Project) look(ctx context.Context) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := snapshot(ctx, p.DB)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	found := &local{exists: true}
+	var s *Snapshot
+	if err = rollBack(ctx, p.DB); err == nil {
+		found.watch, err = newWatch(ctx, p.DB)
 	}
-	if err != nil {
-		return &local{exists: true, damage: err}, nil
+	if err == nil {
+		s, err = snapshotOn(ctx, found.watch.conn, p.DB, p.Point)
 	}
-	return &local{Snapshot: *s, exists: true}, nil
+	switch {
+	case err == nil:
+		found.Snapshot = *s
+		return found, nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case damage(err):
+		found.stopWatching()
+		found.damage = err
+		return found, nil
+	}
+	found.stopWatching()
+	return nil, err
 }
 
 func (p *Project) mayPull(ctx context.Context, there *local, m *Manifest) error {
@@ -157,23 +207,35 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	defer r.Close()
-	f, err := os.CreateTemp(filepath.Dir(p.DB), ".bloom-memory-pull-*.tmp")
+	name, err := temporary(p.DB, "pull")
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name())
+			_ = os.Remove(name)
 		}
 	}()
-	got, err := hashOf(r, f)
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	p.Point("download begun")
+	content := io.Reader(r)
+	if m.Size > 0 {
+		content = io.LimitReader(r, m.Size+1) // more is not what the manifest describes
+	}
+	got, err := hashOf(content, f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	if got != m.SHA256 {
 		return nil, fmt.Errorf("what was downloaded is not what the manifest names (SHA-256 %.12s, not %.12s): a push by another tool may be under way; try again, or see bloom memory doctor", got, m.SHA256)
 	}
-	return inspect(ctx, f.Name())
+	p.Point("downloaded")
+	s, err := inspect(ctx, name)
+	p.Point("download checked")
+	return s, err
 }
 
 func hashOf(r io.Reader, to io.Writer) (string, error) {
@@ -184,16 +246,18 @@ func hashOf(r io.Reader, to io.Writer) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// install moves a file to a place where there is no database, or none that counts.
-func install(from, to string) error {
+// install moves a file to where there is no database, or none that counts.
+func (p *Project) install(from string) error {
 	// A log that an earlier database left would be taken for this one's.
-	for _, leftover := range []string{to + "-wal", to + "-shm", to + "-journal"} {
+	for _, leftover := range []string{p.DB + "-wal", p.DB + "-shm", p.DB + "-journal"} {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := os.Rename(from, to); err != nil {
+	p.Point("old logs removed")
+	if err := os.Rename(from, p.DB); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(to))
+	p.Point("renamed")
+	return durable.SyncDir(filepath.Dir(p.DB))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"strings"
 
@@ -44,7 +45,10 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 		return Pushed{}, fmt.Errorf("there is no database at %s: name it with CLAUDE_MEM_DB or --db, or pull first", p.DB)
 	}
 	p.Progress("taking a snapshot of " + p.DB)
-	local, err := snapshot(ctx, p.DB)
+	if err := rollBack(ctx, p.DB); err != nil {
+		return Pushed{}, err
+	}
+	local, err := snapshot(ctx, p.DB, p.Point)
 	if err != nil {
 		return Pushed{}, err
 	}
@@ -94,13 +98,19 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	if err := p.verify(ctx, version, local.SHA256); err != nil {
 		return Manifest{}, err
 	}
-	if err := p.publish(ctx, version, local.SHA256); err != nil {
+	p.Point("uploaded")
+	etagOfPlain, err := p.publish(ctx, version, local.SHA256)
+	if err != nil {
 		return Manifest{}, err
 	}
+	p.Point("published, manifest not written")
 	m := Manifest{
 		Project: p.Project, CanonicalID: p.id, Timestamp: p.Now().UTC(), SourceHost: p.Node, Size: local.Size, SHA256: local.SHA256,
 		Observations: local.Observations, Summaries: local.Summaries, Prompts: local.Prompts, Tables: local.Tables,
-		Version: "versions/" + local.SHA256 + ".db", Epoch: lease.Epoch,
+		Version: "versions/" + local.SHA256 + ".db", PlainETag: etagOfPlain, Epoch: lease.Epoch,
+	}
+	if before != nil {
+		m.Previous = before.Version
 	}
 	if err := p.stillPrimary(ctx, lease); err != nil {
 		return Manifest{}, err
@@ -112,8 +122,10 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	if err != nil {
 		return Manifest{}, fmt.Errorf("write the manifest: %w", err)
 	}
+	p.Point("manifest written")
 	p.noteInStep(m.SHA256)
-	p.sweepVersions(ctx, &m, before)
+	p.sweepVersions(ctx, &m)
+	p.Point("old versions removed")
 	return m, nil
 }
 
@@ -144,17 +156,24 @@ func (p *Project) upload(ctx context.Context, local *Snapshot, key string) error
 	return nil
 }
 
-// publish puts a version under the names that other tools read.
-func (p *Project) publish(ctx context.Context, version, sha string) error {
-	if err := p.Bucket.Copy(ctx, version, p.key("sqlite", "claude-mem.db")); err != nil {
-		return fmt.Errorf("copy to claude-mem.db: %w", err)
+// publish puts a version under the names that other tools read, and returns the ETag of
+// the database there.
+func (p *Project) publish(ctx context.Context, version, sha string) (etag string, err error) {
+	plain := p.key("sqlite", "claude-mem.db")
+	if err := p.Bucket.Copy(ctx, version, plain); err != nil {
+		return "", fmt.Errorf("copy to claude-mem.db: %w", err)
+	}
+	p.Point("claude-mem.db copied, its SHA-256 not written")
+	info, err := p.Bucket.Stat(ctx, plain)
+	if err != nil {
+		return "", fmt.Errorf("look at claude-mem.db: %w", err)
 	}
 	sum := sha + "  claude-mem.db\n"
-	_, err := p.Bucket.Upload(ctx, p.key("sqlite", "claude-mem.db.sha256"), strings.NewReader(sum), int64(len(sum)), "text/plain")
+	_, err = p.Bucket.Upload(ctx, p.key("sqlite", "claude-mem.db.sha256"), strings.NewReader(sum), int64(len(sum)), "text/plain")
 	if err != nil {
-		return fmt.Errorf("write the SHA-256: %w", err)
+		return "", fmt.Errorf("write the SHA-256: %w", err)
 	}
-	return nil
+	return info.ETag, nil
 }
 
 func (p *Project) verify(ctx context.Context, key, sha string) error {
@@ -175,19 +194,30 @@ func (p *Project) verify(ctx context.Context, key, sha string) error {
 
 // sweepVersions removes what neither the memory nor the one before it is. A node may
 // still be pulling the one before.
-func (p *Project) sweepVersions(ctx context.Context, keep ...*Manifest) {
-	kept := map[string]bool{}
-	for _, m := range keep {
-		if m != nil {
-			kept[p.source(m)] = true
-		}
-	}
-	for object, err := range p.Bucket.List(ctx, p.key("sqlite", "versions")+"/") {
+func (p *Project) sweepVersions(ctx context.Context, m *Manifest) {
+	for object, err := range p.orphans(ctx, m) {
 		if err != nil {
 			return // the next push sweeps again
 		}
-		if !kept[object.Key] {
-			_ = p.Bucket.Remove(ctx, object.Key)
+		_ = p.Bucket.Remove(ctx, object.Key)
+	}
+}
+
+// orphans are the stored versions that m does not name; nil names none.
+func (p *Project) orphans(ctx context.Context, m *Manifest) iter.Seq2[objects.Info, error] {
+	kept := map[string]bool{}
+	if m != nil {
+		kept[p.source(m)] = true
+		kept[p.key("sqlite", m.Previous)] = m.Previous != ""
+	}
+	return func(yield func(objects.Info, error) bool) {
+		for object, err := range p.Bucket.List(ctx, p.key("sqlite", "versions")+"/") {
+			if err == nil && kept[object.Key] {
+				continue
+			}
+			if !yield(object, err) {
+				return
+			}
 		}
 	}
 }
