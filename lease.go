@@ -1,5 +1,7 @@
 package bloom
 
+import "time"
+
 // LeaseStatus is where a lease stands.
 type LeaseStatus string
 
@@ -18,6 +20,10 @@ const (
 	MinLeaseTTLSec     = 1
 	MaxLeaseTTLSec     = 7200
 )
+
+// MaxReleaseDelay bounds how long a released task may be kept from the queue. It
+// is longer than any limit of a model's provider lasts (a week).
+const MaxReleaseDelay = 8 * 24 * time.Hour
 
 // Lease binds one task to one worker for a limited time. It stays valid until
 // it is reaped: a heartbeat that comes late but before the reaper revives it.

@@ -38,13 +38,6 @@ const (
 	ActionAuditRemoved  = "audit_removed"
 )
 
-// Removable reports whether a task may be removed, or its stream: it has ended,
-// and did so before the given time (Unix milliseconds). An ended task changes
-// only by a requeue, so UpdatedAt is when it ended.
-func Removable(t TaskState, before int64) bool {
-	return t.Status.Terminal() && t.UpdatedAt < before
-}
-
 // RetentionStore removes what has grown old. Every call is one batch, small
 // enough that nobody who leases or completes is held up by it, and is audited in
 // its own transaction (ActionTasksRemoved and its like) when it removed
@@ -55,7 +48,7 @@ func Removable(t TaskState, before int64) bool {
 // Nothing that a live task needs is touched: live are those that have not ended.
 // The clock that decides is the store's.
 type RetentionStore interface {
-	// RemoveTasks removes Removable tasks with their leases, results, artifacts
+	// RemoveTasks removes tasks that ended before with their leases, results, artifacts
 	// and events. An ended task whose lease is the last one of a context in which
 	// another task lives stays: it tells which worker knows the context. Content
 	// of artifacts in the blob store is only noted, see RemovedContent. A task
@@ -64,7 +57,7 @@ type RetentionStore interface {
 	// The audit of a removed task stays. To everybody else it is as if it had
 	// never been: it is not found, and its id and idempotency key are free.
 	RemoveTasks(ctx context.Context, r RemoveRequest) (Removed, error)
-	// RemoveEvents removes the streams of Removable tasks and keeps the tasks.
+	// RemoveEvents removes the streams of such tasks and keeps the tasks.
 	// The numbering of a stream goes on where it was should its task be requeued.
 	RemoveEvents(ctx context.Context, r RemoveRequest) (Removed, error)
 	// RemoveAudit removes audit entries that are older, except those of live
@@ -174,14 +167,4 @@ type RemovedContent struct {
 type AuditCut struct {
 	Removed
 	Before int64 `json:"before"` // Unix milliseconds
-}
-
-// RemovalAudit is the entry of a batch that removed something.
-func RemovalAudit(action string, r Removed, before int64) Audit {
-	what := strings.TrimSuffix(action, "_removed")
-	return Audit{
-		Action: action, EntityType: EntityRetention, EntityID: what, Actor: ActorRetention,
-		Detail: fmt.Sprintf("Removed %s of before %s", r, time.UnixMilli(before).UTC().Format(time.RFC3339)),
-		Data:   MustJSON(AuditCut{Removed: r, Before: before}),
-	}
 }

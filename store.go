@@ -17,7 +17,7 @@ import (
 // at commit); every such method is safe to repeat: CreateTask by its ID,
 // Complete by its body hash, the others because they compare before they set.
 //
-// Rules live in lifecycle.go, registration.go and report.go; a store compares and
+// Rules live in internal/lifecycle; a store compares and
 // sets. Time is the store's own (an injected Clock, or the database server's) and
 // it alone decides expiry.
 //
@@ -89,7 +89,7 @@ type TaskStore interface {
 
 // LeaseStore moves tasks through the hands of workers.
 type LeaseStore interface {
-	// LeaseTask gives one task to a worker, chosen by PickWorker unless named.
+	// LeaseTask gives one task to a worker, chosen by lifecycle.PickWorker unless named.
 	// ErrNoWorker when nobody (or not the named one) can take it.
 	LeaseTask(ctx context.Context, r LeaseRequest) (Lease, Worker, error)
 	// Claim is one look of a pulling worker; see ClaimRequest.

@@ -2,7 +2,7 @@ package bloom
 
 import "cmp"
 
-// TaskStatus is where a task stands. See lifecycle.go for how it moves.
+// TaskStatus is where a task stands. See internal/lifecycle for how it moves.
 type TaskStatus string
 
 // The statuses of a task on the wire.

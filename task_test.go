@@ -8,6 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+const at = int64(1_800_000_000_000)
+
 func TestATaskIsWhatItsSpecSays(t *testing.T) {
 	t.Parallel()
 	full := bloom.NewTask{ID: "id", Spec: bloom.TaskSpec{
@@ -74,26 +76,6 @@ func TestACompletionLeavesItsRecords(t *testing.T) {
 	}
 }
 
-func TestHowATransitionIsTold(t *testing.T) {
-	t.Parallel()
-	class := "timeout"
-	for want, tr := range map[string]bloom.Transition{
-		`{"detail":"d"}`: {Detail: "d"},
-		`{"worker_id":"w","detail":"d","error_class":"timeout"}`: {
-			Detail: "d", Lease: bloom.Lease{WorkerID: "w"}, Task: bloom.TaskState{ErrorClass: &class},
-		},
-	} {
-		if got := string(tr.EventData()); got != want {
-			t.Errorf("told as %s, want %s", got, want)
-		}
-	}
-	created := bloom.Created(bloom.Task{AgentSlug: "a", TaskState: bloom.TaskState{Status: bloom.TaskQueued}})
-	if created.Action != bloom.ActionTaskCreated || created.Event != bloom.EventCreated || created.Detail != "Created for agent a" ||
-		created.Task.Status != bloom.TaskQueued || created.Noop {
-		t.Errorf("%+v", created)
-	}
-}
-
 func TestSubscribersAreToldOfATask(t *testing.T) {
 	t.Parallel()
 	holder := "holder"
@@ -106,27 +88,6 @@ func TestSubscribersAreToldOfATask(t *testing.T) {
 	} {
 		if d := cmp.Diff(c.want, c.got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
-	}
-}
-
-func TestATaskIsTheSameUntilARuleMovesIt(t *testing.T) {
-	t.Parallel()
-	was := bloom.TaskState{Status: bloom.TaskRunning, UpdatedAt: at, Epoch: 1, Attempts: 1, RunAt: at}
-	if !was.Same(was) {
-		t.Error("a task is not the same as itself")
-	}
-	for name, change := range map[string]func(*bloom.TaskState){
-		"status":           func(s *bloom.TaskState) { s.Status = bloom.TaskFailed },
-		"updated_at":       func(s *bloom.TaskState) { s.UpdatedAt++ },
-		"epoch":            func(s *bloom.TaskState) { s.Epoch++ },
-		"attempts":         func(s *bloom.TaskState) { s.Attempts-- },
-		"cancel_requested": func(s *bloom.TaskState) { s.CancelRequested = true },
-		"run_at":           func(s *bloom.TaskState) { s.RunAt++ },
-	} {
-		is := was
-		if change(&is); was.Same(is) {
-			t.Errorf("another %s is not seen", name)
 		}
 	}
 }

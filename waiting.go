@@ -38,3 +38,13 @@ type QueuePlace struct {
 	Preferred string // the worker that others leave the task to; empty: none
 	Until     int64  // of Preferred, Unix milliseconds
 }
+
+// Gate says why a queued task may not be claimed yet.
+type Gate string
+
+// The gates of a queued task.
+const (
+	GateOpen    Gate = "open"
+	GateDelayed Gate = "delayed" // its run_at has not come
+	GateOrdered Gate = "ordered" // an earlier ordered task of its context has not ended
+)

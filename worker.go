@@ -1,7 +1,6 @@
 package bloom
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,46 +115,4 @@ func (c Capabilities) Carries(labels []string) bool {
 		}
 	}
 	return true
-}
-
-// PickWorker chooses who gets a task (seed 000 section C, "Worker Selection
-// Algorithm"): among those that can take it, a worker that holds an active lease
-// of the same context first, else the one with most free capacity, ties by the
-// freshest contact and then by name. holdsContext reports whether a worker holds
-// a lease of the task's context. ok is false when nobody fits.
-func PickWorker(workers []Worker, labels []string, holdsContext func(workerID string) bool) (picked Worker, ok bool) {
-	var pickedSticky bool
-	for _, w := range workers {
-		if !w.CanTake(labels) {
-			continue
-		}
-		sticky := holdsContext(w.ID)
-		if !ok || preferred(w, sticky, picked, pickedSticky) {
-			picked, pickedSticky, ok = w, sticky, true
-		}
-	}
-	return picked, ok
-}
-
-func preferred(a Worker, aSticky bool, b Worker, bSticky bool) bool {
-	if aSticky != bSticky {
-		return aSticky
-	}
-	if a.Free() != b.Free() {
-		return a.Free() > b.Free()
-	}
-	return Fresher(a, b) < 0
-}
-
-// Fresher orders workers by their last contact, the freshest first, and then by
-// name: negative when a comes before b.
-func Fresher(a, b Worker) int {
-	return cmp.Or(cmp.Compare(contact(b), contact(a)), cmp.Compare(a.ID, b.ID))
-}
-
-func contact(w Worker) int64 {
-	if w.LastHeartbeat == nil {
-		return 0
-	}
-	return *w.LastHeartbeat
 }

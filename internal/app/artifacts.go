@@ -6,7 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
 // maxRowContent is what a completion can bring at most, in bytes: among servers that
@@ -47,9 +47,9 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 // openMover makes what moves and verifies content; without object storage it only
 // verifies.
 func (s *Server) openMover() {
-	c := upkeep.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: upkeep.DefaultMoverEvery, Moved: nil}
+	c := maintenance.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: maintenance.DefaultMoverEvery, Moved: nil}
 	if s.objects != nil {
 		c.Upload, c.Placed = s.objects.Upload, s.objects.Placed
 	}
-	s.mover = upkeep.NewMover(c)
+	s.mover = maintenance.NewMover(c)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/front"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 // MembridgeFile is the control plane's database in the data folder.
@@ -94,7 +94,7 @@ func (c *controlPlane) onChange(f func()) { c.changed.Store(&f) }
 
 // ReadAgents lists the agents for the worker sync. That entries are none is said
 // when it begins and when it ends.
-func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
+func (c *controlPlane) ReadAgents(ctx context.Context) ([]maintenance.Agent, error) {
 	list, err := c.client.Agents(ctx)
 	if err != nil && c.unasked() {
 		return nil, nil
@@ -109,9 +109,9 @@ func (c *controlPlane) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
 	case state.SkippedAgents == 0 && before > 0:
 		c.log.Info("every agent that membridge lists is one again")
 	}
-	agents := make([]upkeep.Agent, len(list))
+	agents := make([]maintenance.Agent, len(list))
 	for i, a := range list {
-		agents[i] = upkeep.Agent{Beat: int64(a.HeartbeatAt), Drain: a.Drain, WorkerReport: bloom.WorkerReport{
+		agents[i] = maintenance.Agent{Beat: int64(a.HeartbeatAt), Drain: a.Drain, WorkerReport: bloom.WorkerReport{
 			Name: a.Name, URL: a.URL, Status: a.Status, Capabilities: &a.Capabilities, IPAddrs: a.IPAddrs, ObsCount: bloom.ObsCount(a.ObsCount),
 			PostedAt: int64(max(a.PostedAt, a.RegisteredAt)), DBSHA: a.DBSHA, AgentVersion: a.AgentVersion, OSInfo: a.OSInfo, InstallMethod: a.InstallMethod,
 		}}
@@ -177,9 +177,9 @@ func (m *Membridge) Mode() membridge.Mode { return m.server.Mode() }
 
 // Run serves until ctx ends; the end of cut ends what is under way.
 func (m *Membridge) Run(ctx, cut context.Context) error {
-	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	looped := make(chan error, 1)
-	go func() { looped <- m.server.Run(duties) }()
+	go func() { looped <- m.server.Run(background) }()
 	served := make(chan error, 1)
 	go func() { served <- m.http.Serve(front.Strict(m.listener)) }()
 	front.Tell(front.Ready)
@@ -193,7 +193,7 @@ func (m *Membridge) Run(ctx, cut context.Context) error {
 		}
 		done()
 	}
-	stopDuties()
+	stopBackground()
 	return errors.Join(err, <-looped)
 }
 

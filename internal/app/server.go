@@ -20,11 +20,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/installer"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 	"github.com/bloom-runtime/bloom/internal/webui"
 )
 
@@ -58,12 +58,12 @@ type Server struct {
 	store    bloom.Store
 	blobs    artifacts
 	objects  *tiered.Store // nil without object storage
-	mover    *upkeep.Mover
+	mover    *maintenance.Mover
 	control  *controlPlane // nil without one
 	service  *dispatch.Service
-	loops    []*upkeep.Loop
+	loops    []*maintenance.Loop
 	metrics  *telemetry.Metrics
-	sole     *sole // nil when no other server can share the store
+	leader   *leader // nil when no other server can share the store
 }
 
 // OpenServer builds the server and takes its port. Before Run only questions after
@@ -201,7 +201,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 		Disk:   func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
-	s.loops = s.duties()
+	s.loops = s.backgroundLoops()
 	return nil
 }
 
@@ -286,7 +286,7 @@ func (s *Server) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	s.sole.close()
+	s.leader.close()
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 // ahead is the machine's clock, moved on by a test.
@@ -45,7 +45,7 @@ func BenchmarkWorkerSync(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = store.Close() })
-			loop := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: store, ControlPlane: plane})
+			loop := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: store, ControlPlane: plane})
 			if _, err := loop.RunOnce(b.Context()); err != nil {
 				b.Fatal(err)
 			}

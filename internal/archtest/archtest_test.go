@@ -61,7 +61,7 @@ func under(path string, trees ...string) bool {
 	})
 }
 
-var servers = []string{"internal/store", "internal/httpapi", "internal/dispatch", "internal/upkeep", "internal/auth",
+var servers = []string{"internal/store", "internal/httpapi", "internal/dispatch", "internal/maintenance", "internal/auth",
 	"internal/blob", "internal/membridge", "internal/app", "internal/cli"}
 
 // rules say what a tree must not stand on, even through others.
@@ -74,12 +74,13 @@ var rules = []struct {
 	{"internal/store", []string{"internal/httpapi", "internal/worker", "internal/dispatch", "client"}, "stores, HTTP and worker never import one another"},
 	{"internal/store/sqlite", []string{"internal/store/postgres"}, "databases never import one another"},
 	{"internal/store/postgres", []string{"internal/store/sqlite"}, "databases never import one another"},
+	{"internal/lifecycle", []string{"internal", "client"}, "rules stand on the vocabulary alone"},
 	{"internal/retry", []string{"client", "internal"}, "whoever tries again may stand on it"},
 	{"internal/schema", []string{"internal"}, "what the stores have in common knows none of them"},
 	{"internal/group", []string{"internal"}, "what the stores have in common knows none of them"},
 	{"internal/httpapi", []string{"internal/store", "internal/worker", "client"}, "stores, HTTP and worker never import one another"},
 	{"internal/dispatch", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "use cases know contracts only"},
-	{"internal/upkeep", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "loops know contracts only"},
+	{"internal/maintenance", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "loops know contracts only"},
 	{"internal/worker", servers, "a worker compiles without any server package"},
 	{"internal/claude", append([]string{"internal/worker", "client"}, servers...), "running claude knows neither server nor worker"},
 	{"internal/process", []string{"client", "internal/claude", "internal/worker"}, "processes know no domain"},

@@ -126,7 +126,7 @@ func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
 
 // contentKey names the content of a completion by task, lease and digest, so that a
 // retry finds what an earlier try uploaded. The day is in it so that nothing is ever
-// uploaded under a key that upkeep.Orphans may take for forgotten: it looks only at
+// uploaded under a key that maintenance.Orphans may take for forgotten: it looks only at
 // what is older than a day and some hours.
 func contentKey(req bloom.CompleteRequest, now time.Time) string {
 	lease := cmp.Or(req.Completion.LeaseID, "active")
@@ -152,7 +152,7 @@ func (s *Service) refusedCompletion(ctx context.Context, req bloom.CompleteReque
 	if !errors.As(refusal, &e) || e.Kind == bloom.KindInternal || e.Kind == bloom.KindUnavailable {
 		return
 	}
-	// Another refusal leaves the upload to upkeep.Orphans: the outcome that was taken
+	// Another refusal leaves the upload to maintenance.Orphans: the outcome that was taken
 	// may have the same content under the same key.
 	switch {
 	case errors.Is(refusal, bloom.ErrLeaseLost) && req.Completion.LeaseID != "":

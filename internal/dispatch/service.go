@@ -1,7 +1,7 @@
 // Package dispatch holds the use cases of the runtime: submit, lease, claim,
 // heartbeat, complete, release, requeue, cancel, follow, and the reading of
 // what they left. It cleans and normalises what comes in, waits for those who
-// wait, places large content, and leaves every rule to the root package and
+// wait, places large content, and leaves every rule to internal/lifecycle and
 // every transaction to the store. It knows no HTTP.
 package dispatch
 

@@ -10,25 +10,25 @@ import (
 
 // How often the loops go round.
 const (
-	courierEvery = time.Second
-	upkeepEvery  = 10 * time.Second
+	courierEvery  = time.Second
+	maintainEvery = 10 * time.Second
 )
 
-// Loop is a background duty. RunOnce does one round; tests call it by hand.
+// Loop is a background job. RunOnce does one round; tests call it by hand.
 type Loop struct {
 	Name    string
 	Every   time.Duration
 	RunOnce func(ctx context.Context) error
 }
 
-// Loops are the control plane's duties: the courier wakes the heartbeats waiting
+// Loops are the control plane's loops: the courier wakes the heartbeats waiting
 // here for orders that another replica took, and those of agents that another replica
-// drained, undrained or forgot; the upkeep marks that a control plane is alive, and ends
+// drained, undrained or forgot; maintenance marks that a control plane is alive, and ends
 // and forgets old jobs.
 func (s *Server) Loops() []Loop {
 	return []Loop{
 		{"courier", courierEvery, s.courier},
-		{"upkeep", upkeepEvery, s.upkeep},
+		{"maintenance", maintainEvery, s.maintain},
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *Server) courier(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) upkeep(ctx context.Context) error {
+func (s *Server) maintain(ctx context.Context) error {
 	if _, err := s.store.MarkAlive(ctx); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -174,7 +175,7 @@ func (u *Unit) renew(h Holding) (bloom.Renewal, error) {
 	if err != nil {
 		return bloom.Renewal{}, err
 	}
-	tr, err := bloom.Beat(t.TaskState, l.Lease, u.Now)
+	tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
 	if err != nil {
 		return bloom.Renewal{}, err
 	}
@@ -183,7 +184,7 @@ func (u *Unit) renew(h Holding) (bloom.Renewal, error) {
 
 // choose names the best open tasks for a worker that holds so many, before anything
 // is changed.
-func (u *Unit) choose(w *bloom.KnownWorker, held int, lost []string, r bloom.ClaimRequest) ([]*Task, error) {
+func (u *Unit) choose(w *lifecycle.KnownWorker, held int, lost []string, r bloom.ClaimRequest) ([]*Task, error) {
 	able := w.Worker
 	able.ActiveLeases = held
 	if w.Silent() {
@@ -240,7 +241,7 @@ func (u *Unit) due() error {
 }
 
 // best are the n open tasks of these sets of labels that come first.
-func (u *Unit) best(w *bloom.KnownWorker, keys []string, n int) ([]*Task, error) {
+func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, error) {
 	var open []*Task
 	lacks := false
 	for _, key := range keys {
@@ -281,7 +282,7 @@ func (u *Unit) best(w *bloom.KnownWorker, keys []string, n int) ([]*Task, error)
 }
 
 // offers reports whether an open task may be given to a worker now.
-func (u *Unit) offers(t *Task, w *bloom.KnownWorker) bool {
+func (u *Unit) offers(t *Task, w *lifecycle.KnownWorker) bool {
 	return !u.s.bad.has(t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
 		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
 }
@@ -294,7 +295,7 @@ const (
 
 // carried are the sets of labels to look for: what the worker's labels make when
 // they are few, else what is in the queue, from where its last claim stopped.
-func (u *Unit) carried(w *bloom.KnownWorker) ([]string, error) {
+func (u *Unit) carried(w *lifecycle.KnownWorker) ([]string, error) {
 	labels := slices.Compact(slices.Sorted(slices.Values(w.Capabilities.Labels)))
 	if len(labels) <= maxSubsetLabels {
 		return u.s.usual.of(w.ID, labels), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -36,7 +37,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 			return done, err
 		}
 	}
-	tr, err := bloom.Finish(t.TaskState, l.Lease, r.Completion, u.Now)
+	tr, err := lifecycle.Finish(t.TaskState, l.Lease, r.Completion, u.Now)
 	if err != nil {
 		return none, err
 	}

@@ -1,6 +1,6 @@
 // Package store holds every write operation of the runtime once, for all
 // databases. An operation names what it needs to read (a ReadSet), decides with the
-// root package's rules on the rows that were read and locked for it (a Unit), and
+// rules of internal/lifecycle on the rows that were read and locked for it (a Unit), and
 // leaves what is to be written (Changes). Many callers' operations share one
 // transaction; see loop.go. A database loads and commits, and answers reads; it
 // contains no rule. docs/adr/0008-one-engine-over-two-verbs.md says why.
@@ -57,7 +57,7 @@ var (
 )
 
 // Reader is what a database answers without this package: single entries, lists
-// and what the batches of upkeep look for.
+// and what the batches of maintenance look for.
 type Reader interface {
 	Name() string
 	Ping(ctx context.Context) error

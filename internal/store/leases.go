@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -84,15 +85,15 @@ func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker
 
 // grant leases a task. Its gate tells whether it waits for an earlier one: whatever
 // changes that changes the gate in the same transaction.
-func (u *Unit) grant(t *Task, workerID string, ttlSec int) (bloom.Transition, error) {
-	return bloom.GrantLease(t.TaskState, t.ID, t.ContextID, schema.NewID(u.Now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
+func (u *Unit) grant(t *Task, workerID string, ttlSec int) (lifecycle.Transition, error) {
+	return lifecycle.GrantLease(t.TaskState, t.ID, t.ContextID, schema.NewID(u.Now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
 		t.Gate == bloom.GateOrdered, u.Now)
 }
 
 // pick is the worker that gets the task: the named one, or the rule's choice. The
 // choice is made among workers that are not locked; who was chosen is then locked
 // and looked at again.
-func (u *Unit) pick(t *Task, named string) (*bloom.KnownWorker, error) {
+func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 	if named != "" {
 		w, err := u.worker(named)
 		if err == nil && !w.CanTake(t.Labels) {
@@ -124,7 +125,7 @@ func (u *Unit) pick(t *Task, named string) (*bloom.KnownWorker, error) {
 		w.ActiveLeases += u.load[w.ID]
 		candidates = append(candidates, w)
 	}
-	w, ok := bloom.PickWorker(candidates, t.Labels, func(id string) bool { return slices.Contains(holders, id) })
+	w, ok := lifecycle.PickWorker(candidates, t.Labels, func(id string) bool { return slices.Contains(holders, id) })
 	if !ok {
 		return nil, bloom.ErrNoWorker
 	}
@@ -154,7 +155,7 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.He
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
-		tr, err := bloom.Beat(t.TaskState, l.Lease, u.Now)
+		tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
@@ -176,7 +177,7 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		if err != nil {
 			return bloom.Task{}, err
 		}
-		tr, err := bloom.GiveBack(t.TaskState, l.Lease, r.Reason, r.NotBefore, u.Now)
+		tr, err := lifecycle.Release(t.TaskState, l.Lease, r.Reason, r.NotBefore, u.Now)
 		if err != nil {
 			return bloom.Task{}, err
 		}
@@ -210,7 +211,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 			if err != nil {
 				return "", err
 			}
-			tr := bloom.Expire(t.TaskState, l.Lease, u.Now)
+			tr := lifecycle.Expire(t.TaskState, l.Lease, u.Now)
 			if tr.Noop {
 				return "", nil
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // enqueue places a task that has just become queued: behind which gate it waits,
@@ -17,7 +18,7 @@ func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
 			return err
 		}
 	}
-	if err := u.open(t, bloom.OrderGate(t.TaskState, blocked, u.Now)); err != nil {
+	if err := u.open(t, lifecycle.OrderGate(t.TaskState, blocked, u.Now)); err != nil {
 		return err
 	}
 	if t.Policy.Ordered && before.Terminal() {
@@ -128,7 +129,7 @@ func (u *Unit) openNext(contextID string) error {
 	}
 	u.op.opens = t.ID
 	u.tell(t, "")
-	return u.open(t, bloom.OrderGate(t.TaskState, false, u.Now))
+	return u.open(t, lifecycle.OrderGate(t.TaskState, false, u.Now))
 }
 
 // closeLater puts the gate before later ordered tasks that were open because this

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // What is old is looked for on a reading connection, then locked and looked at once
@@ -36,7 +37,7 @@ func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(co
 		}
 		f.next = e.Seq
 		f.more = f.more || e.CreatedAt < f.before
-		if bloom.Removable(e.State, f.before) {
+		if lifecycle.Removable(e.State, f.before) {
 			f.old = append(f.old, e)
 		}
 	}
@@ -125,7 +126,7 @@ func (e *Aged) stream() int64 {
 // requeued since.
 func (u *Unit) stillOld(f found) (old []*Aged) {
 	for _, e := range f.old {
-		if is := u.rows.Old[e.ID]; is != nil && bloom.Removable(is.State, f.before) {
+		if is := u.rows.Old[e.ID]; is != nil && lifecycle.Removable(is.State, f.before) {
 			old = append(old, is)
 		}
 	}
@@ -135,7 +136,7 @@ func (u *Unit) stillOld(f found) (old []*Aged) {
 
 func (u *Unit) auditRemoval(action string, r bloom.Removed, before int64) {
 	if r.Total() > 0 {
-		a := bloom.RemovalAudit(action, r, before)
+		a := lifecycle.RemovalAudit(action, r, before)
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // Set is a set of names.
@@ -85,7 +86,7 @@ type Rows struct {
 	Tasks    map[string]*Task
 	Active   map[string]string // lease ids by task, "" for none; the leases are in Leases
 	Leases   map[string]*bloom.Lease
-	Workers  map[string]*bloom.KnownWorker
+	Workers  map[string]*lifecycle.KnownWorker
 	Ordered  map[string]Line
 	Held     map[string][]Holding // in the order in which they were given
 	Queue    map[string]Line      // by label key; the tasks are in Tasks
@@ -115,7 +116,7 @@ type Rows struct {
 func newRows() *Rows {
 	return &Rows{
 		Busy: Set[string]{}, Tasks: map[string]*Task{}, Active: map[string]string{}, Leases: map[string]*bloom.Lease{},
-		Workers: map[string]*bloom.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
+		Workers: map[string]*lifecycle.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
 		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
 		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Scripts: map[string]*bloom.Transcript{},
@@ -183,7 +184,7 @@ type Keyed struct{ TaskID, BodyHash string }
 
 // Home is the worker that last held a context.
 type Home struct {
-	Worker  bloom.KnownWorker
+	Worker  lifecycle.KnownWorker
 	Waiting int // open tasks that are left to it
 }
 
@@ -257,7 +258,7 @@ type Changes struct {
 	Outcomes  []*Outcome
 	Events    []Event
 	Audits    []bloom.Audit
-	Workers   []*bloom.KnownWorker // new ones too
+	Workers   []*lifecycle.KnownWorker // new ones too
 	Settings  map[string]string
 	Contexts  map[string]*ContextChange
 	Scripts   map[string]*bloom.Transcript // of contexts; nil: it is dropped

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -74,7 +75,7 @@ func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	u.c.NewTasks = append(u.c.NewTasks, t)
 	u.count("", bloom.TaskQueued)
 	u.newInContext(t)
-	u.record(t, bloom.Created(t.Task), n.Actor)
+	u.record(t, lifecycle.Created(t.Task), n.Actor)
 	return t.Task, false, nil
 }
 
@@ -103,16 +104,16 @@ func (u *Unit) number() (int64, error) {
 
 // Cancel calls a task off.
 func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
-	return s.move(ctx, id, actor, bloom.Cancel)
+	return s.move(ctx, id, actor, lifecycle.Cancel)
 }
 
 // Requeue puts an ended task back by hand.
 func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
-	return s.move(ctx, id, actor, bloom.Requeue)
+	return s.move(ctx, id, actor, lifecycle.Requeue)
 }
 
 // move applies a rule that concerns no lease.
-func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (bloom.Transition, error)) (bloom.Task, error) {
+func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (lifecycle.Transition, error)) (bloom.Task, error) {
 	want := func(r *ReadSet) {
 		r.Tasks.Add(id)
 		r.Texts.Add(id)
@@ -146,7 +147,7 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 		if err != nil {
 			return 0, err
 		}
-		if _, err := bloom.Beat(t.TaskState, l.Lease, u.Now); err != nil {
+		if _, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now); err != nil {
 			return 0, err
 		}
 		added := false

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
@@ -34,7 +35,7 @@ type Unit struct {
 	tasks   map[string]*Task
 	leases  map[string]*Lease
 	active  map[string]string // lease ids by task, where that was changed
-	workers map[string]*bloom.KnownWorker
+	workers map[string]*lifecycle.KnownWorker
 	saved   Set[string] // workers in c
 	access  access
 	load    map[string]int // leases given less those ended, by worker
@@ -51,7 +52,7 @@ type Unit struct {
 func newUnit(s *Store, rows *Rows) *Unit {
 	return &Unit{
 		Now: rows.Now, s: s, rows: rows, c: Changes{Now: rows.Now}, tasks: map[string]*Task{}, leases: map[string]*Lease{}, active: map[string]string{},
-		workers: map[string]*bloom.KnownWorker{}, saved: Set[string]{}, load: map[string]int{}, waiting: map[string]int{}, keys: map[Key]*Keyed{},
+		workers: map[string]*lifecycle.KnownWorker{}, saved: Set[string]{}, load: map[string]int{}, waiting: map[string]int{}, keys: map[Key]*Keyed{},
 		done: map[OutcomeKey]*Outcome{}, events: map[EventKey]bool{}, moved: map[string]string{},
 	}
 }
@@ -148,7 +149,7 @@ func (u *Unit) activeLease(taskID string) (*Lease, error) {
 }
 
 // known is a worker under its lock, even when it was removed.
-func (u *Unit) known(id string) (*bloom.KnownWorker, error) {
+func (u *Unit) known(id string) (*lifecycle.KnownWorker, error) {
 	w, ok := u.workers[id]
 	if !ok {
 		was, ok := u.rows.Workers[id]
@@ -158,7 +159,7 @@ func (u *Unit) known(id string) (*bloom.KnownWorker, error) {
 		case was == nil:
 			return nil, bloom.ErrWorkerNotFound
 		}
-		w = new(bloom.KnownWorker)
+		w = new(lifecycle.KnownWorker)
 		*w = *was
 		u.workers[id] = w
 	}
@@ -168,7 +169,7 @@ func (u *Unit) known(id string) (*bloom.KnownWorker, error) {
 	return w, nil
 }
 
-func (u *Unit) worker(id string) (*bloom.KnownWorker, error) {
+func (u *Unit) worker(id string) (*lifecycle.KnownWorker, error) {
 	w, err := u.known(id)
 	if err == nil && w.Removed {
 		err = bloom.ErrWorkerNotFound
@@ -177,11 +178,11 @@ func (u *Unit) worker(id string) (*bloom.KnownWorker, error) {
 }
 
 // saveWorker leaves a worker to be written.
-func (u *Unit) saveWorker(is bloom.KnownWorker) {
+func (u *Unit) saveWorker(is lifecycle.KnownWorker) {
 	u.dirt = true
 	w := u.workers[is.ID]
 	if w == nil {
-		w = new(bloom.KnownWorker)
+		w = new(lifecycle.KnownWorker)
 		u.workers[is.ID] = w
 	}
 	*w = is
@@ -216,7 +217,7 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 }
 
 // auditWorker tells of a change; one that is no news is not told.
-func (u *Unit) auditWorker(c bloom.WorkerChange, actor string) {
+func (u *Unit) auditWorker(c lifecycle.WorkerChange, actor string) {
 	if c.Action == "" {
 		return
 	}
@@ -255,7 +256,7 @@ func (u *Unit) count(from, to bloom.TaskStatus) {
 // apply makes what a rule decided about a task: the task, its lease, the audit and
 // the stream, the counts, and what follows for others of its context. l is nil when
 // no lease, or a new one, is concerned.
-func (u *Unit) apply(t *Task, l *Lease, tr bloom.Transition, actor string) error {
+func (u *Unit) apply(t *Task, l *Lease, tr lifecycle.Transition, actor string) error {
 	if tr.Noop {
 		return nil
 	}
@@ -276,7 +277,7 @@ func (u *Unit) apply(t *Task, l *Lease, tr bloom.Transition, actor string) error
 }
 
 func (u *Unit) applyTask(t *Task, before bloom.TaskState) error {
-	if before.Same(t.TaskState) {
+	if lifecycle.Same(before, t.TaskState) {
 		return nil
 	}
 	u.touch(t)
@@ -323,11 +324,11 @@ func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
 
 // record leaves the audit entry and the event of a transition, and tells those who
 // wait.
-func (u *Unit) record(t *Task, tr bloom.Transition, actor string) {
+func (u *Unit) record(t *Task, tr lifecycle.Transition, actor string) {
 	if tr.Action == "" {
 		return
 	}
-	u.audit(tr.Action, bloom.EntityTask, t.ID, tr.Actor(actor), tr.Detail, bloom.MustJSON(t.TaskState.Audit()))
+	u.audit(tr.Action, bloom.EntityTask, t.ID, tr.Actor(actor), tr.Detail, bloom.MustJSON(lifecycle.Audited(t.TaskState)))
 	u.event(t, Event{Type: tr.Event, At: u.Now, Epoch: t.Epoch, Data: tr.EventData()})
 	u.tell(t, tr.Lease.WorkerID)
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // contact notes that a worker's living process was heard of, which the caller has
 // found not to rival another, and makes it online again.
-func (u *Unit) contact(w *bloom.KnownWorker, instanceID string) {
+func (u *Unit) contact(w *lifecycle.KnownWorker, instanceID string) {
 	heard := w.Heard(instanceID, u.Now)
 	if heard.Action == "" && !heard.Contact {
 		return
@@ -48,11 +49,11 @@ func (c *contacts) recent(id string, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.seen[id]
-	return ok && at <= now && now-at < bloom.ContactEvery.Milliseconds()
+	return ok && at <= now && now-at < lifecycle.ContactEvery.Milliseconds()
 }
 
 // note takes in a worker as it was committed.
-func (c *contacts) note(w *bloom.KnownWorker) {
+func (c *contacts) note(w *lifecycle.KnownWorker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.Removed || w.Silent() {
@@ -66,13 +67,13 @@ func (c *contacts) note(w *bloom.KnownWorker) {
 }
 
 // orUnknown is a worker, even when it was removed; the zero one when there is none.
-func (u *Unit) orUnknown(name string) (bloom.KnownWorker, error) {
+func (u *Unit) orUnknown(name string) (lifecycle.KnownWorker, error) {
 	w, err := u.known(name)
 	switch {
 	case isNotFound(err):
-		return bloom.KnownWorker{}, nil
+		return lifecycle.KnownWorker{}, nil
 	case err != nil:
-		return bloom.KnownWorker{}, err
+		return lifecycle.KnownWorker{}, err
 	}
 	return *w, nil
 }
@@ -89,7 +90,7 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 		if err != nil {
 			return a, err
 		}
-		c, err := bloom.RegisterWorker(was, spec, u.Now)
+		c, err := lifecycle.RegisterWorker(was, spec, u.Now)
 		if err != nil {
 			return a, err
 		}
@@ -144,7 +145,7 @@ func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerRepor
 		if err != nil {
 			return false, err
 		}
-		c := bloom.SyncWorker(was, r, u.Now)
+		c := lifecycle.SyncWorker(was, r, u.Now)
 		if c.Contact || c.Action != "" {
 			u.saveWorker(c.Worker)
 		}
@@ -154,7 +155,7 @@ func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerRepor
 }
 
 // onWorker runs a rule on a worker that is there. Without ok nothing is written.
-func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w bloom.KnownWorker, now int64) (c bloom.WorkerChange, ok bool)) (bloom.Worker, error) {
+func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w lifecycle.KnownWorker, now int64) (c lifecycle.WorkerChange, ok bool)) (bloom.Worker, error) {
 	return do(ctx, s, func(r *ReadSet) { r.Workers.Add(id) }, func(u *Unit) (bloom.Worker, error) {
 		w, err := u.worker(id)
 		if err != nil {
@@ -172,16 +173,16 @@ func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w bloo
 
 // DrainWorker drains a worker at the runtime, or undrains it there.
 func (s *Store) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
-	return s.drain(ctx, id, actor, func(w bloom.KnownWorker) bloom.WorkerChange { return bloom.DrainWorker(w, drain) })
+	return s.drain(ctx, id, actor, func(w lifecycle.KnownWorker) lifecycle.WorkerChange { return lifecycle.DrainWorker(w, drain) })
 }
 
 // FollowDrain notes whether the control plane drains a worker.
 func (s *Store) FollowDrain(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
-	return s.drain(ctx, id, actor, func(w bloom.KnownWorker) bloom.WorkerChange { return bloom.FollowDrain(w, drain) })
+	return s.drain(ctx, id, actor, func(w lifecycle.KnownWorker) lifecycle.WorkerChange { return lifecycle.FollowDrain(w, drain) })
 }
 
-func (s *Store) drain(ctx context.Context, id, actor string, rule func(bloom.KnownWorker) bloom.WorkerChange) (bloom.Worker, error) {
-	return s.onWorker(ctx, id, actor, func(w bloom.KnownWorker, _ int64) (bloom.WorkerChange, bool) {
+func (s *Store) drain(ctx context.Context, id, actor string, rule func(lifecycle.KnownWorker) lifecycle.WorkerChange) (bloom.Worker, error) {
+	return s.onWorker(ctx, id, actor, func(w lifecycle.KnownWorker, _ int64) (lifecycle.WorkerChange, bool) {
 		c := rule(w)
 		return c, c.Action != ""
 	})
@@ -199,7 +200,7 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 		return 0, err
 	}
 	silent := func(w bloom.Worker, now int64) bool {
-		return w.Status != bloom.WorkerOffline && now-w.LastContact() > longer.Milliseconds()
+		return w.Status != bloom.WorkerOffline && now-lifecycle.LastContact(w) > longer.Milliseconds()
 	}
 	var names []string
 	for _, w := range all {
@@ -210,9 +211,9 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 	set := make(chan string, len(names))
 	s.each(names, func(id string) error {
 		is := false
-		_, err := s.onWorker(ctx, id, "runtime", func(w bloom.KnownWorker, now int64) (bloom.WorkerChange, bool) {
+		_, err := s.onWorker(ctx, id, "runtime", func(w lifecycle.KnownWorker, now int64) (lifecycle.WorkerChange, bool) {
 			is = silent(w.Worker, now)
-			return bloom.SilenceWorker(w, longer), is
+			return lifecycle.SilenceWorker(w, longer), is
 		})
 		if err == nil && is {
 			set <- id
@@ -241,7 +242,7 @@ func (u *Unit) remove(id, actor string) error {
 	if err != nil {
 		return err
 	}
-	gone := bloom.RemoveWorker(*w)
+	gone := lifecycle.RemoveWorker(*w)
 	// First, so that nothing given back prefers the worker that goes.
 	u.saveWorker(gone.Worker)
 	for _, h := range held {
@@ -249,7 +250,7 @@ func (u *Unit) remove(id, actor string) error {
 		if err != nil {
 			return err
 		}
-		tr, err := bloom.GiveBack(t.TaskState, l.Lease, "the worker was removed", 0, u.Now)
+		tr, err := lifecycle.Release(t.TaskState, l.Lease, "the worker was removed", 0, u.Now)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
@@ -79,7 +80,7 @@ func TestAWorkerKilledInTheMiddle(t *testing.T) {
 	if got.Attempts != 1 || got.ErrorClass == nil || *got.ErrorClass != bloom.ClassWorkerLost {
 		t.Fatalf("%+v", got.TaskState)
 	}
-	if wait := got.RunAt - bloom.Millis(time.Now()); wait > bloom.RetryDelay(1).Milliseconds() {
+	if wait := got.RunAt - bloom.Millis(time.Now()); wait > lifecycle.RetryDelay(1).Milliseconds() {
 		t.Fatalf("the next attempt waits %d ms", wait)
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
@@ -200,7 +201,7 @@ func puts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
 }
 
 var putWorkers = puts("workers", workerValues,
-	func(v []any, w *bloom.KnownWorker) []any {
+	func(v []any, w *lifecycle.KnownWorker) []any {
 		return append(v, w.ID, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 			w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain, w.InstanceID,
 			w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt)

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
@@ -81,7 +82,7 @@ const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_con
 
 const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
-func workerFields(w *bloom.KnownWorker) []any {
+func workerFields(w *lifecycle.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
@@ -89,8 +90,8 @@ func workerFields(w *bloom.KnownWorker) []any {
 	}
 }
 
-func scanWorker(r pgx.Rows) (*bloom.KnownWorker, error) {
-	w := &bloom.KnownWorker{}
+func scanWorker(r pgx.Rows) (*lifecycle.KnownWorker, error) {
+	w := &lifecycle.KnownWorker{}
 	return w, r.Scan(workerFields(w)...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -138,7 +139,7 @@ func TestAJumpOfTheClockHoldsUpNobody(t *testing.T) {
 			if n, err := s.MarkSilent(t.Context(), bloom.OfflineAfter); err != nil || n != 0 {
 				t.Errorf("%d workers are silent, %v", n, err)
 			}
-			c.pass(bloom.RetryDelay(1) + bloom.StickyGrace + time.Second)
+			c.pass(lifecycle.RetryDelay(1) + bloom.StickyGrace + time.Second)
 			if got := renew(t, s, renewed); len(got) != 2 {
 				t.Errorf("the task that is tried again was not claimed: %v", got)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
@@ -65,7 +66,7 @@ func (t *tx) putTasks(c *store.Changes) error {
 // named: SQLite would write their entries again. The last event is read from the stream.
 func (t *tx) putTask(k *store.Task) error {
 	switch {
-	case k.TaskState.Same(k.Was.TaskState) && k.Gate == k.Was.Gate:
+	case lifecycle.Same(k.TaskState, k.Was.TaskState) && k.Gate == k.Was.Gate:
 		return nil
 	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch && same(k.WorkerID, k.Was.WorkerID):
 		return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, attempts = ?, error_class = ?, cancel_requested = ? WHERE seq = ?`,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
@@ -100,7 +101,7 @@ func pick[V any](t *tx, p *picks, want store.Set[string], into map[string]*V, sc
 func namedTask(r row) (string, store.Task)   { k := scanTask(r); return k.ID, k }
 func namedWhole(r row) (string, store.Task)  { k := scanWhole(r); return k.ID, k }
 func namedLease(r row) (string, bloom.Lease) { l := scanLease(r); return l.ID, l }
-func namedWorker(r row) (string, bloom.KnownWorker) {
+func namedWorker(r row) (string, lifecycle.KnownWorker) {
 	w := scanWorker(r)
 	return w.ID, w
 }

@@ -20,9 +20,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 // removerEnv makes the test binary remove what has grown old from the database it
@@ -55,7 +55,7 @@ func removeUntilKilled(path string) {
 	if err == nil {
 		var b *local.Store
 		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts")); err == nil {
-			_, err = upkeep.NewRetention(upkeep.RetentionConfig{
+			_, err = maintenance.NewRetention(maintenance.RetentionConfig{
 				Store: fewAtOnce{s}, Contents: told{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
 			}).RunOnce(context.Background())
 		}

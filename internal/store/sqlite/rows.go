@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
@@ -76,8 +77,8 @@ const workerWidth = 23 // with what it holds counted
 
 const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
-func scanWorker(r row) bloom.KnownWorker {
-	return bloom.KnownWorker{
+func scanWorker(r row) lifecycle.KnownWorker {
+	return lifecycle.KnownWorker{
 		Worker: bloom.Worker{
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 var completionTests = map[string]func(*harness){
@@ -110,9 +111,9 @@ var completionTests = map[string]func(*harness){
 		l := h.lease(task.ID, "w")
 		done := h.complete(failure(task.ID, l.ID, "once", true))
 		same(h, "status", done.Task.Status, bloom.TaskQueued)
-		same(h, "run at", done.Task.RunAt, h.now()+bloom.RetryDelay(1).Milliseconds())
+		same(h, "run at", done.Task.RunAt, h.now()+lifecycle.RetryDelay(1).Milliseconds())
 		same(h, "given too early", len(h.claim("w", 1).Leases), 0)
-		h.advance(bloom.RetryDelay(1))
+		h.advance(lifecycle.RetryDelay(1))
 		leases := h.claim("w", 1).Leases
 		if len(leases) != 1 || leases[0].Lease.Epoch != 2 {
 			h.Fatalf("claimed %+v", leases)
@@ -144,7 +145,7 @@ var completionTests = map[string]func(*harness){
 		h.reap(bloom.Reaped{Requeued: 1})
 		same(h, "status", h.complete(failure(task.ID, l.ID, "late", true)).Task.Status, bloom.TaskQueued)
 		same(h, "given too early", len(h.claim("w", 1).Leases), 0)
-		h.advance(bloom.RetryDelay(1))
+		h.advance(lifecycle.RetryDelay(1))
 		same(h, "given in time", len(h.claim("w", 1).Leases), 1)
 	},
 	"content in the blob store leaves only its address": func(h *harness) {

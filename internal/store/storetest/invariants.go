@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // CheckInvariants reads a whole store through its lists and reports every
@@ -157,7 +158,7 @@ func (c *checker) replay(t *bloom.Task) {
 	entries := c.audit[t.ID]
 	state := bloom.AuditState{}
 	cut := t.CreatedAt < c.cuts[bloom.ActionAuditRemoved]
-	if cut && len(entries) == 0 && bloom.Removable(t.TaskState, c.cuts[bloom.ActionAuditRemoved]) {
+	if cut && len(entries) == 0 && lifecycle.Removable(t.TaskState, c.cuts[bloom.ActionAuditRemoved]) {
 		return
 	}
 	if i := slices.IndexFunc(entries, func(a bloom.Audit) bool { return a.Action == bloom.ActionTaskImported }); i >= 0 {
@@ -188,7 +189,7 @@ func (c *checker) replay(t *bloom.Task) {
 		}
 		state = next
 	}
-	now := t.TaskState.Audit()
+	now := lifecycle.Audited(t.TaskState)
 	if state.RunAt == 0 {
 		now.RunAt = 0 // entries of earlier versions do not say it
 	}
@@ -201,7 +202,7 @@ func movesTo(from, to bloom.AuditState) bool {
 	if from.Status == "" {
 		return to.Status == bloom.TaskQueued && to.Epoch == 0
 	}
-	for _, e := range bloom.Edges {
+	for _, e := range lifecycle.Edges {
 		if e.From == from.Status && e.To == to.Status {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // random is text of n characters of four bytes each that nothing compresses:
@@ -132,7 +133,7 @@ func (h *harness) wholeLife(over int) {
 	r := failure(task.ID, l.ID, random(1<<20+over), true)
 	r.Completion.ErrorClass, r.Completion.ArtifactType, r.Completion.ArtifactTags = random(64+over), random(128+over), texts(64+over, 128)
 	h.complete(r)
-	h.advance(bloom.RetryDelay(1) + bloom.StickyGrace)
+	h.advance(lifecycle.RetryDelay(1) + bloom.StickyGrace)
 	res, err = h.s.Claim(h.ctx, claim)
 	h.ok(err)
 	if len(res.Leases) != 1 {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // modelChecks is how many random histories the ordinary run tries;
@@ -65,7 +66,7 @@ func runModel(t *testing.T, open Open) {
 	})
 }
 
-// model is the reference: plain maps and the rules of the root package.
+// model is the reference: plain maps and the rules of internal/lifecycle.
 type model struct {
 	*rapid.T
 	h       *harness
@@ -143,7 +144,7 @@ func (m *model) agree(what string, got, want error) bool {
 	return want == nil
 }
 
-func (m *model) apply(t *modelTask, l *modelLease, tr bloom.Transition) {
+func (m *model) apply(t *modelTask, l *modelLease, tr lifecycle.Transition) {
 	if tr.Noop {
 		return
 	}
@@ -221,7 +222,7 @@ const modelTTL = 30
 
 // granted follows a lease that the store made.
 func (m *model) granted(task *modelTask, l bloom.Lease) error {
-	tr, err := bloom.GrantLease(task.state, task.id, task.context, l.ID, l.WorkerID, modelTTL, m.blocked(task), m.now())
+	tr, err := lifecycle.GrantLease(task.state, task.id, task.context, l.ID, l.WorkerID, modelTTL, m.blocked(task), m.now())
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (m *model) granted(task *modelTask, l bloom.Lease) error {
 
 func (m *model) lease(t *rapid.T) {
 	task := m.anyTask(t)
-	_, refused := bloom.GrantLease(task.state, task.id, task.context, "", "", modelTTL, m.blocked(task), m.now())
+	_, refused := lifecycle.GrantLease(task.state, task.id, task.context, "", "", modelTTL, m.blocked(task), m.now())
 	fits := false
 	for name, w := range m.workers {
 		fits = fits || m.free(name) > 0 && m.carries(w, task)
@@ -276,7 +277,7 @@ func (m *model) claim(t *rapid.T) {
 	}
 	for _, l := range m.leases {
 		if slices.Contains(held, l.ID) {
-			tr, err := bloom.Beat(l.task.state, l.Lease, m.now())
+			tr, err := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -336,7 +337,7 @@ func (m *model) delayedOpen(o *modelTask) bool { return o.state.RunAt > o.queued
 
 func (m *model) beat(t *rapid.T) {
 	l := m.anyLease(t)
-	tr, refused := bloom.Beat(l.task.state, l.Lease, m.now())
+	tr, refused := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
 	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID)
 	if m.agree("heartbeat", err, refused) {
 		m.apply(l.task, l, tr)
@@ -355,7 +356,7 @@ func (m *model) complete(t *rapid.T) {
 	case 2:
 		req = failure(l.TaskID, l.ID, "shaken", true)
 	}
-	tr, refused := bloom.Finish(l.task.state, l.Lease, req.Completion, m.now())
+	tr, refused := lifecycle.Finish(l.task.state, l.Lease, req.Completion, m.now())
 	replay := l.done != nil && l.done.BodyHash == req.BodyHash
 	if l.done != nil {
 		refused = bloom.ErrOtherOutcome
@@ -386,7 +387,7 @@ func (m *model) release(t *rapid.T) {
 	if rapid.Bool().Draw(t, "later") {
 		spec.NotBefore = m.now() + 5_000
 	}
-	tr, refused := bloom.GiveBack(l.task.state, l.Lease, spec.Reason, spec.NotBefore, m.now())
+	tr, refused := lifecycle.Release(l.task.state, l.Lease, spec.Reason, spec.NotBefore, m.now())
 	if l.done != nil && refused == nil && tr.Noop {
 		refused = nil // a retried completion released it too
 	}
@@ -398,7 +399,7 @@ func (m *model) release(t *rapid.T) {
 
 func (m *model) cancel(t *rapid.T) {
 	task := m.anyTask(t)
-	tr, refused := bloom.Cancel(task.state, m.now())
+	tr, refused := lifecycle.Cancel(task.state, m.now())
 	_, err := m.h.s.Cancel(m.h.ctx, task.id, "me")
 	if m.agree("cancel", err, refused) {
 		m.apply(task, nil, tr)
@@ -407,7 +408,7 @@ func (m *model) cancel(t *rapid.T) {
 
 func (m *model) requeue(t *rapid.T) {
 	task := m.anyTask(t)
-	tr, refused := bloom.Requeue(task.state, m.now())
+	tr, refused := lifecycle.Requeue(task.state, m.now())
 	_, err := m.h.s.Requeue(m.h.ctx, task.id, "me")
 	if m.agree("requeue", err, refused) {
 		m.apply(task, nil, tr)
@@ -417,7 +418,7 @@ func (m *model) requeue(t *rapid.T) {
 func (m *model) reap(t *rapid.T) {
 	want := bloom.Reaped{}
 	for _, l := range m.leases {
-		tr := bloom.Expire(l.task.state, l.Lease, m.now())
+		tr := lifecycle.Expire(l.task.state, l.Lease, m.now())
 		if tr.Noop {
 			continue
 		}
@@ -483,7 +484,7 @@ func (m *model) remove(t *rapid.T) {
 	m.workers[name].removed = true
 	for _, l := range m.leases {
 		if l.WorkerID == name && l.Status == bloom.LeaseActive {
-			tr, err := bloom.GiveBack(l.task.state, l.Lease, "", 0, m.now())
+			tr, err := lifecycle.Release(l.task.state, l.Lease, "", 0, m.now())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // take claims one task and names it, "" when there is none.
@@ -186,7 +187,7 @@ var queueTests = map[string]func(*harness){
 		l := h.lease(first.ID, "w")
 		h.complete(failure(first.ID, l.ID, "again", true))
 		same(h, "while it waits", h.take("w"), "")
-		h.advance(bloom.RetryDelay(1))
+		h.advance(lifecycle.RetryDelay(1))
 		same(h, "in order", h.take("w"), first.ID)
 		h.complete(success(first.ID, "", "x"))
 		same(h, "then", h.take("w"), second.ID)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // dangling reports what belongs to a task that is not there.
@@ -58,7 +59,7 @@ func (m *model) old(t *rapid.T) {
 	before := m.now() - modelKept.Milliseconds()
 	want := 0
 	for _, task := range slices.Clone(m.tasks) {
-		if !bloom.Removable(task.state, before) || m.isHome(task) {
+		if !lifecycle.Removable(task.state, before) || m.isHome(task) {
 			continue
 		}
 		want++

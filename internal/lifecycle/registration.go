@@ -1,13 +1,15 @@
-package bloom
+package lifecycle
 
 import (
 	"cmp"
 	"encoding/json"
 	"time"
+
+	"github.com/bloom-runtime/bloom"
 )
 
-// This file is the rules by which a worker makes itself known and is heard of;
-// report.go has those for what others say of it. Stores only read and write.
+// This file is how a worker registers and keeps in contact; report.go is what others say
+// of it.
 
 // ContactEvery is how seldom a worker's last contact is written: not once a task.
 const ContactEvery = 5 * time.Second
@@ -15,7 +17,7 @@ const ContactEvery = 5 * time.Second
 // KnownWorker is a worker as a store keeps it, with what is known of its living
 // process. The zero KnownWorker is one of which nothing is known.
 type KnownWorker struct {
-	Worker
+	bloom.Worker
 	InstanceID   string // of the process that was last heard of; "" when none has said
 	InstanceSeen int64  // when that was, Unix milliseconds
 	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
@@ -34,15 +36,15 @@ type WorkerChange struct {
 
 // AuditData is what the audit's entry of the change carries.
 func (c WorkerChange) AuditData() json.RawMessage {
-	return MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
+	return bloom.MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
 }
 
 // newWorker is a worker of which nothing is known but its name.
 func newWorker(name string, now int64) KnownWorker {
-	return KnownWorker{Worker: Worker{
-		ID: name, NodeID: name, Status: WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
-		AgentVersion: UnknownVersion, InstallMethod: UnknownInstall,
-		Capabilities: Capabilities{ClaudeCLI: true}.Sane(),
+	return KnownWorker{Worker: bloom.Worker{
+		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
+		AgentVersion: bloom.UnknownVersion, InstallMethod: bloom.UnknownInstall,
+		Capabilities: sane(bloom.Capabilities{ClaudeCLI: true}),
 	}}
 }
 
@@ -56,7 +58,7 @@ func (w KnownWorker) postedAt(at int64) KnownWorker {
 // no instanceID is refused only if mustName is set. now is in Unix milliseconds.
 func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
 	switch {
-	case w.InstanceID == "" || w.Removed || now-w.InstanceSeen >= OfflineAfter.Milliseconds():
+	case w.InstanceID == "" || w.Removed || now-w.InstanceSeen >= bloom.OfflineAfter.Milliseconds():
 		return false
 	case instanceID == "":
 		return mustName
@@ -65,30 +67,32 @@ func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
 }
 
 // Silent reports that the next contact makes the worker online again.
-func (w *KnownWorker) Silent() bool { return w.Status == WorkerOffline || w.Status == WorkerUnknown }
+func (w *KnownWorker) Silent() bool {
+	return w.Status == bloom.WorkerOffline || w.Status == bloom.WorkerUnknown
+}
 
 // RegisterWorker takes a direct registration in: was is what is known under its
 // name. ErrWorkerConflict when another living process has the name. Whether it
 // drains stands as it stood, for another process too, but for what the spec says
 // of the control plane. now is in Unix milliseconds.
-func RegisterWorker(was KnownWorker, s WorkerSpec, now int64) (WorkerChange, error) {
+func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChange, error) {
 	if was.Rivals(s.InstanceID, s.MustName, now) {
-		return WorkerChange{}, ErrWorkerConflict
+		return WorkerChange{}, bloom.ErrWorkerConflict
 	}
-	c := WorkerChange{Worker: was, Action: ActionWorkerUpdated, Detail: "Registered again"}
+	c := WorkerChange{Worker: was, Action: bloom.ActionWorkerUpdated, Detail: "Registered again"}
 	if was.ID == "" || was.Removed {
-		c = WorkerChange{Worker: newWorker(s.Name, now).postedAt(was.PostedAt), Created: true, Action: ActionWorkerRegistered, Detail: "Registered"}
+		c = WorkerChange{Worker: newWorker(s.Name, now).postedAt(was.PostedAt), Created: true, Action: bloom.ActionWorkerRegistered, Detail: "Registered"}
 	}
 	w := &c.Worker
 	w.URL = s.URL
-	w.Status = cmp.Or(s.Status, WorkerOnline)
-	if !c.Created && w.Status == WorkerOffline && was.Status != WorkerOffline {
-		c.Action, c.Detail = ActionWorkerOffline, "Said that it goes offline"
+	w.Status = cmp.Or(s.Status, bloom.WorkerOnline)
+	if !c.Created && w.Status == bloom.WorkerOffline && was.Status != bloom.WorkerOffline {
+		c.Action, c.Detail = bloom.ActionWorkerOffline, "Said that it goes offline"
 	}
-	w.Capabilities = s.Capabilities.Sane()
+	w.Capabilities = sane(s.Capabilities)
 	w.LastHeartbeat = &now
 	w.IPAddrs = ownList(s.IPAddrs)
-	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, UnknownVersion), cmp.Or(s.InstallMethod, UnknownInstall)
+	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, bloom.UnknownVersion), cmp.Or(s.InstallMethod, bloom.UnknownInstall)
 	w.OSInfo = s.OSInfo
 	if id := s.InstanceID; id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
@@ -113,8 +117,8 @@ func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
 	c.Worker.LastHeartbeat, c.Worker.InstanceID, c.Worker.InstanceSeen = &at, id, now
 	c.Contact = true
 	if w.Silent() {
-		c.Worker.Status = WorkerOnline
-		c.Contact, c.Action, c.Detail = false, ActionWorkerOnline, "Heard of again"
+		c.Worker.Status = bloom.WorkerOnline
+		c.Contact, c.Action, c.Detail = false, bloom.ActionWorkerOnline, "Heard of again"
 	}
 	return c
 }
@@ -133,9 +137,9 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 	switch {
 	case drain == was.RuntimeDrain:
 	case drain:
-		c.Action, c.Detail = ActionWorkerDrain, "Drained: takes no more work"
+		c.Action, c.Detail = bloom.ActionWorkerDrain, "Drained: takes no more work"
 	default:
-		c.Action, c.Detail = ActionWorkerDrain, "Undrained"
+		c.Action, c.Detail = bloom.ActionWorkerDrain, "Undrained"
 	}
 	return c
 }
@@ -147,21 +151,21 @@ func FollowDrain(was KnownWorker, drain bool) WorkerChange {
 	switch {
 	case drain == was.ControlDrain:
 	case drain:
-		c.Action, c.Detail = ActionWorkerDrain, "Drained at the control plane: takes no more work"
+		c.Action, c.Detail = bloom.ActionWorkerDrain, "Drained at the control plane: takes no more work"
 	default:
-		c.Action, c.Detail = ActionWorkerDrain, "Undrained at the control plane"
+		c.Action, c.Detail = bloom.ActionWorkerDrain, "Undrained at the control plane"
 	}
 	return c
 }
 
 // SilenceWorker sets a worker offline that nobody has heard of for longer.
 func SilenceWorker(was KnownWorker, longer time.Duration) WorkerChange {
-	was.Status = WorkerOffline
-	return WorkerChange{Worker: was, Action: ActionWorkerOffline, Detail: "Nobody has heard of it for more than " + longer.String()}
+	was.Status = bloom.WorkerOffline
+	return WorkerChange{Worker: was, Action: bloom.ActionWorkerOffline, Detail: "Nobody has heard of it for more than " + longer.String()}
 }
 
 // RemoveWorker forgets a worker and its process.
 func RemoveWorker(was KnownWorker) WorkerChange {
-	was.Removed, was.Status, was.InstanceID, was.InstanceSeen = true, WorkerOffline, "", 0
-	return WorkerChange{Worker: was, Action: ActionWorkerRemoved, Detail: "Removed"}
+	was.Removed, was.Status, was.InstanceID, was.InstanceSeen = true, bloom.WorkerOffline, "", 0
+	return WorkerChange{Worker: was, Action: bloom.ActionWorkerRemoved, Detail: "Removed"}
 }

@@ -1,9 +1,11 @@
-package bloom
+package lifecycle
 
 import (
 	"cmp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // This file is the rules by which what the control plane says of a worker is
@@ -12,28 +14,28 @@ import (
 // SyncWorker takes a report of the control plane in: was is what is known under
 // its name. A worker that was removed stays removed until it is posted anew. What changes nothing but the
 // last contact is no news. now is in Unix milliseconds.
-func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
-	if r.Name == "" || utf8.RuneCountInString(r.Name) > MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
+func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
+	if r.Name == "" || utf8.RuneCountInString(r.Name) > bloom.MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
 	}
 	if was.ID == "" || was.Removed {
 		is := newWorker(r.Name, now).postedAt(r.PostedAt)
-		is.Worker = is.reported(r, false, now)
-		return WorkerChange{Worker: is, Created: true, Action: ActionWorkerRegistered, Detail: "Reported by the control plane"}
+		is.Worker = reported(is.Worker, r, false, now)
+		return WorkerChange{Worker: is, Created: true, Action: bloom.ActionWorkerRegistered, Detail: "Reported by the control plane"}
 	}
 	c := WorkerChange{Worker: was.postedAt(r.PostedAt)}
-	c.Worker.Worker = was.reported(r, was.InstanceID != "" && Recent(was.InstanceSeen, now), now)
+	c.Worker.Worker = reported(was.Worker, r, was.InstanceID != "" && recent(was.InstanceSeen, now), now)
 	switch status := c.Worker.Status; {
-	case was.Alike(c.Worker.Worker):
-		c.Contact = c.Worker.LastContact()-was.LastContact() >= ContactEvery.Milliseconds() || c.Worker.PostedAt != was.PostedAt
+	case alike(was.Worker, c.Worker.Worker):
+		c.Contact = LastContact(c.Worker.Worker)-LastContact(was.Worker) >= ContactEvery.Milliseconds() || c.Worker.PostedAt != was.PostedAt
 	case status == was.Status:
-		c.Action, c.Detail = ActionWorkerUpdated, "Updated by the control plane"
-	case status == WorkerOnline:
-		c.Action, c.Detail = ActionWorkerOnline, "Reported online"
-	case status == WorkerOffline:
-		c.Action, c.Detail = ActionWorkerOffline, "Reported offline"
+		c.Action, c.Detail = bloom.ActionWorkerUpdated, "Updated by the control plane"
+	case status == bloom.WorkerOnline:
+		c.Action, c.Detail = bloom.ActionWorkerOnline, "Reported online"
+	case status == bloom.WorkerOffline:
+		c.Action, c.Detail = bloom.ActionWorkerOffline, "Reported offline"
 	default:
-		c.Action, c.Detail = ActionWorkerUpdated, "Reported "+string(status)
+		c.Action, c.Detail = bloom.ActionWorkerUpdated, "Reported "+string(status)
 	}
 	return c
 }
@@ -43,7 +45,7 @@ func SyncWorker(was KnownWorker, r WorkerReport, now int64) WorkerChange {
 // what it can do it says itself, and it is not offline because others lost sight
 // of it. One that is said to be there but was heard of by nobody for longer than
 // OfflineAfter is offline, as MarkSilent has it.
-func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
+func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.Worker {
 	w.URL = cmp.Or(r.URL, w.URL)
 	w.AgentVersion = cmp.Or(r.AgentVersion, w.AgentVersion)
 	w.OSInfo = cmp.Or(r.OSInfo, w.OSInfo)
@@ -54,10 +56,10 @@ func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
 		w.IPAddrs = ownList(r.IPAddrs)
 	}
 	if r.Capabilities != nil && !own {
-		w.Capabilities = r.Capabilities.Sane()
+		w.Capabilities = sane(*r.Capabilities)
 	}
 	seen := min(r.LastSeen, now) // another machine's clock may run ahead
-	if seen == 0 && r.Status != WorkerOffline {
+	if seen == 0 && r.Status != bloom.WorkerOffline {
 		seen = now // posted once and kept as it was posted
 	}
 	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
@@ -65,39 +67,39 @@ func (w Worker) reported(r WorkerReport, own bool, now int64) Worker {
 	}
 	status := cmp.Or(r.Status, w.Status)
 	switch {
-	case own && (status == WorkerOffline || status == WorkerUnknown):
+	case own && (status == bloom.WorkerOffline || status == bloom.WorkerUnknown):
 		status = w.Status
-	case status != WorkerOffline && !Recent(w.LastContact(), now):
-		status = WorkerOffline
+	case status != bloom.WorkerOffline && !recent(LastContact(w), now):
+		status = bloom.WorkerOffline
 	}
 	w.Status = status
 	return w
 }
 
-// Recent reports whether a contact at a time is no longer ago than OfflineAfter;
+// recent reports whether a contact at a time is no longer ago than OfflineAfter;
 // both are in Unix milliseconds.
-func Recent(at, now int64) bool { return now-at <= OfflineAfter.Milliseconds() }
+func recent(at, now int64) bool { return now-at <= bloom.OfflineAfter.Milliseconds() }
 
 // LastContact is when the worker was last heard of from any side, or registered.
-func (w Worker) LastContact() int64 {
+func LastContact(w bloom.Worker) int64 {
 	if w.LastHeartbeat == nil {
 		return w.RegisteredAt
 	}
 	return *w.LastHeartbeat
 }
 
-// Alike reports whether two states of a worker differ in nothing that a report
+// alike reports whether two states of a worker differ in nothing that a report
 // can change but the last contact.
-func (w Worker) Alike(b Worker) bool {
+func alike(w, b bloom.Worker) bool {
 	return w.URL == b.URL && w.Status == b.Status && w.AgentVersion == b.AgentVersion && w.OSInfo == b.OSInfo &&
 		w.InstallMethod == b.InstallMethod && w.DBSHA == b.DBSHA && w.ObsCount == b.ObsCount && slices.Equal(w.IPAddrs, b.IPAddrs) &&
 		w.Capabilities.ClaudeCLI == b.Capabilities.ClaudeCLI && w.Capabilities.MaxConcurrency == b.Capabilities.MaxConcurrency &&
 		slices.Equal(w.Capabilities.Labels, b.Capabilities.Labels)
 }
 
-// Sane is the capabilities within their limits, and a list of labels that is its own.
-func (c Capabilities) Sane() Capabilities {
-	c.MaxConcurrency = min(max(1, c.MaxConcurrency), MaxConcurrency)
+// sane is the capabilities within their limits, and a list of labels that is its own.
+func sane(c bloom.Capabilities) bloom.Capabilities {
+	c.MaxConcurrency = min(max(1, c.MaxConcurrency), bloom.MaxConcurrency)
 	c.Labels = ownList(c.Labels)
 	return c
 }

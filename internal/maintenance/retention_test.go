@@ -1,4 +1,4 @@
-package upkeep_test
+package maintenance_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 const month = 30 * 24 * time.Hour
@@ -85,7 +85,7 @@ func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
 	b, dir := openBlobs(t)
 	var log bytes.Buffer
 	var heard bloom.Removed
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{
 		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: bloom.Keep{Tasks: month}, Removed: func(r bloom.Removed) { heard.Add(r) },
 	})
 	old := ended(t, s, b)
@@ -116,11 +116,11 @@ func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
 
 func TestKeptForEverUnlessSaidOtherwise(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*upkeep.RetentionConfig){
-		"nothing": func(*upkeep.RetentionConfig) {},
-		"tasks":   func(c *upkeep.RetentionConfig) { c.Keep.Tasks = month },
-		"events":  func(c *upkeep.RetentionConfig) { c.Keep.Events = month },
-		"audit":   func(c *upkeep.RetentionConfig) { c.Keep.Audit = month },
+	for name, change := range map[string]func(*maintenance.RetentionConfig){
+		"nothing": func(*maintenance.RetentionConfig) {},
+		"tasks":   func(c *maintenance.RetentionConfig) { c.Keep.Tasks = month },
+		"events":  func(c *maintenance.RetentionConfig) { c.Keep.Events = month },
+		"audit":   func(c *maintenance.RetentionConfig) { c.Keep.Audit = month },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,9 +130,9 @@ func TestKeptForEverUnlessSaidOtherwise(t *testing.T) {
 			id := ended(t, s, b)
 			leased(t, s) // the newest entry of the audit always stays
 			c.advance(100 * month)
-			cfg := upkeep.RetentionConfig{Store: s, Contents: b, Clock: c}
+			cfg := maintenance.RetentionConfig{Store: s, Contents: b, Clock: c}
 			change(&cfg)
-			runOnce(t, upkeep.NewRetention(cfg))
+			runOnce(t, maintenance.NewRetention(cfg))
 			wantTask(t, s, id, name != "tasks")
 			entries, _, err := s.Audit(t.Context(), bloom.AuditQuery{EntityID: id})
 			if err != nil || (len(entries) == 0) != (name == "audit") {
@@ -164,7 +164,7 @@ func TestContentThatAKilledRunLeftIsDeletedByTheNext(t *testing.T) {
 		t.Fatalf("%d contents", n)
 	}
 	// Also when retention has been switched off since.
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: b, Clock: c})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: b, Clock: c})
 	runOnce(t, loop)
 	if n := files(t, dir); n != 0 {
 		t.Errorf("%d contents are left", n)
@@ -205,7 +205,7 @@ func TestContentThatCannotBeDeletedWaitsAndHoldsUpNoOther(t *testing.T) {
 	}}
 	c.advance(2 * month)
 	var log bytes.Buffer
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if res := runOnce(t, loop); res.Changed == 0 || files(t, dir) != 1 || strings.Count(log.String(), "level=WARN") != 1 {
 		t.Fatalf("%+v, %d contents left:\n%s", res, files(t, dir), log.String())
 	}
@@ -226,7 +226,7 @@ func TestABlobStoreThatIsAwayIsNotAskedForEverything(t *testing.T) {
 	}
 	sh := &shaky{Blobs: b, down: func(string) bool { return true }}
 	c.advance(2 * month)
-	runOnce(t, upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}}))
+	runOnce(t, maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}}))
 	if list, err := s.RemovedContent(t.Context(), 0, 100); err != nil || len(list) != 12 || sh.asked != 5 || files(t, dir) != 12 {
 		t.Errorf("asked %d times, %d listed, %d contents: %v", sh.asked, len(list), files(t, dir), err)
 	}
@@ -264,7 +264,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 			c.advance(6 * time.Minute)
 		}
 	}}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Clock: c, Keep: bloom.Keep{Tasks: month}, Busy: 5 * time.Minute})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Clock: c, Keep: bloom.Keep{Tasks: month}, Busy: 5 * time.Minute})
 	for _, begin := range []int64{0, 3} {
 		if res := runOnce(t, loop); res.Changed != 3 {
 			t.Fatalf("a run of %+v", res)
@@ -280,7 +280,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64)}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}})
 	loop.Start()
 	for range 3 {
 		<-e.batches
@@ -291,7 +291,7 @@ func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 func TestAStoreThatFailsIsTold(t *testing.T) {
 	t.Parallel()
 	e := &endless{fail: bloom.ErrUnavailable}
-	if _, err := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
+	if _, err := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestAStoreThatFailsIsTold(t *testing.T) {
 func TestOneReplicaRemovesAtATime(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64, 1)}
-	loop := upkeep.NewRetention(upkeep.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).Alone(func(context.Context) (bool, error) { return false, nil })
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).Alone(func(context.Context) (bool, error) { return false, nil })
 	if res := runOnce(t, loop); res.Changed != 0 || len(e.batches) != 0 {
 		t.Errorf("it removed while another one does: %+v", res)
 	}

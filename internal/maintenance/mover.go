@@ -1,4 +1,4 @@
-package upkeep
+package maintenance
 
 import (
 	"cmp"
@@ -134,7 +134,7 @@ func (m *Mover) one(ctx context.Context, id string) error {
 		return err
 	}
 	defer content.Close()
-	// The day keeps a sweep from taking it for an old upload: see upkeep.Orphans.
+	// The day keeps a sweep from taking it for an old upload: see maintenance.Orphans.
 	key := "artifacts/" + a.TaskID + "/" + a.ID + "-" + m.c.Clock.Now().UTC().Format("20060102")
 	url, err := m.c.Upload(ctx, key, content, a.Size, a.SHA256)
 	if err != nil {

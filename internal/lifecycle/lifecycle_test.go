@@ -1,4 +1,4 @@
-package bloom_test
+package lifecycle_test
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 const now = int64(1_800_000_000_000)
@@ -20,7 +21,7 @@ const now = int64(1_800_000_000_000)
 // move is one observed step, without its condition.
 type move struct {
 	From bloom.TaskStatus
-	Op   bloom.Operation
+	Op   lifecycle.Operation
 	To   bloom.TaskStatus
 }
 
@@ -71,26 +72,26 @@ func completion(outcome bloom.Outcome, retryable bool) bloom.Completion {
 }
 
 // operations applies every rule to a situation.
-var operations = map[bloom.Operation]func(situation) (bloom.Transition, error){
-	bloom.OpLease: func(s situation) (bloom.Transition, error) {
-		return bloom.GrantLease(s.task, "task", "context", "lease-8", "worker-2", 60, false, now)
+var operations = map[lifecycle.Operation]func(situation) (lifecycle.Transition, error){
+	lifecycle.OpLease: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.GrantLease(s.task, "task", "context", "lease-8", "worker-2", 60, false, now)
 	},
-	bloom.OpHeartbeat: func(s situation) (bloom.Transition, error) { return bloom.Beat(s.task, s.lease, now) },
-	bloom.OpSucceed: func(s situation) (bloom.Transition, error) {
-		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeSuccess, false), now)
+	lifecycle.OpHeartbeat: func(s situation) (lifecycle.Transition, error) { return lifecycle.Heartbeat(s.task, s.lease, now) },
+	lifecycle.OpSucceed: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.Finish(s.task, s.lease, completion(bloom.OutcomeSuccess, false), now)
 	},
-	bloom.OpFail: func(s situation) (bloom.Transition, error) {
-		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeError, false), now)
+	lifecycle.OpFail: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.Finish(s.task, s.lease, completion(bloom.OutcomeError, false), now)
 	},
-	bloom.OpRetry: func(s situation) (bloom.Transition, error) {
-		return bloom.Finish(s.task, s.lease, completion(bloom.OutcomeError, true), now)
+	lifecycle.OpRetry: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.Finish(s.task, s.lease, completion(bloom.OutcomeError, true), now)
 	},
-	bloom.OpRelease: func(s situation) (bloom.Transition, error) {
-		return bloom.GiveBack(s.task, s.lease, "drain", 0, now)
+	lifecycle.OpRelease: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.Release(s.task, s.lease, "drain", 0, now)
 	},
-	bloom.OpExpire:  func(s situation) (bloom.Transition, error) { return bloom.Expire(s.task, s.lease, now), nil },
-	bloom.OpCancel:  func(s situation) (bloom.Transition, error) { return bloom.Cancel(s.task, now) },
-	bloom.OpRequeue: func(s situation) (bloom.Transition, error) { return bloom.Requeue(s.task, now) },
+	lifecycle.OpExpire:  func(s situation) (lifecycle.Transition, error) { return lifecycle.Expire(s.task, s.lease, now), nil },
+	lifecycle.OpCancel:  func(s situation) (lifecycle.Transition, error) { return lifecycle.Cancel(s.task, now) },
+	lifecycle.OpRequeue: func(s situation) (lifecycle.Transition, error) { return lifecycle.Requeue(s.task, now) },
 }
 
 func sortedMoves(set map[move]bool) []move {
@@ -113,7 +114,7 @@ func possible(s situation) bool {
 func TestRulesMoveTasksExactlyAlongTheTable(t *testing.T) {
 	t.Parallel()
 	want := map[move]bool{}
-	for _, e := range bloom.Edges {
+	for _, e := range lifecycle.Edges {
 		want[move{e.From, e.Op, e.To}] = true
 	}
 	got := map[move]bool{}
@@ -154,32 +155,32 @@ func TestEveryMoveKeepsTheInvariants(t *testing.T) {
 	}
 }
 
-func checkInvariants(t *testing.T, op bloom.Operation, s situation, tr bloom.Transition) {
+func checkInvariants(t *testing.T, op lifecycle.Operation, s situation, tr lifecycle.Transition) {
 	t.Helper()
 	before, after := s.task, tr.Task
 	fail := func(format string, args ...any) { t.Errorf("%s on %s: %s", op, s, fmt.Sprintf(format, args...)) }
 	wantEpoch, wantAttempts := before.Epoch, before.Attempts
 	switch op {
-	case bloom.OpLease:
+	case lifecycle.OpLease:
 		wantEpoch, wantAttempts = before.Epoch+1, before.Attempts+1
-	case bloom.OpRelease:
+	case lifecycle.OpRelease:
 		wantAttempts--
-	case bloom.OpRequeue:
+	case lifecycle.OpRequeue:
 		wantAttempts = 0
 	}
 	if after.Epoch != wantEpoch || after.Attempts != wantAttempts {
 		fail("epoch %d, attempts %d; want %d, %d", after.Epoch, after.Attempts, wantEpoch, wantAttempts)
 	}
-	if named := after.LeaseID != nil && after.WorkerID != nil; op != bloom.OpCancel && named != (after.Status != bloom.TaskQueued) {
+	if named := after.LeaseID != nil && after.WorkerID != nil; op != lifecycle.OpCancel && named != (after.Status != bloom.TaskQueued) {
 		fail("lease and worker named: %t while %s", named, after.Status)
 	}
-	if after.Status == bloom.TaskDead && (op != bloom.OpExpire || after.Attempts != after.MaxAttempts) {
+	if after.Status == bloom.TaskDead && (op != lifecycle.OpExpire || after.Attempts != after.MaxAttempts) {
 		fail("dead, but not by expiry of the last attempt")
 	}
-	if before.Status.Terminal() && op != bloom.OpRequeue {
+	if before.Status.Terminal() && op != lifecycle.OpRequeue {
 		fail("left the terminal status %s", before.Status)
 	}
-	if tr.Lease.Status == bloom.LeaseActive && !after.Status.Held() && op != bloom.OpCancel {
+	if tr.Lease.Status == bloom.LeaseActive && !after.Status.Held() && op != lifecycle.OpCancel {
 		fail("an active lease on a task that is %s", after.Status)
 	}
 	if before.Status != after.Status && (tr.Action == "" || tr.Event == "" || tr.Detail == "") {
@@ -193,12 +194,12 @@ func TestAStaleLeaseIsRefusedEverywhere(t *testing.T) {
 		if s.lease.Epoch == s.task.Epoch {
 			continue
 		}
-		for _, op := range []bloom.Operation{bloom.OpHeartbeat, bloom.OpSucceed, bloom.OpFail, bloom.OpRetry, bloom.OpRelease} {
+		for _, op := range []lifecycle.Operation{lifecycle.OpHeartbeat, lifecycle.OpSucceed, lifecycle.OpFail, lifecycle.OpRetry, lifecycle.OpRelease} {
 			if _, err := operations[op](s); !errors.Is(err, bloom.ErrLeaseLost) {
 				t.Errorf("%s on %s: got %v, want lease_lost", op, s, err)
 			}
 		}
-		if tr := bloom.Expire(s.task, s.lease, now); !tr.Noop {
+		if tr := lifecycle.Expire(s.task, s.lease, now); !tr.Noop {
 			t.Errorf("expire on %s: moved to %s", s, tr.Task.Status)
 		}
 	}
@@ -207,16 +208,16 @@ func TestAStaleLeaseIsRefusedEverywhere(t *testing.T) {
 func TestALateResultIsTakenWhileNobodyElseHasTheTask(t *testing.T) {
 	t.Parallel()
 	late := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseExpired, 7)
-	tr, err := operations[bloom.OpSucceed](late)
+	tr, err := operations[lifecycle.OpSucceed](late)
 	if err != nil || tr.Task.Status != bloom.TaskCompleted || *tr.Task.LeaseID != "lease-7" {
 		t.Errorf("late success: %+v, %v; want completed under lease-7", tr.Task, err)
 	}
 	for _, status := range []bloom.TaskStatus{bloom.TaskDead, bloom.TaskCancelled, bloom.TaskLeased} {
-		if _, err := operations[bloom.OpSucceed](newSituation(status, 3, false, bloom.LeaseExpired, 7)); !errors.Is(err, bloom.ErrLeaseLost) {
+		if _, err := operations[lifecycle.OpSucceed](newSituation(status, 3, false, bloom.LeaseExpired, 7)); !errors.Is(err, bloom.ErrLeaseLost) {
 			t.Errorf("late success on a %s task: %v, want lease_lost", status, err)
 		}
 	}
-	if _, err := operations[bloom.OpHeartbeat](late); !errors.Is(err, bloom.ErrLeaseLost) {
+	if _, err := operations[lifecycle.OpHeartbeat](late); !errors.Is(err, bloom.ErrLeaseLost) {
 		t.Errorf("a reaped lease was revived: %v", err)
 	}
 }
@@ -225,14 +226,14 @@ func TestALeaseIsValidUntilItIsReaped(t *testing.T) {
 	t.Parallel()
 	s := newSituation(bloom.TaskRunning, 1, false, bloom.LeaseActive, 7)
 	overdue := now + time.Hour.Milliseconds()
-	tr, err := bloom.Beat(s.task, s.lease, overdue)
+	tr, err := lifecycle.Heartbeat(s.task, s.lease, overdue)
 	if err != nil || tr.Lease.ExpiresAt != overdue+60_000 {
 		t.Errorf("overdue beat: expires_at %d, %v; want it revived for 60 s", tr.Lease.ExpiresAt, err)
 	}
-	if tr := bloom.Expire(s.task, s.lease, s.lease.ExpiresAt-1); !tr.Noop {
+	if tr := lifecycle.Expire(s.task, s.lease, s.lease.ExpiresAt-1); !tr.Noop {
 		t.Error("a lease was expired before its time")
 	}
-	if tr := bloom.Expire(s.task, s.lease, s.lease.ExpiresAt); tr.Noop {
+	if tr := lifecycle.Expire(s.task, s.lease, s.lease.ExpiresAt); tr.Noop {
 		t.Error("a lease outlived its time")
 	}
 }
@@ -242,12 +243,12 @@ func TestRetryNeedsAWorkerThatNamesItsLease(t *testing.T) {
 	s := newSituation(bloom.TaskRunning, 1, false, bloom.LeaseActive, 7)
 	c := completion(bloom.OutcomeError, true)
 	c.LeaseID = ""
-	tr, err := bloom.Finish(s.task, s.lease, c, now)
+	tr, err := lifecycle.Finish(s.task, s.lease, c, now)
 	if err != nil || tr.Task.Status != bloom.TaskFailed {
 		t.Errorf("got %s, %v; a client that names no lease gets the described plain failure", tr.Task.Status, err)
 	}
-	tr, err = operations[bloom.OpRetry](s)
-	if err != nil || tr.Task.RunAt != now+bloom.RetryDelay(1).Milliseconds() {
+	tr, err = operations[lifecycle.OpRetry](s)
+	if err != nil || tr.Task.RunAt != now+lifecycle.RetryDelay(1).Milliseconds() {
 		t.Errorf("retry waits until %d, %v", tr.Task.RunAt, err)
 	}
 }
@@ -256,7 +257,7 @@ func TestRetryDelayGrowsToACap(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)
 	for attempt := range 70 {
-		d := bloom.RetryDelay(attempt)
+		d := lifecycle.RetryDelay(attempt)
 		if d < last || d < 5*time.Second || d > 5*time.Minute {
 			t.Fatalf("attempt %d waits %s after %s", attempt, d, last)
 		}
@@ -270,11 +271,11 @@ func TestRetryDelayGrowsToACap(t *testing.T) {
 func TestGrantingALeaseWaitsForTimeAndOrder(t *testing.T) {
 	t.Parallel()
 	s := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseReleased, 7)
-	if _, err := bloom.GrantLease(s.task, "task", "c", "l", "w", 60, true, now); bloom.KindOf(err) != bloom.KindConflict {
+	if _, err := lifecycle.GrantLease(s.task, "task", "c", "l", "w", 60, true, now); bloom.KindOf(err) != bloom.KindConflict {
 		t.Errorf("an ordered task went ahead of its turn: %v", err)
 	}
 	s.task.RunAt = now + 1
-	if _, err := bloom.GrantLease(s.task, "task", "c", "l", "w", 60, false, now); bloom.KindOf(err) != bloom.KindConflict {
+	if _, err := lifecycle.GrantLease(s.task, "task", "c", "l", "w", 60, false, now); bloom.KindOf(err) != bloom.KindConflict {
 		t.Errorf("a task started before its time: %v", err)
 	}
 }
@@ -282,19 +283,19 @@ func TestGrantingALeaseWaitsForTimeAndOrder(t *testing.T) {
 func TestReleasingAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSituation(bloom.TaskQueued, 1, false, bloom.LeaseReleased, 7)
-	if tr, err := operations[bloom.OpRelease](s); err != nil || !tr.Noop {
+	if tr, err := operations[lifecycle.OpRelease](s); err != nil || !tr.Noop {
 		t.Errorf("second release: noop %t, %v", tr.Noop, err)
 	}
 }
 
 func TestTheDiagramShowsTheTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("docs/state-machine.md")
+	page, err := os.ReadFile("../../docs/state-machine.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := diagram(); !strings.Contains(string(page), want) {
-		t.Errorf("docs/state-machine.md does not hold the diagram of bloom.Edges; it should read:\n%s", want)
+		t.Errorf("docs/state-machine.md does not hold the diagram of lifecycle.Edges; it should read:\n%s", want)
 	}
 }
 
@@ -305,7 +306,7 @@ func diagram() string {
 	type pair struct{ from, to bloom.TaskStatus }
 	labels := map[pair][]string{}
 	var order []pair
-	for _, e := range bloom.Edges {
+	for _, e := range lifecycle.Edges {
 		p, label := pair{e.From, e.To}, string(e.Op)
 		if e.When != "" {
 			label += " (" + e.When + ")"

@@ -1,4 +1,4 @@
-package upkeep_test
+package maintenance_test
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +84,7 @@ func status(t *testing.T, s bloom.Store, id string) bloom.TaskStatus {
 	return task.Status
 }
 
-func runOnce(t *testing.T, l *upkeep.Loop) upkeep.Result {
+func runOnce(t *testing.T, l *maintenance.Loop) maintenance.Result {
 	t.Helper()
 	res, err := l.RunOnce(t.Context())
 	if err != nil {
@@ -99,7 +99,7 @@ func TestOverdueLeasesAreReapedAfterOneGrace(t *testing.T) {
 	s := open(t, c)
 	l := leased(t, s)
 	c.advance(2 * time.Minute)
-	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s})
+	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s})
 	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
 		t.Fatal("the first run after a start left no grace")
 	}
@@ -141,7 +141,7 @@ func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
 	s := &outage{Store: open(t, c)}
 	l := leased(t, s)
 	var log bytes.Buffer
-	reaper := upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	runOnce(t, reaper)
 	s.set(true)
 	for range 3 {
@@ -167,7 +167,7 @@ func TestSilentWorkersGoOffline(t *testing.T) {
 	c := newClock()
 	s := open(t, c)
 	leased(t, s)
-	silent := upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s})
+	silent := maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s})
 	if res := runOnce(t, silent); res.Changed != 0 {
 		t.Fatalf("a fresh worker went offline: %+v", res)
 	}
@@ -180,11 +180,11 @@ func TestSilentWorkersGoOffline(t *testing.T) {
 func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 	t.Parallel()
 	s := open(t, bloom.SystemClock{})
-	loops := []*upkeep.Loop{
-		upkeep.NewReaper(upkeep.ReaperConfig{Store: s, Every: time.Millisecond}),
-		upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
-		upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
-		upkeep.NewRetention(upkeep.RetentionConfig{Store: s, Every: time.Millisecond, Keep: bloom.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
+	loops := []*maintenance.Loop{
+		maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Every: time.Millisecond}),
+		maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
+		maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
+		maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Every: time.Millisecond, Keep: bloom.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
 	}
 	for _, l := range loops {
 		t.Run(l.Name(), func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 func TestARunWaitsForTheOneUnderWayButNotForever(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
-	l := upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: silence(func() {
+	l := maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: silence(func() {
 		close(entered)
 		<-leave
 	})})
@@ -252,7 +252,7 @@ func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
 	var asking, failing error
 	var heard []error
 	check := func(context.Context) error { return failing }
-	l := upkeep.NewWatch(upkeep.WatchConfig{Check: check}).
+	l := maintenance.NewWatch(maintenance.WatchConfig{Check: check}).
 		Watch(func(err error) { heard = append(heard, err) }).
 		Alone(func(context.Context) (bool, error) { return ours, asking })
 	run := func() { _, _ = l.RunOnce(t.Context()) }
@@ -266,7 +266,7 @@ func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	asking = nil
 	check = func(ctx context.Context) error { stop(); return ctx.Err() }
-	l = upkeep.NewWatch(upkeep.WatchConfig{Check: check}).Watch(func(error) { t.Error("a run that was stopped was told") })
+	l = maintenance.NewWatch(maintenance.WatchConfig{Check: check}).Watch(func(error) { t.Error("a run that was stopped was told") })
 	_, _ = l.RunOnce(stopped)
 	if diff := cmp.Diff([]error{nil, trouble, trouble}, heard, cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)

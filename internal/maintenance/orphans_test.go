@@ -1,4 +1,4 @@
-package upkeep_test
+package maintenance_test
 
 import (
 	"io"
@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
 // age makes everything in the folder old.
 func age(t *testing.T, dir string) (files int) {
 	t.Helper()
-	old := time.Now().Add(-upkeep.OrphanAge - time.Hour)
+	old := time.Now().Add(-maintenance.OrphanAge - time.Hour)
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			files++
@@ -52,7 +52,7 @@ func TestOrphansGoAndWhatAnArtifactNamesStays(t *testing.T) {
 	}
 	age(t, dir)
 	fresh := put(t, blobs, "artifacts/"+tasks[0]+"/fresh") // on its way to be named
-	loop := upkeep.NewOrphans(upkeep.OrphansConfig{Store: s, Blobs: blobs})
+	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Blobs: blobs})
 	// Completions go on while it looks, and it never takes theirs.
 	var wg sync.WaitGroup
 	for range 5 {

@@ -1,4 +1,4 @@
-package upkeep_test
+package maintenance_test
 
 import (
 	"bytes"
@@ -11,32 +11,32 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/upkeep"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
 // plane is a control plane that reports what a test says.
 type plane struct {
 	mu     sync.Mutex
-	agents []upkeep.Agent
+	agents []maintenance.Agent
 	err    error
 	reads  int
 }
 
-func (p *plane) ReadAgents(context.Context) ([]upkeep.Agent, error) {
+func (p *plane) ReadAgents(context.Context) ([]maintenance.Agent, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reads++
 	return p.agents, p.err
 }
 
-func (p *plane) set(err error, agents ...upkeep.Agent) {
+func (p *plane) set(err error, agents ...maintenance.Agent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.agents, p.err = agents, err
 }
 
-func agent(name string, status bloom.WorkerStatus, beat int64) upkeep.Agent {
-	return upkeep.Agent{Beat: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
+func agent(name string, status bloom.WorkerStatus, beat int64) maintenance.Agent {
+	return maintenance.Agent{Beat: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
 }
 
 func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {
@@ -53,7 +53,7 @@ func TestAReportedWorkerLivesWhileItIsNamedOrBeats(t *testing.T) {
 	c := newClock()
 	s := open(t, c)
 	p := &plane{}
-	sync, silent := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}), upkeep.NewSilentWorkers(upkeep.SilentWorkersConfig{Store: s})
+	sync, silent := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}), maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s})
 	// The control plane's clock says what it likes: only that beats go on counts.
 	beat, stopped := int64(99), int64(1)<<40
 	for range 8 {
@@ -89,7 +89,7 @@ func TestReportsAndRegistrationsMeetInOneWorkerAndLeasesAreLeftAlone(t *testing.
 	gone := agent("w", bloom.WorkerOffline, 5)
 	gone.AgentVersion = "7"
 	p.set(nil, gone)
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p})
 	if res := runOnce(t, sync); res.Changed != 1 {
 		t.Fatalf("the report changed nothing: %+v", res)
 	}
@@ -113,15 +113,15 @@ func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
 	s := open(t, newClock())
 	p := &plane{}
 	// Each round is another process's, which remembers nothing.
-	round := func(want bool, agents ...upkeep.Agent) {
+	round := func(want bool, agents ...maintenance.Agent) {
 		t.Helper()
 		p.set(nil, agents...)
-		runOnce(t, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}))
+		runOnce(t, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}))
 		if w, _, err := s.Worker(t.Context(), "a"); err != nil || w.Draining != want || !w.Capabilities.ClaudeCLI {
 			t.Errorf("%+v, %v, want draining %v", w, err, want)
 		}
 	}
-	says := func(drain bool) upkeep.Agent {
+	says := func(drain bool) maintenance.Agent {
 		a := agent("a", bloom.WorkerOnline, 0)
 		a.Drain = drain
 		return a
@@ -148,7 +148,7 @@ func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.set(nil, says(true))
-	runOnce(t, upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}))
+	runOnce(t, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}))
 }
 
 func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
@@ -156,7 +156,7 @@ func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
 	s := open(t, newClock())
 	p := &plane{}
 	var log bytes.Buffer
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p.set(nil, agent("a", bloom.WorkerOnline, 1))
 	runOnce(t, sync)
 	p.set(bloom.ErrUnavailable)
@@ -179,12 +179,12 @@ func TestAThousandReportsComeInPiecesAndAllArrive(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())
 	p := &plane{}
-	agents := make([]upkeep.Agent, 1001)
+	agents := make([]maintenance.Agent, 1001)
 	for i := range agents {
 		agents[i] = agent(fmt.Sprint("a", i), bloom.WorkerOnline, 0)
 	}
 	p.set(nil, agents...)
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p})
+	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p})
 	if res := runOnce(t, sync); res.Changed != len(agents) {
 		t.Errorf("%d of %d arrived", res.Changed, len(agents))
 	}
@@ -199,7 +199,7 @@ func TestOneReplicaSyncsAtATime(t *testing.T) {
 	p := &plane{}
 	p.set(nil, agent("a", bloom.WorkerOnline, 0))
 	mine := false
-	sync := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: s, ControlPlane: p}).Alone(func(context.Context) (bool, error) {
+	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}).Alone(func(context.Context) (bool, error) {
 		return mine, nil
 	})
 	if res := runOnce(t, sync); res.Changed != 0 || p.reads != 0 {
@@ -214,7 +214,7 @@ func TestOneReplicaSyncsAtATime(t *testing.T) {
 // hanging is a control plane that answers to nobody until it is replaced.
 type hanging struct{ entered chan struct{} }
 
-func (h *hanging) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
+func (h *hanging) ReadAgents(ctx context.Context) ([]maintenance.Agent, error) {
 	h.entered <- struct{}{}
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -223,7 +223,7 @@ func (h *hanging) ReadAgents(ctx context.Context) ([]upkeep.Agent, error) {
 func TestAnotherControlPlaneIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	h := &hanging{make(chan struct{})}
-	l := upkeep.NewWorkerSync(upkeep.WorkerSyncConfig{Store: open(t, newClock()), ControlPlane: h, Every: time.Hour})
+	l := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: open(t, newClock()), ControlPlane: h, Every: time.Hour})
 	l.Start()
 	defer l.Stop()
 	for range 3 {

@@ -1,10 +1,10 @@
-// Package upkeep holds the loops that keep a server in order: the Reaper, which
+// Package maintenance holds the loops that keep a server in order: the Reaper, which
 // ends overdue leases, SilentWorkers, which marks workers offline that nobody
 // hears of, WorkerSync, which takes over what the control plane knows of workers,
 // Retention, which removes what has grown old, and Series, which samples the queue
 // for the time series. Each is a Loop around few operations of the store. No loop
 // holds a rule of its own.
-package upkeep
+package maintenance
 
 import (
 	"context"
@@ -19,13 +19,13 @@ type Result struct {
 	Detail  string // in words, for the log; empty when nothing was
 }
 
-// Loop runs one duty again and again. All methods may be called by many
+// Loop runs one job again and again. All methods may be called by many
 // goroutines at once; Start and Stop may be repeated, in any order.
 type Loop struct {
 	name  string
 	every time.Duration
-	duty  func(context.Context) (Result, error)
-	mine  func(context.Context) (bool, error) // nil: the duty always is
+	job   func(context.Context) (Result, error)
+	mine  func(context.Context) (bool, error) // nil: the job always is
 	heard func(error)                         // nil: nobody wants to know
 	log   *slog.Logger
 	// trouble is how loud a beginning failure is told.
@@ -42,26 +42,26 @@ type Loop struct {
 	failing bool // by turn
 }
 
-func newLoop(name string, every time.Duration, log *slog.Logger, duty func(context.Context) (Result, error)) *Loop {
+func newLoop(name string, every time.Duration, log *slog.Logger, job func(context.Context) (Result, error)) *Loop {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	l := &Loop{
-		name: name, every: every, duty: duty, log: log.With("loop", name), trouble: slog.LevelError,
+		name: name, every: every, job: job, log: log.With("loop", name), trouble: slog.LevelError,
 		turn: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Alone makes the loop do its duty only while mine says that this process is the
+// Alone makes the loop do its job only while mine says that this process is the
 // one among all replicas that does. Call it before Start.
 func (l *Loop) Alone(mine func(context.Context) (bool, error)) *Loop {
 	l.mine = mine
 	return l
 }
 
-// Watch lets heard know of every run, for metrics: nil for one that did the duty,
+// Watch lets heard know of every run, for metrics: nil for one that did the job,
 // else why it failed. Runs that were left to another replica or stopped in the
 // middle are not told. Call it before Start.
 func (l *Loop) Watch(heard func(err error)) *Loop {
@@ -72,7 +72,7 @@ func (l *Loop) Watch(heard func(err error)) *Loop {
 // Name is the loop's name in logs.
 func (l *Loop) Name() string { return l.name }
 
-// Start begins to run the duty, at once and then regularly, until Stop. A loop
+// Start begins to run the job, at once and then regularly, until Stop. A loop
 // that runs already goes on.
 func (l *Loop) Start() {
 	l.mu.Lock()
@@ -146,8 +146,8 @@ func (l *Loop) Soon() {
 	}
 }
 
-// RunOnce does the duty once, after any run under way. A failure is logged when
-// the duty begins to fail, and again when it works once more, not each time.
+// RunOnce does the job once, after any run under way. A failure is logged when
+// the job begins to fail, and again when it works once more, not each time.
 func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
 	select {
 	case <-l.turn:
@@ -161,7 +161,7 @@ func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
 	}
 	var res Result
 	if ours && err == nil {
-		res, err = l.duty(ctx)
+		res, err = l.job(ctx)
 	}
 	l.report(ctx, res, err)
 	if l.heard != nil && ctx.Err() == nil && (ours || err != nil) {

@@ -1,4 +1,4 @@
-package bloom_test
+package lifecycle_test
 
 import (
 	"errors"
@@ -8,15 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // at is a time of the tests, in Unix milliseconds.
 const at = int64(1_700_000_000_000)
 
 // known is a worker that registered at a time as process "p".
-func known(t *testing.T, now int64) bloom.KnownWorker {
+func known(t *testing.T, now int64) lifecycle.KnownWorker {
 	t.Helper()
-	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{
+	c, err := lifecycle.RegisterWorker(lifecycle.KnownWorker{}, bloom.WorkerSpec{
 		Name: "w", URL: "http://w", IPAddrs: []string{"10.0.0.1"}, InstanceID: "p",
 		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: []string{"gpu"}},
 	}, now)
@@ -27,7 +28,7 @@ func known(t *testing.T, now int64) bloom.KnownWorker {
 }
 
 // told holds how a change is told against what is wanted.
-func told(t *testing.T, c bloom.WorkerChange, action, detail string) {
+func told(t *testing.T, c lifecycle.WorkerChange, action, detail string) {
 	t.Helper()
 	if c.Action != action || c.Detail != detail {
 		t.Errorf("told as %q: %q; want %q: %q", c.Action, c.Detail, action, detail)
@@ -36,13 +37,13 @@ func told(t *testing.T, c bloom.WorkerChange, action, detail string) {
 
 func TestAnUnknownWorkerRegisters(t *testing.T) {
 	t.Parallel()
-	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{Name: "w", InstanceID: "p", Capabilities: bloom.Capabilities{MaxConcurrency: 99}}, at)
+	c, err := lifecycle.RegisterWorker(lifecycle.KnownWorker{}, bloom.WorkerSpec{Name: "w", InstanceID: "p", Capabilities: bloom.Capabilities{MaxConcurrency: 99}}, at)
 	if err != nil || !c.Created {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	told(t, c, bloom.ActionWorkerRegistered, "Registered")
 	when := at
-	want := bloom.KnownWorker{
+	want := lifecycle.KnownWorker{
 		Worker: bloom.Worker{
 			ID: "w", NodeID: "w", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, IPAddrs: []string{}, AgentVersion: "unknown", InstallMethod: "manual",
 			Capabilities: bloom.Capabilities{MaxConcurrency: bloom.MaxConcurrency, Labels: []string{}},
@@ -61,9 +62,9 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
 	was.Draining, was.ControlDrain, was.ObsCount = true, true, 7
-	gone := bloom.RemoveWorker(was).Worker
+	gone := lifecycle.RemoveWorker(was).Worker
 	for name, c := range map[string]struct {
-		was               bloom.KnownWorker
+		was               lifecycle.KnownWorker
 		instance          string
 		after             time.Duration
 		refused           bool
@@ -77,7 +78,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		"one that was removed begins anew":       {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
-		got, err := bloom.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
+		got, err := lifecycle.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
 		if c.refused {
 			if !errors.Is(err, bloom.ErrWorkerConflict) {
 				t.Errorf("%s: %v", name, err)
@@ -90,7 +91,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 			registered = now
 		}
 		if err != nil || got.Created != c.created || w.Draining != c.draining || w.ControlDrain != c.draining || (w.ObsCount == 7) != c.keepsCount || w.Removed ||
-			w.RegisteredAt != registered || w.LastContact() != now {
+			w.RegisteredAt != registered || lifecycle.LastContact(w.Worker) != now {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if c.instance != "" && (w.InstanceID != c.instance || w.InstanceSeen != now) {
@@ -113,13 +114,13 @@ func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
 		{"it is in trouble", bloom.WorkerError, bloom.ActionWorkerUpdated, "Registered again"},
 		{"it goes in trouble", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Said that it goes offline"},
 	} {
-		c, err := bloom.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
+		c, err := lifecycle.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
 		if err != nil || c.Action != step.action || c.Detail != step.detail {
 			t.Errorf("%s: told as %q: %q, %v", step.name, c.Action, c.Detail, err)
 		}
 		is = c.Worker
 	}
-	c, err := bloom.RegisterWorker(bloom.KnownWorker{}, bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOffline}, at)
+	c, err := lifecycle.RegisterWorker(lifecycle.KnownWorker{}, bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOffline}, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,17 +131,17 @@ func TestAWorkerDrainsWhileEitherSaysSo(t *testing.T) {
 	t.Parallel()
 	is := known(t, at)
 	for i, step := range []struct {
-		rule        func(bloom.KnownWorker, bool) bloom.WorkerChange
+		rule        func(lifecycle.KnownWorker, bool) lifecycle.WorkerChange
 		drain, want bool
 		detail      string
 	}{
-		{bloom.FollowDrain, false, false, ""},
-		{bloom.FollowDrain, true, true, "Drained at the control plane: takes no more work"},
-		{bloom.FollowDrain, true, true, ""},
-		{bloom.DrainWorker, false, true, ""},
-		{bloom.DrainWorker, true, true, "Drained: takes no more work"},
-		{bloom.FollowDrain, false, true, "Undrained at the control plane"},
-		{bloom.DrainWorker, false, false, "Undrained"},
+		{lifecycle.FollowDrain, false, false, ""},
+		{lifecycle.FollowDrain, true, true, "Drained at the control plane: takes no more work"},
+		{lifecycle.FollowDrain, true, true, ""},
+		{lifecycle.DrainWorker, false, true, ""},
+		{lifecycle.DrainWorker, true, true, "Drained: takes no more work"},
+		{lifecycle.FollowDrain, false, true, "Undrained at the control plane"},
+		{lifecycle.DrainWorker, false, false, "Undrained"},
 	} {
 		c := step.rule(is, step.drain)
 		if is = c.Worker; is.Draining != step.want || c.Detail != step.detail || (c.Action != "") != (step.detail != "") {
@@ -154,11 +155,11 @@ func TestAContactIsWrittenSeldom(t *testing.T) {
 	was := known(t, at)
 	syncing := was
 	syncing.Status = bloom.WorkerSyncing
-	every := bloom.ContactEvery.Milliseconds()
+	every := lifecycle.ContactEvery.Milliseconds()
 	if c := was.Heard("p", at+every-1); c.Contact || c.Action != "" || c.Worker.InstanceSeen != at {
 		t.Errorf("too soon: %+v", c)
 	}
-	for name, c := range map[string]bloom.WorkerChange{
+	for name, c := range map[string]lifecycle.WorkerChange{
 		"late enough":                    was.Heard("p", at+every),
 		"no name means the known one":    was.Heard("", at+every),
 		"the clock was set back":         was.Heard("p", at-1),
@@ -182,7 +183,7 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 		was.Status = status
 		c := was.Heard("p", at+1)
 		told(t, c, bloom.ActionWorkerOnline, "Heard of again")
-		if c.Worker.Status != bloom.WorkerOnline || c.Worker.LastContact() != at+1 {
+		if c.Worker.Status != bloom.WorkerOnline || *c.Worker.LastHeartbeat != at+1 {
 			t.Errorf("from %s: %+v", status, c.Worker)
 		}
 	}
@@ -191,21 +192,21 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
-	told(t, bloom.DrainWorker(was, false), "", "")
-	drained := bloom.DrainWorker(was, true)
+	told(t, lifecycle.DrainWorker(was, false), "", "")
+	drained := lifecycle.DrainWorker(was, true)
 	told(t, drained, bloom.ActionWorkerDrain, "Drained: takes no more work")
-	told(t, bloom.DrainWorker(drained.Worker, true), "", "")
-	undrained := bloom.DrainWorker(drained.Worker, false)
+	told(t, lifecycle.DrainWorker(drained.Worker, true), "", "")
+	undrained := lifecycle.DrainWorker(drained.Worker, false)
 	told(t, undrained, bloom.ActionWorkerDrain, "Undrained")
 	if !drained.Worker.Draining || undrained.Worker.Draining {
 		t.Error("it is not drained, or not undrained")
 	}
-	silent := bloom.SilenceWorker(was, time.Minute)
+	silent := lifecycle.SilenceWorker(was, time.Minute)
 	told(t, silent, bloom.ActionWorkerOffline, "Nobody has heard of it for more than 1m0s")
 	if silent.Worker.Status != bloom.WorkerOffline || silent.Worker.InstanceID != "p" {
 		t.Errorf("%+v", silent.Worker)
 	}
-	gone := bloom.RemoveWorker(was)
+	gone := lifecycle.RemoveWorker(was)
 	told(t, gone, bloom.ActionWorkerRemoved, "Removed")
 	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.Rivals("q", true, at) {
 		t.Errorf("%+v", w)
@@ -214,15 +215,15 @@ func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 
 func TestAReportIsTakenIn(t *testing.T) {
 	t.Parallel()
-	with := func(change func(*bloom.KnownWorker)) bloom.KnownWorker {
+	with := func(change func(*lifecycle.KnownWorker)) lifecycle.KnownWorker {
 		w := known(t, at)
 		change(&w)
 		return w
 	}
-	silent := with(func(w *bloom.KnownWorker) { w.InstanceID, w.InstanceSeen = "", 0 })
-	later := at + bloom.ContactEvery.Milliseconds()
+	silent := with(func(w *lifecycle.KnownWorker) { w.InstanceID, w.InstanceSeen = "", 0 })
+	later := at + lifecycle.ContactEvery.Milliseconds()
 	for name, c := range map[string]struct {
-		was            bloom.KnownWorker
+		was            lifecycle.KnownWorker
 		report         bloom.WorkerReport
 		action, detail string
 		contact        bool
@@ -231,7 +232,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 		"one nobody knew": {report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
 			action: bloom.ActionWorkerRegistered, detail: "Reported by the control plane", status: bloom.WorkerOnline},
 		"one without a name": {report: bloom.WorkerReport{Status: bloom.WorkerOnline}},
-		"one that was removed": {was: bloom.RemoveWorker(silent).Worker, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
+		"one that was removed": {was: lifecycle.RemoveWorker(silent).Worker, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
 			status: bloom.WorkerOffline},
 		"nothing new": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline, LastSeen: at}, status: bloom.WorkerOnline},
 		"heard of, but just now": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline, LastSeen: later - 1},
@@ -242,7 +243,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 			action: bloom.ActionWorkerUpdated, detail: "Updated by the control plane", status: bloom.WorkerOnline},
 		"gone": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
 			action: bloom.ActionWorkerOffline, detail: "Reported offline", status: bloom.WorkerOffline},
-		"back": {was: with(func(w *bloom.KnownWorker) { *w = silent; w.Status = bloom.WorkerOffline }), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
+		"back": {was: with(func(w *lifecycle.KnownWorker) { *w = silent; w.Status = bloom.WorkerOffline }), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOnline},
 			action: bloom.ActionWorkerOnline, detail: "Reported online", status: bloom.WorkerOnline},
 		"in trouble": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerError},
 			action: bloom.ActionWorkerUpdated, detail: "Reported error", status: bloom.WorkerError},
@@ -251,7 +252,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 		"gone, but it says itself that it is there": {was: known(t, at), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
 			status: bloom.WorkerOnline},
 	} {
-		got := bloom.SyncWorker(c.was, c.report, later)
+		got := lifecycle.SyncWorker(c.was, c.report, later)
 		if got.Action != c.action || got.Detail != c.detail || got.Contact != c.contact || got.Worker.Status != c.status {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -263,7 +264,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 
 func TestTheAuditOfAWorkerHoldsItsStateAfter(t *testing.T) {
 	t.Parallel()
-	if got, want := string(bloom.DrainWorker(known(t, at), true).AuditData()), `{"draining":true,"status":"online"}`; got != want {
+	if got, want := string(lifecycle.DrainWorker(known(t, at), true).AuditData()), `{"draining":true,"status":"online"}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -1,0 +1,332 @@
+// Package lifecycle holds the rules by which tasks, leases and workers change, as pure
+// functions of the state before. Stores read the state, ask the rule, and write what it
+// says; none holds a rule of its own.
+package lifecycle
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// This file is how a task and its lease change. docs/state-machine.md draws the same
+// table.
+
+// Operation is something that happens to a task.
+type Operation string
+
+// The operations of the lifecycle.
+const (
+	OpLease     Operation = "lease"     // given to a worker
+	OpHeartbeat Operation = "heartbeat" // its worker reports
+	OpSucceed   Operation = "succeed"   // completion with a success
+	OpFail      Operation = "fail"      // completion with an error
+	OpRetry     Operation = "retry"     // completion with an error marked retryable
+	OpRelease   Operation = "release"   // its worker gives it back
+	OpExpire    Operation = "expire"    // the reaper found its lease overdue
+	OpCancel    Operation = "cancel"
+	OpRequeue   Operation = "requeue"
+)
+
+// Edge is one way a task may move.
+type Edge struct {
+	From bloom.TaskStatus
+	Op   Operation
+	To   bloom.TaskStatus
+	When string // the condition, in words; empty when there is none
+}
+
+// Edges is the transition table: every move that the rules below allow, and no
+// other. A test derives the same set by trying every rule on every state.
+var Edges = []Edge{
+	{bloom.TaskQueued, OpLease, bloom.TaskLeased, "due and not waiting for an ordered task"},
+	{bloom.TaskQueued, OpSucceed, bloom.TaskCompleted, "late, by the last lease, nobody else has it"},
+	{bloom.TaskQueued, OpFail, bloom.TaskFailed, "late, by the last lease, nobody else has it"},
+	{bloom.TaskQueued, OpRetry, bloom.TaskQueued, "late, attempts left"},
+	{bloom.TaskQueued, OpRetry, bloom.TaskFailed, "late, no attempts left"},
+	{bloom.TaskQueued, OpCancel, bloom.TaskCancelled, ""},
+
+	{bloom.TaskLeased, OpHeartbeat, bloom.TaskRunning, ""},
+	{bloom.TaskLeased, OpSucceed, bloom.TaskCompleted, ""},
+	{bloom.TaskLeased, OpFail, bloom.TaskFailed, ""},
+	{bloom.TaskLeased, OpFail, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskLeased, OpRetry, bloom.TaskQueued, "attempts left"},
+	{bloom.TaskLeased, OpRetry, bloom.TaskFailed, "no attempts left"},
+	{bloom.TaskLeased, OpRetry, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskLeased, OpRelease, bloom.TaskQueued, ""},
+	{bloom.TaskLeased, OpRelease, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskLeased, OpExpire, bloom.TaskQueued, "attempts left"},
+	{bloom.TaskLeased, OpExpire, bloom.TaskDead, "no attempts left"},
+	{bloom.TaskLeased, OpExpire, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskLeased, OpCancel, bloom.TaskLeased, "cancel is requested"},
+
+	{bloom.TaskRunning, OpHeartbeat, bloom.TaskRunning, ""},
+	{bloom.TaskRunning, OpSucceed, bloom.TaskCompleted, ""},
+	{bloom.TaskRunning, OpFail, bloom.TaskFailed, ""},
+	{bloom.TaskRunning, OpFail, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskRunning, OpRetry, bloom.TaskQueued, "attempts left"},
+	{bloom.TaskRunning, OpRetry, bloom.TaskFailed, "no attempts left"},
+	{bloom.TaskRunning, OpRetry, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskRunning, OpRelease, bloom.TaskQueued, ""},
+	{bloom.TaskRunning, OpRelease, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskRunning, OpExpire, bloom.TaskQueued, "attempts left"},
+	{bloom.TaskRunning, OpExpire, bloom.TaskDead, "no attempts left"},
+	{bloom.TaskRunning, OpExpire, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskRunning, OpCancel, bloom.TaskRunning, "cancel is requested"},
+
+	{bloom.TaskFailed, OpRequeue, bloom.TaskQueued, ""},
+	{bloom.TaskDead, OpRequeue, bloom.TaskQueued, ""},
+	{bloom.TaskCancelled, OpRequeue, bloom.TaskQueued, ""},
+}
+
+// Transition is what a rule decided: the state after it, and how it is told.
+type Transition struct {
+	Task   bloom.TaskState
+	Lease  bloom.Lease // after; the zero Lease when none is concerned
+	Action string      // the audit's action; empty when nothing is audited
+	Event  string      // the event's type in the task's stream; empty when there is none
+	Detail string      // one sentence for the audit
+	Noop   bool        // a repeat: nothing is to be written
+}
+
+// Actor is who the audit names for a transition: the worker of its lease when the
+// caller had no name of its own.
+func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.WorkerID) }
+
+// Audited is the state that the audit entry of a transition carries.
+func Audited(t bloom.TaskState) bloom.AuditState {
+	a := bloom.AuditState{
+		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
+		LeaseID: t.LeaseID, WorkerID: t.WorkerID, ErrorClass: t.ErrorClass,
+	}
+	if t.Status == bloom.TaskQueued && t.RunAt > t.UpdatedAt {
+		a.RunAt = t.RunAt
+	}
+	return a
+}
+
+// Same reports whether a rule has left a task as it was: what is not compared
+// never changes alone.
+func Same(t, b bloom.TaskState) bool {
+	return t.Status == b.Status && t.UpdatedAt == b.UpdatedAt && t.Epoch == b.Epoch && t.Attempts == b.Attempts &&
+		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt
+}
+
+// EventData is what a transition's event in the task's stream carries.
+func (t Transition) EventData() json.RawMessage {
+	return bloom.EventData(bloom.MustJSON(struct {
+		WorkerID   string  `json:"worker_id,omitempty"`
+		Detail     string  `json:"detail"`
+		ErrorClass *string `json:"error_class,omitempty"`
+	}{t.Lease.WorkerID, t.Detail, t.Task.ErrorClass}))
+}
+
+// Created is how a task that was not there before is told.
+func Created(t bloom.Task) Transition {
+	return Transition{Task: t.TaskState, Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
+}
+
+// GrantLease gives a queued task to a worker: epoch and attempts grow by one.
+// ordered tells that the task still waits for an earlier ordered one. now and
+// the lease's times are Unix milliseconds.
+func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, ttlSec int, ordered bool, now int64) (Transition, error) {
+	switch {
+	case t.Status != bloom.TaskQueued:
+		return Transition{}, bloom.Conflict("Task status is '%s', expected 'queued'", t.Status)
+	case ordered:
+		return Transition{}, bloom.Conflict("Task waits for an earlier ordered task of its context")
+	case t.RunAt > now:
+		return Transition{}, bloom.Conflict("Task is not due before %s", time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339))
+	}
+	t.Status, t.UpdatedAt = bloom.TaskLeased, now
+	t.Epoch++
+	t.Attempts++
+	t.LeaseID, t.WorkerID = &leaseID, &workerID
+	lease := bloom.Lease{
+		ID: leaseID, TaskID: taskID, WorkerID: workerID, StartedAt: now,
+		ExpiresAt: now + int64(ttlSec)*1000, TTLSeconds: ttlSec, Status: bloom.LeaseActive,
+		LastHeartbeat: now, ContextID: &contextID, Epoch: t.Epoch,
+	}
+	return Transition{
+		Task: t, Lease: lease, Action: bloom.ActionTaskLeased, Event: bloom.EventLeased,
+		Detail: fmt.Sprintf("Leased to %s for %d s (attempt %d of %d)", workerID, ttlSec, t.Attempts, t.MaxAttempts),
+	}, nil
+}
+
+// current reports whether l is the lease that t is held under.
+func current(t bloom.TaskState, l bloom.Lease) bool {
+	return t.Status.Held() && l.Status == bloom.LeaseActive && l.Epoch == t.Epoch && t.LeaseID != nil && *t.LeaseID == l.ID
+}
+
+// late reports whether l was reaped but nobody has been given the task since:
+// its result is still welcome, running the task again would help no one.
+func late(t bloom.TaskState, l bloom.Lease) bool {
+	return t.Status == bloom.TaskQueued && l.Status == bloom.LeaseExpired && l.Epoch == t.Epoch
+}
+
+// Heartbeat renews a lease; the first one makes the task running. Only that first
+// one is audited.
+func Heartbeat(t bloom.TaskState, l bloom.Lease, now int64) (Transition, error) {
+	if !current(t, l) {
+		return Transition{}, bloom.ErrLeaseLost
+	}
+	l.LastHeartbeat, l.ExpiresAt = now, now+int64(l.TTLSeconds)*1000
+	tr := Transition{Task: t, Lease: l}
+	if t.Status == bloom.TaskLeased {
+		tr.Task.Status, tr.Task.UpdatedAt = bloom.TaskRunning, now
+		tr.Action, tr.Event, tr.Detail = bloom.ActionTaskStarted, bloom.EventStarted, "Started on "+l.WorkerID
+	}
+	return tr, nil
+}
+
+// Finish ends a lease with a completion. The caller has already told a repeat
+// of the same completion from a new one. A retryable error puts the task back
+// only while attempts are left, after RetryDelay.
+func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Transition, error) {
+	if !current(t, l) && !late(t, l) {
+		return Transition{}, bloom.ErrLeaseLost
+	}
+	l.Status = bloom.LeaseReleased
+	t.UpdatedAt = now
+	t.LeaseID, t.WorkerID = &l.ID, &l.WorkerID
+	tr := Transition{Action: bloom.ActionTaskCompleted}
+	class := errorClass(c)
+	switch {
+	case c.Status == bloom.OutcomeSuccess:
+		t.Status, t.ErrorClass = bloom.TaskCompleted, nil
+		tr.Event, tr.Detail = bloom.EventCompleted, "Completed by "+l.WorkerID
+	case t.CancelRequested:
+		class = bloom.ClassCancelled
+		t.Status, t.ErrorClass = bloom.TaskCancelled, &class
+		tr.Action, tr.Event, tr.Detail = bloom.ActionTaskCancelled, bloom.EventCancelled, "Cancelled; stopped by "+l.WorkerID
+	case c.Retryable && c.LeaseID != "" && t.Attempts < t.MaxAttempts:
+		t = requeued(t, &class, now+RetryDelay(t.Attempts).Milliseconds(), now)
+		tr.Action, tr.Event = bloom.ActionTaskRetried, bloom.EventRetried
+		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be tried again", t.Attempts, t.MaxAttempts, class)
+	default:
+		t.Status, t.ErrorClass = bloom.TaskFailed, &class
+		tr.Event, tr.Detail = bloom.EventFailed, fmt.Sprintf("Failed on %s (%s)", l.WorkerID, class)
+	}
+	tr.Task, tr.Lease = t, l
+	return tr, nil
+}
+
+func errorClass(c bloom.Completion) string {
+	if c.ErrorClass == "" {
+		return bloom.ClassInternal
+	}
+	return c.ErrorClass
+}
+
+// requeued is t waiting for a worker again, not before runAt.
+func requeued(t bloom.TaskState, class *string, runAt, now int64) bloom.TaskState {
+	t.Status, t.UpdatedAt, t.RunAt, t.ErrorClass = bloom.TaskQueued, now, runAt, class
+	t.LeaseID, t.WorkerID = nil, nil
+	return t
+}
+
+// RetryDelay is how long a task waits after its nth failed attempt: 5 s, then
+// twice as long each time, at most 5 minutes.
+func RetryDelay(attempt int) time.Duration {
+	const base, most = 5 * time.Second, 5 * time.Minute
+	if attempt > 7 {
+		return most
+	}
+	return min(base<<max(0, attempt-1), most)
+}
+
+// Release ends a lease and refunds its attempt. Releasing again what this
+// lease already gave back is a repeat and changes nothing. A notBefore that is
+// more than MaxReleaseDelay away counts as that.
+func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int64) (Transition, error) {
+	if t.Status == bloom.TaskQueued && l.Status == bloom.LeaseReleased && l.Epoch == t.Epoch {
+		return Transition{Task: t, Lease: l, Noop: true}, nil
+	}
+	if !current(t, l) {
+		return Transition{}, bloom.ErrLeaseLost
+	}
+	l.Status = bloom.LeaseReleased
+	t.Attempts--
+	if t.CancelRequested {
+		return cancelled(t, l, now, "Cancelled; given back by "+l.WorkerID), nil
+	}
+	t = requeued(t, nil, min(max(now, notBefore), now+bloom.MaxReleaseDelay.Milliseconds()), now)
+	return Transition{
+		Task: t, Lease: l, Action: bloom.ActionTaskReleased, Event: bloom.EventReleased,
+		Detail: fmt.Sprintf("Given back by %s: %s", l.WorkerID, reason),
+	}, nil
+}
+
+func cancelled(t bloom.TaskState, l bloom.Lease, now int64, detail string) Transition {
+	class := bloom.ClassCancelled
+	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskCancelled, now, &class
+	return Transition{Task: t, Lease: l, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelled, Detail: detail}
+}
+
+// Expire ends an overdue lease. A lease that is not overdue, or no longer
+// current, is left alone: the transition is a Noop.
+func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
+	if !current(t, l) || l.ExpiresAt > now {
+		return Transition{Task: t, Lease: l, Noop: true}
+	}
+	l.Status = bloom.LeaseExpired
+	class := bloom.ClassWorkerLost
+	switch {
+	case t.CancelRequested:
+		return cancelled(t, l, now, "Cancelled; "+l.WorkerID+" did not report any more")
+	case t.Attempts < t.MaxAttempts:
+		return Transition{
+			Task: requeued(t, &class, now, now), Lease: l, Action: bloom.ActionTaskExpired, Event: bloom.EventExpired,
+			Detail: fmt.Sprintf("Lease of %s expired (attempt %d of %d); back in the queue", l.WorkerID, t.Attempts, t.MaxAttempts),
+		}
+	}
+	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskDead, now, &class
+	return Transition{
+		Task: t, Lease: l, Action: bloom.ActionTaskDead, Event: bloom.EventDead,
+		Detail: fmt.Sprintf("Lease of %s expired on the last of %d attempts", l.WorkerID, t.MaxAttempts),
+	}
+}
+
+// Cancel calls a task off: at once while it waits, by asking its worker to stop
+// while it is held. Asking again changes nothing.
+func Cancel(t bloom.TaskState, now int64) (Transition, error) {
+	switch {
+	case t.Status.Terminal():
+		return Transition{}, bloom.Conflict("Task status is '%s' and cannot be cancelled any more", t.Status)
+	case t.Status == bloom.TaskQueued:
+		return cancelled(t, bloom.Lease{}, now, "Cancelled while waiting"), nil
+	case t.CancelRequested:
+		return Transition{Task: t, Noop: true}, nil
+	}
+	t.CancelRequested, t.UpdatedAt = true, now
+	return Transition{
+		Task: t, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelRequested,
+		Detail: "Cancel requested; its worker is told to stop",
+	}, nil
+}
+
+// Requeue puts an ended task back by hand: attempts start again at 0, the epoch
+// goes on growing so that leases of before stay fenced off.
+func Requeue(t bloom.TaskState, now int64) (Transition, error) {
+	if t.Status != bloom.TaskFailed && t.Status != bloom.TaskDead && t.Status != bloom.TaskCancelled {
+		return Transition{}, bloom.Conflict("Task status is '%s', expected 'failed', 'dead' or 'cancelled'", t.Status)
+	}
+	t = requeued(t, nil, now, now)
+	t.Attempts, t.CancelRequested = 0, false
+	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued by hand"}, nil
+}
+
+// OrderGate is the gate of a task that has just been queued: blocked tells that
+// an earlier ordered task of its context has not ended.
+func OrderGate(t bloom.TaskState, blocked bool, now int64) bloom.Gate {
+	switch {
+	case blocked:
+		return bloom.GateOrdered
+	case t.RunAt > now:
+		return bloom.GateDelayed
+	}
+	return bloom.GateOpen
+}

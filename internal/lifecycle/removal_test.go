@@ -1,0 +1,34 @@
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
+)
+
+func TestOnlyWhatEndedBeforeMayGo(t *testing.T) {
+	t.Parallel()
+	for _, status := range bloom.TaskStatuses {
+		for updated, old := range map[int64]bool{999: true, 1000: false, 1001: false} {
+			got := lifecycle.Removable(bloom.TaskState{Status: status, UpdatedAt: updated}, 1000)
+			if want := old && status.Terminal(); got != want {
+				t.Errorf("%s since %d may go before 1000: %v", status, updated, got)
+			}
+		}
+	}
+}
+
+func TestARemovalIsToldWithItsCut(t *testing.T) {
+	t.Parallel()
+	r := bloom.Removed{Tasks: 2, Events: 9, Contents: 1, Next: 5, More: true}
+	a := lifecycle.RemovalAudit(bloom.ActionTasksRemoved, r, 1_772_000_000_000)
+	var cut bloom.AuditCut
+	if err := json.Unmarshal(a.Data, &cut); err != nil || cut.Tasks != 2 || cut.Before != 1_772_000_000_000 || cut.More {
+		t.Errorf("data %s, %v", a.Data, err)
+	}
+	if a.Detail != "Removed 2 tasks, 9 events of before 2026-02-25T06:13:20Z" || a.EntityID != "tasks" {
+		t.Errorf("detail %q of %q", a.Detail, a.EntityID)
+	}
+}
