@@ -121,6 +121,10 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 	@mkdir -p $(BIN)
 	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
+.PHONY: test-kubernetes
+test-kubernetes: ## Render the Kustomize base and hold it to the types of the Kubernetes API (not part of test)
+	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes
+
 .PHONY: test-containers
 test-containers: ## Check the Dockerfile and the compose file, as far as that goes without Docker (not part of test)
 	cd tools/containers && CGO_ENABLED=0 go run . ../../deploy/Dockerfile ../../deploy/compose/compose.yaml
