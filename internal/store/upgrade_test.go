@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
@@ -92,6 +93,41 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 			}
 			if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed is about a queue whose index held
+// the labels themselves. Some sort and encode differently in SQL and Go.
+func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
+	t.Parallel()
+	const id = "0199a000-0000-7000-8000-0000000000aa"
+	labels := []string{"z", "é,\n", `a"<b>`, "\U0001F600", "z"}
+	more := fmt.Sprintf(`INSERT INTO llm_tasks (seq, id, status, gate, updated_at, run_at, created_at, attempts, max_attempts, label_key, labels, context_id,
+		agent_slug, desired_format, timeout_sec, budget, prompt)
+		VALUES (1000000, '%s', 'queued', 'open', 1, 1, 1, 0, 1, '%[2]s', '%[2]s', 'labelled', 'a', 'text', 60, 0, 'do');`, id, schema.ListJSON(labels))
+	for name, open := range upgraded {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := open(t, storetest.NewClock(), more)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			_, _, err = s.RegisterWorker(t.Context(), bloom.WorkerSpec{
+				Name: "labelled", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: bloom.MaxConcurrency, Labels: labels},
+			}, "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "labelled", Max: bloom.MaxConcurrency})
+			if err != nil || !slices.ContainsFunc(got.Leases, func(l bloom.LeasedTask) bool { return l.Task.ID == id }) {
+				t.Errorf("claimed %+v, %v", got, err)
 			}
 		})
 	}

@@ -61,32 +61,3 @@ func Lifecycle(s bloom.Store, contextID string) error {
 	_, err = s.Complete(ctx, Success(n.ID, l.ID))
 	return err
 }
-
-// labels of QueueLabelled, with what sorts and encodes differently in languages.
-var oldLabels = []string{"z", "é,\n", `a"<b>`, "\U0001F600", "z"}
-
-// QueueLabelled queues a task that asks for labels, and a worker that carries them.
-func QueueLabelled(t testing.TB, s bloom.Store) (taskID string) {
-	t.Helper()
-	n := Plain("c")
-	n.Spec.Labels = oldLabels
-	task, _, err := s.CreateTask(t.Context(), n)
-	if err == nil {
-		_, _, err = s.RegisterWorker(t.Context(), bloom.WorkerSpec{
-			Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1, Labels: oldLabels},
-		}, "w")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return task.ID
-}
-
-// ClaimLabelled claims the task that QueueLabelled made.
-func ClaimLabelled(t testing.TB, s bloom.Store, taskID string) {
-	t.Helper()
-	got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", Max: 1})
-	if err != nil || len(got.Leases) != 1 || got.Leases[0].Task.ID != taskID {
-		t.Errorf("claimed %+v, %v", got, err)
-	}
-}
