@@ -85,6 +85,8 @@ type TaskStore interface {
 	// QueueDepths groups the tasks that workers could start now by their labels. It
 	// looks at the first most of them, in any order of labels.
 	QueueDepths(ctx context.Context, most int) ([]QueueDepth, error)
+	// HeldBack counts the queued tasks behind GateDelayed or GateOrdered, up to most.
+	HeldBack(ctx context.Context, gate Gate, most int) (HeldBack, error)
 }
 
 // LeaseStore moves tasks through the hands of workers.

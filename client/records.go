@@ -80,6 +80,11 @@ func (c *Client) Series(ctx context.Context, from, to time.Time, step time.Durat
 	return get[bloom.Series](ctx, c, q.on("/stats/series"))
 }
 
+// Problems reads what is wrong with the installation, the worst first.
+func (c *Client) Problems(ctx context.Context) (bloom.Problems, error) {
+	return get[bloom.Problems](ctx, c, "/problems")
+}
+
 // Config reads how the runtime reaches the control plane.
 func (c *Client) Config(ctx context.Context) (Config, error) {
 	return get[Config](ctx, c, "/config")

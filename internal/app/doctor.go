@@ -207,28 +207,33 @@ func workersWithClaude(workers []bloom.Worker) (names []string) {
 	return names
 }
 
-// examineWorkers looks at what the running server says of its workers.
+// ofProblem says a problem that the running server has found.
+func ofProblem(p bloom.Problem) Finding {
+	f := Finding{Name: "server", Status: Doubtful, Detail: p.Sentence, Fix: p.Action}
+	switch p.Severity {
+	case bloom.SeverityError:
+		f.Status = Wrong
+	case bloom.SeverityInfo:
+		f.Status, f.Fix = Fine, ""
+	case bloom.SeverityWarning:
+	}
+	for prefix, name := range map[string]string{"workers": "workers", "no_workers": "workers", "all_workers": "workers", "tasks": "tasks", "queue": "tasks", "credentials": "login",
+		"membridge": "membridge", "artifact": "artifacts", "certificate": "certificate", "keys": "keys", "disk": "disk", "worker_versions": "workers"} {
+		if strings.HasPrefix(p.Code, prefix) {
+			f.Name = name
+		}
+	}
+	return f
+}
+
+// examineWorkers says which workers run tasks; what is wrong with them is told as
+// problems.
 func examineWorkers(workers []bloom.Worker) Finding {
-	var without []string
-	online := 0
-	for _, w := range workers {
-		if w.Status != bloom.WorkerOnline {
-			continue
-		}
-		online++
-		if !w.Capabilities.ClaudeCLI {
-			without = append(without, w.ID)
-		}
+	names := workersWithClaude(workers)
+	if len(names) == 0 {
+		return Finding{"workers", Doubtful, "no worker that has claude is online: tasks wait", "start one with bloom worker, or bloom up"}
 	}
-	switch {
-	case online == 0:
-		return Finding{"workers", Doubtful, "no worker is online: tasks wait", "start one with bloom worker, or bloom up"}
-	case len(without) == online:
-		return Finding{"workers", Wrong, "no worker has claude: tasks wait", "run bloom doctor on the machine of " + strings.Join(without, ", ")}
-	case len(without) > 0:
-		return Finding{"workers", Doubtful, "without claude: " + strings.Join(without, ", "), "run bloom doctor on their machines"}
-	}
-	return Finding{Name: "workers", Status: Fine, Detail: "online with claude: " + strings.Join(workersWithClaude(workers), ", ")}
+	return Finding{Name: "workers", Status: Fine, Detail: "online with claude: " + strings.Join(names, ", ")}
 }
 
 // examineServer reports whether a runtime answers, its clock, what was found, and
@@ -249,7 +254,15 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
 	if workers, err = api.Workers(ctx); err == nil {
-		return true, date, append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers)), workers
+		found = append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers))
+		problems, err := api.Problems(ctx)
+		if err != nil { // a server that does not know them yet
+			return true, date, found, workers
+		}
+		for _, p := range problems.Problems {
+			found = append(found, ofProblem(p))
+		}
+		return true, date, found, workers
 	}
 	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
 	if c.Key == "" {

@@ -112,7 +112,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	}
 	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
-		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey)}
+		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
 	s.openMover()
 	deps.Contents = s.mover
 	if s.objects != nil {
@@ -203,6 +203,21 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.loops = s.backgroundLoops()
 	return nil
+}
+
+// machine is what the server knows of itself.
+func (s *Server) machine(version string) dispatch.Machine {
+	m := dispatch.Machine{Version: version}
+	if len(s.cfg.ACMEDomain) > 0 {
+		m.Domain = s.cfg.ACMEDomain[0]
+	}
+	if disk := diskOf(s.cfg.DataDir); disk != nil {
+		m.FreeBytes, m.DiskLow = disk.Free, disk.Low
+	}
+	if ends := s.front.CertificateExpires(m.Domain); !ends.IsZero() {
+		m.CertExpires = bloom.Millis(ends)
+	}
+	return m
 }
 
 // URL is how this machine reaches the server.

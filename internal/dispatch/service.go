@@ -75,6 +75,8 @@ type Config struct {
 	// actor; 0 has no limit. Several servers together may queue as many more as they
 	// create in a second.
 	MaxQueued, MaxQueuedByActor int64
+	// Machine is what the server knows of its machine, for Problems; nil knows nothing.
+	Machine func() Machine
 	// Poll is how often those who wait look at the store although nothing woke
 	// them, jittered by a quarter; 0 means DefaultPoll.
 	Poll time.Duration
@@ -117,6 +119,8 @@ type Service struct {
 	poll      time.Duration
 	env       membridgeSettings
 
+	machine     func() Machine
+	problems    problems
 	full        *fullness
 	hub         *hub
 	feeds       *feeds
@@ -147,7 +151,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
-		closing: make(chan struct{}),
+		closing: make(chan struct{}), machine: c.Machine,
 	}
 	if c.Objects != nil {
 		s.inline = -1

@@ -108,6 +108,19 @@ func (f *Front) run(serve func() error) {
 // Scheme is what addresses begin with: http or https.
 func (f *Front) Scheme() string { return f.scheme }
 
+// CertificateExpires is when the certificate for a domain ends; zero without one.
+func (f *Front) CertificateExpires(domain string) time.Time {
+	if f.http.TLSConfig == nil || f.http.TLSConfig.GetCertificate == nil {
+		return time.Time{}
+	}
+	cert, err := f.http.TLSConfig.GetCertificate(&tls.ClientHelloInfo{ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13},
+		CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256}, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256, tls.PSSWithSHA256}})
+	if err != nil || cert == nil || cert.Leaf == nil {
+		return time.Time{}
+	}
+	return cert.Leaf.NotAfter
+}
+
 // Handle has h answer from now on.
 func (f *Front) Handle(h http.Handler) {
 	first := f.handler.Swap(&h) == nil

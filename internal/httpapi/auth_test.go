@@ -48,6 +48,7 @@ var policies = map[string]string{
 	"PUT /api/runtime/filters/{name}":                      "ac",
 	"DELETE /api/runtime/filters/{name}":                   "ac",
 	"GET /api/runtime/stats/series":                        "acv",
+	"GET /api/runtime/problems":                            "acv",
 	"GET /api/runtime/events":                              "acv",
 	"POST /api/runtime/llm-tasks/cancel":                   "ac",
 	"POST /api/runtime/llm-tasks/requeue":                  "ac",

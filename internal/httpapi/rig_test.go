@@ -83,7 +83,7 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	t.Cleanup(func() { blobs.Close() })
 	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	must(t, err)
-	dc := dispatch.Config{Store: r.store, Blobs: blobs, Seal: sealer, Logger: logger, Poll: time.Hour}
+	dc := dispatch.Config{Store: r.store, Blobs: blobs, Seal: sealer, Logger: logger, Poll: time.Hour, Clock: r.clock}
 	ac := auth.Config{AdminKey: adminKey, WorkerKey: workerKey, LoopbackOnly: true}
 	hc := httpapi.Config{Logger: logger, Version: "test", Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "up 1\n")

@@ -13,6 +13,7 @@ import (
 func (s *Server) routes() {
 	s.systemRoutes()
 	s.seriesRoutes()
+	s.problemRoutes()
 	s.filterRoutes()
 	s.sessionRoutes()
 	s.accessRoutes()

@@ -34,6 +34,14 @@ func (s *Server) seriesRoutes() {
 		})
 }
 
+func (s *Server) problemRoutes() {
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/problems", id: "list-problems", summary: "What is wrong, and what to do about it", tag: "system", policy: auth.Read},
+		func(ctx context.Context, c *call, _ *none) (*reply[bloom.Problems], error) {
+			found, err := s.svc.Problems(ctx, c.caller.Role == auth.RoleAdmin)
+			return &reply[bloom.Problems]{http.StatusOK, found}, err
+		})
+}
+
 // maxMillis is the end of the year 9999.
 const maxMillis = 253402300799999
 

@@ -49,10 +49,10 @@ func TestSearchFindsWordsInPromptsAndOutputs(t *testing.T) {
 	}
 	for q, want := range map[string]string{
 		"walruses script": "prompt: Count the [walruses] <[script]>alert(1)</[script]> in the zoo",
-		`"seven walrus`:    "",
-		`"are seven" wal`:  "output: There [are seven] [WALRUSES]. They sleep. They sleep.",
-		"морж":             "prompt: Порахуй [моржів]",
-		b.ID[20:]:          "",
+		`"seven walrus`:   "",
+		`"are seven" wal`: "output: There [are seven] [WALRUSES]. They sleep. They sleep.",
+		"морж":            "prompt: Порахуй [моржів]",
+		b.ID[20:]:         "",
 	} {
 		found := search(q, "")
 		if want == "" && !strings.Contains(b.ID, q) {

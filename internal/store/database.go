@@ -69,6 +69,7 @@ type Reader interface {
 	Stats(ctx context.Context) (bloom.Stats, error)
 	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
 	QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error)
+	HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error)
 	Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error)
 	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
 	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)

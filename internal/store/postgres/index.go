@@ -217,8 +217,10 @@ func idsWith(ctx context.Context, c reader, part string, below int64, n int) (se
 
 func (l *listing[T]) finder(ctx context.Context, c reader) store.Finder[T] {
 	return store.Finder[T]{
-		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) { return wordsWith(ctx, c, q, below, n) },
-		IDs:   func(part string, below int64, n int) ([]int64, int64, error) { return idsWith(ctx, c, part, below, n) },
+		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) {
+			return wordsWith(ctx, c, q, below, n)
+		},
+		IDs: func(part string, below int64, n int) ([]int64, int64, error) { return idsWith(ctx, c, part, below, n) },
 		Fetch: func(seqs []int64) ([]store.Found[T], error) {
 			args := append(l.place(math.MaxInt64, len(l.args)), seqs)
 			return collect(ctx, c, func(r pgx.Rows) (e store.Found[T], err error) {

@@ -27,3 +27,19 @@ func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDept
 			GROUP BY label_key ORDER BY label_key`, most)
 	})
 }
+
+// heldBack reads the beginning of what a gate holds back.
+var heldBack = map[bloom.Gate]string{
+	bloom.GateDelayed: `SELECT created_at, run_at FROM llm_tasks WHERE gate = 'delayed' ORDER BY run_at LIMIT $1`,
+	bloom.GateOrdered: `SELECT greatest(created_at, updated_at) AS created_at, run_at FROM llm_tasks WHERE pending AND gate = 'ordered' ORDER BY context_id, seq LIMIT $1`,
+}
+
+// HeldBack counts queued tasks behind a gate.
+func (d *database) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
+	return read(ctx, d, func(c reader) (bloom.HeldBack, error) {
+		return found(ctx, c, func(r pgx.Rows) (h bloom.HeldBack, err error) {
+			err = r.Scan(&h.Tasks, &h.Since, &h.Until)
+			return h, err
+		}, nil, `SELECT count(*), coalesce(min(created_at), 0), coalesce(min(run_at), 0) FROM (`+heldBack[gate]+`) x`, most)
+	})
+}

@@ -6,6 +6,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+func (p *pair) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
+	return p.next().HeldBack(ctx, gate, most)
+}
 func (p *pair) IndexTasks(ctx context.Context, read bloom.ReadContent) (int, bool, error) {
 	return p.next().IndexTasks(ctx, read)
 }

@@ -112,7 +112,9 @@ func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEn
 // SearchRetries lists tasks whose output could not be read.
 func (d *database) SearchRetries(ctx context.Context, limit int) ([]store.SearchRetry, error) {
 	return read(ctx, d, func(c *conn) ([]store.SearchRetry, error) {
-		return collect(c, func(r row) store.SearchRetry { return store.SearchRetry{Task: r.int(0), Tries: r.int(1), Due: r.int(2)} },
+		return collect(c, func(r row) store.SearchRetry {
+			return store.SearchRetry{Task: r.int(0), Tries: r.int(1), Due: r.int(2)}
+		},
 			`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT ?`, limit)
 	})
 }

@@ -24,3 +24,18 @@ func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDept
 			GROUP BY label_key ORDER BY label_key`, most)
 	})
 }
+
+// heldBack reads the beginning of what a gate holds back.
+var heldBack = map[bloom.Gate]string{
+	bloom.GateDelayed: `SELECT created_at, run_at FROM llm_tasks INDEXED BY llm_tasks_delayed WHERE status = 'queued' AND gate = 'delayed' ORDER BY run_at LIMIT ?`,
+	bloom.GateOrdered: `SELECT MAX(created_at, updated_at) AS created_at, run_at FROM llm_tasks INDEXED BY llm_tasks_ordered
+		WHERE ordered = 1 AND status IN ('queued','leased','running') AND gate = 'ordered' ORDER BY context_id, seq LIMIT ?`,
+}
+
+// HeldBack counts queued tasks behind a gate.
+func (d *database) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
+	return read(ctx, d, func(c *conn) (bloom.HeldBack, error) {
+		return found(c, func(r row) bloom.HeldBack { return bloom.HeldBack{Tasks: r.int(0), Since: r.int(1), Until: r.int(2)} }, nil,
+			`SELECT COUNT(*), MIN(created_at), MIN(run_at) FROM (`+heldBack[gate]+`)`, most)
+	})
+}

@@ -87,7 +87,9 @@ var searchTests = map[string]func(*harness){
 	"a search goes with the other conditions and from page to page, newest first": func(h *harness) {
 		var all, odd []string
 		for i := range 700 {
-			t := h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.AgentSlug = fmt.Sprintf("common word%d", i), []string{"even", "odd"}[i%2] })
+			t := h.create(func(n *bloom.NewTask) {
+				n.Spec.Prompt, n.Spec.AgentSlug = fmt.Sprintf("common word%d", i), []string{"even", "odd"}[i%2]
+			})
 			if all = append(all, t.ID); i%2 == 1 {
 				odd = append(odd, t.ID)
 			}
@@ -129,7 +131,9 @@ var searchTests = map[string]func(*harness){
 		h.finds("walrus")
 		h.index(nil)
 		h.finds("walrus")
-		if n, ok := h.s.(interface{ Indexed(context.Context) (int, error) }); ok {
+		if n, ok := h.s.(interface {
+			Indexed(context.Context) (int, error)
+		}); ok {
 			left, err := n.Indexed(h.ctx)
 			h.ok(err)
 			same(h, "tasks in the index", left, 0)

@@ -36,6 +36,13 @@ export const stats = queryOptions({
   queryFn: () => data(api.GET('/api/runtime/stats')),
 })
 
+/** What is wrong, read again with the counts: what changes them changes it. */
+export const problems = queryOptions({
+  queryKey: [...keys.stats, 'problems'],
+  queryFn: () => data(api.GET('/api/runtime/problems')),
+  refetchInterval: 5_000,
+})
+
 export const workers = queryOptions({
   queryKey: keys.workers,
   queryFn: () => data(api.GET('/api/runtime/workers')),

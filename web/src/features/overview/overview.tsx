@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task, TaskStatus } from '@/api/client'
-import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
+import { problems as problemsQuery, stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
@@ -16,7 +16,6 @@ import { Around } from './around'
 import { Fleet } from './fleet'
 import { History, series } from './history'
 import { ProblemList } from './problem-list'
-import { useProblems } from './use-problems'
 
 export default function Overview() {
   const { t } = useTranslation()
@@ -24,7 +23,7 @@ export default function Overview() {
   const stats = useQuery(statsQuery)
   const workers = useQuery(workersQuery)
   const recent = useQuery(recentTasks)
-  const problems = useProblems()
+  const problems = useQuery(problemsQuery).data?.problems
   const by = stats.data?.tasks.by_status ?? {}
   const slots =
     workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0

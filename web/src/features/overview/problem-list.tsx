@@ -1,15 +1,17 @@
-import { Link } from '@tanstack/react-router'
+import { Link, type LinkProps } from '@tanstack/react-router'
 import { ArrowRight, CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
+import type { Problem } from '@/api/client'
+import type messages from '@/i18n/en/overview.json'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { Card } from '@/ui/card'
-import type { Problem } from './problems'
 
-/** What is wrong, the worst first; or that nothing is. */
+/** What is wrong, the worst first, as the server has found it; or that nothing is. */
 export function ProblemList({ problems }: { problems: Problem[] }) {
   const { t } = useTranslation()
-  if (problems.length === 0) {
+  const wrong = problems.filter((p) => p.severity !== 'info')
+  if (wrong.length === 0) {
     return (
       <Card className="flex items-center gap-3 px-4 py-3">
         <CircleCheck className="size-5 shrink-0 text-good" aria-hidden />
@@ -21,35 +23,45 @@ export function ProblemList({ problems }: { problems: Problem[] }) {
   return (
     <section aria-label={t('overview.problems')} className="overflow-hidden rounded-card border bg-surface shadow-card">
       <ul className="divide-y">
-        {problems.map((p) => (
-          <Row key={`${p.what} ${p.labels ?? ''} ${p.sentence ?? ''}`} problem={p} />
+        {wrong.map((p) => (
+          <Row key={`${p.code} ${p.labels?.join() ?? ''}`} problem={p} />
         ))}
       </ul>
     </section>
   )
 }
 
+/** A page that the server names, with what it is narrowed to. */
+function linkOf(address: string): LinkProps {
+  const [to = '/', search] = address.split('?')
+  return { to, search: Object.fromEntries(new URLSearchParams(search)) } as LinkProps
+}
+
 function Row({ problem: p }: { problem: Problem }) {
-  const { t } = useTranslation()
+  const { t, i18n } = useTranslation()
   const format = useFormat()
   const now = useNow()
-  const Icon = p.bad ? CircleAlert : TriangleAlert
+  const bad = p.severity === 'error'
+  const Icon = bad ? CircleAlert : TriangleAlert
+  // A code that is not known here is said as the server says it.
+  const code = (i18n.exists(`overview.problem.${p.code}.do`) ? p.code : 'other') as keyof typeof messages.problem
   const values = {
     count: p.count ?? 1,
     names: p.names?.slice(0, 3).join(', ') ?? '',
-    labels: p.labels ?? '',
-    sentence: p.sentence ?? '',
+    labels: p.labels?.join(', ') ?? '',
+    sentence: p.sentence,
+    action: p.action,
     ago: p.since === undefined ? '' : format.duration(Math.max(0, now - p.since)),
     until: p.until === undefined ? '' : format.dateTime(p.until),
-    free: p.free === undefined ? '' : format.bytes(p.free),
+    free: p.free_bytes === undefined ? '' : format.bytes(p.free_bytes),
   }
   return (
-    <li className={cn('border-l-3', p.bad ? 'border-l-bad' : 'border-l-warn')}>
-      <Link {...p.link} className="flex items-center gap-3 px-4 py-3 hover:bg-sunken/70">
-        <Icon className={cn('size-5 shrink-0', p.bad ? 'text-bad' : 'text-warn')} aria-hidden />
+    <li className={cn('border-l-3', bad ? 'border-l-bad' : 'border-l-warn')}>
+      <Link {...linkOf(p.link)} className="flex items-center gap-3 px-4 py-3 hover:bg-sunken/70">
+        <Icon className={cn('size-5 shrink-0', bad ? 'text-bad' : 'text-warn')} aria-hidden />
         <span className="min-w-0 flex-1 wrap-anywhere">
-          <span className="block font-medium">{t(`overview.problem.${p.what}.what`, values)}</span>
-          <span className="block text-ink-2">{t(`overview.problem.${p.what}.do`, values)}</span>
+          <span className="block font-medium">{t(`overview.problem.${code}.what`, values)}</span>
+          <span className="block text-ink-2">{t(`overview.problem.${code}.do`, values)}</span>
         </span>
         <ArrowRight className="size-4 shrink-0 text-ink-3" aria-hidden />
       </Link>

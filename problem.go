@@ -1,0 +1,72 @@
+package bloom
+
+// Severity says how much a problem matters.
+type Severity string
+
+// The severities.
+const (
+	SeverityError   Severity = "error"   // work stops, or will soon
+	SeverityWarning Severity = "warning" // work goes on, but somebody should act
+	SeverityInfo    Severity = "info"    // nothing is wrong: tasks wait because somebody asked for it
+)
+
+// Codes of problems. Programs may branch on them; more may come.
+const (
+	ProblemStorage       = "storage_unavailable"
+	ProblemDisk          = "disk_low"
+	ProblemNoWorkers     = "no_workers"
+	ProblemAllOffline    = "all_workers_offline"
+	ProblemOffline       = "workers_offline"
+	ProblemNoClaude      = "workers_without_claude"
+	ProblemDrained       = "workers_drained"
+	ProblemVersions      = "worker_versions_differ"
+	ProblemLimited       = "credentials_limited"
+	ProblemRefused       = "credentials_refused"
+	ProblemWaitLabels    = "tasks_wait_for_labels"
+	ProblemWaitDrained   = "tasks_wait_for_drained_workers"
+	ProblemWaitSlots     = "tasks_wait_for_slots"
+	ProblemWaitOrder     = "tasks_wait_in_order"
+	ProblemWait          = "tasks_wait"
+	ProblemDelayed       = "tasks_delayed"
+	ProblemDead          = "tasks_dead"
+	ProblemFailed        = "tasks_failed"
+	ProblemQueueFull     = "queue_full"
+	ProblemMembridge     = "membridge_unreachable"
+	ProblemArtifacts     = "artifact_storage_unavailable"
+	ProblemArtifactsWait = "artifacts_wait_for_storage"
+	ProblemCertificate   = "certificate_expires"
+	ProblemKeysExpire    = "keys_expire"
+)
+
+// Problem is something that is wrong with an installation, and what to do about it.
+// Values that do not belong to the code are absent.
+type Problem struct {
+	Code     string   `json:"code" doc:"Stable; programs may branch on it"`
+	Severity Severity `json:"severity" enum:"error,warning,info"`
+	Sentence string   `json:"sentence" doc:"What is wrong, in English"`
+	Action   string   `json:"action" doc:"What to do about it, in English"`
+	Link     string   `json:"link" doc:"The page of the web application to look at, from the root on"`
+	Count    int64    `json:"count,omitempty" doc:"How many workers, tasks, artifacts or keys; counting stops at a bound"`
+	More     bool     `json:"more,omitempty" doc:"There are more than were counted"`
+	Names    []string `json:"names,omitempty" nullable:"false" doc:"Of workers, keys or the certificate's domain; at most 20"`
+	Labels   []string `json:"labels,omitempty" nullable:"false" doc:"What the waiting tasks ask for"`
+	Since    int64    `json:"since,omitempty" doc:"Since when the oldest task waits, Unix milliseconds"`
+	Until    int64    `json:"until,omitempty" doc:"Until when a limit, a delay, a certificate or a key lasts, Unix milliseconds"`
+	Free     uint64   `json:"free_bytes,omitempty" doc:"disk_low: what is free"`
+}
+
+// MaxProblemNames is how many names a Problem has at most.
+const MaxProblemNames = 20
+
+// Problems is what is wrong with an installation, the worst first.
+type Problems struct {
+	At       int64     `json:"at" doc:"When it was looked at, Unix milliseconds"`
+	Problems []Problem `json:"problems" nullable:"false"`
+}
+
+// HeldBack is a part of the queue that workers cannot start yet.
+type HeldBack struct {
+	Tasks int64 // counting stops at a bound
+	Since int64 // since when the oldest of them waits, Unix milliseconds
+	Until int64 // GateDelayed: when the first of them starts, Unix milliseconds
+}

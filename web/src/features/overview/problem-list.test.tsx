@@ -1,0 +1,56 @@
+import { screen } from '@testing-library/react'
+import { describe, expect, it, vi } from 'vitest'
+import type { Problem } from '@/api/client'
+import { show } from '@/test/show'
+import { ProblemList } from './problem-list'
+
+vi.mock('@tanstack/react-router', () => ({
+  Link: ({ to, search, children }: { to: string; search: Record<string, string>; children: unknown }) => (
+    <a href={`${to}?${new URLSearchParams(search)}`}>{children as string}</a>
+  ),
+}))
+
+const problem = (code: string, more: Partial<Problem> = {}): Problem => ({
+  code,
+  severity: 'warning',
+  sentence: 'The sky falls.',
+  action: 'Run.',
+  link: '/tasks?status=queued',
+  ...more,
+})
+
+describe('what is wrong', () => {
+  it('is said in the chosen language, with its values and a link', async () => {
+    await show(
+      <ProblemList problems={[problem('tasks_wait_for_labels', { count: 2, labels: ['gpu', 'arm'] })]} />,
+      'uk',
+    )
+    expect(screen.getByText('2 завдання чекають на виконавця з gpu, arm')).toBeTruthy()
+    expect(screen.getByRole('link').getAttribute('href')).toBe('/tasks?status=queued')
+  })
+  it('is said as the server says it where its code is not known here', async () => {
+    await show(<ProblemList problems={[problem('of_the_future', { severity: 'error' })]} />, 'uk')
+    expect(screen.getByText('The sky falls.')).toBeTruthy()
+    expect(screen.getByText('Run.')).toBeTruthy()
+  })
+  it('has a text for every code of the server in both languages', async () => {
+    // As docs/http-api.md lists them.
+    const codes =
+      'storage_unavailable disk_low certificate_expires no_workers all_workers_offline workers_offline workers_without_claude workers_drained worker_versions_differ credentials_limited credentials_refused tasks_wait_for_labels tasks_wait_for_drained_workers tasks_wait_for_slots tasks_wait_in_order tasks_wait tasks_dead tasks_failed queue_full keys_expire artifact_storage_unavailable artifacts_wait_for_storage membridge_unreachable'
+    for (const language of ['en', 'uk'] as const) {
+      const { unmount } = await show(
+        <ProblemList
+          problems={codes.split(' ').map((code) => problem(code, { count: 5, names: ['a'], since: 1, until: 2 }))}
+        />,
+        language,
+      )
+      expect(screen.queryByText('The sky falls.')).toBeNull()
+      expect(screen.getAllByRole('link')).toHaveLength(23)
+      unmount()
+    }
+  })
+  it('is nothing where nothing is wrong, also while tasks are delayed', async () => {
+    await show(<ProblemList problems={[problem('tasks_delayed', { severity: 'info' })]} />)
+    expect(screen.getByText('Work flows')).toBeTruthy()
+  })
+})
