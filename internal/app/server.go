@@ -189,7 +189,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	if s.control != nil {
 		proxy = s.control
 	}
-	installer, err := installer.New(s.cfg.DistDir, b.Logger)
+	installer, err := installer.New(s.cfg.DistDir, proxies.OverTLS, b.Logger)
 	if err != nil {
 		return fmt.Errorf("--dist-dir: %w", err)
 	}

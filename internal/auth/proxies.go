@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses of the reverse proxies whose X-Forwarded-For is
-// believed, as networks without host bits. The zero value believes none.
+// Proxies are the addresses of the reverse proxies whose X-Forwarded-For and
+// X-Forwarded-Proto are believed, as networks without host bits. The zero value believes
+// none.
 type Proxies []netip.Prefix
 
 // maxHops bounds how much of an X-Forwarded-For is read, from its end.
@@ -19,10 +20,7 @@ const maxHops = 16
 // whom it saw, so everything before the last address that is not a trusted
 // proxy's may have been made up by the client.
 func (p Proxies) Client(r *http.Request) string {
-	peer := r.RemoteAddr
-	if host, _, err := net.SplitHostPort(peer); err == nil {
-		peer = host
-	}
+	peer := peerOf(r)
 	if len(p) == 0 || !p.trusts(peer) {
 		return peer
 	}
@@ -41,6 +39,19 @@ func (p Proxies) Client(r *http.Request) string {
 		rest = rest[:i]
 	}
 	return client
+}
+
+// OverTLS reports whether a caller came over TLS, to us or to a trusted proxy before us.
+func (p Proxies) OverTLS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" && p.trusts(peerOf(r))
+}
+
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 func (p Proxies) trusts(host string) bool {

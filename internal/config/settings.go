@@ -100,7 +100,7 @@ type Server struct {
 	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; more of them at once get 503."`
 	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Most that one page of a list holds, in MiB; longer texts are cut and marked."`
 	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a reader of a stream may take nothing before it is dropped."`
-	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For counts (repeatable)."`
+	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For and -Proto count (repeatable)."`
 	DistDir       string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with programs for other processors (make cross writes it), for machines that become workers with /install.sh."`
 	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
 }

@@ -29,7 +29,7 @@ type signInBody struct {
 func (s *Server) sessionRoutes() {
 	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system", policy: auth.Open},
 		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
-			cookie, err := s.auth.Renew(c.r, overTLS(c.r))
+			cookie, err := s.auth.Renew(c.r, s.proxies.OverTLS(c.r))
 			if err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func (s *Server) beginSignIn(ctx context.Context, c *call, in *backTo) (*redirec
 	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
 		return nil, err
 	}
-	location, cookie, err := s.auth.BeginSignIn(ctx, in.To, overTLS(c.r))
+	location, cookie, err := s.auth.BeginSignIn(ctx, in.To, s.proxies.OverTLS(c.r))
 	if err != nil {
 		if errors.Is(err, auth.ErrProviderAway) {
 			return s.backToSignIn(ctx, in.To, err), nil
@@ -85,7 +85,7 @@ func (s *Server) finishSignIn(ctx context.Context, c *call, _ *none) (*redirect,
 	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
 		return nil, err
 	}
-	back, cookies, err := s.auth.FinishSignIn(c.r, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: overTLS(c.r)})
+	back, cookies, err := s.auth.FinishSignIn(c.r, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: s.proxies.OverTLS(c.r)})
 	for _, cookie := range cookies {
 		http.SetCookie(c.w, cookie)
 	}
@@ -120,16 +120,10 @@ func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session],
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	cookie, caller, err := s.auth.SignIn(ctx, b.Key, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: overTLS(c.r)})
+	cookie, caller, err := s.auth.SignIn(ctx, b.Key, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: s.proxies.OverTLS(c.r)})
 	if err != nil {
 		return nil, err
 	}
 	http.SetCookie(c.w, cookie)
 	return &reply[session]{http.StatusOK, session{Name: caller.Name, Role: caller.Role, Cookie: true, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
-}
-
-// overTLS reports whether the browser came over TLS, to us or to a proxy before us. A
-// caller who only says so gets a cookie that its browser sends over TLS alone.
-func overTLS(r *http.Request) bool {
-	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }

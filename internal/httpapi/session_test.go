@@ -2,11 +2,13 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -101,11 +103,15 @@ func TestSigningInIsSlowed(t *testing.T) {
 
 func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.key = ""
-	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`, "X-Forwarded-Proto", "https"))
-	if !strings.HasPrefix(cookie, "__Host-") {
-		t.Fatalf("the cookie is %s", cookie)
+	for network, trusted := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {
+		r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+			h.Proxies = auth.Proxies{netip.MustParsePrefix(network)}
+		})
+		r.key = ""
+		cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`, "X-Forwarded-Proto", "https"))
+		if strings.HasPrefix(cookie, "__Host-") != trusted {
+			t.Fatalf("with %s as a proxy the cookie is %s", network, cookie)
+		}
+		r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
 	}
-	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
 }

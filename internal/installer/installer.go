@@ -32,14 +32,15 @@ var platforms = []string{"amd64", "arm64", "armv7"}
 type Handler struct {
 	programs map[string]string // file by platform
 	sums     map[string]*sum
+	overTLS  func(*http.Request) bool
 	log      *slog.Logger
 }
 
 // New serves this program for machines with this one's processor, and for others the
 // files bloom-linux-amd64, -arm64 and -armv7 of a folder as make cross writes them;
-// dist "" is no folder.
-func New(dist string, log *slog.Logger) (*Handler, error) {
-	h := &Handler{programs: map[string]string{here(): self}, sums: map[string]*sum{}, log: log}
+// dist "" is no folder. overTLS reports whether a caller came over TLS.
+func New(dist string, overTLS func(*http.Request) bool, log *slog.Logger) (*Handler, error) {
+	h := &Handler{programs: map[string]string{here(): self}, sums: map[string]*sum{}, overTLS: overTLS, log: log}
 	if dist != "" {
 		found := false
 		for _, p := range platforms {
@@ -96,7 +97,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	scheme := "http"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+	if h.overTLS(r) {
 		scheme = "https"
 	}
 	w.Header().Set("Content-Type", "text/x-shellscript; charset=utf-8")

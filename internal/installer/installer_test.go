@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/installer"
 )
 
@@ -25,7 +27,7 @@ func serve(t *testing.T) (url, dist string) {
 	for _, platform := range []string{"amd64", "arm64", "armv7"} {
 		program(t, dist, platform, "a program for "+platform)
 	}
-	h, err := installer.New(dist, slog.New(slog.DiscardHandler))
+	h, err := installer.New(dist, auth.Proxies(nil).OverTLS, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +101,24 @@ func TestTheScriptNamesTheServerAndNothingThatAHostSmugglesIn(t *testing.T) {
 	}
 }
 
+func TestOnlyATrustedProxySaysThatACallerCameOverTLS(t *testing.T) {
+	t.Parallel()
+	for network, scheme := range map[string]string{"192.0.2.0/24": "https", "10.0.0.0/8": "http"} {
+		h, err := installer.New("", auth.Proxies{netip.MustParsePrefix(network)}.OverTLS, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/install.sh", http.NoBody)
+		r.RemoteAddr = "192.0.2.1:1234"
+		r.Header.Set("X-Forwarded-Proto", "https")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), "server="+scheme+"://"+r.Host+" ") {
+			t.Errorf("with %s as a proxy: %d %s", network, w.Code, w.Body)
+		}
+	}
+}
+
 // install runs the script as its reader would, with programs before it on the PATH
 // in place of root, curl's network and the service.
 func install(t *testing.T, url string, args ...string) (string, error) {
@@ -159,10 +179,10 @@ func TestTheScriptRefusesADamagedProgram(t *testing.T) {
 
 func TestWithoutAFolderThereIsThisProgramAlone(t *testing.T) {
 	t.Parallel()
-	if _, err := installer.New(t.TempDir(), nil); err == nil {
+	if _, err := installer.New(t.TempDir(), nil, nil); err == nil {
 		t.Error("an empty folder is taken")
 	}
-	h, err := installer.New("", nil)
+	h, err := installer.New("", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
