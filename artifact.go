@@ -1,13 +1,61 @@
 package bloom
 
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
 // Limits of what lies in a row rather than in the blob store, in bytes.
 const (
 	// InlineContentLimit is the most text that is kept in an artifact's row.
 	InlineContentLimit = 256 << 10
 )
 
-// DefaultArtifactType is the type of an artifact whose completion names none.
-const DefaultArtifactType = "LLM_RESULT"
+// Types of artifacts.
+const (
+	// DefaultArtifactType is the type of an artifact whose completion names none.
+	DefaultArtifactType = "LLM_RESULT"
+	// ArtifactFile is the type of a file whose upload names none.
+	ArtifactFile = "FILE"
+	// ArtifactTranscript is the type of the transcript of a run's events: their lines as
+	// GET …/events has them, compressed with gzip. The server alone makes it.
+	ArtifactTranscript = "transcript"
+)
+
+// TranscriptPath is the path of a transcript of the events numbered from first to last.
+func TranscriptPath(first, last int64) string {
+	return fmt.Sprintf("transcript/%d-%d.jsonl.gz", first, last)
+}
+
+// Transcribes is which events the artifact is the transcript of; ok is false when it is
+// none.
+func (a *Artifact) Transcribes() (first, last int64, ok bool) {
+	if a.Type != ArtifactTranscript {
+		return 0, 0, false
+	}
+	n, err := fmt.Sscanf(a.Path, "transcript/%d-%d.jsonl.gz", &first, &last)
+	return first, last, err == nil && n == 2
+}
+
+// MaxFiles is how many files an attempt may have as artifacts.
+const MaxFiles = 1000
+
+// CheckArtifactPath says what is wrong with a file's path or a glob for files: both are
+// relative to the worker's folder, with slashes, and do not leave it.
+func CheckArtifactPath(p string) string {
+	switch {
+	case p == "" || len(p) > 1024:
+		return "must have 1 to 1024 bytes"
+	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '\\' || r == utf8.RuneError }):
+		return "must be plain text without control characters and backslashes"
+	case !fs.ValidPath(p) || p == ".":
+		return "must be a relative path that stays in the worker's folder"
+	}
+	return ""
+}
 
 // Artifact is what a task left behind. Content is null when it lies in the blob
 // store; URL then says where. A row always resolves to identical bytes: Size
@@ -26,13 +74,56 @@ type Artifact struct {
 	Size       int64    `json:"size" doc:"Bytes"`
 	SHA256     string   `json:"sha256" doc:"Hex digest of the content"`
 	MediaType  string   `json:"media_type"`
+	Path       string   `json:"path,omitempty" doc:"Of a file: its place in the worker's folder"`
+	Epoch      int64    `json:"epoch,omitempty" doc:"The lease under which it was made"`
 
 	// Only a list cuts: GET /artifacts/{id} has the whole content.
 	ContentTruncated bool `json:"content_truncated,omitempty" doc:"The list shows only the beginning of the content"`
 }
 
 // FileName is what the content is saved under.
-func (a *Artifact) FileName() string { return a.ID + ".txt" }
+func (a *Artifact) FileName() string {
+	if a.Path != "" {
+		return path.Base(a.Path)
+	}
+	return a.ID + ".txt"
+}
+
+// Brief is what a task's stream and the audit say of a file.
+func (a *Artifact) Brief() map[string]any {
+	return map[string]any{"artifact_id": a.ID, "path": a.Path, "type": a.Type, "size": a.Size}
+}
+
+// NewArtifact is an artifact besides an attempt's output, its content placed before.
+type NewArtifact struct {
+	ID, TaskID string
+	LeaseID    string // under which it is made; for AddArtifact
+	Epoch      int64  // of that lease; for AddTranscripts
+	Path, Type string
+	Tags       []string
+	MediaType  string
+	URL        string
+	Size       int64 // bytes
+	SHA256     string
+	Displaced  bool // see CompleteRequest.Displaced
+	Actor      string
+}
+
+// Artifact is what is kept of n from now on (Unix milliseconds).
+func (n NewArtifact) Artifact(epoch, now int64) Artifact {
+	return Artifact{
+		ID: n.ID, TaskID: n.TaskID, Type: n.Type, CreatedAt: now, Finalized: true, URL: &n.URL, EntityRefs: []string{}, Tags: n.Tags,
+		Size: n.Size, SHA256: n.SHA256, MediaType: n.MediaType, Path: n.Path, Epoch: epoch,
+	}
+}
+
+// AddTranscripts adds transcripts of a task's events: those numbered above After, up
+// to To.
+type AddTranscripts struct {
+	TaskID    string
+	After, To int64
+	Artifacts []NewArtifact
+}
 
 // CutTexts cuts content that is longer than n bytes and marks it; 0 cuts nothing.
 func (a *Artifact) CutTexts(n int) {

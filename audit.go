@@ -9,6 +9,7 @@ const (
 	ActionTaskCreated       = "task_created"
 	ActionTaskLeased        = "task_leased"
 	ActionTaskCompleted     = "task_completed" // a completion was taken, success or error
+	ActionArtifactAdded     = "artifact_added" // a file of a run
 	ActionTaskRequeued      = "task_requeued"
 	ActionWorkerRegistered  = "worker_registered"
 	ActionWorkerUpdated     = "worker_updated"
@@ -39,9 +40,10 @@ const (
 
 // Entity types of the audit.
 const (
-	EntityTask   = "llm_task"
-	EntityWorker = "worker"
-	EntityConfig = "config"
+	EntityTask     = "llm_task"
+	EntityArtifact = "artifact"
+	EntityWorker   = "worker"
+	EntityConfig   = "config"
 
 	EntityKey     = "api_key"
 	EntitySession = "session"

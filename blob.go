@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,6 +15,10 @@ import (
 // ErrBlobsAway says that content could not be stored because the storage does not
 // answer or refuses. Whoever has another place for it may use that.
 var ErrBlobsAway = errors.New("the artifact storage is not available")
+
+// ErrContentDiffers says that content is not what was announced: another size, or
+// another digest.
+var ErrContentDiffers = errors.New("the content is not what was announced")
 
 // Blobs keeps content that is too large for a row, under keys that the server
 // alone builds. One suite, internal/blob/blobtest, holds every implementation to this
@@ -24,8 +29,8 @@ var ErrBlobsAway = errors.New("the artifact storage is not available")
 type Blobs interface {
 	// Put stores content under key and returns its URL ("file:…", "minio://…").
 	// It returns only when the content would survive a power failure. Content
-	// whose SHA-256 (hex) or size differs from what is given is refused and
-	// leaves nothing behind. Putting the same key again replaces it whole.
+	// whose SHA-256 (hex) or size differs from what is given is refused with
+	// ErrContentDiffers and leaves nothing behind. Putting the same key again replaces it whole.
 	Put(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
 	// Open streams what Put returned url for; NotFound("Artifact content") when
 	// it is gone. The caller closes it.
@@ -53,7 +58,18 @@ type BlobState struct {
 	Connected bool     `json:"connected" doc:"Whether the last use of the storage worked"`
 	Can       []string `json:"can" nullable:"false" doc:"What the storage was found to do when it was probed: write, conditional_write, read, delete"`
 	LastError *string  `json:"last_error"`
+	// Waiting is nil where nothing ever has to be moved.
+	Waiting *int64 `json:"waiting,omitempty" doc:"Artifacts that are kept elsewhere until they can be moved to the object storage; 10000 stands for that or more"`
 }
+
+// BlobAbilities are what a storage of artifacts may be found to do.
+var BlobAbilities = []string{"write", "conditional_write", "read", "delete"}
+
+// CanDo reports whether the storage was found to do something.
+func (s BlobState) CanDo(ability string) bool { return slices.Contains(s.Can, ability) }
+
+// MaxWaiting is up to how many artifacts that wait to be moved are counted.
+const MaxWaiting = 10_000
 
 // CheckBlobKey refuses a key that the server itself would never build; every
 // implementation of Blobs calls it before it follows a URL.

@@ -13,6 +13,7 @@ const (
 	EventExpired         = "expired"
 	EventTranscript      = "transcript_refused" // the turn is not part of the context's conversation
 	EventWorkspace       = "workspace_refused"  // what the turn made of the working folder is not kept
+	EventArtifact        = "artifact"           // a file was added
 	EventRequeued        = "requeued"
 	EventCancelRequested = "cancel_requested"
 	EventCompleted       = "completed"

@@ -144,7 +144,7 @@ func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
 	a := Artifact{
 		ID: r.ArtifactID, TaskID: r.TaskID, Type: c.ArtifactType, CreatedAt: now, Finalized: true,
 		URL: r.URL, EntityRefs: []string{}, Tags: c.ArtifactTags, Content: r.Content,
-		Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType,
+		Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType, Epoch: l.Epoch,
 	}
 	res := Result{
 		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,

@@ -78,6 +78,8 @@ type RemoveRequest struct {
 	OlderThan time.Duration
 	After     int64 // the last answer's Next; 0 to begin
 	Limit     int   // how many tasks, or entries of the audit, go at most; 0: DefaultRemoveBatch
+	// Kept has RemoveEvents leave streams that do not lie in transcripts.
+	Kept bool
 }
 
 // Bounds of a batch.

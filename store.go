@@ -153,6 +153,24 @@ type RecordStore interface {
 	// row), lies at to now; the row's own content goes with it. An artifact that is there
 	// already is left alone. ErrConflict when its content lies somewhere else.
 	MoveArtifact(ctx context.Context, id string, from *string, to string) error
+	// WaitingArtifacts counts those that ArtifactQuery.Displaced lists, up to MaxWaiting.
+	WaitingArtifacts(ctx context.Context) (int64, error)
+	// AddArtifact adds a file to a lease that is active, ErrLeaseLost otherwise. The same
+	// path again with the same content answers with what is there and replayed true,
+	// with another content it is a conflict.
+	AddArtifact(ctx context.Context, n NewArtifact) (a Artifact, replayed bool, err error)
+	// DueTranscripts lists ended tasks whose events are to be put into transcripts,
+	// where the store was opened to note them.
+	DueTranscripts(ctx context.Context, limit int) (taskIDs []string, err error)
+	// UnkeptStreams lists tasks as RemoveEvents finds them whose events do not wholly
+	// lie in transcripts.
+	UnkeptStreams(ctx context.Context, r RemoveRequest) (taskIDs []string, next int64, more bool, err error)
+	// TranscribedTo is the number of the last of a task's events that lies in a
+	// transcript, 0 when none does.
+	TranscribedTo(ctx context.Context, taskID string) (int64, error)
+	// AddTranscripts adds transcripts of an ended task's events after TranscribedTo. A
+	// conflict when the task has not ended, or somebody else was faster.
+	AddTranscripts(ctx context.Context, r AddTranscripts) error
 	Audit(ctx context.Context, q AuditQuery) (entries []Audit, next Cursor, err error)
 	// AppendAudit writes an entry that goes with no other change. ID, Seq and
 	// Timestamp are the store's to set.

@@ -1,6 +1,9 @@
 package bloom
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // TaskStatus is where a task stands. See internal/lifecycle for how it moves.
 type TaskStatus string
@@ -59,6 +62,8 @@ type Policy struct {
 	Ordered    bool  `json:"ordered" default:"false" doc:"Wait for the earlier ordered tasks of the same context_id to end"`
 	// Workspace says which working folder the task gets; empty is the worker's own.
 	Workspace Workspace `json:"workspace,omitempty" required:"false" enum:"context" doc:"context: the task works in its context's own folder, which moves with the context from worker to worker; without it, in the worker's folder"`
+	// Artifacts is nil when there are none.
+	Artifacts []string `json:"artifacts,omitempty" nullable:"false" required:"false" maxItems:"16" itemMinLength:"1" itemMaxLength:"256" doc:"Globs in the worker's folder (out/**, *.log): the files that match when the run ends are uploaded as artifacts"`
 }
 
 // TaskSpec is what a client posts.
@@ -74,6 +79,20 @@ type TaskSpec struct {
 	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Not before this time, Unix milliseconds; 0 means at once"`
 	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" itemMinLength:"1" itemMaxLength:"128" doc:"A worker must carry all of these labels to take the task"`
 	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key of the caller's own; posting again with it answers with the first task"`
+}
+
+// Check says what is wrong with a task that no limit of a field states.
+func (s TaskSpec) Check() (wrong []FieldError) {
+	for _, glob := range s.Policy.Artifacts {
+		problem := CheckArtifactPath(strings.TrimPrefix(glob, "./"))
+		if problem == "" && strings.ContainsAny(glob, "{}") {
+			problem = "must not have braces: name each pattern by itself"
+		}
+		if problem != "" {
+			wrong = append(wrong, FieldError{Field: "policy.artifacts", Message: problem})
+		}
+	}
+	return wrong
 }
 
 // TaskState is the part of a task that the lifecycle's rules read and write.

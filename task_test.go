@@ -55,7 +55,7 @@ func TestACompletionLeavesItsRecords(t *testing.T) {
 	a, r := request.Records(lease, at)
 	wantA := bloom.Artifact{
 		ID: "a", TaskID: "t", Type: bloom.DefaultArtifactType, CreatedAt: at, Finalized: true, URL: text("u"), EntityRefs: []string{},
-		Tags: []string{"x"}, Content: text("c"), Size: 2, SHA256: "s", MediaType: "m",
+		Tags: []string{"x"}, Content: text("c"), Size: 2, SHA256: "s", MediaType: "m", Epoch: 3,
 	}
 	wantR := bloom.Result{
 		ID: "r", TaskID: "t", WorkerID: "w", ArtifactID: "a", Status: bloom.OutcomeSuccess, Output: text("c"), CompletedAt: at, Epoch: 3,

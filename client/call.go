@@ -27,6 +27,7 @@ type call struct {
 	method      string
 	path        string // after /api/runtime, escaped, with the query
 	body        []byte
+	content     *io.SectionReader // in place of body: streamed, and anew for each try
 	contentType string
 	accept      string
 	header      map[string]string
@@ -35,7 +36,10 @@ type call struct {
 }
 
 func (c *call) reader() io.Reader {
-	if c.body == nil {
+	switch {
+	case c.content != nil:
+		return io.NewSectionReader(c.content, 0, c.content.Size())
+	case c.body == nil:
 		return nil
 	}
 	return bytes.NewReader(c.body)

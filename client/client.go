@@ -98,8 +98,10 @@ func newHTTPClient(secure *tls.Config) *http.Client {
 			MaxIdleConnsPerHost: 128,
 			IdleConnTimeout:     90 * time.Second,
 			TLSHandshakeTimeout: 10 * time.Second,
-			ReadBufferSize:      16 << 10,
-			WriteBufferSize:     16 << 10,
+			// Large files are sent once the server has agreed to take them.
+			ExpectContinueTimeout: 5 * time.Second,
+			ReadBufferSize:        16 << 10,
+			WriteBufferSize:       16 << 10,
 		},
 		// A redirect would carry the key to wherever it points.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -129,7 +131,13 @@ func (c *Client) request(ctx context.Context, call *call) (*http.Request, error)
 	h := req.Header
 	h.Set("User-Agent", c.userAgent)
 	h.Set("Accept", cmp.Or(call.accept, "application/json"))
-	if call.body != nil {
+	if call.content != nil {
+		req.ContentLength = call.content.Size()
+		if req.ContentLength == 0 {
+			req.Body = http.NoBody
+		}
+	}
+	if call.body != nil || call.content != nil {
 		h.Set("Content-Type", cmp.Or(call.contentType, "application/json"))
 	}
 	if c.key != "" {

@@ -10,6 +10,8 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -73,6 +75,42 @@ func (v *verified) Read(p []byte) (int, error) {
 }
 
 func (v *verified) Close() error { return v.body.Close() }
+
+// File describes a file of a run that becomes an artifact.
+type File struct {
+	// Path is its place in the worker's folder, relative and with slashes.
+	Path string
+	// Type is bloom.ArtifactFile when empty.
+	Type string
+	Tags []string
+}
+
+// PutFile uploads a file under an active lease; nothing of it is held in memory. The
+// content is read twice: for its digest, then to be sent. The same file again answers
+// with the first artifact. bloom.ErrLeaseLost when the lease is no longer active; a
+// *bloom.Error of kind KindTooLarge when the server takes no file of this size.
+func (c *Client) PutFile(ctx context.Context, taskID, leaseID string, f File, content io.ReaderAt, size int64) (a bloom.Artifact, err error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(content, 0, size)); err != nil {
+		return a, err
+	}
+	q := url.Values{"lease_id": {leaseID}, "path": {f.Path}, "sha256": {hex.EncodeToString(sum.Sum(nil))}, "tag": f.Tags}
+	if f.Type != "" {
+		q.Set("type", f.Type)
+	}
+	up := &call{
+		method: http.MethodPut, path: "/llm-tasks/" + seg(taskID) + "/artifacts?" + q.Encode(), content: io.NewSectionReader(content, 0, size),
+		contentType: "application/octet-stream", safety: safe, extra: time.Duration(size>>15) * time.Second,
+	}
+	if size > largeFile {
+		up.header = map[string]string{"Expect": "100-continue"}
+	}
+	_, err = c.do(ctx, up, &a)
+	return a, err
+}
+
+// largeFile is from how many bytes on the server is asked before content is sent.
+const largeFile = 256 << 10
 
 // MoveArtifacts takes the content of all artifacts to the object storage; needs an
 // admin's key. each hears of the progress and may be nil. It may be repeated at any time.

@@ -39,7 +39,7 @@ func serverConfig(t *testing.T) config.Server {
 }
 
 func serverConfigAt(dir string) config.Server {
-	return config.Server{
+	return config.Server{Artifacts: config.Artifacts{ArtifactLimitMiB: 64, RunTranscripts: "never"},
 		Data: config.Data{DataDir: dir}, Listen: "127.0.0.1:0",
 		MembridgeAccess: config.MembridgeAccess{MembridgeServerURL: "http://127.0.0.1:1"},
 		ReapInterval:    30 * time.Second, ShutdownGrace: 10 * time.Second,

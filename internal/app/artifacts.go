@@ -27,15 +27,16 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.blobs = folder
+	s.blobs, s.folder = folder, folder
 	if !s.cfg.InObjects() {
+		_, _ = s.refreshFolder(ctx) // it has logged what is wrong, and the loop asks again
 		return nil
 	}
 	bucket, err := openBucket(s.cfg.ObjectStorage, s.cfg.ArtifactBucket)
 	if err != nil {
 		return Misuse{err}
 	}
-	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Spare: s.cfg.DatabaseURL == "", Logger: s.log, Stall: tiered.DefaultStall})
+	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Spare: s.cfg.DatabaseURL == "", Logger: s.log, Stall: tiered.DefaultStall, Observe: s.metrics.Stored})
 	if err != nil {
 		return err
 	}
@@ -47,9 +48,32 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 // openMover makes what moves and verifies content; without object storage it only
 // verifies.
 func (s *Server) openMover() {
-	c := maintenance.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: maintenance.DefaultMoverEvery, Moved: nil}
+	c := maintenance.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: maintenance.DefaultMoverEvery, Moved: s.metrics.Moved}
 	if s.objects != nil {
 		c.Upload, c.Placed = s.objects.Upload, s.objects.Placed
 	}
 	s.mover = maintenance.NewMover(c)
+}
+
+// transcripts makes what turns runs' events into artifacts.
+func (s *Server) transcripts() *maintenance.Transcripts {
+	c := maintenance.TranscriptsConfig{Store: s.store, Blobs: s.blobs, Placed: nil, Dir: ArtifactsDir(s.cfg.DataDir), Clock: nil, Logger: s.log,
+		Every: maintenance.DefaultTranscriptsEvery, Written: s.metrics.Transcribed}
+	if s.objects != nil {
+		c.Placed = s.objects.Placed
+	}
+	return maintenance.NewTranscripts(c)
+}
+
+// refreshFolder probes the artifact folder.
+func (s *Server) refreshFolder(ctx context.Context) (back bool, err error) {
+	failed := s.folder.State().LastError != nil
+	back, err = s.folder.Refresh(ctx)
+	switch {
+	case err != nil && !failed && ctx.Err() == nil:
+		s.log.ErrorContext(ctx, "artifacts that are too large for the database cannot be kept", "error", err)
+	case err == nil && failed:
+		s.log.InfoContext(ctx, "artifacts can be kept again")
+	}
+	return back, err
 }

@@ -12,8 +12,14 @@ import (
 // backgroundLoops are what a server does beside requests. Among servers that share a
 // database one does them all; when it dies another takes over.
 func (s *Server) backgroundLoops() []*maintenance.Loop {
+	kept, atEnd := s.cfg.Transcribe()
+	transcripts := s.transcripts()
+	var before *maintenance.Transcripts
+	if kept {
+		before = transcripts
+	}
 	retention := maintenance.NewRetention(maintenance.RetentionConfig{
-		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
+		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Transcripts: before, Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*maintenance.Loop{
@@ -23,6 +29,9 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		maintenance.NewFillContexts(maintenance.FillContextsConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultFillEvery}),
 		maintenance.NewSearch(maintenance.SearchConfig{Store: s.store, Read: s.service.ReadContent, Logger: s.log, Every: maintenance.DefaultSearchEvery}),
 		maintenance.NewSeries(maintenance.SeriesConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultSeriesEvery}),
+	}
+	if atEnd {
+		loops = append(loops, transcripts.Loop())
 	}
 	if s.control != nil {
 		loops = append(loops, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{
@@ -45,7 +54,9 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	}
 	// Not alone: each server looks through its own folder.
 	loops = append(loops, maintenance.NewOrphans(maintenance.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: maintenance.DefaultOrphansEvery}))
-	if s.objects != nil {
+	if s.objects == nil {
+		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Away: s.folder.Away, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
+	} else {
 		// Not alone either: what a server kept in its folder only it can move.
 		mover := s.mover.Loop()
 		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.Soon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))

@@ -25,6 +25,8 @@ type objectServer struct {
 	api    *client.Client
 	url    string
 	stop   func()
+
+	removals int // audited when last looked at
 }
 
 func newObjectServer(t *testing.T) *objectServer {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
@@ -57,6 +58,7 @@ type Server struct {
 	handler  http.Handler
 	store    bloom.Store
 	blobs    artifacts
+	folder   *local.Store
 	objects  *tiered.Store // nil without object storage
 	mover    *maintenance.Mover
 	control  *controlPlane // nil without one
@@ -110,7 +112,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, RowLimit: 0, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
 	s.openMover()
@@ -160,8 +162,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if err = s.openArtifacts(ctx); err != nil {
 		return err
 	}
+	_, atEnd := s.cfg.Transcribe()
 	if s.cfg.DatabaseURL != "" {
-		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed})
+		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
 		if err != nil {
 			return fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 		}
@@ -169,7 +172,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		return nil
 	}
 	path := filepath.Join(s.cfg.DataDir, DatabaseFile)
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log, Committed: s.metrics.Committed})
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
 	if errors.Is(err, sqlite.ErrLocked) {
 		return err // it says who, and what to do
 	}
@@ -201,6 +204,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 		Disk:   func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
+	s.metrics.DescribeStorage(s.service.Blobs, s.store.WaitingArtifacts)
 	s.loops = s.backgroundLoops()
 	return nil
 }

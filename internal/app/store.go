@@ -20,7 +20,7 @@ func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile), Committed: nil})
+	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile), Committed: nil, Transcripts: false})
 }
 
 // OpenSealer has the keys under which secrets are encrypted in the database.
@@ -41,7 +41,7 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 	if databaseURL == "" {
 		return OpenStore(ctx, dataDir)
 	}
-	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Committed: nil})
+	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Committed: nil, Transcripts: false})
 	if err != nil {
 		return nil, fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 	}

@@ -99,6 +99,13 @@ type Config struct {
 	// workers find them; nil leaves every folder where it is.
 	Workspaces Workspaces
 
+	// Uploads takes the files that tasks ask for; nil takes none.
+	Uploads Uploads
+	// MaxFiles and MaxFileBytes bound what is uploaded of one run, and of one file; 0
+	// uploads nothing.
+	MaxFiles     int
+	MaxFileBytes int64
+
 	Clock bloom.Clock  // nil means the machine's
 	Log   *slog.Logger // nil means slog.Default()
 }

@@ -199,27 +199,38 @@ func matchSegments(pattern, name []string) bool {
 	return row[len(name)]
 }
 
-// readLimited reads at most limit bytes of a text file. more reports that there
-// was more. Nothing but a regular file is read, and opening never waits: a named
-// pipe would, for a writer.
-func readLimited(root *os.Root, name string, limit int) (text string, more bool, err error) {
+// openRegular opens a regular file, and nothing else, without waiting: a named pipe
+// would, for a writer.
+func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
 	// Before it is opened: opening a device may have effects.
 	if info, err := root.Stat(name); err != nil {
-		return "", false, err
+		return nil, nil, err
 	} else if !info.Mode().IsRegular() {
-		return "", false, errNotRegular
+		return nil, nil, errNotRegular
 	}
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Once more: another process may have replaced it.
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// readLimited reads at most limit bytes of a text file. more reports that there
+// was more.
+func readLimited(root *os.Root, name string, limit int) (text string, more bool, err error) {
+	file, _, err := openRegular(root, name)
 	if err != nil {
 		return "", false, err
 	}
 	defer file.Close()
-	// Once more: another process may have replaced it.
-	if info, err := file.Stat(); err != nil {
-		return "", false, err
-	} else if !info.Mode().IsRegular() {
-		return "", false, errNotRegular
-	}
 	content, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
 	if err != nil {
 		return "", false, err

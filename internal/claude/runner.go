@@ -183,6 +183,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	}
 	t.transcript = t.keepTranscript(parent, v)
 	session.close(v.ok)
+	t.uploadFiles(parent, v)
 	t.folder = t.keepWorkspace(parent, v)
 	t.runner.Prepare()
 	return v

@@ -41,10 +41,13 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, list)
 	}
 	now := time.Now()
-	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "MADE", "CONTENT")
+	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "MADE", "PATH OR CONTENT")
 	for _, a := range list {
 		where := "elsewhere"
-		if a.Content != nil {
+		switch {
+		case a.Path != "":
+			where = oneLine(a.Path, 60)
+		case a.Content != nil:
 			where = oneLine(*a.Content, 40)
 		}
 		t.row(a.ID, a.TaskID, a.Type, bytesSize(a.Size), ago(now, a.CreatedAt), where)

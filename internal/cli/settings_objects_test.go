@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 )
 
@@ -57,6 +60,23 @@ func objectScenes() map[string]scene {
 		}},
 		"object storage's secret":         {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key", "{minio-secret}", stores("bloom-artifacts")}}},
 		"object storage's secret in file": {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key-file", "{dir}/minio-key", stores("bloom-artifacts")}}},
+		"the largest file": {roles: servers, sets: []set{{"--artifact-limit-mib", "1", func(s *stage) {
+			put := func(size int) (int, string) {
+				content := strings.Repeat("x", size)
+				sum := sha256.Sum256([]byte(content))
+				task := s.heldTask()
+				leases, _, err := s.api().Leases(s.Context(), bloom.LeaseQuery{Status: bloom.LeaseActive})
+				if err != nil || len(leases) == 0 {
+					s.Fatal(leases, err)
+				}
+				return s.call("PUT", s.url()+"/api/runtime/llm-tasks/"+task+"/artifacts?path=a&lease_id="+leases[0].ID+"&sha256="+hex.EncodeToString(sum[:]), content)
+			}
+			for size, want := range map[int]int{1 << 20: 200, 1<<20 + 1: 413} {
+				if status, text := put(size); status != want {
+					s.Errorf("a file of %d bytes: %d %s", size, status, text)
+				}
+			}
+		}}}},
 		"object storage's URL": {roles: servers, before: withMinIO, sets: []set{
 			{"--blob-url", "s3://{minio-key}:{minio-secret}@{minio}/unusual-bucket?tls=false", stores("unusual-bucket")},
 		}},

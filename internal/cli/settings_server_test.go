@@ -162,6 +162,11 @@ func serverScenes() map[string]scene {
 				})
 				s.wants(200, "GET", s.url()+"/api/runtime/llm-tasks/"+old, "")
 			}},
+			{"--run-transcripts", "never", func(s *stage) { // else the events would still be served
+				if _, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+old, ""); strings.Contains(text, `"transcript"`) {
+					s.Error(text)
+				}
+			}},
 			{"--retention-audit", "2d", func(s *stage) {
 				s.await("the old task's audit to go", func() bool {
 					_, text := s.call("GET", s.url()+"/api/runtime/audit?entity_id="+old, "")

@@ -90,6 +90,14 @@ func workerScenes() map[string]scene {
 				return err == nil && strings.Contains(string(args), "--input-format\nstream-json")
 			})
 		}}}},
+		"files as artifacts": {roles: workers, also: []string{"--workdir={dir}/files"}, before: func(s *stage) {
+			s.file("files/a", "a")
+			s.file("files/b", strings.Repeat("b", 1<<20+1))
+			s.file("files/c", "c")
+		}, sets: []set{
+			{"--upload-max-mib", "1", skips("b was not uploaded: its 1048577 bytes are more than the 1048576")},
+			{"--upload-max-files", "2", skips("3 files match, and this worker uploads at most 2")},
+		}},
 		"drain": {roles: workers, sets: []set{{"--drain-grace", "1700ms", func(s *stage) {
 			s.submit("HANG")
 			s.says("task begun")
@@ -101,6 +109,27 @@ func workerScenes() map[string]scene {
 			announces(s)
 			s.await("a registration", func() bool { return s.bridge.count(func(r recorded) bool { return r.body["interval_sec"] == 7.0 }) > 0 })
 		}}}},
+	}
+}
+
+// skips is that a task with files is told of one that was not uploaded, and has the other.
+func skips(why string) func(*stage) {
+	return func(s *stage) {
+		task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: "files", AgentSlug: "poet", Prompt: "say pong", Policy: bloom.Policy{Artifacts: []string{"*"}}})
+		if err == nil {
+			task, err = s.api().Await(s.Context(), task.ID)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		results, err := s.api().Results(s.Context(), task.ID)
+		if text := string(bloom.MustJSON(results)); err != nil || !strings.Contains(text, why) {
+			s.Errorf("%s, %v", text, err)
+		}
+		artifacts, _, err := s.api().Artifacts(s.Context(), bloom.ArtifactQuery{TaskID: task.ID})
+		if err != nil || len(artifacts) != 2 || artifacts[1].Path != "a" {
+			s.Errorf("%+v, %v", artifacts, err)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type taskFlags struct {
 	Agent          string        `name:"agent" short:"a" default:"assistant" placeholder:"SLUG" help:"The agent that does the work."`
 	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue; default: a new one."`
 	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
+	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
 	Timeout        time.Duration `name:"timeout" default:"2m" help:"Longest time one run may take, 1s to 1h."`
 	Budget         int64         `name:"budget" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
 	Format         string        `name:"format" default:"text" enum:"text,json" help:"Form of the output: text or json."`
@@ -64,7 +65,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	spec := bloom.TaskSpec{
 		ContextID: context, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
-		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace)},
+		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace), Artifacts: f.Artifact},
 		DesiredFormat: bloom.Format(f.Format), MaxAttempts: f.MaxAttempts, Priority: f.Priority,
 		Labels: f.Label, IdempotencyKey: f.IdempotencyKey,
 	}
@@ -81,6 +82,8 @@ func (f *taskFlags) check() error {
 		return usagef("--max-attempts: %d is not between 1 and %d", f.MaxAttempts, bloom.MaxMaxAttempts)
 	case f.Budget < 0:
 		return usagef("--budget: %d is negative; 0 means no limit", f.Budget)
+	case len(f.Artifact) > 16:
+		return usagef("--artifact: %d globs are more than the 16 that a task may have", len(f.Artifact))
 	case f.Delay < 0:
 		return usagef("--delay: %s is negative", f.Delay)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // maxKeyFile bounds a key file: whoever names a larger one named the wrong file.
@@ -211,6 +213,12 @@ func (r *Run) Finish(dataDir string) error {
 	}
 	if r.Warm < 0 || r.Warm > 64 {
 		return fmt.Errorf("--warm: %d is not between 0 and 64", r.Warm)
+	}
+	if r.UploadMaxMiB < 0 || r.UploadMaxMiB > maxFileMiB {
+		return fmt.Errorf("--upload-max-mib: %d is not between 0 and %d", r.UploadMaxMiB, maxFileMiB)
+	}
+	if r.UploadMaxFiles < 0 || r.UploadMaxFiles > bloom.MaxFiles {
+		return fmt.Errorf("--upload-max-files: %d is not between 0 and %d", r.UploadMaxFiles, bloom.MaxFiles)
 	}
 	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
 		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)

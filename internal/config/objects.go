@@ -57,15 +57,30 @@ func (o *ObjectStorage) Finish() error {
 // the data folder.
 type Artifacts struct {
 	ObjectStorage
-	ArtifactBucket string `name:"minio-artifact-bucket" var:"MINIO_ARTIFACT_BUCKET" key:"minio_artifact_bucket" default:"bloom-artifacts" placeholder:"NAME" help:"Bucket for artifacts; made when it is missing."`
-	BlobURL        Secret `name:"blob-url" var:"BLOOM_BLOB_URL" key:"blob_url" placeholder:"URL" help:"Object storage for artifacts in one address, in place of MINIO_*: s3://[KEY:SECRET@]HOST[:PORT]/BUCKET[?region=NAME][&tls=false]."`
+	ArtifactBucket   string `name:"minio-artifact-bucket" var:"MINIO_ARTIFACT_BUCKET" key:"minio_artifact_bucket" default:"bloom-artifacts" placeholder:"NAME" help:"Bucket for artifacts; made when it is missing."`
+	BlobURL          Secret `name:"blob-url" var:"BLOOM_BLOB_URL" key:"blob_url" placeholder:"URL" help:"Object storage for artifacts in one address, in place of MINIO_*: s3://[KEY:SECRET@]HOST[:PORT]/BUCKET[?region=NAME][&tls=false]."`
+	ArtifactLimitMiB int    `name:"artifact-limit-mib" var:"BLOOM_ARTIFACT_LIMIT_MIB" key:"artifact_limit_mib" default:"1024" placeholder:"N" help:"Largest file that workers may upload as an artifact, in MiB; 0 takes none."`
+	RunTranscripts   string `name:"run-transcripts" var:"BLOOM_RUN_TRANSCRIPTS" key:"run_transcripts" default:"auto" enum:"auto,always,never" help:"When a run's events become an artifact: always at its end; never; auto at its end with object storage, and otherwise before --retention-events removes them."`
 }
 
 // InObjects reports whether artifacts are kept in object storage.
 func (a *Artifacts) InObjects() bool { return a.MinioEndpoint != "" }
 
+// maxFileMiB bounds what a file may be configured to have, in MiB: object storage takes
+// 5 TiB in one object.
+const maxFileMiB = 5 << 20
+
+// Transcribe reports whether runs' events become artifacts at all, and whether they do
+// so at each run's end.
+func (a *Artifacts) Transcribe() (kept, atEnd bool) {
+	return a.RunTranscripts != "never", a.RunTranscripts == "always" || a.RunTranscripts == "auto" && a.InObjects()
+}
+
 // Finish takes --blob-url apart and checks the whole.
 func (a *Artifacts) Finish() error {
+	if a.ArtifactLimitMiB < 0 || a.ArtifactLimitMiB > maxFileMiB {
+		return fmt.Errorf("--artifact-limit-mib: %d is not between 0 and %d", a.ArtifactLimitMiB, maxFileMiB)
+	}
 	if a.BlobURL != "" {
 		if err := a.fromURL(); err != nil {
 			return fmt.Errorf("--blob-url: %w", err)

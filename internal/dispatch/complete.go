@@ -137,8 +137,11 @@ func contentKey(req bloom.CompleteRequest, now time.Time) string {
 // another try, for the outcome is still in its hands.
 func blobTrouble(err error) error {
 	var e *bloom.Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return err
+	case errors.Is(err, bloom.ErrContentDiffers):
+		return bloom.Invalid("The content is not what was announced", bloom.FieldError{Field: "sha256", Message: "must be the digest of the whole body"})
 	}
 	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
 		Message: "The artifact store does not answer; try again shortly", Cause: err}

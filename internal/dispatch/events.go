@@ -37,6 +37,7 @@ type Stream struct {
 	last   int64
 	feed   *taskFeed
 	stop   func()
+	past   past
 }
 
 // Stream opens a task's stream after the event numbered after. finished tells
@@ -53,15 +54,22 @@ func (s *Service) Stream(ctx context.Context, taskID string, after int64) (strea
 		return stream, false, nil
 	}
 	rest, err := s.store.Events(ctx, taskID, after, 1)
+	var last int64
+	if err == nil && len(rest) == 0 {
+		last, err = stream.lastTranscribed(ctx)
+	}
 	if err != nil {
 		stop()
 		return nil, false, err
 	}
-	return stream, len(rest) == 0, nil
+	return stream, len(rest) == 0 && last <= after, nil
 }
 
 // Close ends the stream.
-func (st *Stream) Close() { st.stop() }
+func (st *Stream) Close() {
+	st.stop()
+	st.past.close()
+}
 
 // Next waits for more events, for at most idle. It answers with none when the
 // time is up, so that the caller can show the line is alive, and with done when
@@ -89,24 +97,37 @@ func (st *Stream) Next(ctx context.Context, idle time.Duration) (events []bloom.
 // look reads what there is. Whether the task has ended is asked before the
 // stream is read: what a later event says cannot be missed then.
 func (st *Stream) look(ctx context.Context) (events []bloom.Event, done bool, err error) {
-	events, err = st.s.store.Events(ctx, st.taskID, st.last, eventPage)
-	if err != nil {
-		return nil, false, err
-	}
-	if len(events) > 0 {
-		st.last = events[len(events)-1].Seq
-		return events, false, nil
+	if events, err = st.page(ctx, false); err != nil || len(events) > 0 {
+		return events, false, err
 	}
 	task, err := st.s.store.Task(ctx, st.taskID)
 	if err != nil || !task.Status.Terminal() {
 		return nil, false, err
 	}
+	events, err = st.page(ctx, true)
+	return events, err == nil && len(events) == 0, err
+}
+
+// page is the next page of the stream. What was removed of it is read from the run's
+// transcripts, where it lies in one.
+func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, err error) {
 	events, err = st.s.store.Events(ctx, st.taskID, st.last, eventPage)
-	if err != nil || len(events) == 0 {
-		return nil, err == nil, err
+	if err != nil {
+		return nil, err
 	}
-	st.last = events[len(events)-1].Seq
-	return events, false, nil
+	if len(events) > 0 && events[0].Seq > st.last+1 || len(events) == 0 && ended {
+		old, err := st.transcribed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(old) > 0 {
+			events = old
+		}
+	}
+	if len(events) > 0 {
+		st.last = events[len(events)-1].Seq
+	}
+	return events, nil
 }
 
 // wait returns when something may have happened; up tells that the reader has

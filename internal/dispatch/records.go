@@ -128,10 +128,26 @@ func (s *Service) VerifyContents(ctx context.Context, tell func(bloom.ContentLin
 
 // Blobs is what is known of the storage of artifacts.
 func (s *Service) Blobs() bloom.BlobState {
-	if s.objects == nil {
-		return bloom.BlobState{Kind: bloom.BlobsLocal, Connected: true, Can: []string{"write", "read", "delete"}}
+	switch {
+	case s.objects != nil:
+		return s.objects.State()
+	case s.state != nil:
+		return s.state()
 	}
-	return s.objects.State()
+	return bloom.BlobState{Kind: bloom.BlobsLocal, Connected: true, Can: []string{"write", "read", "delete"}}
+}
+
+// WaitingArtifacts is how many artifacts wait to be moved to the object storage, up to
+// bloom.MaxWaiting; nil where there is none, or the store does not answer.
+func (s *Service) WaitingArtifacts(ctx context.Context) *int64 {
+	if s.objects == nil {
+		return nil
+	}
+	n, err := s.store.WaitingArtifacts(ctx)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 func (s *Service) openContent(ctx context.Context, a bloom.Artifact) (io.ReadCloser, error) {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -63,11 +64,16 @@ type Config struct {
 	// Objects is the object storage that Blobs keeps content in, all of it and not only
 	// what is longer than bloom.InlineContentLimit. Nil: there is none.
 	Objects ObjectStorage
+	// BlobState is what is known of Blobs where there are no Objects; nil: nothing but
+	// good.
+	BlobState func() bloom.BlobState
 	// Contents moves and verifies all artifacts' content; nil: that is not offered.
 	Contents Contents
 	// RowLimit is the longest content that may lie in its row while the object storage
 	// is away and Blobs has no other place, in bytes.
 	RowLimit int
+	// MaxFile is the largest file that a worker may upload, in bytes; 0 takes none.
+	MaxFile int64
 	// PageBytes bounds what one page of a list holds, in bytes; 0 means
 	// DefaultPageBytes.
 	PageBytes int
@@ -94,6 +100,8 @@ type ObjectStorage interface {
 	State() bloom.BlobState
 	// Placed reports whether url is one of its own.
 	Placed(url string) bool
+	// PutFile is Put of content that cannot lie in a row instead.
+	PutFile(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
 	// Link is an address from which anybody can read the content until valid is over;
 	// "" when it does not lie in object storage.
 	Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error)
@@ -109,7 +117,9 @@ type Service struct {
 	blobs     bloom.Blobs
 	objects   ObjectStorage
 	contents  Contents
+	state     func() bloom.BlobState
 	rowLimit  int
+	maxFile   int64
 	seal      Sealer
 	membridge Membridge
 	clock     bloom.Clock
@@ -147,7 +157,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: c.Store, blobs: c.Blobs, objects: c.Objects, contents: c.Contents, rowLimit: c.RowLimit, seal: c.Seal, membridge: c.Membridge,
+		store: c.Store, blobs: c.Blobs, objects: c.Objects, contents: c.Contents, state: c.BlobState, rowLimit: c.RowLimit, maxFile: c.MaxFile, seal: c.Seal, membridge: c.Membridge,
 		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},

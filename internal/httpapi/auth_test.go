@@ -69,6 +69,7 @@ var policies = map[string]string{
 	"GET /api/runtime/llm-tasks/{id}/transcript":           "aw",
 	"GET /api/runtime/llm-tasks/{id}/transcript/content":   "aw",
 	"PUT /api/runtime/llm-tasks/{id}/transcript":           "aw",
+	"PUT /api/runtime/llm-tasks/{id}/artifacts":            "aw",
 	"GET /api/runtime/llm-tasks/{id}/earlier":              "aw",
 	"POST /api/runtime/llm-tasks":                          "ac",
 	"GET /api/runtime/llm-tasks":                           "acv",

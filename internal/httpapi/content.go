@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"mime"
 	"net/http"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
 	w := &heldHeader{w: c.w, to: s.paced(c.w)}
 	h := w.Header()
 	h.Set("Content-Type", mediaOf(a))
-	h.Set("Content-Disposition", `attachment; filename="`+a.FileName()+`"`)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.FileName()}))
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Cache-Control", "private, no-cache") // a browser may keep it, and asks each time
 	h.Set("ETag", `"`+a.SHA256+`"`)

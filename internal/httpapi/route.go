@@ -27,9 +27,10 @@ type route struct {
 	summary      string
 	tag          string
 	policy       auth.Policy
-	status       int // of a success; 0 means 200
-	body         any // a value of the body's type, for the description; nil: none
-	answer       any // likewise of what a lasting answer writes
+	status       int  // of a success; 0 means 200
+	body         any  // a value of the body's type, for the description; nil: none
+	raw          bool // the body is bytes, for the description
+	answer       any  // likewise of what a lasting answer writes
 }
 
 // reply is an answer whose status may vary.
@@ -73,6 +74,11 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 	})
 	if rt.body != nil {
 		s.describeBody(rt)
+	}
+	if rt.raw {
+		s.api.OpenAPI().Paths[rt.path].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}, Example: "# Report\n"},
+		}}
 	}
 	if rt.answer != nil {
 		item := s.api.OpenAPI().Paths[rt.path]

@@ -102,6 +102,9 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 		h.Status = "degraded"
 		return &reply[health]{http.StatusServiceUnavailable, h}, nil
 	}
+	if c.caller.Known() {
+		h.Artifacts.Waiting = s.svc.WaitingArtifacts(ctx)
+	}
 	return &reply[health]{http.StatusOK, h}, nil
 }
 

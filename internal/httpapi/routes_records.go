@@ -31,6 +31,7 @@ func (s *Server) recordRoutes() {
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records", policy: auth.Read}, s.artifactContent)
+	handle(s, route{method: http.MethodPut, path: tasksPath + "/{id}/artifacts", id: "put-artifact", summary: "Upload a file of a run as an artifact", tag: "leases", policy: auth.Worker, raw: true}, s.putFile)
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Take all content to the object storage", tag: "records", policy: auth.Admin, answer: bloom.ContentLine{}},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, s.svc.MoveContents)

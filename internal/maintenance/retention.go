@@ -42,6 +42,8 @@ type RetentionConfig struct {
 	Every    time.Duration // DefaultRetentionEvery when 0
 	Busy     time.Duration // DefaultRetentionBusy when 0
 	Keep     bloom.Keep
+	// Transcripts, when not nil, writes events into transcripts before they are removed.
+	Transcripts *Transcripts
 	// Removed, when not nil, hears of every batch, for metrics.
 	Removed func(bloom.Removed)
 	// Deleted, when not nil, hears of every content that was to be deleted from
@@ -59,6 +61,7 @@ type retention struct {
 type oldKind struct {
 	keep   time.Duration
 	limit  int
+	before func(context.Context, bloom.RemoveRequest) error // nil: nothing has to be done before
 	remove func(context.Context, bloom.RemoveRequest) (bloom.Removed, error)
 	after  int64
 }
@@ -81,6 +84,9 @@ func NewRetention(c RetentionConfig) *Loop {
 		{keep: c.Keep.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
 		{keep: c.Keep.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
 	}}
+	if t := c.Transcripts; t != nil {
+		r.kinds[1].before = t.Keep
+	}
 	return newLoop("retention", cmp.Or(c.Every, DefaultRetentionEvery), c.Logger, r.once)
 }
 
@@ -105,7 +111,13 @@ func (r *retention) once(ctx context.Context) (res Result, err error) {
 // walk removes one kind batch by batch, until there is no more or the time is up.
 func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *bloom.Removed) error {
 	for began := r.Clock.Now(); !began.After(until); began = r.Clock.Now() {
-		did, err := k.remove(ctx, bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit})
+		batch := bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil}
+		if k.before != nil {
+			if err := k.before(ctx, batch); err != nil {
+				return err
+			}
+		}
+		did, err := k.remove(ctx, batch)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func NewStorageWatch(c StorageWatchConfig) *Loop {
 		c.Clock = bloom.SystemClock{}
 	}
 	var last time.Time
-	l := newLoop("object-storage", cmp.Or(c.Every, DefaultStorageEvery), c.Logger, func(ctx context.Context) (Result, error) {
+	l := newLoop("artifact-storage", cmp.Or(c.Every, DefaultStorageEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		now := c.Clock.Now()
 		if !c.Away() && now.Sub(last) < storageCheck {
 			return Result{}, nil

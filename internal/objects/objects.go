@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"net/url"
 	"time"
@@ -144,6 +145,15 @@ func (b *Bucket) Ensure(ctx context.Context) error {
 	return nil
 }
 
+// Reach reports whether the storage answers and has the bucket.
+func (b *Bucket) Reach(ctx context.Context) error {
+	there, err := b.client.BucketExists(ctx, b.name)
+	if err == nil && !there {
+		err = ErrNotFound
+	}
+	return err
+}
+
 // Read returns a small object whole.
 func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
 	r, info, err := b.Open(ctx, key)
@@ -193,7 +203,7 @@ func (b *Bucket) OpenRange(ctx context.Context, key string, offset, length int64
 // Link is an address from which anybody can read the object until valid is over. The
 // answer has the given media type and is saved under name. It makes no request.
 func (b *Bucket) Link(ctx context.Context, key string, valid time.Duration, mediaType, name string) (string, error) {
-	answer := url.Values{"response-content-type": {mediaType}, "response-content-disposition": {`attachment; filename="` + name + `"`}}
+	answer := url.Values{"response-content-type": {mediaType}, "response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": name})}}
 	u, err := b.client.PresignedGetObject(ctx, b.name, key, valid, answer)
 	if err != nil {
 		return "", known(err)

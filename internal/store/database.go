@@ -105,6 +105,11 @@ type Reader interface {
 	// Unfilled lists the newest of the tasks that are in no context yet, which are those
 	// numbered below. 0: there are none.
 	Unfilled(ctx context.Context, limit int) (below int64, taskIDs []string, err error)
+	// WaitingArtifacts counts the displaced ones, up to bloom.MaxWaiting.
+	WaitingArtifacts(ctx context.Context) (int64, error)
+	// DueTranscripts lists ended tasks that Config.Transcripts noted, and whose streams
+	// do not wholly lie in transcripts.
+	DueTranscripts(ctx context.Context, limit int) ([]string, error)
 	// OldTasks and OldStreams list tasks numbered above after, in the order of their
 	// numbers: all of them, or those that still have events. OldAudit lists entries
 	// of the audit.
@@ -127,6 +132,8 @@ type Config struct {
 	// Patience is how long an operation is tried again while the server is away or
 	// somebody else holds its rows; DefaultPatience.
 	Patience time.Duration
+	// Transcripts notes which tasks have ended, for DueTranscripts.
+	Transcripts bool
 }
 
 // Committed hears how many operations a transaction had, and how long it took with all

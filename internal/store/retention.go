@@ -16,6 +16,7 @@ import (
 // found are the old ones of what was looked at.
 type found struct {
 	before int64
+	kept   bool // only streams that lie in transcripts
 	old    []Aged
 	next   int64
 	more   bool
@@ -54,6 +55,7 @@ func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 // RemoveEvents removes the streams of ended tasks.
 func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
 	f, err := s.findOld(ctx, r, s.db.OldStreams)
+	f.kept = r.Kept
 	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, (*Unit).removeStreams)
 }
 
@@ -69,7 +71,7 @@ func (s *Store) removeOld(ctx context.Context, f found, err error, action string
 	}
 	did = bloom.Removed{}
 	for i, e := range f.old {
-		one := found{before: f.before, old: []Aged{e}, next: e.Seq, more: true}
+		one := found{before: f.before, kept: f.kept, old: []Aged{e}, next: e.Seq, more: true}
 		if i == len(f.old)-1 {
 			one.next, one.more = f.next, f.more
 		}
@@ -126,7 +128,7 @@ func (e *Aged) stream() int64 {
 // requeued since.
 func (u *Unit) stillOld(f found) (old []*Aged) {
 	for _, e := range f.old {
-		if is := u.rows.Old[e.ID]; is != nil && lifecycle.Removable(is.State, f.before) {
+		if is := u.rows.Old[e.ID]; is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Kept >= is.Last) {
 			old = append(old, is)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 // Set is a set of names.
@@ -34,41 +35,44 @@ func (s Set[K]) List() []K {
 // locked the task, whoever gives work to a worker has locked the worker, and whoever
 // starts or ends ordered tasks has locked their context.
 type ReadSet struct {
-	Tasks    Set[string]     // by id; locked
-	Active   Set[string]     // tasks whose active lease is meant; locked
-	Leases   Set[string]     // by id; locked
-	Workers  Set[string]     // by name, with what they hold counted; locked
-	Ordered  map[string]int  // contexts: their first so many pending ordered tasks; the context is locked
-	Held     map[string]bool // workers: what they hold; true: what can be is locked
-	Queue    map[string]int  // label keys: the first so many open tasks, locked; those that others hold are skipped
-	Askers   Set[string]     // workers that Queue is read for: tasks that wait for another one are left out
-	Sets     map[string]int  // at most so many sets of labels in the queue after a key
-	Views    Set[string]     // tasks by id, whole
-	Texts    Set[string]     // prompt and hints of tasks, which never change
-	Keys     Set[Key]        // idempotency keys
-	Homes    Set[string]     // contexts: the worker of the last lease
-	Holders  Set[string]     // tasks: who holds leases of their contexts
-	Outcomes Set[OutcomeKey] // stored outcomes
-	Repeats  Set[EventKey]   // worker's events that may be stored
-	Expired  Set[string]     // leases by id: whether they were reaped
-	Online   bool            // all workers that are online
-	Due      bool            // whether delayed tasks are due
-	Numbers  int             // numbers for new tasks
-	Contexts Set[string]     // by id; locked
-	Scripts  Set[string]     // transcripts of contexts; locked
-	Filled   bool            // from which task on contexts are kept
-	Spent    Set[string]     // tasks: what their attempts used
-	Old      Set[string]     // tasks that may be removed; locked; those that others hold are skipped
-	OldAudit Set[int64]      // entries of the audit that may be removed
-	APIKeys  Set[string]     // by id; locked
-	Sessions Set[string]     // by id; locked
-	Places   Set[string]     // artifacts by id: where their content lies; locked
+	Tasks      Set[string]     // by id; locked
+	Active     Set[string]     // tasks whose active lease is meant; locked
+	Leases     Set[string]     // by id; locked
+	Workers    Set[string]     // by name, with what they hold counted; locked
+	Ordered    map[string]int  // contexts: their first so many pending ordered tasks; the context is locked
+	Held       map[string]bool // workers: what they hold; true: what can be is locked
+	Queue      map[string]int  // label keys: the first so many open tasks, locked; those that others hold are skipped
+	Askers     Set[string]     // workers that Queue is read for: tasks that wait for another one are left out
+	Sets       map[string]int  // at most so many sets of labels in the queue after a key
+	Views      Set[string]     // tasks by id, whole
+	Texts      Set[string]     // prompt and hints of tasks, which never change
+	Keys       Set[Key]        // idempotency keys
+	Homes      Set[string]     // contexts: the worker of the last lease
+	Holders    Set[string]     // tasks: who holds leases of their contexts
+	Outcomes   Set[OutcomeKey] // stored outcomes
+	Repeats    Set[EventKey]   // worker's events that may be stored
+	Expired    Set[string]     // leases by id: whether they were reaped
+	Online     bool            // all workers that are online
+	Due        bool            // whether delayed tasks are due
+	Numbers    int             // numbers for new tasks
+	Contexts   Set[string]     // by id; locked
+	Scripts    Set[string]     // transcripts of contexts; locked
+	Filled     bool            // from which task on contexts are kept
+	Spent      Set[string]     // tasks: what their attempts used
+	Old        Set[string]     // tasks that may be removed; locked; those that others hold are skipped
+	OldAudit   Set[int64]      // entries of the audit that may be removed
+	APIKeys    Set[string]     // by id; locked
+	Sessions   Set[string]     // by id; locked
+	Places     Set[string]     // artifacts by id: where their content lies; locked
+	Files      Set[FileKey]    // files of attempts
+	FileCounts Set[OutcomeKey] // attempts: how many files they have
+	Kept       Set[string]     // tasks: up to which event their streams lie in transcripts
 }
 
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+r.Numbers == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers == 0 &&
 		!r.Online && !r.Due && !r.Filled
 }
 
@@ -81,36 +85,39 @@ func atLeast[K comparable](m *map[K]int, k K, n int) {
 
 // Rows is what was read. In maps of pointers nil says that there is no such row.
 type Rows struct {
-	Now      int64 // the store's time when all was locked, Unix milliseconds
-	Busy     Set[string]
-	Tasks    map[string]*Task
-	Active   map[string]string // lease ids by task, "" for none; the leases are in Leases
-	Leases   map[string]*bloom.Lease
-	Workers  map[string]*lifecycle.KnownWorker
-	Ordered  map[string]Line
-	Held     map[string][]Holding // in the order in which they were given
-	Queue    map[string]Line      // by label key; the tasks are in Tasks
-	Sets     map[string][]LabelSet
-	Views    map[string]*Task
-	Texts    map[string]Text
-	Keys     map[Key]*Keyed
-	Homes    map[string]*Home
-	Holders  map[string][]string // worker names by task
-	Outcomes map[OutcomeKey]*Outcome
-	Repeats  map[EventKey]bool
-	Expired  map[string]bool
-	Online   []bloom.Worker // nil: not read
-	Due      *bool
-	Numbers  []int64
-	Contexts map[string]*bloom.Context
-	Scripts  map[string]*bloom.Transcript
-	Filled   *int64 // tasks numbered below are in no context yet
-	Spent    map[string]Spent
-	Old      map[string]*Aged
-	OldAudit map[int64]*AgedAudit
-	APIKeys  map[string]*bloom.KnownKey
-	Sessions map[string]*bloom.KnownSession
-	Places   map[string]*ContentPlace
+	Now        int64 // the store's time when all was locked, Unix milliseconds
+	Busy       Set[string]
+	Tasks      map[string]*Task
+	Active     map[string]string // lease ids by task, "" for none; the leases are in Leases
+	Leases     map[string]*bloom.Lease
+	Workers    map[string]*lifecycle.KnownWorker
+	Ordered    map[string]Line
+	Held       map[string][]Holding // in the order in which they were given
+	Queue      map[string]Line      // by label key; the tasks are in Tasks
+	Sets       map[string][]LabelSet
+	Views      map[string]*Task
+	Texts      map[string]Text
+	Keys       map[Key]*Keyed
+	Homes      map[string]*Home
+	Holders    map[string][]string // worker names by task
+	Outcomes   map[OutcomeKey]*Outcome
+	Repeats    map[EventKey]bool
+	Expired    map[string]bool
+	Online     []bloom.Worker // nil: not read
+	Due        *bool
+	Numbers    []int64
+	Contexts   map[string]*bloom.Context
+	Scripts    map[string]*bloom.Transcript
+	Filled     *int64 // tasks numbered below are in no context yet
+	Spent      map[string]Spent
+	Old        map[string]*Aged
+	OldAudit   map[int64]*AgedAudit
+	APIKeys    map[string]*bloom.KnownKey
+	Sessions   map[string]*bloom.KnownSession
+	Places     map[string]*ContentPlace
+	Files      map[FileKey]*bloom.Artifact
+	FileCounts map[OutcomeKey]int64
+	Kept       map[string]int64
 }
 
 func newRows() *Rows {
@@ -122,6 +129,7 @@ func newRows() *Rows {
 		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Scripts: map[string]*bloom.Transcript{},
 		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
 		APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},
+		Files: map[FileKey]*bloom.Artifact{}, FileCounts: map[OutcomeKey]int64{}, Kept: map[string]int64{},
 	}
 }
 
@@ -208,6 +216,36 @@ type ContentPlace struct{ URL *string }
 // Move is new of an artifact: its content lies at URL.
 type Move struct{ ID, URL string }
 
+// FileKey names a file of an attempt.
+type FileKey struct {
+	TaskID string
+	Epoch  int64
+	Path   string
+}
+
+// NewArtifact is an artifact that is to be written. Displaced: its content has to be
+// moved.
+type NewArtifact struct {
+	bloom.Artifact
+	Displaced bool
+}
+
+// Kept says what is new of a task's stream: up to which event it lies in transcripts,
+// nil when that is as before, and whether more of it is to be put there.
+type Kept struct {
+	Task int64
+	UpTo *int64
+	Due  bool
+}
+
+// Globs reads what schema.ListJSON wrote; nil when there are none.
+func Globs(text string) []string {
+	if text == "" || text == "[]" {
+		return nil
+	}
+	return schema.ParseList(text)
+}
+
 // EventKey names an event of a worker under its task's current lease.
 type EventKey struct {
 	TaskID string
@@ -239,6 +277,7 @@ type Aged struct {
 	// Read for those that are locked.
 	First, Last                         int64 // numbers in its stream; 0 when there is none
 	Leases, Results, Artifacts, Content int64 // how many there are
+	Kept                                int64 // up to which event its stream lies in transcripts
 	Home                                bool  // its lease is the last of a context in which another task lives
 }
 
@@ -271,6 +310,8 @@ type Changes struct {
 	Gauge     *Gauge
 	Moves     []Move
 	Searched  []Searched
+	Files     []NewArtifact // besides those of outcomes
+	Kept      []*Kept       // one a task
 	Removal   Removal
 	Now       int64
 }
@@ -278,8 +319,30 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched) == 0 &&
+		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched)+len(c.Files)+len(c.Kept) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
+}
+
+// NewArtifacts are those of outcomes, then the others.
+func (c *Changes) NewArtifacts() []NewArtifact {
+	all := make([]NewArtifact, 0, len(c.Outcomes)+len(c.Files))
+	for _, o := range c.Outcomes {
+		all = append(all, NewArtifact{o.Artifact, o.Displaced})
+	}
+	return append(all, c.Files...)
+}
+
+// Streams are the streams of which is new that they have ended, and those of which is
+// new how far they lie in transcripts.
+func (c *Changes) Streams() (ended, kept []*Kept) {
+	for _, k := range c.Kept {
+		if k.UpTo == nil {
+			ended = append(ended, k)
+		} else {
+			kept = append(kept, k)
+		}
+	}
+	return ended, kept
 }
 
 // Removal is what a transaction removes.

@@ -43,7 +43,9 @@ type Unit struct {
 	keys    map[Key]*Keyed
 	done    map[OutcomeKey]*Outcome
 	events  map[EventKey]bool
-	moved   map[string]string // URLs by artifact, where that was changed
+	moved   map[string]string           // URLs by artifact, where that was changed
+	files   map[FileKey]*bloom.Artifact // new ones
+	kept    map[int64]*Kept             // by task
 	numbers int
 	walked  []walk
 	tx      Tx // that it was decided in
@@ -53,7 +55,7 @@ func newUnit(s *Store, rows *Rows) *Unit {
 	return &Unit{
 		Now: rows.Now, s: s, rows: rows, c: Changes{Now: rows.Now}, tasks: map[string]*Task{}, leases: map[string]*Lease{}, active: map[string]string{},
 		workers: map[string]*lifecycle.KnownWorker{}, saved: Set[string]{}, load: map[string]int{}, waiting: map[string]int{}, keys: map[Key]*Keyed{},
-		done: map[OutcomeKey]*Outcome{}, events: map[EventKey]bool{}, moved: map[string]string{},
+		done: map[OutcomeKey]*Outcome{}, events: map[EventKey]bool{}, moved: map[string]string{}, files: map[FileKey]*bloom.Artifact{}, kept: map[int64]*Kept{},
 	}
 }
 
@@ -283,6 +285,9 @@ func (u *Unit) applyTask(t *Task, before bloom.TaskState) error {
 	u.touch(t)
 	if before.Status != t.Status {
 		u.count(before.Status, t.Status)
+		if u.s.cfg.Transcripts && t.Status.Terminal() {
+			u.stream(t).Due = true
+		}
 	}
 	switch {
 	case t.Status == bloom.TaskQueued:

@@ -22,6 +22,7 @@ type Metrics struct {
 	contents *prometheus.CounterVec
 	errors   *prometheus.CounterVec
 	finished *prometheus.GaugeVec
+	storage  *storage
 }
 
 // NewMetrics makes a server's figures, none of them begun. The clock tells when
@@ -39,9 +40,9 @@ func NewMetrics(clock bloom.Clock) *Metrics {
 			Name: "bloom_loop_last_success_timestamp_seconds", Help: "When a background loop last finished a run on this server; none before its first.",
 		}, []string{"loop"}),
 	}
-	m.work, m.registry = newWork(), prometheus.NewRegistry()
+	m.work, m.storage, m.registry = newWork(), newStorage(), prometheus.NewRegistry()
 	m.registry.MustRegister(m.work.collectors()...)
-	m.registry.MustRegister(m.removed, m.contents, m.errors, m.finished,
+	m.registry.MustRegister(m.removed, m.contents, m.errors, m.finished, m.storage.moved, m.storage.transcripts, m.storage.seconds,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	// Counters that begin with 0: what first happens is seen as a growth.

@@ -115,8 +115,12 @@ func replace(t *testing.T, b bloom.Blobs) {
 
 func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int64, digest string) {
 	t.Helper()
-	if url, err := b.Put(t.Context(), key, content, size, digest); err == nil {
+	url, err := b.Put(t.Context(), key, content, size, digest)
+	if err == nil {
 		t.Fatalf("put was taken: %s", url)
+	}
+	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentDiffers) || errors.Is(err, bloom.ErrBlobsAway) {
+		t.Errorf("a refusal says %v", err)
 	}
 }
 
@@ -166,7 +170,9 @@ func failingReader(t *testing.T, b bloom.Blobs) {
 
 type errReader struct{}
 
-func (errReader) Read([]byte) (int, error) { return 0, errors.New("the line broke") }
+var errBroken = errors.New("the line broke")
+
+func (errReader) Read([]byte) (int, error) { return 0, errBroken }
 
 func concurrent(t *testing.T, b bloom.Blobs) {
 	var wg sync.WaitGroup

@@ -30,7 +30,10 @@ const tempPrefix = ".put-"
 
 // Store is a bloom.Blobs in a folder. Nothing outside of it can be reached,
 // whatever a key or a symbolic link says. It is safe for concurrent use.
-type Store struct{ root *os.Root }
+type Store struct {
+	root   *os.Root
+	probed probed
+}
 
 var _ bloom.Blobs = (*Store)(nil)
 
@@ -96,9 +99,9 @@ func write(ctx context.Context, f *os.File, content io.Reader, size int64, sum s
 	switch {
 	case err != nil:
 	case n != size:
-		err = fmt.Errorf("content has another size than the %d bytes announced", size)
+		err = fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentDiffers, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		err = errors.New("content has another digest than announced")
+		err = fmt.Errorf("%w: it has another digest", bloom.ErrContentDiffers)
 	default:
 		err = f.Sync()
 	}

@@ -63,6 +63,9 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	return s.prefix + key, nil
 }
 
+// Reach reports whether the storage answers.
+func (s *Store) Reach(ctx context.Context) error { return s.bucket.Reach(ctx) }
+
 // Open streams what lies at url.
 func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	bucket, key, err := s.find(url)
@@ -189,7 +192,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	case v.left == 0:
 		v.err = v.end()
 	case errors.Is(err, io.EOF):
-		v.err = errors.New("content is shorter than announced")
+		v.err = fmt.Errorf("%w: it is shorter", bloom.ErrContentDiffers)
 	default:
 		v.err = err
 	}
@@ -202,10 +205,10 @@ func (v *verifier) Read(p []byte) (int, error) {
 // end checks that nothing follows and that the digest is right.
 func (v *verifier) end() error {
 	if n, _ := io.ReadFull(v.content, make([]byte, 1)); n > 0 {
-		return errors.New("content is longer than announced")
+		return fmt.Errorf("%w: it is longer", bloom.ErrContentDiffers)
 	}
 	if !strings.EqualFold(hex.EncodeToString(v.hash.Sum(nil)), v.sum) {
-		return errors.New("content has another digest than announced")
+		return fmt.Errorf("%w: it has another digest", bloom.ErrContentDiffers)
 	}
 	return nil
 }

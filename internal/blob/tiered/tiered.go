@@ -40,6 +40,9 @@ type Config struct {
 	Spare  bool
 	Logger *slog.Logger  // discards when nil
 	Stall  time.Duration // DefaultStall when 0
+	// Observe, when not nil, hears of every operation of the object storage, for
+	// metrics: put, get, delete, list or probe.
+	Observe func(operation string, took time.Duration, err error)
 }
 
 // Store is a bloom.Blobs over both. It is safe for concurrent use.
@@ -52,6 +55,7 @@ type Store struct {
 	bucket, probe  *objects.Bucket
 	local          *local.Store
 	spare          bool
+	observe        func(operation string, took time.Duration, err error)
 	log            *slog.Logger
 
 	mu    sync.Mutex
@@ -73,7 +77,10 @@ func New(c Config) (*Store, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, log: c.Logger,
+	if c.Observe == nil {
+		c.Observe = func(string, time.Duration, error) {}
+	}
+	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, log: c.Logger,
 		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
 }
 
@@ -95,7 +102,9 @@ func (s *Store) Away() bool { return !s.State().Connected }
 
 // Refresh probes the storage and reports whether it has come back.
 func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
+	began := time.Now()
 	can, err := s.probe.Check(ctx)
+	s.observe("probe", time.Since(began), err)
 	if ctx.Err() != nil && err != nil {
 		return false, ctx.Err()
 	}
@@ -139,9 +148,27 @@ func abilities(can objects.Abilities) []string {
 // fails is repeated here only when content can be read again (io.Seeker); otherwise
 // the caller has to.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	return s.put(ctx, key, content, size, sum, s.spare)
+}
+
+// PutFile is Put of content that no row can keep: while the storage is away it goes
+// into the folder also where other servers cannot read it there.
+func (s *Store) PutFile(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
+	if size > quickSize && s.State().Connected {
+		// Its upload may stall for long before it is given up.
+		if err := s.quick.Reach(ctx); err != nil && ctx.Err() == nil {
+			s.mu.Lock()
+			s.away(ctx, err)
+			s.mu.Unlock()
+		}
+	}
+	return s.put(ctx, key, content, size, sum, true)
+}
+
+func (s *Store) put(ctx context.Context, key string, content io.Reader, size int64, sum string, spare bool) (string, error) {
 	if s.State().Connected {
 		url, err := s.upload(ctx, key, content, size, sum)
-		if err == nil || !errors.Is(err, bloom.ErrBlobsAway) || !s.spare {
+		if err == nil || !errors.Is(err, bloom.ErrBlobsAway) || !spare {
 			return url, err
 		}
 		again, ok := content.(io.Seeker)
@@ -152,7 +179,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 			return "", errors.Join(err, seekErr)
 		}
 	}
-	if !s.spare {
+	if !spare {
 		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
 	}
 	return s.local.Put(ctx, key, content, size, sum)
@@ -163,7 +190,9 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 	if size <= quickSize {
 		to = s.quick
 	}
+	began := time.Now()
 	url, err := to.Put(ctx, key, content, size, sum)
+	s.observe("put", time.Since(began), err)
 	if err != nil && errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.away(ctx, err)
@@ -174,7 +203,10 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 
 // Upload puts content into object storage and nowhere else, however long it takes.
 func (s *Store) Upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	return s.patient.Put(ctx, key, content, size, sum)
+	began := time.Now()
+	url, err := s.patient.Put(ctx, key, content, size, sum)
+	s.observe("put", time.Since(began), err)
+	return url, err
 }
 
 // Placed reports whether what lies at url is where it belongs.
@@ -192,12 +224,21 @@ func (s *Store) at(url string) bloom.Blobs {
 
 // Open streams what lies at url.
 func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
-	return s.at(url).Open(ctx, url)
+	return s.get(url, func(b bloom.Blobs) (io.ReadCloser, error) { return b.Open(ctx, url) })
 }
 
 // OpenRange streams a part of what lies at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
-	return s.at(url).OpenRange(ctx, url, offset, length)
+	return s.get(url, func(b bloom.Blobs) (io.ReadCloser, error) { return b.OpenRange(ctx, url, offset, length) })
+}
+
+func (s *Store) get(url string, open func(bloom.Blobs) (io.ReadCloser, error)) (io.ReadCloser, error) {
+	from, began := s.at(url), time.Now()
+	content, err := open(from)
+	if from == bloom.Blobs(s.patient) {
+		s.observe("get", time.Since(began), err)
+	}
+	return content, err
 }
 
 // Link is a public address of what lies at url for as long as valid, "" when it lies
@@ -210,7 +251,14 @@ func (s *Store) Link(ctx context.Context, url string, valid time.Duration, media
 }
 
 // Delete removes what lies at url.
-func (s *Store) Delete(ctx context.Context, url string) error { return s.at(url).Delete(ctx, url) }
+func (s *Store) Delete(ctx context.Context, url string) error {
+	at, began := s.at(url), time.Now()
+	err := at.Delete(ctx, url)
+	if at == bloom.Blobs(s.patient) {
+		s.observe("delete", time.Since(began), err)
+	}
+	return err
+}
 
 // List goes through the folder, then the bucket.
 func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {

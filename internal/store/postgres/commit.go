@@ -20,9 +20,12 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	insertTasks.queue(b, c.NewTasks)
 	updateLeases.queue(b, c.Leases) // those that end first: a task has one active lease
 	insertLeases.queue(b, c.NewLeases)
-	insertArtifacts.queue(b, c.Outcomes)
+	insertArtifacts.queue(b, c.NewArtifacts())
 	insertResults.queue(b, c.Outcomes)
 	moveArtifacts.queue(b, c.Moves)
+	ended, kept := c.Streams()
+	endStreams.queue(b, ended)
+	keepStreams.queue(b, kept)
 	insertEvents.queue(b, c.Events)
 	insertAudits.queue(b, c.Audits)
 	putWorkers.queue(b, c.Workers)
@@ -114,12 +117,12 @@ func updates[T any](table, key, set, columns string, values func([]any, T) []any
 var insertTasks = inserts("llm_tasks", "seq bigint, id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
 	"max_attempts int, run_at bigint, error_class text, cancel_requested bool, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, "+
 	"preferred_until bigint, last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, "+
-	"labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, created_by text, workspace text",
+	"labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb",
 	func(v []any, k *store.Task) []any {
 		return append(v, k.Seq, k.ID, string(k.Status), gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
 			k.MaxAttempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred,
 			k.Until, k.LastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget,
-			schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace))
+			schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts))
 	})
 
 // gateValue is NULL for a task that is not queued.
@@ -155,11 +158,23 @@ var updateLeases = updates("leases", "id",
 	})
 
 var insertArtifacts = inserts("runtime_artifacts",
-	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text, displaced bool",
-	func(v []any, o *store.Outcome) []any {
-		a := o.Artifact
-		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced)
+	"id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, media_type text, content text, "+
+		"displaced bool, epoch bigint, path text",
+	func(v []any, a store.NewArtifact) []any {
+		var path *string
+		if a.Path != "" {
+			path = &a.Path
+		}
+		return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content,
+			a.Displaced, a.Epoch, path)
 	})
+
+// endStreams and keepStreams note which streams have ended, and how far they lie in
+// transcripts.
+var endStreams = puts("run_transcripts", "task bigint, due bool", func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due) })
+
+var keepStreams = puts("run_transcripts", "task bigint, due bool, upto bigint",
+	func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due, *k.UpTo) })
 
 var moveArtifacts = updates("runtime_artifacts", "id", `url = x.url, content = NULL, displaced = false`, "id uuid, url text",
 	func(v []any, m store.Move) []any { return append(v, m.ID, m.URL) })
@@ -193,10 +208,11 @@ const workerValues = "id text, node_id text, url text, status text, claude_cli b
 func puts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
 	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, _ int) string {
 		var sets []string
+		key, _, _ := strings.Cut(names, ",")
 		for name := range strings.SplitSeq(names, ", ") {
 			sets = append(sets, name+" = excluded."+name)
 		}
-		return `INSERT INTO ` + table + ` (` + names + `) VALUES ` + rows + ` ON CONFLICT (id) DO UPDATE SET ` + strings.Join(sets[1:], ", ")
+		return `INSERT INTO ` + table + ` (` + names + `) VALUES ` + rows + ` ON CONFLICT (` + key + `) DO UPDATE SET ` + strings.Join(sets[1:], ", ")
 	}}
 }
 
@@ -243,6 +259,7 @@ func queueRemoval(b *pgx.Batch, c *store.Changes) {
 		b.Queue(`INSERT INTO removed_contents (url, removed_at)
 			SELECT url, $2 FROM runtime_artifacts WHERE task_id = ANY($1::text[]::uuid[]) AND url IS NOT NULL ORDER BY seq`, ids, c.Now)
 		b.Queue(`DELETE FROM runtime_artifacts WHERE task_id = ANY($1::text[]::uuid[])`, ids)
+		b.Queue(`DELETE FROM run_transcripts WHERE task = ANY($1::bigint[])`, seqs)
 		b.Queue(`DELETE FROM llm_tasks WHERE seq = ANY($1::bigint[])`, seqs)
 	}
 	if len(r.Audit) > 0 {

@@ -31,6 +31,7 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.rest()
 	l.contexts()
 	l.places()
+	l.files()
 	l.old()
 	l.access()
 	l.b.Queue(`SELECT `+nowSQL, l.now).QueryRow(func(row pgx.Row) error { return row.Scan(&rows.Now) })
@@ -388,12 +389,52 @@ func (l *loader) places() {
 	}
 }
 
+// files reads what is known of runs' files and transcripts.
+func (l *loader) files() {
+	task, epoch := func(k store.FileKey) string { return k.TaskID }, func(k store.FileKey) int64 { return k.Epoch }
+	if keys := l.want.Files.List(); len(keys) > 0 {
+		for _, k := range keys {
+			l.rows.Files[k] = nil
+		}
+		l.each(func(r pgx.Rows) error {
+			a, err := scanArtifact(r)
+			l.rows.Files[store.FileKey{TaskID: a.TaskID, Epoch: a.Epoch, Path: a.Path}] = &a
+			return err
+		}, `SELECT `+artifactColumns+` FROM unnest($1::text[], $2::bigint[], $3::text[]) k (task, epoch, path)
+			JOIN runtime_artifacts a ON a.task_id = k.task::uuid AND a.epoch = k.epoch AND a.path = k.path`,
+			column(keys, task), column(keys, epoch), column(keys, func(k store.FileKey) string { return k.Path }))
+	}
+	if keys := l.want.FileCounts.List(); len(keys) > 0 {
+		l.each(func(r pgx.Rows) (err error) {
+			var k store.OutcomeKey
+			var n int64
+			err = r.Scan(&k.TaskID, &k.Epoch, &n)
+			l.rows.FileCounts[k] = n
+			return err
+		}, `SELECT k.task, k.epoch, (SELECT count(*) FROM runtime_artifacts a WHERE a.task_id = k.task::uuid AND a.epoch = k.epoch AND a.path IS NOT NULL)
+			FROM unnest($1::text[], $2::bigint[]) k (task, epoch)`,
+			column(keys, func(k store.OutcomeKey) string { return k.TaskID }), column(keys, func(k store.OutcomeKey) int64 { return k.Epoch }))
+	}
+	if tasks := ids(l.want.Kept); len(tasks) > 0 {
+		for _, id := range tasks {
+			l.rows.Kept[id] = 0
+		}
+		l.each(func(r pgx.Rows) error {
+			var id string
+			var upto int64
+			err := r.Scan(&id, &upto)
+			l.rows.Kept[id] = upto
+			return err
+		}, `SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq WHERE t.id = ANY($1::text[]::uuid[])`, tasks)
+	}
+}
+
 // old locks what may be removed. Of what others have locked nothing is known.
 func (l *loader) old() {
 	if tasks := ids(l.want.Old); len(tasks) > 0 {
 		l.each(func(r pgx.Rows) error {
 			e := &store.Aged{}
-			err := r.Scan(append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Home)...)
+			err := r.Scan(append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept, &e.Home)...)
 			l.rows.Old[e.ID] = e
 			return err
 		}, `SELECT `+agedColumns+`, coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq LIMIT 1), 0),
@@ -402,6 +443,7 @@ func (l *loader) old() {
 				(SELECT count(*) FROM llm_results x WHERE x.task_id = t.id),
 				(SELECT count(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
 				(SELECT count(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
+				coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0),
 				`+isHome+`
 			FROM llm_tasks t WHERE t.id = ANY($1::text[]::uuid[]) FOR UPDATE OF t SKIP LOCKED`, tasks, bloom.HomeWindow)
 	}

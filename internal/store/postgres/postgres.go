@@ -45,6 +45,8 @@ type Config struct {
 	Readers int
 	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
 	MaxGroup int
+	// Transcripts notes which tasks have ended, for DueTranscripts.
+	Transcripts bool
 	// Queue is how many operations may wait before callers block.
 	// 0: store.DefaultQueue.
 	Queue int
@@ -101,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{store.New(d, store.Config{
 		MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Gather: gatherFor, Parallel: cfg.Parallel, Overlap: overlap, Patience: cfg.Patience,
-		Committed: cfg.Committed,
+		Committed: cfg.Committed, Transcripts: cfg.Transcripts,
 	}, cfg.Logger), d}
 	d.notify = startNotifier(ctx, d, conn, s.Publish)
 	return s, nil

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Clock: clock})
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Clock: clock, Transcripts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,14 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// WaitingArtifacts counts artifacts whose content is to be moved.
+func (d *database) WaitingArtifacts(ctx context.Context) (int64, error) {
+	return read(ctx, d, func(c reader) (n int64, err error) {
+		err = c.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts WHERE displaced LIMIT $1) x`, bloom.MaxWaiting).Scan(&n)
+		return n, err
+	})
+}
+
 // QueuedBy counts what an actor created and nobody has taken.
 func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return read(ctx, d, func(c reader) (n int64, err error) {

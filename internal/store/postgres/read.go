@@ -230,6 +230,13 @@ const streams = `WITH RECURSIVE w (task, n) AS (
 		SELECT (SELECT e.task FROM task_events e WHERE e.task > w.task ORDER BY e.task LIMIT 1), w.n + 1 FROM w WHERE w.task IS NOT NULL AND w.n < $2)
 	SELECT ` + agedColumns + ` FROM w JOIN llm_tasks t ON t.seq = w.task ORDER BY w.n`
 
+// DueTranscripts lists tasks whose streams do not wholly lie in transcripts.
+func (d *database) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
+	return read(ctx, d, func(c reader) ([]string, error) {
+		return collect(ctx, c, scanText, `SELECT t.id::text FROM run_transcripts r JOIN llm_tasks t ON t.seq = r.task WHERE r.due ORDER BY r.task LIMIT $1`, limit)
+	})
+}
+
 // OldStreams lists tasks that have events.
 func (d *database) OldStreams(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
 	return read(ctx, d, func(c reader) ([]store.Aged, error) { return collect(ctx, c, scanAged, streams, after, limit) })

@@ -25,3 +25,27 @@ func (p *pair) RemovedContent(ctx context.Context, after int64, limit int) ([]bl
 func (p *pair) ForgetContent(ctx context.Context, seqs []int64) error {
 	return p.next().ForgetContent(ctx, seqs)
 }
+
+func (p *pair) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+	return p.next().AddArtifact(ctx, n)
+}
+
+func (p *pair) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
+	return p.next().DueTranscripts(ctx, limit)
+}
+
+func (p *pair) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+	return p.next().UnkeptStreams(ctx, r)
+}
+
+func (p *pair) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
+	return p.next().TranscribedTo(ctx, taskID)
+}
+
+func (p *pair) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
+	return p.next().AddTranscripts(ctx, r)
+}
+
+func (p *pair) WaitingArtifacts(ctx context.Context) (int64, error) {
+	return p.next().WaitingArtifacts(ctx)
+}

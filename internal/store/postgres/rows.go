@@ -14,7 +14,7 @@ import (
 const taskColumns = `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
 	t.preferred_until, t.last_event, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
-	t.labels, t.idempotency_key, t.workspace`
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs`
 
 const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
@@ -23,7 +23,7 @@ func taskFields(t *store.Task) []any {
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
 		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
 		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
-		(*list)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace,
+		(*list)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts),
 	}
 }
 
@@ -63,6 +63,20 @@ func (l *list) Scan(src any) error {
 	return nil
 }
 
+// globs reads a JSON array of strings that is nil when it is empty.
+type globs []string
+
+// Scan takes the column's text, whatever its JSON type.
+func (g *globs) Scan(src any) error {
+	switch v := src.(type) {
+	case string:
+		*g = store.Globs(v)
+	case []byte:
+		*g = store.Globs(string(v))
+	}
+	return nil
+}
+
 const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`
 
 func leaseFields(l *bloom.Lease) []any {
@@ -95,12 +109,12 @@ func scanWorker(r pgx.Rows) (*lifecycle.KnownWorker, error) {
 	return w, r.Scan(workerFields(w)...)
 }
 
-const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content`
+const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content, coalesce(a.path, ''), coalesce(a.epoch, 0)`
 
 func artifactFields(a *bloom.Artifact) []any {
 	return []any{
 		&a.ID, &a.TaskID, &a.JobID, &a.Type, &a.CreatedAt, &a.Finalized, &a.URL, (*list)(&a.EntityRefs), (*list)(&a.Tags),
-		&a.Size, &a.SHA256, &a.MediaType, &a.Content,
+		&a.Size, &a.SHA256, &a.MediaType, &a.Content, &a.Path, &a.Epoch,
 	}
 }
 

@@ -16,7 +16,7 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 // put writes changes, statement by statement.
 func (t *tx) put(c *store.Changes) error {
 	for _, write := range []func(*store.Changes) error{
-		t.putTasks, t.putLeases, t.putOutcomes, t.putMoves, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.remove, t.count, t.chart,
+		t.putTasks, t.putLeases, t.putArtifacts, t.putOutcomes, t.putMoves, t.putStreams, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.remove, t.count, t.chart,
 	} {
 		if err := write(c); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (t *tx) putTasks(c *store.Changes) error {
 		rows = append(rows, k.Seq, k.ID, k.Status, gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts, k.RunAt, k.ErrorClass,
 			k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred, k.Until, k.ContextID, k.AgentSlug, k.CreatedAt,
 			k.DesiredFormat, k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash,
-			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace))
+			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts))
 	}
 	if err := insertTasks.run(t, rows); err != nil {
 		return err
@@ -91,17 +91,35 @@ func (t *tx) putLeases(c *store.Changes) error {
 	return insertLeases.run(t, rows)
 }
 
+func (t *tx) putArtifacts(c *store.Changes) error {
+	artifacts := c.NewArtifacts()
+	rows := make([]any, 0, len(artifacts)*insertArtifacts.width)
+	for _, a := range artifacts {
+		var path *string
+		if a.Path != "" {
+			path = &a.Path
+		}
+		rows = append(rows, a.ID, a.TaskID, a.Type, a.CreatedAt, true, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, a.Displaced, a.Epoch, path)
+	}
+	return insertArtifacts.run(t, rows)
+}
+
+// putStreams notes which streams have ended, and how far they lie in transcripts.
+func (t *tx) putStreams(c *store.Changes) error {
+	for _, k := range c.Kept {
+		if _, err := t.exec(`INSERT INTO run_transcripts (task, upto, due) VALUES (?1, COALESCE(?2, 0), ?3) ON CONFLICT (task) DO UPDATE SET upto = COALESCE(?2, upto), due = ?3`, k.Task, k.UpTo, k.Due); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (t *tx) putOutcomes(c *store.Changes) error {
-	artifacts := make([]any, 0, len(c.Outcomes)*insertArtifacts.width)
 	results := make([]any, 0, len(c.Outcomes)*insertResults.width)
 	for _, o := range c.Outcomes {
-		a, r := o.Artifact, o.Result
-		artifacts = append(artifacts, a.ID, a.TaskID, a.Type, a.CreatedAt, true, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content, o.Displaced)
+		r := o.Result
 		results = append(results, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, r.Status, r.ErrorClass, bloom.MustJSON(r.Metrics), r.CompletedAt, o.BodyHash,
 			r.ErrorMessage)
-	}
-	if err := insertArtifacts.run(t, artifacts); err != nil {
-		return err
 	}
 	return insertResults.run(t, results)
 }
@@ -150,9 +168,9 @@ func newInserts(table, columns string) inserts {
 var (
 	insertTasks = newInserts("llm_tasks", `seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class,
 		cancel_requested, epoch, ordered, priority, label_key, preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format,
-		timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by, workspace`)
+		timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by, workspace, artifact_globs`)
 	insertLeases    = newInserts("leases", "id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id")
-	insertArtifacts = newInserts("runtime_artifacts", "id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced")
+	insertArtifacts = newInserts("runtime_artifacts", "id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced, epoch, path")
 	insertResults   = newInserts("llm_results", `id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message`)
 	insertEvents    = newInserts("task_events", "task, seq, type, at, epoch, worker_seq, data")
 	insertAudits    = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data, key_id, address")
@@ -232,6 +250,7 @@ func (t *tx) remove(c *store.Changes) error {
 		{len(r.Tasks), `INSERT INTO removed_contents (url, removed_at) SELECT url, ?2 FROM runtime_artifacts
 			WHERE task_id IN (SELECT value FROM json_each(?1)) AND url IS NOT NULL`, []any{ids, c.Now}},
 		{len(r.Tasks), `DELETE FROM runtime_artifacts WHERE task_id IN (SELECT value FROM json_each(?))`, []any{ids}},
+		{len(r.Tasks), `DELETE FROM run_transcripts WHERE task IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Tasks), `DELETE FROM llm_tasks WHERE seq IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Audit), `DELETE FROM audit_logs WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Audit))}},
 		{len(r.Contents), `DELETE FROM removed_contents WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Contents))}},

@@ -105,7 +105,7 @@ func (i *index) close() error {
 func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEntry, error) {
 	return read(ctx, d, func(c *conn) ([]store.SearchEntry, error) {
 		return collect(c, func(r row) store.SearchEntry { return store.SearchEntry{ID: r.int(0), Tasks: parseNumbers(r.str(1))} },
-			`SELECT id, tasks FROM search_queue ORDER BY id LIMIT ?`, limit)
+			`SELECT id, tasks FROM search_queue ORDER BY id LIMIT +?`, limit)
 	})
 }
 

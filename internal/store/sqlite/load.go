@@ -309,6 +309,9 @@ func (t *tx) loadRest(want *store.ReadSet, rows *store.Rows) error {
 	}); err != nil {
 		return err
 	}
+	if err := t.loadFiles(want, rows); err != nil {
+		return err
+	}
 	if err := load(want.Repeats, rows.Repeats, func(k store.EventKey) (bool, error) {
 		_, stored, err := t.one(`SELECT 1 FROM task_events e JOIN llm_tasks t ON t.seq = e.task AND t.epoch = e.epoch WHERE t.id = ? AND e.worker_seq = ?`, k.TaskID, k.Seq)
 		return stored, err
@@ -321,6 +324,23 @@ func (t *tx) loadRest(want *store.ReadSet, rows *store.Rows) error {
 		rows.Numbers = append(rows.Numbers, last+int64(len(rows.Numbers))+1)
 	}
 	return err
+}
+
+// loadFiles reads what is known of runs' files and transcripts.
+func (t *tx) loadFiles(want *store.ReadSet, rows *store.Rows) error {
+	if err := load(want.Files, rows.Files, func(k store.FileKey) (*bloom.Artifact, error) {
+		return optional(t.conn, scanArtifact, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.task_id = ? AND a.epoch = ? AND a.path = ?`, k.TaskID, k.Epoch, k.Path)
+	}); err != nil {
+		return err
+	}
+	if err := load(want.FileCounts, rows.FileCounts, func(k store.OutcomeKey) (int64, error) {
+		return t.number(`SELECT COUNT(*) FROM runtime_artifacts WHERE task_id = ? AND epoch = ? AND path IS NOT NULL`, k.TaskID, k.Epoch)
+	}); err != nil {
+		return err
+	}
+	return load(want.Kept, rows.Kept, func(id string) (int64, error) {
+		return t.number(`SELECT COALESCE((SELECT r.upto FROM run_transcripts r JOIN llm_tasks t ON t.seq = r.task WHERE t.id = ?), 0)`, id)
+	})
 }
 
 func (t *tx) loadOld(want *store.ReadSet, rows *store.Rows) error {
@@ -342,13 +362,14 @@ func (t *tx) aged(id string) (*store.Aged, error) {
 			(SELECT COUNT(*) FROM leases l WHERE l.task_id = t.id AND l.status <> 'active'),
 			(SELECT COUNT(*) FROM llm_results x WHERE x.task_id = t.id),
 			(SELECT COUNT(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
-			(SELECT COUNT(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id)
+			(SELECT COUNT(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
+			COALESCE((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0)
 		FROM llm_tasks t WHERE t.id = ?`, id)
 	if err != nil || !ok {
 		return nil, err
 	}
 	e := scanAged(r)
-	e.First, e.Last, e.Leases, e.Results, e.Artifacts, e.Content = r.int(6), r.int(7), r.int(8), r.int(9), r.int(10), r.int(11)
+	e.First, e.Last, e.Leases, e.Results, e.Artifacts, e.Content, e.Kept = r.int(6), r.int(7), r.int(8), r.int(9), r.int(10), r.int(11), r.int(12)
 	e.Home, err = t.isHome(e)
 	return &e, err
 }

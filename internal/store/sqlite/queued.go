@@ -6,6 +6,13 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// WaitingArtifacts counts artifacts whose content is to be moved.
+func (d *database) WaitingArtifacts(ctx context.Context) (int64, error) {
+	return read(ctx, d, func(c *conn) (int64, error) {
+		return c.number(`SELECT COUNT(*) FROM (SELECT 1 FROM runtime_artifacts INDEXED BY runtime_artifacts_displaced WHERE displaced = 1 AND seq > 0 LIMIT +?)`, bloom.MaxWaiting)
+	})
+}
+
 // QueuedBy counts what an actor created and nobody has taken.
 func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return read(ctx, d, func(c *conn) (int64, error) {

@@ -178,6 +178,14 @@ func (d *database) OldTasks(ctx context.Context, after int64, limit int) ([]stor
 	})
 }
 
+// DueTranscripts lists tasks whose streams do not wholly lie in transcripts.
+func (d *database) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
+	return read(ctx, d, func(c *conn) ([]string, error) {
+		return collect(c, func(r row) string { return r.str(0) },
+			`SELECT t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE d.due = 1 ORDER BY d.task LIMIT +?`, limit)
+	})
+}
+
 // OldStreams lists tasks that have events, one step of the index for each.
 func (d *database) OldStreams(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
 	return read(ctx, d, func(c *conn) ([]store.Aged, error) {

@@ -12,9 +12,9 @@ import (
 const taskColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.gate, t.preferred_worker, t.preferred_until,
 	COALESCE((SELECT MAX(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event), t.priority, t.agent_slug, t.created_at, t.desired_format,
-	t.timeout_sec, t.budget, t.labels, t.idempotency_key, t.workspace`
+	t.timeout_sec, t.budget, t.labels, t.idempotency_key, t.workspace, t.artifact_globs`
 
-const taskWidth = 27
+const taskWidth = 28
 
 const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
@@ -23,7 +23,7 @@ func scanTask(r row) store.Task {
 		Seq: r.int(0), Gate: bloom.Gate(r.str(14)), Preferred: r.strp(15), Until: r.int(16), LastEvent: r.int(17),
 		Task: bloom.Task{
 			ID: r.str(1), ContextID: r.str(13), AgentSlug: r.str(19),
-			Policy:        bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12), Workspace: bloom.Workspace(r.str(26))},
+			Policy:        bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12), Workspace: bloom.Workspace(r.str(26)), Artifacts: store.Globs(r.str(27))},
 			DesiredFormat: bloom.Format(r.str(21)), CreatedAt: r.int(20), Priority: int(r.int(18)), Labels: r.list(24), IdempotencyKey: r.strp(25),
 			TaskState: bloom.TaskState{
 				Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5), Attempts: int(r.int(6)),
@@ -90,12 +90,12 @@ func scanWorker(r row) lifecycle.KnownWorker {
 	}
 }
 
-const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content`
+const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type, a.content, a.path, a.epoch`
 
 func scanArtifact(r row) bloom.Artifact {
 	return bloom.Artifact{
 		ID: r.str(0), TaskID: r.str(1), JobID: r.strp(2), Type: r.str(3), CreatedAt: r.int(4), Finalized: r.bool(5), URL: r.strp(6),
-		EntityRefs: r.list(7), Tags: r.list(8), Size: r.int(9), SHA256: r.str(10), MediaType: r.str(11), Content: r.strp(12),
+		EntityRefs: r.list(7), Tags: r.list(8), Size: r.int(9), SHA256: r.str(10), MediaType: r.str(11), Content: r.strp(12), Path: r.str(13), Epoch: r.int(14),
 	}
 }
 

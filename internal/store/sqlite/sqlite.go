@@ -41,6 +41,8 @@ type Config struct {
 	Readers int
 	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
 	MaxGroup int
+	// Transcripts notes which tasks have ended, for DueTranscripts.
+	Transcripts bool
 	// Queue is how many operations may wait for the writer before callers
 	// block. 0: store.DefaultQueue.
 	Queue int
@@ -92,7 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
 	}
-	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Committed: cfg.Committed}, cfg.Logger), d}, nil
+	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Committed: cfg.Committed, Transcripts: cfg.Transcripts}, cfg.Logger), d}, nil
 }
 
 func (d *database) open(ctx context.Context) error {

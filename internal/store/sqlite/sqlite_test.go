@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func openAt(t testing.TB, path string, clock bloom.Clock) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock})
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock, Transcripts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

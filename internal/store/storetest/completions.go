@@ -27,7 +27,7 @@ var completionTests = map[string]func(*harness){
 		}
 		wantArtifact := bloom.Artifact{
 			ID: r.ArtifactID, TaskID: task.ID, Type: "LLM_RESULT", CreatedAt: h.now(), Finalized: true, EntityRefs: []string{}, Tags: []string{"tag"},
-			Content: r.Content, Size: 10, SHA256: "sha", MediaType: r.MediaType,
+			Content: r.Content, Size: 10, SHA256: "sha", MediaType: r.MediaType, Epoch: 1,
 		}
 		results, err := h.s.Results(h.ctx, task.ID)
 		h.ok(err)

@@ -1,0 +1,127 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// FileUpload describes a file that a worker uploads for a run.
+type FileUpload struct {
+	TaskID, LeaseID string
+	Path            string
+	Type            string // bloom.ArtifactFile when empty
+	Tags            []string
+	Size            int64 // bytes
+	SHA256          string
+	Actor           string
+}
+
+// ErrNoFiles refuses files where none are taken.
+var ErrNoFiles = &bloom.Error{Kind: bloom.KindConflict, Code: "artifacts_disabled", Message: "This server takes no files from workers (--artifact-limit-mib 0)"}
+
+// CheckFile refuses a file before its content is read: one that is larger than allowed,
+// or described wrongly, or of a lease that is not active.
+func (s *Service) CheckFile(ctx context.Context, f FileUpload) error {
+	var wrong []bloom.FieldError
+	if problem := bloom.CheckArtifactPath(f.Path); problem != "" {
+		wrong = append(wrong, bloom.FieldError{Field: "path", Message: problem})
+	}
+	if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
+		wrong = append(wrong, bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
+	}
+	if len(f.Type) > 128 || f.Type == bloom.ArtifactTranscript {
+		wrong = append(wrong, bloom.FieldError{Field: "type", Message: "must have at most 128 bytes and not be transcript"})
+	}
+	if len(f.Tags) > 64 || len(strings.Join(f.Tags, "")) > 4096 {
+		wrong = append(wrong, bloom.FieldError{Field: "tag", Message: "must be at most 64, with 4096 bytes together"})
+	}
+	switch {
+	case s.maxFile == 0:
+		return ErrNoFiles
+	case len(wrong) > 0:
+		return bloom.Invalid("The file is described wrongly", wrong...)
+	case f.Size > s.maxFile:
+		return &bloom.Error{Kind: bloom.KindTooLarge, Code: bloom.CodeTooLarge, Message: fmt.Sprintf("The file is larger than the %d bytes that this server takes", s.maxFile)}
+	case f.LeaseID == "":
+		return bloom.ErrLeaseLost
+	}
+	return s.CheckActive(ctx, f.TaskID, f.LeaseID)
+}
+
+// PutFile stores a file of a run: it is uploaded and verified first and recorded
+// second, under the lease. Nothing of it is held in memory. The same path with the same
+// content again answers with the first artifact.
+func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) (bloom.Artifact, error) {
+	f.Path, f.Type = bloom.CleanText(f.Path), bloom.CleanText(cmp.Or(f.Type, bloom.ArtifactFile))
+	if err := s.CheckFile(ctx, f); err != nil {
+		return bloom.Artifact{}, err
+	}
+	n, err := s.placeFile(ctx, f.TaskID, content, f.Size, strings.ToLower(f.SHA256))
+	if err != nil {
+		return bloom.Artifact{}, err
+	}
+	n.LeaseID, n.Path, n.Type, n.MediaType, n.Actor, n.Tags = f.LeaseID, f.Path, f.Type, mediaOf(f.Path), f.Actor, []string{}
+	for _, tag := range f.Tags {
+		n.Tags = append(n.Tags, bloom.CleanText(tag))
+	}
+	a, replayed, err := s.store.AddArtifact(ctx, n)
+	var refused *bloom.Error
+	if replayed || errors.As(err, &refused) && refused.Kind != bloom.KindInternal && refused.Kind != bloom.KindUnavailable {
+		s.takeBack(ctx, bloom.CompleteRequest{URL: &n.URL}, nil) // its key is this call's alone
+	}
+	if err != nil {
+		s.refusedStale(ctx, f.TaskID, f.LeaseID, f.Actor, err)
+	}
+	return a, err
+}
+
+// placeFile uploads content of an artifact that has yet to be recorded.
+func (s *Service) placeFile(ctx context.Context, taskID string, content io.Reader, size int64, sum string) (n bloom.NewArtifact, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return n, bloom.Internal(err)
+	}
+	put := s.blobs.Put
+	if s.objects != nil {
+		put = s.objects.PutFile
+	}
+	url, err := put(ctx, fileKey(taskID, id.String(), s.clock.Now()), content, size, sum)
+	if err != nil {
+		return n, blobTrouble(err)
+	}
+	return bloom.NewArtifact{ID: id.String(), TaskID: taskID, URL: url, Size: size, SHA256: sum, Displaced: s.objects != nil && !s.objects.Placed(url)}, nil
+}
+
+// fileKey is for one upload. The day keeps the sweep away, see contentKey.
+func fileKey(taskID, id string, now time.Time) string {
+	return "artifacts/" + taskID + "/" + id + "-" + now.UTC().Format("20060102")
+}
+
+// mediaOf is the media type by a file's name, of those that are known everywhere.
+func mediaOf(name string) string {
+	switch ext := strings.ToLower(path.Ext(name)); ext {
+	case ".txt", ".log", ".md", ".csv":
+		return textMedia
+	case ".jsonl", ".ndjson":
+		return "application/x-ndjson"
+	case ".gz":
+		return "application/gzip"
+	case ".zip":
+		return "application/zip"
+	case ".css", ".gif", ".htm", ".html", ".jpeg", ".jpg", ".js", ".json", ".pdf", ".png", ".svg", ".webp", ".xml":
+		return mime.TypeByExtension(ext)
+	}
+	return "application/octet-stream"
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/schema"
+)
+
+// AddArtifact adds a file to a lease that is active.
+func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+	if !schema.IsID(n.ID) || n.Path == "" {
+		return bloom.Artifact{}, false, bloom.Invalid("A file needs an id, which must be a UUID, and a path")
+	}
+	type answer struct {
+		a        bloom.Artifact
+		replayed bool
+	}
+	done, err := do(ctx, s, func(r *ReadSet) { wantNamed(r, n.TaskID, n.LeaseID) }, func(u *Unit) (answer, error) {
+		a, replayed, err := u.addArtifact(n)
+		return answer{a, replayed}, err
+	})
+	return done.a, done.replayed, err
+}
+
+func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed bool, err error) {
+	t, l, err := u.named(n.TaskID, n.LeaseID)
+	if err != nil {
+		return none, false, err
+	}
+	if l.Status != bloom.LeaseActive || l.Epoch != t.Epoch {
+		return none, false, bloom.ErrLeaseLost
+	}
+	key := FileKey{l.TaskID, l.Epoch, n.Path}
+	was, count, err := u.file(key)
+	switch {
+	case err != nil:
+		return none, false, err
+	case was != nil && was.SHA256 == n.SHA256 && was.Size == n.Size:
+		return *was, true, nil
+	case was != nil:
+		return none, false, bloom.Conflict("The attempt has another file at '%s' already", n.Path)
+	case count >= bloom.MaxFiles:
+		return none, false, bloom.Conflict("The attempt has %d files already, and may have no more", count)
+	}
+	a := n.Artifact(l.Epoch, u.Now)
+	u.addFile(a, n.Displaced)
+	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, n.Actor, "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.Brief()))
+	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.Brief())})
+	u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
+	return a, false, nil
+}
+
+// addFile adds an artifact beside those of outcomes.
+func (u *Unit) addFile(a bloom.Artifact, displaced bool) {
+	u.dirt = true
+	u.files[FileKey{a.TaskID, a.Epoch, a.Path}] = &a
+	u.c.Files = append(u.c.Files, NewArtifact{a, displaced})
+}
+
+// file is the file of an attempt at a path, nil when there is none, and how many the
+// attempt has.
+func (u *Unit) file(key FileKey) (was *bloom.Artifact, count int64, err error) {
+	attempt := OutcomeKey{key.TaskID, key.Epoch}
+	was, known := u.rows.Files[key]
+	count, counted := u.rows.FileCounts[attempt]
+	if !known || !counted {
+		u.need.Files.Add(key)
+		u.need.FileCounts.Add(attempt)
+		return nil, 0, errNeed
+	}
+	for k, a := range u.files {
+		if k.TaskID == key.TaskID && k.Epoch == key.Epoch {
+			count++
+		}
+		if k == key {
+			was = a
+		}
+	}
+	return was, count, nil
+}
+
+// TranscribedTo is the number of the last of a task's events that lies in a transcript.
+func (s *Store) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
+	return do(ctx, s, func(r *ReadSet) { r.Tasks.Add(taskID); r.Kept.Add(taskID) }, func(u *Unit) (int64, error) {
+		t, err := u.task(taskID)
+		if err != nil {
+			return 0, err
+		}
+		return u.transcribedTo(t)
+	})
+}
+
+func (u *Unit) transcribedTo(t *Task) (int64, error) {
+	if k := u.kept[t.Seq]; k != nil && k.UpTo != nil {
+		return *k.UpTo, nil
+	}
+	upto, ok := u.rows.Kept[t.ID]
+	if !ok {
+		u.need.Kept.Add(t.ID)
+		return 0, errNeed
+	}
+	return upto, nil
+}
+
+// stream is what the transaction changes of what is known of a task's stream.
+func (u *Unit) stream(t *Task) *Kept {
+	k := u.kept[t.Seq]
+	if k == nil {
+		u.dirt = true
+		k = &Kept{Task: t.Seq}
+		u.kept[t.Seq] = k
+		u.c.Kept = append(u.c.Kept, k)
+	}
+	return k
+}
+
+// UnkeptStreams lists old tasks whose events do not wholly lie in transcripts.
+func (s *Store) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+	f, err := s.findOld(ctx, r, s.db.OldStreams)
+	if err != nil || len(f.old) == 0 {
+		return nil, f.next, f.more, err
+	}
+	want := func(r *ReadSet) {
+		for _, e := range f.old {
+			r.Old.Add(e.ID)
+		}
+	}
+	ids, err = apart(ctx, s, want, func(u *Unit) (ids []string, err error) {
+		for _, e := range u.stillOld(f) {
+			if e.Kept < e.Last {
+				ids = append(ids, e.ID)
+			}
+		}
+		return ids, nil
+	})
+	return ids, f.next, f.more, err
+}
+
+// AddTranscripts adds transcripts of an ended task's events.
+func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
+	_, err := do(ctx, s, func(w *ReadSet) { w.Tasks.Add(r.TaskID); w.Kept.Add(r.TaskID) }, func(u *Unit) (struct{}, error) {
+		return struct{}{}, u.addTranscripts(r)
+	})
+	return err
+}
+
+func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
+	t, err := u.task(r.TaskID)
+	if err != nil {
+		return err
+	}
+	upto, err := u.transcribedTo(t)
+	switch {
+	case err != nil:
+		return err
+	case !t.Status.Terminal():
+		return bloom.Conflict("Task status is '%s': its transcript is written when it has ended", t.Status)
+	case upto != r.After || r.To > t.LastEvent:
+		return bloom.Conflict("The task's transcript was written in the meantime")
+	}
+	for _, n := range r.Artifacts {
+		u.addFile(n.Artifact(n.Epoch, u.Now), n.Displaced)
+	}
+	k := u.stream(t)
+	k.UpTo, k.Due = &r.To, r.To < t.LastEvent
+	return nil
+}

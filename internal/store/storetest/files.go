@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// file is a file of a lease's, its content placed somewhere.
+func file(taskID, leaseID, path, digest string) bloom.NewArtifact {
+	return bloom.NewArtifact{ID: newID(), TaskID: taskID, LeaseID: leaseID, Path: path, Type: bloom.ArtifactFile, Tags: []string{"out/**"},
+		MediaType: "text/plain", URL: "file:artifacts/" + newID(), Size: 3, SHA256: digest, Displaced: true, Actor: "w"}
+}
+
+var fileTests = map[string]func(*harness){
+	"files are added under the active lease": func(h *harness) {
+		h.worker("w", 8)
+		task := h.create()
+		lease := h.lease(task.ID, "w")
+		n := file(task.ID, lease.ID, "out/a.txt", "s")
+		a, replayed, err := h.s.AddArtifact(h.ctx, n)
+		h.ok(err)
+		same(h, "replayed", replayed, false)
+		stored, err := h.s.Artifact(h.ctx, a.ID)
+		h.ok(err)
+		same(h, "stored", string(bloom.MustJSON(stored)), string(bloom.MustJSON(a)))
+		if a.Path != n.Path || a.Epoch != lease.Epoch || *a.URL != n.URL || a.Type != n.Type || len(a.Tags) != 1 || a.Size != 3 || !a.Finalized {
+			h.Errorf("artifact %+v", a)
+		}
+		displaced, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{Displaced: true})
+		h.ok(err)
+		same(h, "displaced", len(displaced), 1)
+		again, replayed, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, "out/a.txt", "s"))
+		h.ok(err)
+		if !replayed || again.ID != a.ID {
+			h.Errorf("a repeat made %s, replayed %v", again.ID, replayed)
+		}
+		_, _, err = h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, "out/a.txt", "t"))
+		h.refused(err, bloom.Conflict(""))
+		_, _, err = h.s.AddArtifact(h.ctx, file(task.ID, newID(), "out/b.txt", "s"))
+		h.refused(err, bloom.ErrLeaseLost)
+		h.complete(success(task.ID, lease.ID, "text"))
+		_, _, err = h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, "out/c.txt", "s"))
+		h.refused(err, bloom.ErrLeaseLost)
+		all, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: task.ID})
+		h.ok(err)
+		same(h, "artifacts of the task", len(all), 2)
+		same(h, "audited", fmt.Sprint(h.actions(a.ID)), "["+bloom.ActionArtifactAdded+"]")
+	},
+	"an attempt has a bounded number of files": func(h *harness) {
+		h.worker("w", 8)
+		task := h.create()
+		lease := h.lease(task.ID, "w")
+		var wg sync.WaitGroup
+		var refused atomic.Int64
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := worker; i < bloom.MaxFiles+16; i += 8 {
+					if _, _, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, fmt.Sprint("out/", i), "s")); err != nil {
+						refused.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		same(h, "refused", refused.Load(), 16)
+	},
+	"events are removed once they lie in transcripts": func(h *harness) {
+		h.worker("w", 8)
+		h.due(0)
+		task := h.failed("w")
+		h.due(1)
+		h.advance(2 * time.Hour)
+		old := bloom.RemoveRequest{OlderThan: time.Hour, Kept: true}
+		last := h.lastEvent(task.ID)
+		did, err := h.s.RemoveEvents(h.ctx, old)
+		h.ok(err)
+		same(h, "removed before", did.Events, 0)
+		ids, _, _, err := h.s.UnkeptStreams(h.ctx, old)
+		h.ok(err)
+		same(h, "not in transcripts", len(ids), 1)
+		n := file(task.ID, "", "transcript/1.jsonl.gz", "s")
+		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
+		add := bloom.AddTranscripts{TaskID: task.ID, To: last, Artifacts: []bloom.NewArtifact{n}}
+		h.ok(h.s.AddTranscripts(h.ctx, add))
+		h.refused(h.s.AddTranscripts(h.ctx, add), bloom.Conflict(""))
+		upto, err := h.s.TranscribedTo(h.ctx, task.ID)
+		h.ok(err)
+		same(h, "transcribed to", upto, last)
+		h.due(0)
+		ids, _, _, err = h.s.UnkeptStreams(h.ctx, old)
+		h.ok(err)
+		same(h, "not in transcripts", len(ids), 0)
+		did, err = h.s.RemoveEvents(h.ctx, old)
+		h.ok(err)
+		same(h, "removed", did.Events, last)
+		// The next run's events are numbered on, and lie in no transcript.
+		_, err = h.s.Requeue(h.ctx, task.ID, "me")
+		h.ok(err)
+		add.After = last
+		h.refused(h.s.AddTranscripts(h.ctx, add), bloom.Conflict(""))
+		h.finish(task.ID, "w")
+		h.due(1)
+		h.advance(2 * time.Hour)
+		did, err = h.s.RemoveEvents(h.ctx, old)
+		h.ok(err)
+		same(h, "removed of the next run", did.Events, 0)
+		_, err = h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: time.Hour})
+		h.ok(err)
+		h.due(0)
+	},
+}
+
+// due checks how many tasks' events are to be put into transcripts.
+func (h *harness) due(want int) {
+	h.Helper()
+	ids, err := h.s.DueTranscripts(h.ctx, 10)
+	h.ok(err)
+	same(h, "due transcripts", len(ids), want)
+}
+
+func (h *harness) lastEvent(taskID string) int64 {
+	h.Helper()
+	events, err := h.s.Events(h.ctx, taskID, 0, 1000)
+	h.ok(err)
+	return events[len(events)-1].Seq
+}
