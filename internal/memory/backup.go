@@ -52,7 +52,10 @@ func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) 
 	defer func() { _ = os.RemoveAll(tmp) }() // in vain once it is renamed
 	p.Point("backup folder made")
 	if there.damage == nil {
-		err = copyFile(there.Path, filepath.Join(tmp, "claude-mem.db"))
+		// It is on the disk already, and nobody else needs it.
+		if err = os.Rename(there.Path, filepath.Join(tmp, "claude-mem.db")); err != nil {
+			err = copyFile(there.Path, filepath.Join(tmp, "claude-mem.db")) // another file system
+		}
 	} else {
 		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 			if e := copyFile(p.DB+end, filepath.Join(tmp, "claude-mem.db"+end)); !errors.Is(e, fs.ErrNotExist) {

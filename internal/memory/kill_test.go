@@ -33,6 +33,8 @@ type child struct {
 	// KillAt is the number of the moment at which it dies: before and after each
 	// request to the storage, and at each step it announces. 0 is never.
 	KillAt int
+	// Measure makes it print its VmHWM in KiB in place of the moments it had.
+	Measure bool
 }
 
 func TestMain(m *testing.M) {
@@ -102,6 +104,9 @@ func runChild(spec string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if c.Measure {
+		m.at = highWater()
 	}
 	fmt.Println(m.at)
 	return 0
