@@ -135,7 +135,7 @@ func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, 
 	for {
 		var l Lease
 		etag, err := p.readJSON(ctx, p.leaseKey(), &l)
-		if err != nil && !errors.Is(err, objects.ErrNotFound) {
+		if err != nil && !errors.Is(err, objects.ErrNotFound) && !errors.Is(err, errUnreadable) {
 			return Lease{}, fmt.Errorf("read the leadership: %w", err)
 		}
 		if l.selected(p.Now()) && l.PrimaryNode != node && !anyway {
@@ -183,7 +183,7 @@ func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed boo
 	for {
 		l = Lease{}
 		etag, err := p.readJSON(ctx, p.leaseKey(), &l)
-		if err != nil && !errors.Is(err, objects.ErrNotFound) {
+		if err != nil && !errors.Is(err, objects.ErrNotFound) && !errors.Is(err, errUnreadable) {
 			return Lease{}, false, fmt.Errorf("read the leadership: %w", err)
 		}
 		if l.SelectedAt > at || l.SelectedAt == at && l.ControlEpoch >= s.Epoch && l.PrimaryNode == s.Primary {

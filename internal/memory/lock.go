@@ -52,7 +52,7 @@ func (p *Project) Lock(ctx context.Context) (l Lock, ok bool, err error) {
 func (p *Project) acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	var held Lock
 	etag, err := p.readJSON(ctx, p.lockKey(), &held)
-	if err != nil && !errors.Is(err, objects.ErrNotFound) && etag == "" {
+	if err != nil && !errors.Is(err, objects.ErrNotFound) && !errors.Is(err, errUnreadable) {
 		return nil, fmt.Errorf("read the lock: %w", err)
 	}
 	now := p.Now()

@@ -29,7 +29,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
@@ -200,10 +202,10 @@ func (p *Project) remote(ctx context.Context) (*Manifest, string, error) {
 		return nil, "", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("read the manifest: %w", err)
+		return nil, etag, fmt.Errorf("read the manifest: %w", err)
 	}
-	if len(m.SHA256) != sha256.Size*2 {
-		return nil, etag, errors.New("the manifest names no SHA-256: run bloom memory doctor")
+	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != sha256.Size {
+		return nil, etag, fmt.Errorf("the manifest names no SHA-256: %w", errUnreadable)
 	}
 	return &m, etag, nil
 }
@@ -216,16 +218,52 @@ func (p *Project) source(m *Manifest) string {
 	return p.key("sqlite", "claude-mem.db")
 }
 
+// errUnreadable says that an object is there and means nothing. It may be replaced.
+var errUnreadable = errors.New("it was not written by a tool that knows its form")
+
+// readJSON also returns the ETag of what is there and is errUnreadable.
 func (p *Project) readJSON(ctx context.Context, key string, into any) (etag string, err error) {
+	info, err := p.Bucket.Stat(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	if info.Size > objects.MaxSmall {
+		return info.ETag, fmt.Errorf("%s is of %d bytes: %w", key, info.Size, errUnreadable)
+	}
 	data, info, err := p.Bucket.Read(ctx, key)
 	if err != nil {
 		return "", err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return info.ETag, fmt.Errorf("%s is no valid JSON: %w", key, err)
+		return info.ETag, fmt.Errorf("%s is no valid JSON (%w): %w", key, err, errUnreadable)
+	}
+	if t, ok := into.(interface{ tidy() }); ok {
+		t.tidy()
 	}
 	return info.ETag, nil
 }
+
+// maxName bounds a name that is read from the bucket, in bytes.
+const maxName = 256
+
+// shown is text from the bucket as it may be shown: anybody who can write there could
+// write control characters for somebody's terminal.
+func shown(text *string) {
+	*text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8((*text)[:min(len(*text), maxName)], ""))
+}
+
+func (m *Manifest) tidy() {
+	shown(&m.Project)
+	shown(&m.SourceHost)
+	m.SHA256 = strings.ToLower(m.SHA256)
+}
+func (l *Lock) tidy()  { shown(&l.Holder) }
+func (l *Lease) tidy() { shown(&l.PrimaryNode); shown(&l.IssuedBy) }
 
 func (p *Project) swapJSON(ctx context.Context, key string, value any, etag string) (string, error) {
 	data, err := json.MarshalIndent(value, "", "  ")

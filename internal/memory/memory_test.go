@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -143,6 +144,8 @@ func TestMemory(t *testing.T) {
 		"a memory that another tool pushed is pulled":            foreignManifest,
 		"a damaged upload is not pulled":                         damagedUpload,
 		"a first lease nobody chose":                             bootstrap,
+		"what somebody wrote into the bucket does no harm":       tampered,
+		"a link to the database stays one":                       linked,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -462,6 +465,99 @@ func damagedUpload(t *testing.T, b *objects.Bucket) {
 	two.want("mine")
 	if got := failing(one.Doctor(t.Context(), false)); got != "stored memory" && got != "stored memory, leadership" {
 		t.Fatalf("the doctor finds %q", got)
+	}
+}
+
+// tampered has somebody write into the bucket. Nothing but the project's own memory is
+// ever pulled, and nothing reaches a terminal but text.
+func tampered(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	m := one.push().Manifest
+	prefix := "projects/" + one.ID() + "/"
+	overwrite(t, b, "projects/elsewhere/sqlite/claude-mem.db", []byte("not this"))
+	two.write("mine")
+	said := func(manifest string) (text string) {
+		t.Helper()
+		overwrite(t, b, prefix+"sqlite/manifest.json", []byte(manifest))
+		if _, err := two.Pull(t.Context()); err == nil {
+			t.Errorf("pulled by %.100s", manifest)
+		} else {
+			text = err.Error()
+		}
+		two.want("mine")
+		for _, f := range two.Doctor(t.Context(), false) {
+			text += f.Detail + f.Fix
+		}
+		return text
+	}
+	wrong := strings.Repeat("0", 64)
+	for _, version := range []string{"../../elsewhere/sqlite/claude-mem.db", "/etc/passwd", "versions/../../elsewhere", "../../../../../etc/passwd", "."} {
+		said(fmt.Sprintf(`{"sha256":%q,"db_size":8,"version":%q}`, wrong, version))
+	}
+	if text := said(fmt.Sprintf(`{"sha256":%q,"db_size":%d,"version":%q,"source_host":"\u001b[31mred\u0007"}`, wrong, m.Size, m.Version)); strings.ContainsAny(text, "\x1b\a") {
+		t.Errorf("says %q", text)
+	}
+	for _, manifest := range []string{`{`, `[]`, `{"sha256":"x"}`, fmt.Sprintf(`{"sha256":%q}`, strings.Repeat("\n", 64)), `"` + strings.Repeat("x", 2<<20) + `"`,
+		fmt.Sprintf(`{"sha256":%q,"db_size":1,"version":%q}`, m.SHA256, m.Version), fmt.Sprintf(`{"sha256":%q,"db_size":-1,"version":%q}`, wrong, m.Version)} {
+		said(manifest)
+	}
+	overwrite(t, b, prefix+"locks/active.lock", []byte(`{"hostname":"\u001b[2Jevil","timestamp":9999999999}`))
+	one.write("b")
+	one.push() // a lock from the next century counts as none
+	two.pull()
+	two.want("a", "b")
+	// What the doctor advises is possible.
+	for i, garbage := range []string{"{", strings.Repeat("x", 2<<20), `{"sha256":"x"}`} {
+		for _, name := range []string{"sqlite/manifest.json", "locks/active.lock", "leadership/lease.json"} {
+			overwrite(t, b, prefix+name, []byte(garbage))
+		}
+		if _, err := one.Select(t.Context(), "one", 0, false); err != nil {
+			t.Errorf("select over %.20q: %v", garbage, err)
+		}
+		one.write(fmt.Sprint("after ", i))
+		one.push()
+	}
+	two.pull()
+	two.want(one.observations()...)
+	if got := failing(one.Doctor(t.Context(), false)); got != "" {
+		t.Errorf("the doctor finds %q", got)
+	}
+}
+
+// overwrite replaces an object without looking.
+func overwrite(t *testing.T, b *objects.Bucket, key string, data []byte) {
+	t.Helper()
+	if _, err := b.Upload(t.Context(), key, bytes.NewReader(data), int64(len(data)), "application/json"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func linked(t *testing.T, b *objects.Bucket) {
+	one, real := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	real.write("mine")
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(real.DB, link); err != nil {
+		t.Fatal(err)
+	}
+	two := newNode(t, b, "two", func(c *memory.Config) { c.DB = link })
+	two.pull()
+	real.want("a")
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link became %v %v", info, err)
+	}
+	for _, wrong := range []string{t.TempDir(), "/dev/null"} {
+		if _, err := memory.New(memory.Config{Project: "garden", Node: "x", DB: wrong, Bucket: b}); err == nil {
+			t.Errorf("%s is taken for a database", wrong)
+		}
+	}
+	if err := os.Remove(real.DB); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := memory.New(memory.Config{Project: "garden", Node: "x", DB: link, Bucket: b}); err == nil {
+		t.Error("a link to nowhere is taken for a database")
 	}
 }
 

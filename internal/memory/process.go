@@ -79,7 +79,8 @@ func (p *Project) dead(l Lock) bool {
 	return l.Timestamp != 0 && l.Holder == p.Node && l.Machine != "" && l.Machine == thisMachine() && !alive(l.PID)
 }
 
-// stale reports whether the lock counts no more.
+// stale reports whether the lock counts no more: it is too old, or from so far in the
+// future that no clock is wrong by that much.
 func (p *Project) stale(l Lock) bool {
-	return p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)) > p.LockTTL+p.LockGrace
+	return p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
 }

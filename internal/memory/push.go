@@ -53,7 +53,7 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 		return Pushed{}, err
 	}
 	defer local.remove()
-	if now, _, err := p.remote(ctx); err != nil {
+	if now, _, err := p.remote(ctx); err != nil && !errors.Is(err, errUnreadable) {
 		return Pushed{}, err
 	} else if now != nil && now.SHA256 == local.SHA256 {
 		p.noteInStep(now.SHA256)
@@ -86,7 +86,7 @@ func (p *Project) mayPush(ctx context.Context) (Lease, error) {
 func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manifest, error) {
 	// Read again, for the lock is held only now.
 	before, etag, err := p.remote(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnreadable) {
 		return Manifest{}, err
 	}
 	version := p.versionKey(local.SHA256)
