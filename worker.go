@@ -67,6 +67,7 @@ type Worker struct {
 	InstallMethod string       `json:"install_method"`
 	Draining      bool         `json:"draining" doc:"Takes no more work: drained at the runtime, at membridge, or at both"`
 	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime, and to be undrained there"`
+	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude knew when it registered: what tasks may name in agent_slug"`
 	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, by what the runtime last heard, and to be undrained there"`
 }
 
@@ -80,6 +81,7 @@ type WorkerSpec struct {
 	AgentVersion  string       `json:"agent_version" required:"false" maxLength:"128"`
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
+	Agents        []string     `json:"agents" required:"false" nullable:"false" maxItems:"256" itemMaxLength:"128" doc:"The agents that its claude knows"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
 	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as the worker last heard; absent leaves what is known. What the runtime drained stays drained"`
 

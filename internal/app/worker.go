@@ -91,7 +91,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	w.runner = runner
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
-		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
+		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod, Agents: w.claude.Agents(context.Background())}
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: w.ready, Forget: runner.Forget,
 		Capabilities: w.capabilities(), About: w.about,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -67,31 +68,64 @@ func (c Config) agentDirs(workdir string) []string {
 
 // knowsAgent reports whether a file below dir defines an agent of that name.
 func knowsAgent(ctx context.Context, dir, name string) bool {
+	found := false
+	eachAgentFile(ctx, dir, func(_, text string) bool {
+		front, _ := splitFrontMatter(text)
+		found = frontMatterName(front) == name
+		return !found
+	})
+	return found
+}
+
+// eachAgentFile calls see with the files below dir that may define an agent, until it
+// answers that it has seen enough. A file that cannot be read defines nothing.
+func eachAgentFile(ctx context.Context, dir string, see func(file, text string) (more bool)) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return false // also a pipe, which must not be opened
+		return // also a pipe, which must not be opened
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return false
+		return
 	}
 	defer root.Close()
-	found := false
 	w := walker{ctx: ctx, root: root, left: maxAgentFiles}
 	_ = w.walk(".", func(string) bool { return true }, func(file string) error {
 		if path.Ext(file) != ".md" {
 			return nil
 		}
-		text, _, err := readLimited(root, file, maxAgentFile)
-		if err != nil {
-			return nil // a file that cannot be read defines nothing
-		}
-		if front, _ := splitFrontMatter(text); frontMatterName(front) == name {
-			found = true
+		if text, _, err := readLimited(root, file, maxAgentFile); err == nil && !see(file, text) {
 			return fs.SkipAll
 		}
 		return nil
 	})
-	return found
+}
+
+// maxAgents is how many agents a worker tells of.
+const maxAgents = 256
+
+// Agents lists the names that agent_slug may have here to mean more than a plain run:
+// of claude's own agent files and of the operator's, sorted. What a task's own folder
+// defines besides is not among them.
+func (c Config) Agents(ctx context.Context) []string {
+	names := map[string]bool{}
+	for _, dir := range c.agentDirs(c.Workdir) {
+		eachAgentFile(ctx, dir, func(_, text string) bool {
+			front, _ := splitFrontMatter(text)
+			names[frontMatterName(front)] = true
+			return true
+		})
+	}
+	if c.AgentsDir != "" {
+		eachAgentFile(ctx, c.AgentsDir, func(file, _ string) bool {
+			if path.Dir(file) == "." {
+				names[strings.TrimSuffix(file, ".md")] = true
+			}
+			return true
+		})
+	}
+	sorted := slices.Sorted(maps.Keys(names))
+	sorted = slices.DeleteFunc(sorted, func(name string) bool { return !safeSlug.MatchString(name) || len(name) > 128 })
+	return sorted[:min(len(sorted), maxAgents)]
 }
 
 // readBelow reads a file through os.Root, so that no name leaves dir.

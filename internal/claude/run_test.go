@@ -453,6 +453,29 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+func TestTheAgentsThatAWorkerTellsOf(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standin.Sequence())
+	h.config.AgentsDir = t.TempDir()
+	for path, content := range map[string]string{
+		filepath.Join(h.config.Workdir, ".claude/agents/deep/a-file.md"): "---\nname: reviewer\n---\nYou review.",
+		filepath.Join(h.home, ".claude/agents/b.md"):                     "---\nname: --flag\n---\n",
+		filepath.Join(h.home, ".claude/agents/c.txt"):                    "---\nname: no-agent\n---\n",
+		filepath.Join(h.config.AgentsDir, "writer.md"):                   "You write.",
+		filepath.Join(h.config.AgentsDir, "below", "not-found.md"):       "You are never found.",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.config.Agents(t.Context()); !slices.Equal(got, []string{"reviewer", "writer"}) {
+		t.Errorf("agents = %q", got)
+	}
+}
+
 func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, standin.Canned)

@@ -91,6 +91,7 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 	t.row("addresses", dash(strings.Join(w.IPAddrs, ", ")))
 	t.row("version", dash(w.AgentVersion))
 	t.row("system", dash(w.OSInfo))
+	t.row("agents", dash(strings.Join(w.Agents, ", ")))
 	for _, l := range w.Leases {
 		t.row("lease", fmt.Sprintf("%s of task %s, expires %s", l.ID, l.TaskID, ago(now, l.ExpiresAt)))
 	}

@@ -39,7 +39,7 @@ func (s *Server) filterRoutes() {
 			f, err := s.svc.SaveFilter(ctx, f, c.caller.Name)
 			return &reply[bloom.TaskFilter]{http.StatusOK, f}, err
 		})
-	handle(s, route{method: http.MethodDelete, path: path + "/{name}", id: "remove-filter", summary: "Forget a saved filter", tag: "tasks", policy: auth.Client},
+	handle(s, route{method: http.MethodDelete, path: path + "/{name}", id: "remove-filter", summary: "Delete a saved filter", tag: "tasks", policy: auth.Client},
 		func(ctx context.Context, c *call, in *filterName) (*reply[filterRemoved], error) {
 			err := s.svc.RemoveFilter(ctx, in.Name, c.caller.Name)
 			return &reply[filterRemoved]{http.StatusOK, filterRemoved{true, in.Name}}, err

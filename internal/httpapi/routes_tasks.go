@@ -33,7 +33,7 @@ func (s *Server) taskRoutes() {
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.ExplainedTask(ctx, in.ID))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Call a task off", tag: "tasks", policy: auth.Client},
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks", policy: auth.Client},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
 		})

@@ -124,6 +124,9 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 	if spec.IPAddrs == nil {
 		spec.IPAddrs = known.IPAddrs
 	}
+	if spec.Agents == nil {
+		spec.Agents = known.Agents
+	}
 	if spec.Capabilities.Labels == nil {
 		spec.Capabilities.Labels = can.Labels
 	}

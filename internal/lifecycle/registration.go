@@ -42,7 +42,7 @@ func (c WorkerChange) AuditData() json.RawMessage {
 // newWorker is a worker of which nothing is known but its name.
 func newWorker(name string, now int64) KnownWorker {
 	return KnownWorker{Worker: bloom.Worker{
-		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: now, IPAddrs: []string{},
+		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: now, IPAddrs: []string{}, Agents: []string{},
 		AgentVersion: bloom.UnknownVersion, InstallMethod: bloom.UnknownInstall,
 		Capabilities: sane(bloom.Capabilities{ClaudeCLI: true}),
 	}}
@@ -91,7 +91,7 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	}
 	w.Capabilities = sane(s.Capabilities)
 	w.LastHeartbeat = &now
-	w.IPAddrs = ownList(s.IPAddrs)
+	w.IPAddrs, w.Agents = ownList(s.IPAddrs), ownList(s.Agents)
 	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, bloom.UnknownVersion), cmp.Or(s.InstallMethod, bloom.UnknownInstall)
 	w.OSInfo = s.OSInfo
 	if id := s.InstanceID; id != "" {

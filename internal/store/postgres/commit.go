@@ -202,7 +202,7 @@ var insertAudits = inserts("audit_logs",
 
 const workerValues = "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, ip_addrs jsonb, " +
 	"obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, " +
-	"instance_seen bigint, removed bool, control_draining bool, posted_at bigint"
+	"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb"
 
 // puts adds rows to a table, or replaces those with the same id, which is the first column.
 func puts[T any](table, columns string, values func([]any, T) []any) *bulk[T] {
@@ -220,7 +220,7 @@ var putWorkers = puts("workers", workerValues,
 	func(v []any, w *lifecycle.KnownWorker) []any {
 		return append(v, w.ID, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 			w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain, w.InstanceID,
-			w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt)
+			w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents))
 	})
 
 func (t *tx) queueSettings(b *pgx.Batch, c *store.Changes) {

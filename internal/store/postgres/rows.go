@@ -92,7 +92,7 @@ func scanLease(r pgx.Rows) (l bloom.Lease, err error) {
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
-	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at`
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents`
 
 const countHeld = `(SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -100,7 +100,7 @@ func workerFields(w *lifecycle.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*list)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*list)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, &w.ActiveLeases,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*list)(&w.Agents), &w.ActiveLeases,
 	}
 }
 

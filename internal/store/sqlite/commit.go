@@ -192,15 +192,15 @@ func (t *tx) putWorkers(c *store.Changes) error {
 	for _, w := range c.Workers {
 		if _, err := t.exec(`INSERT INTO workers (id, node_id, url, status, claude_cli, max_concurrency, labels, last_heartbeat, ip_addrs, obs_count, db_sha,
 				registered_at, agent_version, os_info, install_method, draining, instance_id, instance_seen, removed,
-				control_draining, posted_at)
-			VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)
+				control_draining, posted_at, agents)
+			VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)
 			ON CONFLICT (id) DO UPDATE SET node_id = ?2, url = ?3, status = ?4, claude_cli = ?5, max_concurrency = ?6, labels = ?7, last_heartbeat = ?8,
 				ip_addrs = ?9, obs_count = ?10, db_sha = ?11, registered_at = ?12, agent_version = ?13, os_info = ?14, install_method = ?15,
 				draining = ?16, instance_id = ?17, instance_seen = ?18, removed = ?19,
-				control_draining = ?20, posted_at = ?21`,
+				control_draining = ?20, posted_at = ?21, agents = ?22`,
 			w.ID, w.NodeID, w.URL, w.Status, w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels), w.LastHeartbeat,
 			schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain, w.InstanceID, w.InstanceSeen,
-			w.Removed, w.ControlDrain, w.PostedAt); err != nil {
+			w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents)); err != nil {
 			return err
 		}
 	}

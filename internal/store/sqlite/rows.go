@@ -71,9 +71,9 @@ func scanLease(r row) bloom.Lease {
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
-	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at`
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents`
 
-const workerWidth = 23 // with what it holds counted
+const workerWidth = 24 // with what it holds counted
 
 const countHeld = `(SELECT COUNT(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
@@ -83,7 +83,7 @@ func scanWorker(r row) lifecycle.KnownWorker {
 			ID: r.str(0), NodeID: r.str(1), URL: r.str(2), Status: bloom.WorkerStatus(r.str(3)),
 			Capabilities:  bloom.Capabilities{ClaudeCLI: r.bool(4), MaxConcurrency: int(r.int(5)), Labels: r.list(6)},
 			LastHeartbeat: r.intp(7), IPAddrs: r.list(8), ObsCount: bloom.ObsCount(r.int(9)), DBSHA: r.str(10), RegisteredAt: r.int(11),
-			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), RuntimeDrain: r.bool(19), ControlDrain: r.bool(20), ActiveLeases: int(r.int(22)),
+			AgentVersion: r.str(12), OSInfo: r.str(13), InstallMethod: r.str(14), Draining: r.bool(15), RuntimeDrain: r.bool(19), ControlDrain: r.bool(20), Agents: r.list(22), ActiveLeases: int(r.int(23)),
 		},
 		InstanceID: r.str(16), InstanceSeen: r.int(17), Removed: r.bool(18),
 		PostedAt: r.int(21),

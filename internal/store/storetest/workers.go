@@ -12,7 +12,7 @@ import (
 var workerTests = map[string]func(*harness){
 	"a registration is kept": func(h *harness) {
 		spec := bloom.WorkerSpec{
-			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb",
+			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"gpu"}}, InstanceID: "i",
 		}
 		got, created, err := h.s.RegisterWorker(h.ctx, spec, "me")
@@ -21,7 +21,7 @@ var workerTests = map[string]func(*harness){
 		at := h.now()
 		want := bloom.Worker{
 			ID: "w", NodeID: "w", URL: spec.URL, Status: bloom.WorkerSyncing, Capabilities: spec.Capabilities, LastHeartbeat: &at, IPAddrs: spec.IPAddrs,
-			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb",
+			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
 		}
 		stored, leases, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)

@@ -59,6 +59,19 @@ function Form({ first }: { first: Draft }) {
     if (!create.isPending) create.mutate()
   }
   const tasks = recent.data?.items ?? []
+  const fleet = useQuery(workersQuery)
+  const known = unique((fleet.data ?? []).filter((w) => w.status === 'online').flatMap((w) => w.agents)).sort()
+  const agentHint = (names: string[], name: string) =>
+    names.length === 0
+      ? t('newTask.agentHint')
+      : names.includes(name.trim())
+        ? t('newTask.agentKnown', {
+            workers: fleet.data
+              ?.filter((w) => w.agents.includes(name.trim()))
+              .map((w) => w.id)
+              .join(', '),
+          })
+        : t('newTask.agentsKnown', { names: names.slice(0, 6).join(', ') })
   return (
     <form
       onSubmit={send}
@@ -85,11 +98,11 @@ function Form({ first }: { first: Draft }) {
         <div className="grid gap-5 sm:grid-cols-2">
           <Suggested
             label={t('newTask.agent')}
-            hint={t('newTask.agentHint')}
+            hint={agentHint(known, draft.agent)}
             error={problems.get('agent_slug')}
             value={draft.agent}
             onChange={(v) => set('agent', v)}
-            options={unique(tasks.map((x) => x.agent_slug))}
+            options={unique([...known, ...tasks.map((x) => x.agent_slug)])}
             required
           />
           <Suggested

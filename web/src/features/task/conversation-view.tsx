@@ -90,7 +90,7 @@ export function ConversationView({ stream, prompt, over }: { stream: Stream; pro
         {stream.state === 'live' && !over && (
           <>
             <span aria-hidden className="breathe size-2 rounded-full bg-info" />
-            {t('task.stream.live')}
+            {items.some((i) => i.kind === 'step') ? t('task.stream.live') : t('task.stream.waiting')}
           </>
         )}
         {stream.state === 'reconnecting' && (

@@ -3,6 +3,7 @@ import { MessageCircleQuestion, MessageSquarePlus, TriangleAlert } from 'lucide-
 import { useTranslation } from 'react-i18next'
 import type { Result, Task } from '@/api/client'
 import { buttonClass } from '@/ui/button'
+import { errorClasses } from './error-classes'
 import { questionOf } from './question'
 
 /** What qualifies a success: tools that were denied, a question that is left. */
@@ -60,21 +61,7 @@ export function Notes({ task, result }: { task: Task; result: Result }) {
 /** Why it failed, in the server's words, and what to do about it. */
 export function WhyItFailed({ task, message }: { task: Task; message: string | null | undefined }) {
   const { t } = useTranslation()
-  const known = [
-    'timeout',
-    'rate_limited',
-    'auth',
-    'provider_error',
-    'budget_exceeded',
-    'context_too_long',
-    'invalid_input',
-    'permission_denied',
-    'output_invalid',
-    'crashed',
-    'worker_lost',
-    'internal',
-  ] as const
-  const cls = known.find((k) => k === task.error_class)
+  const cls = errorClasses.find((k) => k === task.error_class)
   return (
     <div role="alert" className="mb-4 rounded-card border border-bad/30 bg-bad-soft px-4 py-3">
       <p className="font-medium">{cls ? t(`task.why.${cls}.what`) : t('task.why.other.what')}</p>

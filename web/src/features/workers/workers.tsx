@@ -121,6 +121,7 @@ function WorkerCard({ worker, server }: { worker: Worker; server: string }) {
               </span>
             </Fact>
           )}
+          {worker.agents.length > 0 && <Fact name={t('workers.agents')}>{worker.agents.join(', ')}</Fact>}
           <Fact name={t('workers.registered')}>
             <Ago at={worker.registered_at} />
           </Fact>
