@@ -9,7 +9,7 @@ import { isView } from '@/app/task-views'
 import { TaskBadge } from '@/ui/badge'
 import { CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
-import { Loaded, Skeleton } from '@/ui/states'
+import { Failure, Skeleton } from '@/ui/states'
 import { Actions } from './actions'
 import { ConversationView } from './conversation-view'
 import { isFinal } from './events'
@@ -28,9 +28,7 @@ export default function TaskPage() {
   if (query.data) return <Found key={taskId} task={query.data} />
   return (
     <Page title={t('task.title')}>
-      <Loaded query={query} skeleton={<Skeleton className="h-64" />}>
-        {() => null}
-      </Loaded>
+      {query.error ? <Failure error={query.error} retry={() => void query.refetch()} /> : <Skeleton className="h-64" />}
     </Page>
   )
 }
