@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { Brain, Unplug } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { ApiError } from '@/api/client'
 import { health } from '@/api/queries'
 import { Badge } from '@/ui/badge'
 import { buttonClass } from '@/ui/button'
@@ -20,6 +21,15 @@ export default function Membridge() {
   const [chosen, setChosen] = useState('')
   const list = query.data ?? []
   const project = list.find((p) => p.canonical_id === chosen) ?? list[0]
+  // That the server itself fails says nothing of membridge.
+  const ours = query.error instanceof ApiError && query.error.status !== 502
+  if (ours && !query.data) {
+    return (
+      <Page title={t('membridge.title')} lead={t('membridge.lead')}>
+        <Failure error={query.error} retry={() => void query.refetch()} />
+      </Page>
+    )
+  }
   if (away || (query.error && !query.data)) {
     return (
       <Page title={t('membridge.title')} lead={t('membridge.lead')}>
