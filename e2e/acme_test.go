@@ -1,0 +1,134 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestACertificateComesFromAnAuthority has the server get its certificate from Pebble,
+// Let's Encrypt's own test authority, which looks at the server as the real one would:
+// over TLS alone, and where plain HTTP is redirected, too. After a restart it is there
+// without the authority.
+func TestACertificateComesFromAnAuthority(t *testing.T) {
+	t.Parallel()
+	for name, redirect := range map[string]bool{"TLS alone": false, "with the redirect": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			plain := freeAddress(t)
+			ca := h.pebble(h.reserve(), plain)
+			args := []string{"--acme-domain", "bloom.example.org", "--acme-email", "ops@example.org", "--acme-directory", ca.directory, "--acme-roots", ca.root}
+			if redirect {
+				args = append(args, "--http-redirect", plain)
+			}
+			server := h.serve(args...)
+			server.says("certificate obtained")
+			roots := ca.roots()
+			h.trusted(roots)
+			h.stop(server)
+			ca.kill()
+			server = h.serve(args...)
+			h.trusted(roots)
+			h.stop(server) // what the house looks for at its end it looks for over plain HTTP
+		})
+	}
+}
+
+// trusted waits until the server shows a certificate that the roots vouch for.
+func (h *house) trusted(roots *x509.CertPool) {
+	h.t.Helper()
+	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, h.reserve())
+		}}
+	eventually(h.t, "a certificate that the authority signed", func() bool {
+		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://bloom.example.org/readyz", nil)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		res, err := web.RoundTrip(req)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK && res.Header.Get("Strict-Transport-Security") != ""
+	})
+}
+
+// pebble is a running authority.
+type pebble struct {
+	*proc
+
+	h                         *house
+	directory, root, managing string
+}
+
+// pebble starts one that finds every name on this machine, at those addresses.
+func (h *house) pebble(overTLS, plain string) *pebble {
+	h.t.Helper()
+	bin, err := filepath.Abs("../.tools/bin")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(bin, "pebble")); err != nil {
+		h.t.Fatalf("%v; scripts/build-pebble.sh builds it", err)
+	}
+	dir := filepath.Join(h.dir, "pebble")
+	cert, key := certificate(h.t, dir)
+	names, listens, manages := freeAddress(h.t), freeAddress(h.t), freeAddress(h.t)
+	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": listens, "managementListenAddress": manages, "certificate": cert, "privateKey": key,
+		"httpPort": port(h.t, plain), "tlsPort": port(h.t, overTLS), "keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
+		"profiles": map[string]any{"default": map[string]any{"description": "of a test", "validityPeriod": 7776000}},
+	}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	file(h.t, filepath.Join(dir, "config.json"), string(config))
+	dns := spawnProgram(h.t, "names", h.env(), filepath.Join(bin, "pebble-challtestsrv"), "-dnsserver", names, "-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", "",
+		"-management", freeAddress(h.t), "-defaultIPv6", "")
+	// Real ones are slow and lose requests now and then; that is tested elsewhere.
+	p := spawnProgram(h.t, "pebble", h.env("PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=5"), filepath.Join(bin, "pebble"), "-config", filepath.Join(dir, "config.json"), "-dnsserver", names)
+	h.t.Cleanup(dns.kill)
+	h.t.Cleanup(p.kill)
+	p.says("ACME directory available at")
+	return &pebble{p, h, "https://" + listens + "/dir", cert, "https://" + manages}
+}
+
+func port(t *testing.T, address string) int {
+	t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Port
+}
+
+// roots are what browsers would have of this authority.
+func (p *pebble) roots() *x509.CertPool {
+	t := p.h.t
+	t.Helper()
+	own := x509.NewCertPool()
+	own.AppendCertsFromPEM([]byte(read(t, p.root)))
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: own}, DisableKeepAlives: true}, Timeout: time.Minute}
+	res, err := web.Get(p.managing + "/roots/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(raw) {
+		t.Fatalf("no root: %s (%v)", raw, err)
+	}
+	return pool
+}
