@@ -226,6 +226,19 @@ func ofProblem(p bloom.Problem) Finding {
 	return f
 }
 
+// examineArtifacts says what the running server's artifact storage was found to do.
+func examineArtifacts(s bloom.BlobState) Finding {
+	where := "the data folder"
+	if s.Kind == bloom.BlobsS3 {
+		where = "object storage"
+	}
+	f := Finding{Name: "artifacts", Status: Fine, Detail: "kept in " + where + ", which can: " + strings.Join(s.Can, ", ")}
+	if s.Kind == bloom.BlobsS3 && !s.CanDo("conditional_write") {
+		f.Status, f.Fix = Doubtful, "artifacts need no conditional writes; bloom memory does: use a storage that knows If-Match for it"
+	}
+	return f
+}
+
 // examineWorkers says which workers run tasks; what is wrong with them is told as
 // problems.
 func examineWorkers(workers []bloom.Worker) Finding {
@@ -253,6 +266,9 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}, nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
+	if health.Artifacts != nil && health.Artifacts.Connected { // else it is told as a problem
+		found = append(found, examineArtifacts(*health.Artifacts))
+	}
 	if workers, err = api.Workers(ctx); err == nil {
 		found = append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers))
 		problems, err := api.Problems(ctx)

@@ -61,7 +61,10 @@ func (f *facts) ofMachine() (found []bloom.Problem) {
 
 // ofOthers is what is wrong with what the server talks to.
 func (f *facts) ofOthers() (found []bloom.Problem) {
-	if !f.blobs.Connected {
+	if !f.blobs.Connected && f.blobs.Kind == bloom.BlobsLocal {
+		found = append(found, bloom.Problem{Code: bloom.ProblemArtifacts, Severity: bloom.SeverityError, Link: "/settings",
+			Sentence: "The folder of artifacts cannot be used", Action: "Outputs over 256 KiB and files are refused until it can. Make room, and let the server's user write the folder artifacts in its data folder."})
+	} else if !f.blobs.Connected {
 		found = append(found, bloom.Problem{Code: bloom.ProblemArtifacts, Severity: bloom.SeverityWarning, Link: "/settings",
 			Sentence: "The object storage cannot be reached", Action: "Tasks go on; what they leave is kept elsewhere and uploaded later. Check the storage and its keys."})
 	}

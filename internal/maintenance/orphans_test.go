@@ -1,6 +1,7 @@
 package maintenance_test
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob/s3"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
 // age makes everything in the folder old.
@@ -101,4 +105,58 @@ func put(t *testing.T, b bloom.Blobs, key string) string {
 		t.Fatal(err)
 	}
 	return url
+}
+
+// later shows everything as if so much more time had passed.
+type later struct {
+	bloom.Blobs
+	by time.Duration
+}
+
+func (l later) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
+	return l.Blobs.List(ctx, prefix, func(url string, age time.Duration) error { return fn(url, age+l.by) })
+}
+
+func TestOrphansInABucketGoAfterADay(t *testing.T) {
+	t.Parallel()
+	bucket, err := objects.Open(miniotest.Start(t).Bucket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bucket.Close()
+	if err := bucket.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, blobs := open(t, newClock()), s3.New(bucket)
+	task := ended(t, s, blobs)
+	orphans := []string{put(t, blobs, "artifacts/"+task+"/forgotten"), put(t, blobs, "artifacts/"+uuid.NewString()+"/forgotten")}
+	foreign := put(t, blobs, "reports/of/others")
+	for _, c := range []struct {
+		passed time.Duration
+		gone   bool
+	}{{0, false}, {24 * time.Hour, false}, {maintenance.OrphanAge - time.Hour, false}, {maintenance.OrphanAge + time.Hour, true}, {1000 * time.Hour, true}} {
+		if _, err := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Blobs: later{blobs, c.passed}}).RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := s.Artifacts(t.Context(), bloom.ArtifactQuery{})
+		if err != nil || len(urls(list)) == 0 {
+			t.Fatal(list, err)
+		}
+		for _, url := range append(urls(list), foreign) {
+			content, err := blobs.Open(t.Context(), url)
+			if err != nil {
+				t.Fatalf("after %s %s is gone: %v", c.passed, url, err)
+			}
+			content.Close()
+		}
+		for _, url := range orphans {
+			content, err := blobs.Open(t.Context(), url)
+			if (err != nil) != c.gone {
+				t.Errorf("after %s %s: %v", c.passed, url, err)
+			}
+			if err == nil {
+				content.Close()
+			}
+		}
+	}
 }
