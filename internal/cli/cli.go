@@ -169,10 +169,10 @@ func Main(args []string, sys System) (code int) {
 		return fail(sys, group.PrintUsage(false))
 	}
 	if err != nil {
-		return fail(sys, usagef("%s\nSee: bloom %s--help", plainParse(err), commandOf(kctx, err)))
+		return fail(sys, usagef("%w\nSee: bloom %s--help", err, commandOf(kctx, err)))
 	}
 	if err := resolver.Mistakes.Err(); err != nil && !forgives(kctx) {
-		return fail(sys, usagef("%s", plainParse(err)))
+		return fail(sys, usage(err))
 	}
 	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver), mistakes: resolver.Mistakes.Err()}
 	_, noColour := sys.Env("NO_COLOR")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 		return nil, resolver, err
 	}
 	resolver.File = file
-	parser, err := kong.New(root,
+	parser, err := kong.New(root, append(values,
 		kong.Name("bloom"),
 		kong.Description("BLOOM Runtime: a durable runtime for LLM agent tasks."),
 		kong.Writers(sys.Out, sys.Err),
@@ -35,7 +34,7 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 			"data_dir": config.DefaultDataDir(sys.Env),
 			"hostname": sys.Hostname,
 		},
-	)
+	)...)
 	if err == nil {
 		namePlaceholders(parser.Model.Node)
 	}
@@ -178,32 +177,4 @@ func commandOf(kctx *kong.Context, err error) string {
 		return strings.TrimPrefix(node.FullPath(), "bloom ") + " "
 	}
 	return ""
-}
-
-// The parser's errors have no types, only texts.
-var parserTexts = []struct {
-	theirs *regexp.Regexp
-	ours   string
-}{
-	{regexp.MustCompile(`expected \S+ value but got "EOL" \(<EOL>\)`), "a value is missing"},
-	{regexp.MustCompile(`expected \S+ value but got "[^"]*" \([^)]*\); perhaps try (\S+)="(.*)"\?`), "a value is missing; one that begins with a dash is written $1=$2"},
-	{regexp.MustCompile(`^unexpected argument ([^\s,]+)`), `unknown command "$1"`},
-	{regexp.MustCompile(`missing flags: (.*)`), "$1 is missing"},
-	{regexp.MustCompile(`^expected "(.*)"$`), "$1 is missing"},
-	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1 is not a whole number, or too large a one"},
-	{regexp.MustCompile(`expected (?:a valid )?\d*(?: bit )?float but got ("[^"]*").*`), "$1 is not a number"},
-	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is not a time like 30s or 5m"},
-	{regexp.MustCompile(`^(\S+) must be one of (?:"",)?(.*) but got ("[^"]*")$`), "$1: $3 is not one of $2"},
-}
-
-// plainParse is what is wrong with the command line in our words.
-func plainParse(err error) string {
-	text := err.Error()
-	for _, w := range parserTexts {
-		text = w.theirs.ReplaceAllString(text, w.ours)
-	}
-	if i := strings.Index(text, " is not one of "); i >= 0 {
-		text = text[:i] + strings.ReplaceAll(strings.ReplaceAll(text[i:], `","`, ", "), `"`, "")
-	}
-	return text
 }

@@ -303,7 +303,7 @@ func signsIn(s *stage) {
 
 // keyFiles are the files with keys that seal secrets.
 func (s *stage) keyFiles() (found []string) {
-	s.wants(200, "GET", s.url()+"/health", "") // it has started
+	s.wants(200, "GET", s.url()+"/api/runtime/session", "") // it waits until the server has started
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, "secret.key") {
 			found = append(found, path)

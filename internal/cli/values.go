@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// values read what flags and arguments are given. The parser's own readers speak of
+// types and tokens where a person has mistyped a number.
+var values = []kong.Option{
+	kong.KindMapper(reflect.String, value(func(text string, to reflect.Value) error {
+		to.SetString(text)
+		return nil
+	})),
+	kong.KindMapper(reflect.Int, value(readInt)),
+	kong.KindMapper(reflect.Int64, value(readInt)),
+	kong.KindMapper(reflect.Float64, value(func(text string, to reflect.Value) error {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		to.SetFloat(n)
+		return nil
+	})),
+	kong.TypeMapper(reflect.TypeFor[time.Duration](), value(func(text string, to reflect.Value) error {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a time like 30s or 5m", text)
+		}
+		to.SetInt(int64(d))
+		return nil
+	})),
+}
+
+func readInt(text string, to reflect.Value) error {
+	n, err := strconv.ParseInt(text, 0, to.Type().Bits())
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number, or too large a one", text)
+	}
+	to.SetInt(n)
+	return nil
+}
+
+// value is a reader of one value.
+func value(read func(text string, to reflect.Value) error) kong.MapperFunc {
+	return func(ctx *kong.DecodeContext, to reflect.Value) error {
+		switch next := ctx.Scan.Peek(); {
+		case next.IsEOL():
+			return errors.New("a value is missing")
+		case !next.IsValue():
+			return fmt.Errorf("a value is missing; one that begins with a dash is written --%s=%s", ctx.Value.Name, next)
+		default:
+			return read(fmt.Sprint(ctx.Scan.Pop().Value), to)
+		}
+	}
+}
