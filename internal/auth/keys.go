@@ -76,7 +76,7 @@ var errOwnKey = &bloom.Error{Kind: bloom.KindConflict, Code: "own_key",
 // in Unix milliseconds. withAdmin tells that some admin's key exists outside of the
 // store; otherwise the first one must be an admin's.
 func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec, actor string, now int64, withAdmin bool) (bloom.CreatedKey, error) {
-	spec.Name = strings.TrimSpace(spec.Name)
+	spec.Name, spec.WorkerID = strings.TrimSpace(bloom.CleanText(spec.Name)), bloom.CleanText(spec.WorkerID)
 	if err := checkKey(spec, now); err != nil {
 		return bloom.CreatedKey{}, err
 	}

@@ -74,11 +74,8 @@ func (s *Store) CreateKey(ctx context.Context, k bloom.KnownKey, actor string) (
 			return bloom.APIKey{}, err
 		}
 		is := k
-		is.Name, is.CreatedBy, is.CreatedAt = bloom.CleanText(k.Name), bloom.CleanText(actor), u.Now
+		is.CreatedBy, is.CreatedAt = actor, u.Now
 		is.LastUsedAt, is.RevokedAt, is.Status = nil, nil, ""
-		if is.WorkerID != nil {
-			is.WorkerID = new(bloom.CleanText(*is.WorkerID))
-		}
 		u.saveKey(&is)
 		u.news = append(u.news, bloom.Change{Kind: bloom.ChangeAccess})
 		u.audit(bloom.ActionKeyCreated, bloom.EntityKey, is.ID, actor, string(is.Role)+" key "+is.Name, bloom.MustJSON(map[string]any{
@@ -166,7 +163,6 @@ func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life
 			return *was, nil // the call is repeated
 		}
 		x := &bloom.KnownSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
-		x.Name, x.Address, x.Agent = bloom.CleanText(is.Name), bloom.CleanText(is.Address), bloom.CleanText(is.Agent)
 		x.CreatedAt, x.LastUsedAt, x.ExpiresAt = u.Now, u.Now, u.Now+life.Milliseconds()
 		u.saveSession(x)
 		u.c.Removal.SessionsBefore = u.Now

@@ -57,7 +57,7 @@ func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	if n.Full {
 		return bloom.Task{}, false, bloom.ErrQueueFull
 	}
-	t := &Task{Task: n.Task(u.Now), BodyHash: n.BodyHash, Actor: bloom.CleanText(n.Actor), fresh: true}
+	t := &Task{Task: n.Task(u.Now), BodyHash: n.BodyHash, Actor: n.Actor, fresh: true}
 	var err error
 	if t.Seq, err = u.number(); err != nil {
 		return bloom.Task{}, false, err

@@ -212,9 +212,9 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	}
 	u.dirt = true
 	u.c.Audits = append(u.c.Audits, bloom.Audit{
-		KeyID: bloom.CleanText(u.op.caller.KeyID), Address: bloom.CleanText(u.op.caller.Address),
+		KeyID: u.op.caller.KeyID, Address: u.op.caller.Address,
 		ID: schema.NewID(u.Now), Timestamp: u.Now, Action: action, EntityType: entityType, EntityID: entityID,
-		Actor: bloom.CleanText(actor), Detail: bloom.CleanText(detail), Data: bloom.EventData(data),
+		Actor: actor, Detail: detail, Data: bloom.EventData(data),
 	})
 }
 

@@ -71,7 +71,7 @@ func (d *database) transcript(ctx context.Context, by, value string) (*bloom.Tra
 
 // Transcript reads a context's transcript, nil when there is none.
 func (d *database) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
-	return d.transcript(ctx, "context_id", bloom.CleanText(contextID))
+	return d.transcript(ctx, "context_id", contextID)
 }
 
 // TranscriptIn reads the transcript whose parts lie in a folder, nil when there is none.

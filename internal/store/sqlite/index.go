@@ -115,7 +115,7 @@ func (d *database) SearchRetries(ctx context.Context, limit int) ([]store.Search
 		return collect(c, func(r row) store.SearchRetry {
 			return store.SearchRetry{Task: r.int(0), Tries: r.int(1), Due: r.int(2)}
 		},
-			`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT ?`, limit)
+			`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT +?`, limit)
 	})
 }
 
@@ -127,7 +127,7 @@ func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 // TasksBelow lists tasks by number, the newest first.
 func (d *database) TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error) {
 	return read(ctx, d, func(c *conn) ([]int64, error) {
-		return collect(c, func(r row) int64 { return r.int(0) }, `SELECT seq FROM llm_tasks WHERE seq < ? ORDER BY seq DESC LIMIT ?`, below, limit)
+		return collect(c, func(r row) int64 { return r.int(0) }, `SELECT seq FROM llm_tasks WHERE seq < ? ORDER BY seq DESC LIMIT +?`, below, limit)
 	})
 }
 
@@ -229,7 +229,7 @@ func (l listing[T]) finder(ctx context.Context, d *database, c *conn) store.Find
 		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) {
 			seqs, err := readFrom(ctx, d, d.index.read, func(c *conn) ([]int64, error) {
 				return collect(c, func(r row) int64 { return r.int(0) },
-					`SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?`, matching(q), below, n)
+					`SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?`, matching(q), below, n)
 			})
 			return seqs, lowest(seqs, n), err
 		},
@@ -268,7 +268,7 @@ func matching(q fulltext.Query) string {
 // idsWith lists tasks whose id contains a text, of the newest scanRows.
 func idsWith(c *conn, part string, below int64, n int) (seqs []int64, low int64, err error) {
 	rows, last := 0, int64(0)
-	err = c.each(`SELECT x.seq, x.id FROM llm_tasks x WHERE x.seq < ? ORDER BY x.seq DESC LIMIT ?`, func(r row) error {
+	err = c.each(`SELECT x.seq, x.id FROM llm_tasks x WHERE x.seq < ? ORDER BY x.seq DESC LIMIT +?`, func(r row) error {
 		if rows, last = rows+1, r.int(0); strings.Contains(r.str(1), part) {
 			seqs = append(seqs, last)
 		}

@@ -34,9 +34,9 @@ func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDept
 
 // heldBack reads the beginning of what a gate holds back.
 var heldBack = map[bloom.Gate]string{
-	bloom.GateDelayed: `SELECT created_at, run_at FROM llm_tasks INDEXED BY llm_tasks_delayed WHERE status = 'queued' AND gate = 'delayed' ORDER BY run_at LIMIT ?`,
+	bloom.GateDelayed: `SELECT created_at, run_at FROM llm_tasks INDEXED BY llm_tasks_delayed WHERE status = 'queued' AND gate = 'delayed' ORDER BY run_at LIMIT +?`,
 	bloom.GateOrdered: `SELECT MAX(created_at, updated_at) AS created_at, run_at FROM llm_tasks INDEXED BY llm_tasks_ordered
-		WHERE ordered = 1 AND status IN ('queued','leased','running') AND gate = 'ordered' ORDER BY context_id, seq LIMIT ?`,
+		WHERE ordered = 1 AND status IN ('queued','leased','running') AND gate = 'ordered' ORDER BY context_id, seq LIMIT +?`,
 }
 
 // HeldBack counts queued tasks behind a gate.
