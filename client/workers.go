@@ -70,3 +70,15 @@ func (c *Client) DrainWorker(ctx context.Context, id string, drain bool) (bloom.
 	}{drain}, safe)
 	return worker, err
 }
+
+// ReportLogs reports the last lines of a worker's log.
+func (c *Client) ReportLogs(ctx context.Context, id string, r bloom.LogReport) error {
+	r.Lines = orEmpty(r.Lines)
+	_, _, err := post[bloom.WorkerLogs](ctx, c, "/workers/"+seg(id)+"/logs", r, safe)
+	return err
+}
+
+// WorkerLogs reads the last log lines that a worker reported, the oldest first.
+func (c *Client) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
+	return get[bloom.WorkerLogs](ctx, c, "/workers/"+seg(id)+"/logs")
+}

@@ -83,6 +83,8 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+	tail := worker.NewTail(cfg.Key, os.Getenv("ANTHROPIC_API_KEY"), os.Getenv("ANTHROPIC_AUTH_TOKEN"), os.Getenv("CLAUDE_CODE_OAUTH_TOKEN"))
+	b.Logger = tail.Logger(b.Logger)
 	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{})}
 	w.claude = claudeConfig(cfg.Run, filepath.Join(state, "sessions"), &w.moves, b.Logger)
 	runner, err := claude.New(w.claude)
@@ -94,7 +96,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod, Agents: w.claude.Agents(context.Background())}
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: w.ready, Forget: runner.Forget,
-		Capabilities: w.capabilities(), About: w.about,
+		Capabilities: w.capabilities(), About: w.about, Tail: tail,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
 	}
 	token, err := agentToken(state)

@@ -2,15 +2,18 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 type workersCmd struct {
 	List    workersListCmd    `cmd:"" default:"withargs" help:"List workers."`
 	Get     workersGetCmd     `cmd:"" help:"Show one worker and its leases."`
+	Logs    workersLogsCmd    `cmd:"" help:"Show the last log lines that a worker reported."`
 	Remove  workersRemoveCmd  `cmd:"" help:"Remove a worker; its tasks return to the queue."`
 	Drain   workersDrainCmd   `cmd:"" help:"Stop a worker from taking tasks; running ones go on."`
 	Undrain workersUndrainCmd `cmd:"" help:"Let a worker that was drained at the runtime take tasks again."`
@@ -96,6 +99,63 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 		t.row("lease", fmt.Sprintf("%s of task %s, expires %s", l.ID, l.TaskID, ago(now, l.ExpiresAt)))
 	}
 	return t.print(inv.Out, inv.outPainter())
+}
+
+type workersLogsCmd struct {
+	remote
+	ID     string `arg:"" help:"The worker's name."`
+	Follow bool   `name:"follow" short:"f" help:"Go on with new lines until interrupted."`
+}
+
+// followEvery is how often new lines are asked for; workers report as often.
+const followEvery = 3 * time.Second
+
+func (c *workersLogsCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	var last []bloom.LogLine
+	for {
+		logs, err := api.WorkerLogs(inv.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON && !c.Follow {
+			return writeJSON(inv.Out, logs)
+		}
+		for _, l := range logs.Lines {
+			if slices.Contains(last, l) {
+				continue
+			}
+			if err := c.print(inv, l); err != nil {
+				return err
+			}
+		}
+		if !c.Follow {
+			return nil
+		}
+		last = logs.Lines
+		if err := retry.Sleep(inv.ctx, followEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *workersLogsCmd) print(inv *invocation, l bloom.LogLine) error {
+	if c.JSON {
+		_, err := fmt.Fprintln(inv.Out, string(bloom.MustJSON(l)))
+		return err
+	}
+	p, level := inv.outPainter(), fmt.Sprintf("%-5s", clean(l.Level, false))
+	switch l.Level {
+	case "ERROR":
+		level = p.paint(styleRed, level)
+	case "WARN":
+		level = p.paint(styleYellow, level)
+	}
+	_, err := fmt.Fprintf(inv.Out, "%s %s %s\n", time.UnixMilli(l.At).Format(time.DateTime), level, clean(l.Text, false))
+	return err
 }
 
 // drainedAt says where the worker was drained, which is where it is to be undrained.

@@ -32,3 +32,13 @@ func (s *Service) RemoveWorker(ctx context.Context, id, actor string) error {
 func (s *Service) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
 	return s.store.DrainWorker(ctx, bloom.CleanText(id), drain, actor)
 }
+
+// ReportLogs keeps the last log lines of a worker.
+func (s *Service) ReportLogs(ctx context.Context, id string, r bloom.LogReport) error {
+	return s.store.ReportLogs(ctx, bloom.CleanText(id), r)
+}
+
+// WorkerLogs are the last lines that a worker reported.
+func (s *Service) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
+	return s.store.WorkerLogs(ctx, bloom.CleanText(id))
+}

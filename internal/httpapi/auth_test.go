@@ -90,6 +90,8 @@ var policies = map[string]string{
 	"DELETE /api/runtime/workers/{id}":                     "a",
 	"POST /api/runtime/workers/{id}/drain":                 "a",
 	"POST /api/runtime/workers/{id}/claim":                 "aw",
+	"GET /api/runtime/workers/{id}/logs":                   "acv",
+	"POST /api/runtime/workers/{id}/logs":                  "aw",
 	"GET /api/membridge/health":                            "acv",
 	"GET /api/membridge/projects":                          "acv",
 	"GET /api/membridge/jobs":                              "acv",

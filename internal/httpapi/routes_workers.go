@@ -62,6 +62,12 @@ func (s *Server) workerRoutes() {
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain a worker at the runtime, or undrain it there", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
+	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}/logs", id: "worker-logs", summary: "The last log lines that a worker reported", tag: "workers", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.WorkerLogs], error) {
+			logs, err := s.svc.WorkerLogs(ctx, in.ID)
+			return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
+		})
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "A worker's last log lines", tag: "workers", policy: auth.Worker, body: bloom.LogReport{}}, s.reportLogs)
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
 }
 
@@ -140,6 +146,22 @@ func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[b
 	}
 	w, err := s.svc.DrainWorker(ctx, in.ID, b.Drain, c.caller.Name)
 	return &reply[bloom.Worker]{http.StatusOK, w}, err
+}
+
+func (s *Server) reportLogs(ctx context.Context, c *call, in *pathID) (*reply[bloom.WorkerLogs], error) {
+	if err := actsAs(c, in.ID); err != nil {
+		return nil, err
+	}
+	var r bloom.LogReport
+	if err := s.decode(c, limitBody, &r); err != nil {
+		return nil, err
+	}
+	if err := s.svc.ReportLogs(ctx, in.ID, r); err != nil {
+		return nil, err
+	}
+	logs, err := s.svc.WorkerLogs(ctx, in.ID)
+	logs.Lines = []bloom.LogLine{} // the caller has them
+	return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 }
 
 func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamResponse, error) {

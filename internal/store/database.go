@@ -75,6 +75,7 @@ type Reader interface {
 	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)
 	Workers(ctx context.Context) ([]bloom.Worker, error)
 	ControlDrained(ctx context.Context) ([]string, error)
+	WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error)
 	Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 	Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 	Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error)

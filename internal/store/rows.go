@@ -312,6 +312,7 @@ type Changes struct {
 	Searched  []Searched
 	Files     []NewArtifact // besides those of outcomes
 	Kept      []*Kept       // one a task
+	Logs      []bloom.WorkerLogs
 	Removal   Removal
 	Now       int64
 }
@@ -319,7 +320,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched)+len(c.Files)+len(c.Kept) == 0 &&
+		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched)+len(c.Files)+len(c.Kept)+len(c.Logs) == 0 &&
 		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
 }
 

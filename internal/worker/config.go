@@ -70,6 +70,9 @@ type Config struct {
 	// Capabilities, Status and InstanceID of it are set by the worker.
 	About bloom.WorkerSpec
 
+	// Tail has the log's last lines, which are reported to the runtime. Nil: none are.
+	Tail *Tail
+
 	// LeaseTTL is asked for with each claim, whole seconds; 0 means
 	// bloom.DefaultLeaseTTLSec.
 	LeaseTTL time.Duration

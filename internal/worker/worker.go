@@ -126,8 +126,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.register(stopping, true); err != nil {
 		return ended(stopping, err)
 	}
+	reporting, stopReports := context.WithCancel(delivery)
+	var reports sync.WaitGroup
+	reports.Go(func() { w.reportLogs(reporting) })
 	err = w.loop(stopping)
 	orderly = err == nil
+	stopReports()
+	reports.Wait()
 	return err
 }
 

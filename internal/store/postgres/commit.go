@@ -33,6 +33,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	putKeys.queue(b, c.APIKeys)
 	putSessions.queue(b, c.Sessions)
 	queueSearch(b, c)
+	queueLogs(b, c)
 	queueRemoval(b, c)
 	queueGauge(b, c)
 	queueContexts(b, c) // late, for others may wait for them

@@ -9,6 +9,12 @@ import (
 func (p *pair) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
 	return p.next().HeldBack(ctx, gate, most)
 }
+func (p *pair) ReportLogs(ctx context.Context, id string, r bloom.LogReport) error {
+	return p.next().ReportLogs(ctx, id, r)
+}
+func (p *pair) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
+	return p.next().WorkerLogs(ctx, id)
+}
 func (p *pair) IndexTasks(ctx context.Context, read bloom.ReadContent) (int, bool, error) {
 	return p.next().IndexTasks(ctx, read)
 }

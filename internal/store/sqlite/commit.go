@@ -16,7 +16,7 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 // put writes changes, statement by statement.
 func (t *tx) put(c *store.Changes) error {
 	for _, write := range []func(*store.Changes) error{
-		t.putTasks, t.putLeases, t.putArtifacts, t.putOutcomes, t.putMoves, t.putStreams, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.remove, t.count, t.chart,
+		t.putTasks, t.putLeases, t.putArtifacts, t.putOutcomes, t.putMoves, t.putStreams, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.putLogs, t.remove, t.count, t.chart,
 	} {
 		if err := write(c); err != nil {
 			return err

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,44 @@ import (
 )
 
 var workerTests = map[string]func(*harness){
+	"the last log lines of each worker are kept, those of an earlier process while there is room": func(h *harness) {
+		h.worker("w", 1)
+		report := func(instance string, texts ...string) {
+			h.Helper()
+			r := bloom.LogReport{InstanceID: instance}
+			for _, text := range texts {
+				r.Lines = append(r.Lines, bloom.LogLine{At: 1, Level: "INFO", Text: text})
+			}
+			h.ok(h.s.ReportLogs(h.ctx, "w", r))
+		}
+		reported := func(want ...string) {
+			h.Helper()
+			logs, err := h.s.WorkerLogs(h.ctx, "w")
+			h.ok(err)
+			texts := []string{}
+			for _, l := range logs.Lines {
+				texts = append(texts, l.Text)
+			}
+			if !slices.Equal(texts, want) || logs.Lines == nil {
+				h.Errorf("%q are reported, want %q", texts, want)
+			}
+		}
+		reported()
+		report("one", "a", "b")
+		report("one", "a", "b", "c")
+		reported("a", "b", "c")
+		report("two", "d\x00")
+		reported("a", "b", "c", "d\uFFFD")
+		many := slices.Repeat([]string{strings.Repeat("ї", 400)}, 120)
+		report("two", many...)
+		reported(slices.Repeat([]string{strings.Repeat("ї", 250)}, 100)...)
+		h.refused(h.s.ReportLogs(h.ctx, "nobody", bloom.LogReport{}), bloom.ErrWorkerNotFound)
+		h.ok(h.s.RemoveWorker(h.ctx, "w", "x"))
+		_, err := h.s.WorkerLogs(h.ctx, "w")
+		h.refused(err, bloom.ErrWorkerNotFound)
+		h.worker("w", 1)
+		reported()
+	},
 	"a registration is kept": func(h *harness) {
 		spec := bloom.WorkerSpec{
 			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},

@@ -15,6 +15,7 @@ import { Page } from '@/ui/page'
 import { Empty, Loaded } from '@/ui/states'
 import { toast, useSayError } from '@/ui/toast'
 import { AddWorker } from './add-worker'
+import { WorkerLogs } from './worker-logs'
 
 export default function Workers() {
   const { t } = useTranslation()
@@ -147,6 +148,7 @@ function WorkerMenu({ worker }: { worker: Worker }) {
   const client = useQueryClient()
   const sayError = useSayError()
   const [removing, setRemoving] = useState(false)
+  const [logs, setLogs] = useState(false)
   const params = { params: { path: { id: worker.id } } }
   const read = () => client.invalidateQueries({ queryKey: keys.workers })
   const drain = useMutation({
@@ -170,6 +172,7 @@ function WorkerMenu({ worker }: { worker: Worker }) {
           </button>
         }
       >
+        <MenuItem onSelect={() => setLogs(true)}>{t('workers.logs')}</MenuItem>
         <MenuItem onSelect={() => drain.mutate(!worker.runtime_drain)}>
           {worker.runtime_drain ? t('workers.undrain') : t('workers.drain')}
         </MenuItem>
@@ -178,6 +181,9 @@ function WorkerMenu({ worker }: { worker: Worker }) {
           {t('workers.remove')}
         </MenuItem>
       </Menu>
+      <Dialog open={logs} onOpenChange={setLogs} title={t('workers.logsTitle', { name: worker.id })} wide>
+        <WorkerLogs id={worker.id} />
+      </Dialog>
       <Confirm
         open={removing}
         onOpenChange={setRemoving}

@@ -1,0 +1,48 @@
+package bloom
+
+import "cmp"
+
+// Bounds of the log lines that are kept of a worker.
+const (
+	MaxLogLines = 100
+	MaxLogLine  = 500 // bytes
+)
+
+// LogLine is a line of a worker's log.
+type LogLine struct {
+	At         int64  `json:"at" doc:"Unix milliseconds"`
+	Level      string `json:"level" doc:"DEBUG, INFO, WARN or ERROR"`
+	Text       string `json:"text" doc:"The message and its fields; at most 500 bytes"`
+	InstanceID string `json:"instance_id,omitempty" required:"false" doc:"The process that logged it"`
+}
+
+// LogReport is what a worker reports of its log: the last lines of this process.
+type LogReport struct {
+	InstanceID string    `json:"instance_id" required:"false" maxLength:"128"`
+	Lines      []LogLine `json:"lines" nullable:"false" maxItems:"100"`
+}
+
+// WorkerLogs are the last log lines that a worker reported, the oldest first.
+type WorkerLogs struct {
+	WorkerID  string    `json:"worker_id"`
+	UpdatedAt int64     `json:"updated_at" doc:"Unix milliseconds; 0 when it never reported any"`
+	Lines     []LogLine `json:"lines" nullable:"false"`
+}
+
+// Joined are the last lines after a report: those of earlier processes, then those of
+// the one that reports.
+func (r LogReport) Joined(was []LogLine) []LogLine {
+	lines := make([]LogLine, 0, MaxLogLines)
+	for _, l := range was {
+		if l.InstanceID != r.InstanceID {
+			lines = append(lines, l)
+		}
+	}
+	for _, l := range r.Lines {
+		l.InstanceID = r.InstanceID
+		l.Text, _ = cutTo(CleanText(l.Text), MaxLogLine)
+		l.Level, _ = cutTo(cmp.Or(CleanText(l.Level), "INFO"), 16)
+		lines = append(lines, l)
+	}
+	return lines[max(0, len(lines)-MaxLogLines):]
+}
