@@ -140,6 +140,48 @@ func TestAMembridgeKeyThatNobodyGaveIsKeptWhereItsOperatorFindsIt(t *testing.T) 
 	})
 }
 
+// Membridge beside a server asks nobody on this machine for a key exactly as long as the
+// server does not.
+func TestTheFirstKeyClosesMembridgeToo(t *testing.T) {
+	t.Parallel()
+	cfg := upConfig(t, t.TempDir())
+	cfg.Server.RuntimeAPIKey = ""
+	cfg.Server.RuntimeWorkerKey = ""
+	during(t, cfg, func(up *app.Up) {
+		if got := postWith(t, up, "a"); got != http.StatusCreated {
+			t.Errorf("before there is a key: %d", got)
+		}
+		if got := postWith(t, up, "b", "X-MEMBRIDGE-ADMIN", "a-wrong-key-of-nobody"); got != http.StatusCreated {
+			t.Errorf("with a wrong key, before there is one: %d", got)
+		}
+		api, err := client.New(up.Server.URL(), client.Options{})
+		if err == nil {
+			_, err = api.CreateKey(t.Context(), bloom.KeySpec{Name: "first", Role: bloom.RoleAdmin})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := postWith(t, up, "c"); got != http.StatusUnauthorized {
+			t.Errorf("with a stored key: %d", got)
+		}
+		if got := postWith(t, up, "c", "X-Forwarded-For", "10.0.0.1"); got != http.StatusUnauthorized {
+			t.Errorf("through a proxy: %d", got)
+		}
+	})
+	during(t, cfg, func(up *app.Up) {
+		if got := postWith(t, up, "c"); got != http.StatusUnauthorized {
+			t.Errorf("with a stored key, after a restart: %d", got)
+		}
+		raw, err := os.ReadFile(up.MembridgeKeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := post(t, up, strings.TrimSpace(string(raw)), "c"); got != http.StatusCreated {
+			t.Errorf("with membridge's key: %d", got)
+		}
+	})
+}
+
 func TestUpWantsATokenOfAgentsWhereItIsToldTo(t *testing.T) {
 	t.Parallel()
 	const agents, token = key + "-of-agents", "the-token-of-one-agent"

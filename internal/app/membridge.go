@@ -131,6 +131,8 @@ type MembridgeConfig struct {
 	DatabaseURL string
 	AdminKey    string
 	RuntimeURL  string // told to agents; may be empty
+	// Open reports whether requests of this machine need no key now; nil never.
+	Open func(context.Context) bool
 	// ListenFlag is how the person who started it says where it listens.
 	ListenFlag string
 }
@@ -154,7 +156,7 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridg
 	server, err := membridge.Open(ctx, membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
 		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired,
-		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(l.Addr()),
+		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(l.Addr()), Open: cfg.Open,
 		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {

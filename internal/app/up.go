@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -33,9 +34,10 @@ type Up struct {
 	// MembridgeTrouble says why. The runtime works in full without it.
 	Membridge        *Membridge
 	MembridgeTrouble error
-	// MembridgeKeyFile holds membridge's admin key when none was given but it has to
-	// have one; else it is empty.
+	// MembridgeKeyFile holds membridge's admin key when none was given.
 	MembridgeKeyFile string
+
+	opened atomic.Pointer[Server] // Server, for requests to membridge
 }
 
 // OpenUp builds server and worker. The worker speaks to the server over HTTP
@@ -57,6 +59,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if u.Server, err = openServer(ctx, cfg.Server, b, key); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
+	u.opened.Store(u.Server)
 	if u.Membridge != nil {
 		u.Membridge.server.SetRuntimeURL(u.Server.openURL())
 	}
@@ -73,11 +76,15 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 
 // openMembridge starts the control plane beside the server and points the server
 // at it. Both keep what they know in the same database, when one is given. Its admin
-// key, when none is set but it has to have one (other keys are set, or others can
-// reach it), is made once and kept in the data folder.
+// key, when none is set, is made once and kept in the data folder. Requests of this
+// machine need none as long as they need none at the server either.
 func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	key := cfg.Server.MembridgeAdminKey
-	if key == "" && (cfg.Server.RuntimeAPIKey != "" || cfg.Membridge.AgentKey != "" || !loopbackURL("http://"+cfg.Membridge.MembridgeListen)) {
+	var open func(context.Context) bool
+	if key == "" {
+		if cfg.Server.RuntimeAPIKey == "" && cfg.Membridge.AgentKey == "" && loopbackURL("http://"+cfg.Membridge.MembridgeListen) {
+			open = u.development
+		}
 		made, err := keptKey(cfg.Server.DataDir)
 		if err != nil {
 			u.MembridgeTrouble = err
@@ -87,11 +94,18 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	}
 	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
 		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key),
-		RuntimeURL: "" /* set once the server listens */, ListenFlag: "--membridge-listen"}, b)
+		RuntimeURL: "" /* set once the server listens */, Open: open, ListenFlag: "--membridge-listen"}, b)
 	if u.MembridgeTrouble == nil {
 		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
 		cfg.Server.MembridgeChosen = true
 	}
+}
+
+// development reports whether the server asks nobody for a key, which ends with the first
+// key that is stored.
+func (u *Up) development(ctx context.Context) bool {
+	server := u.opened.Load()
+	return server != nil && server.auth.Development(ctx)
 }
 
 // adminKeyFile holds membridge's admin key in the data folder.

@@ -81,6 +81,16 @@ func (a *Authenticator) keyed(ctx context.Context) (bool, error) {
 	return keyed, err
 }
 
+// Development reports whether nobody needs a key now. Where the store cannot say whether
+// there is one, everybody needs one.
+func (a *Authenticator) Development(ctx context.Context) bool {
+	if a.mode != ModeDevelopment {
+		return false
+	}
+	keyed, err := a.keyed(ctx)
+	return err == nil && !keyed
+}
+
 // Mode tells how callers are told apart, for the banner and the health answer.
 func (a *Authenticator) Mode() Mode {
 	if a.mode == ModeDevelopment && a.over.Load() {

@@ -52,7 +52,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 		return err
 	}
 	m, err := app.OpenMembridge(inv.ctx, app.MembridgeConfig{Membridge: settings, DataDir: dir,
-		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL, ListenFlag: "--listen"}, build)
+		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL, Open: nil, ListenFlag: "--listen"}, build)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (c *upCmd) Run(inv *invocation) error {
 			". Everything else works; --no-membridge does without it.", false)))
 	} else if up.Membridge != nil {
 		inv.say("membridge, the control plane, is at %s", up.Membridge.URL())
-		if up.MembridgeKeyFile != "" {
+		if up.MembridgeKeyFile != "" && up.Server.Mode() != auth.ModeDevelopment {
 			inv.say("its admin key (X-MEMBRIDGE-ADMIN) is in %s; MEMBRIDGE_ADMIN_KEY sets another", up.MembridgeKeyFile)
 		}
 	}

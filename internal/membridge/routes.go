@@ -47,7 +47,7 @@ func (s *Server) routes() {
 	mux.HandleFunc("GET /static/ui.html", s.webApplication)
 	figures := s.metrics.handler()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if _, refusal := s.gate.check(accessAdmin, presented(r)); refusal != nil {
+		if _, refusal := s.gate.check(r.Context(), accessAdmin, presented(r)); refusal != nil {
 			refusal.write(w)
 			return
 		}
@@ -116,7 +116,7 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
-		who, refusal := s.gate.check(need, presented(r))
+		who, refusal := s.gate.check(r.Context(), need, presented(r))
 		if refusal != nil {
 			refusal.write(w)
 			return

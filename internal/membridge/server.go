@@ -57,6 +57,10 @@ type Config struct {
 	// caller sets it only when every listener is loopback or a unix socket; each
 	// request is checked besides (see access.go).
 	Development bool
+	// Open, when set, reports whether requests of this machine need no key now, besides
+	// those with one: a runtime in the same process goes on without keys until the first
+	// is made. As with Development, only for listeners of this machine.
+	Open func(context.Context) bool
 
 	// RuntimeURL is where agents find the runtime; they are told with every
 	// registration and heartbeat. Empty: they are not told. With an unspecified
