@@ -65,6 +65,7 @@ type Audit struct {
 	Address    string          `json:"address" doc:"Where the request came from; empty when none did"`
 	Detail     string          `json:"detail"`
 	Data       json.RawMessage `json:"data"`
+	Hash       string          `json:"hash" doc:"SHA-256 over the hash of the entry before and this entry's canonical JSON (hex); empty for the moment until the entry is chained"`
 }
 
 // AuditState is a task's state after an audited change.

@@ -61,7 +61,9 @@ type RetentionStore interface {
 	// The numbering of a stream goes on where it was should its task be requeued.
 	RemoveEvents(ctx context.Context, r RemoveRequest) (Removed, error)
 	// RemoveAudit removes audit entries that are older, except those of live
-	// tasks. The newest entry always stays.
+	// tasks. The newest entry always stays. The chain goes on: where an entry stays
+	// whose predecessor goes, that one's hash stays, and the batch's own entry says up
+	// to where it removed.
 	RemoveAudit(ctx context.Context, r RemoveRequest) (Removed, error)
 
 	// RemovedContent lists at most limit contents whose artifacts were removed,
@@ -79,7 +81,8 @@ type RemoveRequest struct {
 	After     int64 // the last answer's Next; 0 to begin
 	Limit     int   // how many tasks, or entries of the audit, go at most; 0: DefaultRemoveBatch
 	// Kept has RemoveEvents leave streams that do not lie in transcripts.
-	Kept bool
+	Kept     bool
+	Exported bool // of the audit only what is in a file of the export
 }
 
 // Bounds of a batch.
@@ -116,6 +119,8 @@ type Removed struct {
 	Contents  int64 `json:"contents,omitempty"` // of artifacts, noted for deletion from the blob store
 	Events    int64 `json:"events,omitempty"`
 	Audit     int64 `json:"audit,omitempty"`
+	// UpTo is the highest Seq of an audit entry that was removed.
+	UpTo int64 `json:"up_to,omitempty"`
 
 	Next int64 `json:"-"` // where the next batch begins
 	More bool  `json:"-"` // there may be more behind Next
@@ -130,6 +135,7 @@ func (r *Removed) Add(o Removed) {
 	r.Contents += o.Contents
 	r.Events += o.Events
 	r.Audit += o.Audit
+	r.UpTo = max(r.UpTo, o.UpTo)
 	r.Next, r.More = o.Next, o.More
 }
 

@@ -33,6 +33,7 @@ type Store interface {
 	LeaseStore
 	WorkerStore
 	RecordStore
+	AuditChainStore
 	ContextStore
 	RetentionStore
 	SeriesStore

@@ -27,6 +27,10 @@ func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom
 	return w.api.Tasks(ctx, q)
 }
 
+func (w wire) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
+	return w.api.AuditLinks(ctx, after, limit)
+}
+
 func (w wire) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	return w.api.Contexts(ctx, q)
 }

@@ -19,7 +19,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		before = transcripts
 	}
 	retention := maintenance.NewRetention(maintenance.RetentionConfig{
-		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Transcripts: before, Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
+		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Transcripts: before, ExportedOnly: s.auditFiles != nil, Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*maintenance.Loop{
@@ -33,6 +33,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	if atEnd {
 		loops = append(loops, transcripts.Loop())
 	}
+	loops = append(loops, s.auditLoops()...)
 	if s.control != nil {
 		loops = append(loops, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{
 			Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
@@ -49,23 +50,24 @@ const DatabaseFile = "bloom.db"
 
 // Server is the runtime server, open and ready to run.
 type Server struct {
-	cfg      config.Server
-	log      *slog.Logger
-	auth     *auth.Authenticator
-	listener net.Listener
-	private  net.Listener // for the worker of the same process; nil without TLS
-	front    *front.Front
-	handler  http.Handler
-	store    bloom.Store
-	blobs    artifacts
-	folder   *local.Store
-	objects  *tiered.Store // nil without object storage
-	mover    *maintenance.Mover
-	control  *controlPlane // nil without one
-	service  *dispatch.Service
-	loops    []*maintenance.Loop
-	metrics  *telemetry.Metrics
-	leader   *leader // nil when no other server can share the store
+	cfg        config.Server
+	log        *slog.Logger
+	auth       *auth.Authenticator
+	listener   net.Listener
+	private    net.Listener // for the worker of the same process; nil without TLS
+	front      *front.Front
+	handler    http.Handler
+	store      bloom.Store
+	blobs      artifacts
+	folder     *local.Store
+	objects    *tiered.Store // nil without object storage
+	mover      *maintenance.Mover
+	auditFiles auditlog.Files // nil where the audit is not exported
+	control    *controlPlane  // nil without one
+	service    *dispatch.Service
+	loops      []*maintenance.Loop
+	metrics    *telemetry.Metrics
+	leader     *leader // nil when no other server can share the store
 }
 
 // OpenServer builds the server and takes its port. Before Run only questions after
@@ -162,6 +164,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if err = s.openArtifacts(ctx); err != nil {
 		return err
 	}
+	if s.auditFiles, err = s.openAuditFiles(); err != nil {
+		return err
+	}
 	_, atEnd := s.cfg.Transcribe()
 	if s.cfg.DatabaseURL != "" {
 		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
@@ -205,6 +210,7 @@ func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeStorage(s.service.Blobs, s.store.WaitingArtifacts)
+	s.metrics.DescribeAudit(s.store, s.auditFiles != nil)
 	s.loops = s.backgroundLoops()
 	return nil
 }

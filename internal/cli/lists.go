@@ -39,35 +39,6 @@ func (c *leasesCmd) Run(inv *invocation) error {
 	return t.print(inv.Out, inv.outPainter())
 }
 
-type auditCmd struct {
-	remote
-	paging
-	Entity string `name:"entity" placeholder:"ID" help:"Only entries about this task, worker, …"`
-	Action string `name:"action" placeholder:"ACTION" help:"Only entries of this action, for example task_completed."`
-}
-
-func (c *auditCmd) Run(inv *invocation) error {
-	api, err := c.open()
-	if err == nil {
-		err = c.check()
-	}
-	if err != nil {
-		return err
-	}
-	entries, err := take(c.paging, api.AllAudit(inv.ctx, bloom.AuditQuery{EntityID: c.Entity, Action: c.Action, Page: c.page()}))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, entries)
-	}
-	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "FROM", "DETAIL")
-	for _, e := range entries {
-		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.Address), oneLine(e.Detail, 70))
-	}
-	return t.print(inv.Out, inv.outPainter())
-}
-
 func statusStyle(s bloom.TaskStatus) string {
 	switch s {
 	case bloom.TaskCompleted:

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"path/filepath"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -60,6 +61,12 @@ func objectScenes() map[string]scene {
 		}},
 		"object storage's secret":         {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key", "{minio-secret}", stores("bloom-artifacts")}}},
 		"object storage's secret in file": {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key-file", "{dir}/minio-key", stores("bloom-artifacts")}}},
+		"audit's export": {roles: servers, sets: []set{{"--audit-export", "{dir}/unusual-audit", func(s *stage) {
+			s.await("a file of the audit", func() bool {
+				found, _ := filepath.Glob(filepath.Join(s.dir, "unusual-audit/audit/*/*/*/*.jsonl.gz"))
+				return len(found) > 0
+			})
+		}}}},
 		"the largest file": {roles: servers, sets: []set{{"--artifact-limit-mib", "1", func(s *stage) {
 			put := func(size int) (int, string) {
 				content := strings.Repeat("x", size)

@@ -57,6 +57,9 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.Artifacts.Finish(); err != nil {
 		return err
 	}
+	if err := s.AuditExport.finish(s.InObjects()); err != nil {
+		return err
+	}
 	if s.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay: must not be negative")
 	}

@@ -89,6 +89,7 @@ type Server struct {
 	Retention
 	Limits
 	Artifacts
+	AuditExport
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
 	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces the port of --listen alone."`
 	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`

@@ -54,6 +54,7 @@ var policies = map[string]string{
 	"POST /api/runtime/llm-tasks/requeue":                  "ac",
 	"GET /api/runtime/runs":                                "acv",
 	"GET /api/runtime/audit":                               "acv",
+	"GET /api/runtime/audit/chain":                         "acv",
 	"GET /api/runtime/leases":                              "acv",
 	"GET /api/runtime/artifacts":                           "acv",
 	"POST /api/runtime/artifacts/move":                     "a",

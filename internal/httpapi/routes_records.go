@@ -23,6 +23,11 @@ type auditFilter struct {
 	Action   string `query:"action"`
 }
 
+type chainRange struct {
+	After int64 `query:"after" minimum:"0" doc:"Only what comes after this seq"`
+	Limit int   `query:"limit" minimum:"0" maximum:"1000" doc:"Most links; 0: 100"`
+}
+
 func (s *Server) recordRoutes() {
 	handle(s, route{method: http.MethodGet, path: artifactsPath, id: "list-artifacts", summary: "Artifacts, newest first", tag: "records", policy: auth.Read}, s.listArtifacts)
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}", id: "get-artifact", summary: "One artifact", tag: "records", policy: auth.Read},
@@ -41,6 +46,11 @@ func (s *Server) recordRoutes() {
 			return s.contentLines(ctx, c, s.svc.VerifyContents)
 		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", summary: "Audit entries, newest first", tag: "records", policy: auth.Read}, s.listAudit)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", summary: "The audit's chain of hashes, oldest first", tag: "records", policy: auth.Read},
+		func(ctx context.Context, _ *call, in *chainRange) (*reply[bloom.ChainPart], error) {
+			part, err := s.svc.AuditChain(ctx, in.After, in.Limit)
+			return &reply[bloom.ChainPart]{http.StatusOK, part}, err
+		})
 }
 
 func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter) (*page[bloom.Artifact], error) {

@@ -44,6 +44,8 @@ type RetentionConfig struct {
 	Keep     bloom.Keep
 	// Transcripts, when not nil, writes events into transcripts before they are removed.
 	Transcripts *Transcripts
+	// ExportedOnly keeps entries of the audit until they are in a file of the export.
+	ExportedOnly bool
 	// Removed, when not nil, hears of every batch, for metrics.
 	Removed func(bloom.Removed)
 	// Deleted, when not nil, hears of every content that was to be deleted from
@@ -111,7 +113,7 @@ func (r *retention) once(ctx context.Context) (res Result, err error) {
 // walk removes one kind batch by batch, until there is no more or the time is up.
 func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *bloom.Removed) error {
 	for began := r.Clock.Now(); !began.After(until); began = r.Clock.Now() {
-		batch := bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil}
+		batch := bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil, Exported: r.ExportedOnly}
 		if k.before != nil {
 			if err := k.before(ctx, batch); err != nil {
 				return err

@@ -117,6 +117,10 @@ type Reader interface {
 	OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error)
+
+	AuditHead(ctx context.Context) (bloom.ChainHead, error)
+	AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error)
+	AuditLag(ctx context.Context) (bloom.AuditLag, error)
 }
 
 // Config says how operations are grouped. Every field may be 0 for its default.
@@ -135,6 +139,9 @@ type Config struct {
 	Patience time.Duration
 	// Transcripts notes which tasks have ended, for DueTranscripts.
 	Transcripts bool
+	// SealPoll is how often is looked for entries of the audit that another process
+	// left unchained; 0: never, the database is this process's own.
+	SealPoll time.Duration
 }
 
 // Committed hears how many operations a transaction had, and how long it took with all

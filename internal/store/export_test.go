@@ -14,6 +14,7 @@ func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
 // Hold keeps a store that runs one transaction at a time busy until release is
 // called: what comes meanwhile is committed together.
 func Hold(s *Store) (release func()) {
+	s.sealing.Lock() // which waits in the same queue
 	begun, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -24,6 +25,7 @@ func Hold(s *Store) (release func()) {
 	}()
 	<-begun
 	return func() {
+		s.sealing.Unlock()
 		close(held)
 		<-done
 	}

@@ -344,6 +344,9 @@ func (s *Store) publish(u *Unit) {
 	for _, w := range u.walked {
 		s.usual.walk(w.worker, w.to)
 	}
+	if len(u.c.Audits) > 0 && !u.c.Sealed {
+		s.wakeSealing()
+	}
 	if len(u.news) == 0 {
 		return
 	}

@@ -193,12 +193,15 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	if len(old) == 0 {
 		return did, nil
 	}
+	if err := s.sealTo(ctx, old[len(old)-1]); err != nil {
+		return did, err
+	}
 	return apart(ctx, s, func(r *ReadSet) { r.OldAudit.Add(old...) }, func(u *Unit) (bloom.Removed, error) {
 		did := did
 		for _, seq := range old {
-			if e := u.rows.OldAudit[seq]; e != nil && e.At < before && !e.Keep {
+			if e := u.rows.OldAudit[seq]; e != nil && e.At < before && !e.Keep && !(r.Exported && e.Only) {
 				u.c.Removal.Audit = append(u.c.Removal.Audit, seq)
-				did.Audit++
+				did.Audit, did.UpTo = did.Audit+1, max(did.UpTo, seq)
 			}
 		}
 		u.auditRemoval(bloom.ActionAuditRemoved, did, before)

@@ -67,13 +67,15 @@ type ReadSet struct {
 	Files      Set[FileKey]    // files of attempts
 	FileCounts Set[OutcomeKey] // attempts: how many files they have
 	Kept       Set[string]     // tasks: up to which event their streams lie in transcripts
+	Unsealed   int             // the end of the audit's chain, and so many entries to be chained next; locked
+	Export     bool            // how far the audit was exported; locked
 }
 
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers == 0 &&
-		!r.Online && !r.Due && !r.Filled
+		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers+r.Unsealed == 0 &&
+		!r.Export && !r.Online && !r.Due && !r.Filled
 }
 
 func atLeast[K comparable](m *map[K]int, k K, n int) {
@@ -118,6 +120,8 @@ type Rows struct {
 	Files      map[FileKey]*bloom.Artifact
 	FileCounts map[OutcomeKey]int64
 	Kept       map[string]int64
+	Chain      *Chain             // nil: not read, or somebody else has it
+	Export     *bloom.AuditExport // nil: not read, or somebody else has it
 }
 
 func newRows() *Rows {
@@ -284,7 +288,8 @@ type Aged struct {
 // AgedAudit is an entry of the audit that may be old enough to go.
 type AgedAudit struct {
 	Seq, At int64
-	Keep    bool // of a task that has not ended, or the last of all
+	Keep    bool // of a task that has not ended, the last of all, or not chained
+	Only    bool // it is in no file of the export
 }
 
 // Changes is what a transaction writes. Tasks and leases that are to be updated are
@@ -314,14 +319,20 @@ type Changes struct {
 	Kept      []*Kept       // one a task
 	Logs      []bloom.WorkerLogs
 	Removal   Removal
+	Links     []Link // entries that are chained now
+	Head      *bloom.ChainHead
+	Export    *bloom.AuditExport
 	Now       int64
+
+	// Sealed: the database has chained Audits with the commit.
+	Sealed bool
 }
 
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
 		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Scripts)+len(c.Forgotten)+len(c.Searched)+len(c.Files)+len(c.Kept)+len(c.Logs) == 0 &&
-		c.Filled == nil && c.Gauge == nil && c.Removal.empty()
+		c.Filled == nil && c.Gauge == nil && c.Head == nil && c.Export == nil && c.Removal.empty()
 }
 
 // NewArtifacts are those of outcomes, then the others.

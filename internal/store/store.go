@@ -30,8 +30,11 @@ type Store struct {
 	contacts contacts
 	usual    usual
 	bad      bad
-	filled   atomic.Bool // all tasks are in their contexts
-	indexed  atomic.Bool // no task is older than the index and not in it
+	filled   atomic.Bool   // all tasks are in their contexts
+	indexed  atomic.Bool   // no task is older than the index and not in it
+	sealing  sync.Mutex    // held while entries of the audit are chained
+	unsealed chan struct{} // holds a token when entries were committed unchained
+	sealed   chan struct{} // closed when nothing more is chained
 
 	life    context.Context // ends when the store has closed
 	end     context.CancelFunc
@@ -50,6 +53,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 	s := &Store{
 		Reader: db, db: db, cfg: cfg, log: log, queue: group.NewQueue[*op](cfg.Queue), slots: make(chan struct{}, max(1, cfg.Parallel)),
 		served: make(chan struct{}), closing: make(chan struct{}), usual: usual{workers: map[string]usualSets{}},
+		unsealed: make(chan struct{}, 1), sealed: make(chan struct{}),
 	}
 	s.bad.until = map[string]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -58,6 +62,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 		defer close(s.served)
 		s.serve()
 	}()
+	go s.keepSealed()
 	return s
 }
 
@@ -93,6 +98,7 @@ func (s *Store) Pools() []Pool { return s.db.Pools() }
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
+		<-s.sealed
 		s.queue.Stop()
 		<-s.served
 		s.running.Wait()

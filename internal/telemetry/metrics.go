@@ -23,6 +23,8 @@ type Metrics struct {
 	errors   *prometheus.CounterVec
 	finished *prometheus.GaugeVec
 	storage  *storage
+
+	auditFiles, auditEntries prometheus.Counter
 }
 
 // NewMetrics makes a server's figures, none of them begun. The clock tells when
@@ -39,6 +41,8 @@ func NewMetrics(clock bloom.Clock) *Metrics {
 		finished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bloom_loop_last_success_timestamp_seconds", Help: "When a background loop last finished a run on this server; none before its first.",
 		}, []string{"loop"}),
+		auditFiles:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_files_total", Help: "Files of the audit that this server has written."}),
+		auditEntries: prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_entries_total", Help: "Entries of the audit in those files."}),
 	}
 	m.work, m.storage, m.registry = newWork(), newStorage(), prometheus.NewRegistry()
 	m.registry.MustRegister(m.work.collectors()...)

@@ -53,6 +53,11 @@ func Import(ctx context.Context, sqlitePath, databaseURL string, told func(table
 		return nil, fmt.Errorf("import: %w", err)
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
+	for sealed := 1; sealed > 0; { // all of the audit, so that nothing changes any more
+		if sealed, err = held.Seal(ctx); err != nil {
+			return nil, fmt.Errorf("import: audit: %w", err)
+		}
+	}
 	file := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro"}
 	from, err := sql.Open("sqlite", file.String())
 	if err != nil {
@@ -96,6 +101,9 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	if err := m.fill(ctx); err != nil {
 		return nil, fmt.Errorf("import: contexts: %w", err)
 	}
+	if err := m.chain(ctx); err != nil {
+		return nil, fmt.Errorf("import: audit: %w", err)
+	}
 	for _, t := range moved {
 		got, err := m.verify(ctx, t)
 		if err != nil {
@@ -114,6 +122,21 @@ func (m *mover) fill(ctx context.Context) error {
 		return err
 	}
 	_, err := m.to.Exec(ctx, `UPDATE context_fill SET below = $1`, below)
+	return err
+}
+
+// chain notes where the audit's chain ends, and how far it was exported.
+func (m *mover) chain(ctx context.Context) error {
+	var seq, exported, planned int64
+	var hash, last string
+	if err := m.from.QueryRowContext(ctx, `SELECT h.seq, hex(h.hash), e.exported, e.hash, e.planned FROM audit_head h, audit_export e`).
+		Scan(&seq, &hash, &exported, &last, &planned); err != nil {
+		return err
+	}
+	if _, err := m.to.Exec(ctx, `UPDATE audit_head SET seq = $1, hash = decode($2, 'hex')`, seq, hash); err != nil {
+		return err
+	}
+	_, err := m.to.Exec(ctx, `UPDATE audit_export SET exported = $1, hash = $2, planned = $3`, exported, last, planned)
 	return err
 }
 

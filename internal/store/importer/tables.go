@@ -87,6 +87,8 @@ var moved = []table{
 		worker_seq bigint, data text`)},
 	{name: "audit_logs", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, timestamp bigint, action text, entity_type text,
 		entity_id text, actor text, detail text, data json, key_id text, address text`)},
+	{name: "audit_chain", key: "seq", order: "seq", step: 5000, columns: append(columnsOf(`seq bigint, removed_at bigint`),
+		tableColumn{name: "hash", kind: "bytea", from: `'\x' || lower(hex(hash))`})},
 	{name: "api_keys", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, name text, role text, worker_id text, digest text,
 		created_at bigint, created_by text, expires_at bigint, last_used_at bigint, revoked_at bigint`)},
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},

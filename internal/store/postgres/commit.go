@@ -28,6 +28,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	keepStreams.queue(b, kept)
 	insertEvents.queue(b, c.Events)
 	insertAudits.queue(b, c.Audits)
+	queueChain(b, c)
 	putWorkers.queue(b, c.Workers)
 	t.queueSettings(b, c)
 	putKeys.queue(b, c.APIKeys)
@@ -263,9 +264,7 @@ func queueRemoval(b *pgx.Batch, c *store.Changes) {
 		b.Queue(`DELETE FROM run_transcripts WHERE task = ANY($1::bigint[])`, seqs)
 		b.Queue(`DELETE FROM llm_tasks WHERE seq = ANY($1::bigint[])`, seqs)
 	}
-	if len(r.Audit) > 0 {
-		b.Queue(`DELETE FROM audit_logs WHERE seq = ANY($1::bigint[])`, r.Audit)
-	}
+	queueAuditRemoval(b, c)
 	if len(r.Contents) > 0 {
 		b.Queue(`DELETE FROM removed_contents WHERE seq = ANY($1::bigint[])`, r.Contents)
 	}

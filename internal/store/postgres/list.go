@@ -228,10 +228,9 @@ func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloo
 // Audit lists audit entries, the newest first.
 func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := listing[bloom.Audit]{
-		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data, x.key_id, x.address`,
-		fields: func(a *bloom.Audit) []any {
-			return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
-		},
+		table: "audit_logs", columns: strings.ReplaceAll(auditColumns, "a.", "x.") +
+			`, coalesce((SELECT encode(c.hash, 'hex') FROM audit_chain c WHERE c.seq = x.seq), '')`,
+		fields: func(a *bloom.Audit) []any { return append(auditFields(a), &a.Hash) },
 	}
 	l.also("x.entity_id", q.EntityID)
 	switch action := q.Action; {

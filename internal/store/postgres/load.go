@@ -34,9 +34,15 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.files()
 	l.old()
 	l.access()
+	l.export()
 	l.b.Queue(`SELECT `+nowSQL, l.now).QueryRow(func(row pgx.Row) error { return row.Scan(&rows.Now) })
 	if err := t.send(ctx, l.b); err != nil {
 		return t.d.failed(err)
+	}
+	if want.Unsealed > 0 {
+		if err := t.chain(ctx, want.Unsealed, rows); err != nil {
+			return t.d.failed(err)
+		}
 	}
 	l.b = &pgx.Batch{}
 	if l.doubts(); l.b.Len() == 0 {
@@ -450,12 +456,13 @@ func (l *loader) old() {
 	if seqs := l.want.OldAudit.List(); len(seqs) > 0 {
 		l.each(func(r pgx.Rows) error {
 			e := &store.AgedAudit{}
-			err := r.Scan(&e.Seq, &e.At, &e.Keep)
+			err := r.Scan(&e.Seq, &e.At, &e.Keep, &e.Only)
 			l.rows.OldAudit[e.Seq] = e
 			return err
-		}, `SELECT a.seq, a.timestamp, a.seq = (SELECT max(seq) FROM audit_logs) OR EXISTS (SELECT FROM llm_tasks t
+		}, `SELECT a.seq, a.timestamp, a.seq = (SELECT max(seq) FROM audit_logs) OR a.seq > (SELECT seq FROM audit_head) OR EXISTS (SELECT FROM llm_tasks t
 				WHERE t.id = CASE WHEN a.entity_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN a.entity_id::uuid END
-				AND t.status IN ('queued','leased','running'))
+				AND t.status IN ('queued','leased','running')),
+				a.seq > (SELECT exported FROM audit_export)
 			FROM audit_logs a WHERE a.seq = ANY($1::bigint[]) FOR UPDATE OF a SKIP LOCKED`, seqs)
 	}
 }

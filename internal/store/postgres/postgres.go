@@ -77,6 +77,7 @@ type database struct {
 	reads   *pgxpool.Pool
 	notify  *notifier
 	stopped atomic.Bool
+	gaps    gaps
 }
 
 // Open connects, checks the server's version, migrates the schema and starts
@@ -103,7 +104,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{store.New(d, store.Config{
 		MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Gather: gatherFor, Parallel: cfg.Parallel, Overlap: overlap, Patience: cfg.Patience,
-		Committed: cfg.Committed, Transcripts: cfg.Transcripts,
+		Committed: cfg.Committed, Transcripts: cfg.Transcripts, SealPoll: sealPoll,
 	}, cfg.Logger), d}
 	d.notify = startNotifier(ctx, d, conn, s.Publish)
 	return s, nil
@@ -116,6 +117,9 @@ const (
 	gatherFor = 500 * time.Microsecond
 	// overlap is after how long a transaction no longer holds up the next one.
 	overlap = 50 * time.Millisecond
+	// sealPoll is how often is looked for entries of the audit that a server left
+	// unchained when it died.
+	sealPoll = time.Second
 )
 
 func (d *database) connect(ctx context.Context) (err error) {

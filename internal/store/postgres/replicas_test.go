@@ -48,6 +48,21 @@ func (p *pair) Close() error {
 	return p.stores[0].Close()
 }
 
+func (p *pair) Seal(ctx context.Context) (int, error) { return p.next().Seal(ctx) }
+func (p *pair) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
+	return p.next().AuditHead(ctx)
+}
+func (p *pair) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
+	return p.next().AuditLinks(ctx, after, limit)
+}
+func (p *pair) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
+	return p.next().AuditExport(ctx)
+}
+func (p *pair) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+	return p.next().SetAuditExport(ctx, was, is)
+}
+func (p *pair) AuditLag(ctx context.Context) (bloom.AuditLag, error) { return p.next().AuditLag(ctx) }
+
 func (p *pair) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
 	return p.next().CreateTask(ctx, n)
 }

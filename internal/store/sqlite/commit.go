@@ -16,7 +16,7 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 // put writes changes, statement by statement.
 func (t *tx) put(c *store.Changes) error {
 	for _, write := range []func(*store.Changes) error{
-		t.putTasks, t.putLeases, t.putArtifacts, t.putOutcomes, t.putMoves, t.putStreams, t.putEvents, t.putAudits, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.putLogs, t.remove, t.count, t.chart,
+		t.putTasks, t.putLeases, t.putArtifacts, t.putOutcomes, t.putMoves, t.putStreams, t.putEvents, t.putAudits, t.putChain, t.putWorkers, t.putSettings, t.putContexts, t.putAccess, t.putSearch, t.putLogs, t.remove, t.removeAudit, t.count, t.chart,
 	} {
 		if err := write(c); err != nil {
 			return err
@@ -141,14 +141,6 @@ func (t *tx) putEvents(c *store.Changes) error {
 	return insertEvents.run(t, rows)
 }
 
-func (t *tx) putAudits(c *store.Changes) error {
-	rows := make([]any, 0, len(c.Audits)*insertAudits.width)
-	for _, a := range c.Audits {
-		rows = append(rows, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
-	}
-	return insertAudits.run(t, rows)
-}
-
 // inserts are statements for 8, 4, 2 and 1 rows: one for many costs far less than
 // many for one, and few sizes need few prepared statements.
 type inserts struct {
@@ -173,7 +165,6 @@ var (
 	insertArtifacts = newInserts("runtime_artifacts", "id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced, epoch, path")
 	insertResults   = newInserts("llm_results", `id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message`)
 	insertEvents    = newInserts("task_events", "task, seq, type, at, epoch, worker_seq, data")
-	insertAudits    = newInserts("audit_logs", "id, timestamp, action, entity_type, entity_id, actor, detail, data, key_id, address")
 )
 
 // run writes values, row after row.
@@ -252,7 +243,6 @@ func (t *tx) remove(c *store.Changes) error {
 		{len(r.Tasks), `DELETE FROM runtime_artifacts WHERE task_id IN (SELECT value FROM json_each(?))`, []any{ids}},
 		{len(r.Tasks), `DELETE FROM run_transcripts WHERE task IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Tasks), `DELETE FROM llm_tasks WHERE seq IN (SELECT value FROM json_each(?))`, []any{seqs}},
-		{len(r.Audit), `DELETE FROM audit_logs WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Audit))}},
 		{len(r.Contents), `DELETE FROM removed_contents WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Contents))}},
 		{len(r.Sessions), `DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.Sessions)}},
 		{len(r.SessionsOf), `DELETE FROM sessions WHERE key_id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.SessionsOf)}},

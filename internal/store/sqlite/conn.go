@@ -81,7 +81,7 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 // value turns what this package binds into what the driver takes.
 func value(a any) driver.Value {
 	switch v := a.(type) {
-	case nil, string, int64, float64:
+	case nil, string, []byte, int64, float64:
 		return v
 	case int:
 		return int64(v)

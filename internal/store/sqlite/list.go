@@ -158,12 +158,11 @@ func (d *database) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloo
 // Audit lists audit entries, the newest first.
 func (d *database) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := listing[bloom.Audit]{
-		table: "audit_logs", columns: `x.seq, x.id, x.timestamp, x.action, x.entity_type, x.entity_id, x.actor, x.detail, x.data, x.key_id, x.address`,
+		table: "audit_logs", columns: strings.ReplaceAll(auditColumns, "a.", "x.") + `, (SELECT c.hash FROM audit_chain c WHERE c.seq = x.seq)`,
 		scan: func(r row) bloom.Audit {
-			return bloom.Audit{
-				Seq: r.int(0), ID: r.str(1), Timestamp: r.int(2), Action: r.str(3), EntityType: r.str(4), EntityID: r.str(5),
-				Actor: r.str(6), Detail: r.str(7), Data: []byte(r.str(8)), KeyID: r.str(9), Address: r.str(10),
-			}
+			a := scanAudit(r)
+			a.Hash = r.hex(11)
+			return a
 		},
 	}
 	l.also("x.entity_id", q.EntityID)

@@ -15,7 +15,7 @@ import (
 func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) error {
 	rows.Now = t.now
 	for _, load := range []func(*store.ReadSet, *store.Rows) error{
-		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadContexts, t.loadOld, t.loadAccess,
+		t.loadTasks, t.loadLeases, t.loadWorkers, t.loadHeld, t.loadQueue, t.loadOrdered, t.loadRest, t.loadContexts, t.loadOld, t.loadAccess, t.loadChain,
 	} {
 		if err := load(want, rows); err != nil {
 			return err
@@ -348,9 +348,12 @@ func (t *tx) loadOld(want *store.ReadSet, rows *store.Rows) error {
 		return err
 	}
 	return load(want.OldAudit, rows.OldAudit, func(seq int64) (*store.AgedAudit, error) {
-		return optional(t.conn, func(r row) store.AgedAudit { return store.AgedAudit{Seq: r.int(0), At: r.int(1), Keep: r.bool(2)} },
-			`SELECT a.seq, a.timestamp, a.seq = (SELECT MAX(seq) FROM audit_logs)
-				OR EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = a.entity_id AND t.status IN ('queued','leased','running'))
+		return optional(t.conn, func(r row) store.AgedAudit {
+			return store.AgedAudit{Seq: r.int(0), At: r.int(1), Keep: r.bool(2), Only: r.bool(3)}
+		},
+			`SELECT a.seq, a.timestamp, a.seq = (SELECT MAX(seq) FROM audit_logs) OR a.seq > (SELECT seq FROM audit_head)
+				OR EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = a.entity_id AND t.status IN ('queued','leased','running')),
+				a.seq > (SELECT exported FROM audit_export)
 			FROM audit_logs a WHERE a.seq = ?`, seq)
 	})
 }

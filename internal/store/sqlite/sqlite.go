@@ -67,6 +67,7 @@ type database struct {
 	write *conn
 	clock *follower
 	index *index
+	chain chain // of the audit; the writer's
 }
 
 // Open opens or creates the database, migrates it, and starts its store. A second
@@ -106,7 +107,7 @@ func (d *database) open(ctx context.Context) error {
 		return err
 	}
 	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers), newFollower(d.cfg.Clock, d.cfg.Logger)
-	if err := d.openIndex(); err != nil {
+	if err := errors.Join(d.openIndex(), d.openChain()); err != nil {
 		return errors.Join(err, d.write.close())
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 // cancelled one would interrupt everybody's.
 type tx struct {
 	*conn
-	now int64 // Unix milliseconds, when it began
+	d     *database
+	now   int64  // Unix milliseconds, when it began
+	chain *chain // as it is once this is committed; nil: as it was
 }
 
 // Begin starts a transaction on the only connection that writes.
@@ -24,7 +26,7 @@ func (d *database) Begin(context.Context) (store.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tx{conn: d.write, now: bloom.Millis(now)}, nil
+	return &tx{conn: d.write, d: d, now: bloom.Millis(now)}, nil
 }
 
 // Rollback undoes the transaction. SQLite has often done so already; an error of
@@ -41,8 +43,12 @@ func (t *tx) Commit(_ context.Context, c *store.Changes) error {
 	}
 	if err != nil {
 		t.Rollback()
+		return err
 	}
-	return err
+	if t.chain != nil {
+		t.d.chain = *t.chain
+	}
+	return nil
 }
 
 // Stands is never asked: no commit's outcome is unknown here.

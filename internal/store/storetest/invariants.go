@@ -24,6 +24,7 @@ func CheckInvariants(ctx context.Context, s bloom.Store) error {
 	c.counts()
 	c.contexts()
 	c.dangling()
+	c.chain()
 	return errors.Join(c.errs...)
 }
 
@@ -34,7 +35,8 @@ type checker struct {
 	leases int64
 	active map[string][]bloom.Lease // by task
 	audit  map[string][]bloom.Audit // by entity, newest first
-	cuts   map[string]int64         // before when things may have been removed
+	audits int64
+	cuts   map[string]int64 // before when things may have been removed
 	errs   []error
 
 	forgotten map[string]bool // contexts
@@ -89,7 +91,7 @@ func (c *checker) load() {
 		return c.s.Audit(c.ctx, bloom.AuditQuery{Page: p})
 	})
 	c.try(err)
-	c.cuts = cuts(entries)
+	c.cuts, c.audits = cuts(entries), int64(len(entries))
 	for _, a := range entries {
 		c.audit[a.EntityID] = append(c.audit[a.EntityID], a)
 		if a.Action == bloom.ActionContextForgotten {

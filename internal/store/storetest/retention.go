@@ -54,7 +54,7 @@ func (h *harness) removeAudit() bloom.Removed {
 // removed compares counts.
 func (h *harness) removed(got, want bloom.Removed) {
 	h.Helper()
-	got.Next, got.More = 0, false
+	got.Next, got.More, got.UpTo = 0, false, 0
 	same(h, "removed", got, want)
 }
 

@@ -1,0 +1,34 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+var _ bloom.ChainReader = (*Client)(nil)
+
+// AuditLinks lists the audit's chain after an entry's number, the oldest first, none at
+// its end; at most 1000. With it the client is a bloom.ChainReader: bloom.VerifyChain
+// checks the whole chain without trusting the server's word for it.
+func (c *Client) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+	q := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(limit)}}
+	part, err := get[bloom.ChainPart](ctx, c, "/audit/chain?"+q.Encode())
+	if err != nil {
+		return head, prev, nil, err
+	}
+	if prev, err = part.Prev.Link(); err != nil {
+		return head, prev, nil, fmt.Errorf("audit entry %d: %w", part.Prev.Seq, err)
+	}
+	for _, p := range part.Links {
+		l, err := p.Link()
+		if err != nil {
+			return head, prev, nil, fmt.Errorf("audit entry %d: %w", p.Seq, err)
+		}
+		links = append(links, l)
+	}
+	return part.Head, prev, links, nil
+}

@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+)
+
+// TestTheAuditIsCompleteWhateverIsKilled kills servers at random moments while others
+// create and cancel tasks. All that is acknowledged must be in one chain, and each entry
+// of the chain once in the files, in order.
+func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		folder := filepath.Join(h.dir, "audit-files")
+		server := h.serve("--audit-export", folder)
+		auditKills(t, h, h.api, folder, func(int) {
+			server.kill()
+			server = h.serve("--audit-export", folder)
+		})
+	})
+	t.Run("two replicas", func(t *testing.T) {
+		t.Parallel()
+		front := newBalancer(t)
+		h := newHouse(t)
+		h.front = front
+		folder := filepath.Join(h.dir, "audit-files")
+		replicas := h.replicas(2, pgtest.Start(t), "--audit-export", folder)
+		for _, r := range replicas {
+			r.begin()
+		}
+		auditKills(t, h, h.api, folder, func(i int) {
+			r := replicas[i%2]
+			r.proc.kill()
+			r.begin()
+		})
+	})
+}
+
+func auditKills(t *testing.T, h *house, api *client.Client, folder string, again func(i int)) {
+	random := seeded(t)
+	load, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	var acknowledged []string
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for load.Err() == nil {
+				task, err := api.Submit(load, spec("never run"))
+				if err == nil {
+					_, err = api.Cancel(load, task.ID)
+				}
+				if err == nil {
+					mu.Lock()
+					acknowledged = append(acknowledged, task.ID)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range kills {
+		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) // the fault's moment, not a wait for something
+		again(i)
+	}
+	stop()
+	all.Wait()
+	var chain *bloom.ChainVerifier
+	eventually(t, "everything is chained", func() bool {
+		v, err := bloom.VerifyChain(t.Context(), api, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain = v
+		return v.Unchained == 0
+	})
+	again(0) // a server exports at its start
+	again(1)
+	files, err := auditlog.ReadFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report auditlog.Report
+	limit := time.Now().Add(3 * time.Minute) // the second of two replicas may have to wait for the minute to end
+	for report.LastLine < chain.Last().Seq && time.Now().Before(limit) {
+		if report, err = auditlog.Verify(t.Context(), api, files); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if report.FirstLine != report.First || report.Lines < chain.Entries || len(report.Starts) != 0 {
+		t.Errorf("the files hold %+v, want the whole chain of %d entries to %d", report, chain.Entries, chain.Last().Seq)
+	}
+	t.Logf("%d tasks acknowledged; %+v", len(acknowledged), report)
+	seen := map[string]int{}
+	_, err = bloom.VerifyChain(t.Context(), api, func(l bloom.ChainLink) error {
+		if l.Entry != nil {
+			seen[l.Entry.Action+" "+l.Entry.EntityID]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range acknowledged {
+		if seen["task_created "+id] != 1 || seen["task_cancelled "+id] != 1 {
+			t.Errorf("task %s is %d and %d times in the chain, want once created, once cancelled", id, seen["task_created "+id], seen["task_cancelled "+id])
+		}
+	}
+	if got := h.bloom(t, "", "audit", "verify", "--files", folder); got.code != 0 || !strings.Contains(got.out, "unchanged") {
+		t.Errorf("bloom audit verify: %+v", got)
+	}
+}

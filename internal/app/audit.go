@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+)
+
+// openAuditFiles opens where the audit is exported to; nil where it is not.
+func (s *Server) openAuditFiles() (auditlog.Files, error) {
+	switch where := s.cfg.AuditExport.AuditExport; where {
+	case "off":
+		return nil, nil
+	case "bucket":
+		return AuditBucket(s.cfg.Artifacts)
+	default:
+		folder, err := auditlog.OpenFolder(where)
+		if err != nil {
+			return nil, Misuse{fmt.Errorf("--audit-export: %w", err)}
+		}
+		return folder, nil
+	}
+}
+
+// auditLoops are the loops that export the audit; none where it is not exported.
+func (s *Server) auditLoops() []*maintenance.Loop {
+	if s.auditFiles == nil {
+		return nil
+	}
+	export := maintenance.NewAuditExport(maintenance.AuditExportConfig{
+		Store: s.store, Files: s.auditFiles, Logger: s.log, Every: maintenance.DefaultExportEvery, Wrote: s.metrics.AuditExported,
+	})
+	return []*maintenance.Loop{export, maintenance.NewAuditExportFull(s.store, export, s.log)}
+}
+
+// AuditBucket is the bucket that servers with these settings export the audit to.
+func AuditBucket(c config.Artifacts) (auditlog.Files, error) {
+	bucket, err := openBucket(c.ObjectStorage, c.ArtifactBucket)
+	if err != nil {
+		return nil, err
+	}
+	return auditlog.NewBucket(bucket), nil
+}
+
+// AuditChain reads a database's audit, also while servers use it; done ends it.
+func AuditChain(ctx context.Context, dataDir, databaseURL string) (chain bloom.ChainReader, done func(), err error) {
+	if databaseURL != "" {
+		a, err := postgres.OpenAudit(ctx, databaseURL)
+		if err != nil {
+			return nil, nil, err
+		}
+		return a, a.Close, nil
+	}
+	path, err := database(dataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := sqlite.OpenAudit(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, a.Close, nil
+}

@@ -1,0 +1,147 @@
+package auditlog
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Root is the folder, or the prefix of keys, that all files lie under.
+const Root = "audit"
+
+// File is a file of the export: the lines of one day, UTC, from First to Last.
+type File struct {
+	Day         string // "2026/11/22"
+	First, Last int64  // Seq
+	// Start: entries between it and the file before were removed before they could be
+	// exported. The chain of the files starts anew.
+	Start bool
+}
+
+// Name is the file's path under the folder or bucket. Only what is in it decides on it,
+// so that who writes it again writes the same file.
+func (f File) Name() string {
+	start := ""
+	if f.Start {
+		start = "-start"
+	}
+	return fmt.Sprintf("%s/%s/%020d-%020d%s.jsonl.gz", Root, f.Day, f.First, f.Last, start)
+}
+
+var fileName = regexp.MustCompile(`^audit/(\d{4}/\d{2}/\d{2})/(\d{20})-(\d{20})(-start)?\.jsonl\.gz$`)
+
+// ParseName reads what Name wrote; ok is false for other files.
+func ParseName(name string) (f File, ok bool) {
+	m := fileName.FindStringSubmatch(name)
+	if m == nil {
+		return f, false
+	}
+	f.Day, f.Start = m[1], m[4] != ""
+	f.First, _ = strconv.ParseInt(m[2], 10, 64)
+	f.Last, _ = strconv.ParseInt(m[3], 10, 64)
+	return f, f.First <= f.Last && f.Name() == name
+}
+
+// Day is the day of a time in Unix milliseconds as File has it.
+func Day(at int64) string { return time.UnixMilli(at).UTC().Format("2006/01/02") }
+
+// Files is where files are kept. Safe for concurrent use.
+type Files interface {
+	// Create writes a file that is not there; ErrExists when it is. When it returns nil
+	// the file survives a power failure.
+	Create(ctx context.Context, name string, content []byte) error
+	// Open streams a file; an error that wraps fs.ErrNotExist when there is none.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+	// List calls fn with the names under Root, in any order.
+	List(ctx context.Context, fn func(name string) error) error
+	// String says where they are, for people.
+	String() string
+}
+
+// ErrExists says that there is a file of that name.
+var ErrExists = errors.New("there is a file of that name")
+
+// Pack is the content of a file with these lines, always the same for the same lines.
+func Pack(lines []byte) []byte {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
+	_, _ = z.Write(lines)
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// Put writes a file. One that is there already, because the process that wrote it died
+// before it could say so, must be the same.
+func Put(ctx context.Context, files Files, f File, lines []byte) error {
+	err := files.Create(ctx, f.Name(), Pack(lines))
+	if !errors.Is(err, ErrExists) {
+		return err
+	}
+	there, err := readAll(ctx, files, f.Name(), len(lines))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(there, lines) {
+		return fmt.Errorf("%s in %s differs from the database: one of them was changed; bloom audit verify tells which entry, move the file away to have it written again", f.Name(), files)
+	}
+	return nil
+}
+
+// readAll unpacks a file; one that is much longer than expected is not read to its end.
+func readAll(ctx context.Context, files Files, name string, expected int) ([]byte, error) {
+	r, err := files.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s in %s: %w", name, files, err)
+	}
+	return io.ReadAll(io.LimitReader(z, int64(expected)+1))
+}
+
+// maxLine bounds what is held in memory of a file, in bytes: an entry's data, detail
+// and names at their longest take less.
+const maxLine = 32 << 20
+
+// eachLine reads a file line by line.
+func eachLine(ctx context.Context, files Files, name string, fn func(Line) error) error {
+	r, err := files.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it is no gzip file: " + err.Error()}
+	}
+	lines := bufio.NewScanner(z)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		l, err := ParseLine(lines.Bytes())
+		if err == nil {
+			err = fn(l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it cannot be read to its end: " + err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/durable"
+)
+
+// Folder keeps files in a folder of this machine, or one that is mounted on it.
+type Folder struct{ dir string }
+
+var _ Files = (*Folder)(nil)
+
+// OpenFolder makes the folder when it is missing and finds out whether it can be
+// written to.
+func OpenFolder(dir string) (*Folder, error) {
+	f := &Folder{dir}
+	if err := f.mkdir(filepath.Join(dir, Root)); err != nil {
+		return nil, err
+	}
+	probe, err := os.CreateTemp(filepath.Join(dir, Root), ".probe-*")
+	if err != nil {
+		return nil, err
+	}
+	return f, errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// ReadFolder is a folder that is only read.
+func ReadFolder(dir string) (*Folder, error) {
+	if _, err := os.Stat(filepath.Join(dir, Root)); err != nil {
+		return nil, fmt.Errorf("no exported audit: %w", err)
+	}
+	return &Folder{dir}, nil
+}
+
+func (f *Folder) String() string { return f.dir }
+
+// Create writes a file that is not there.
+func (f *Folder) Create(_ context.Context, name string, content []byte) error {
+	place := filepath.Join(f.dir, filepath.FromSlash(name))
+	if err := f.mkdir(filepath.Dir(place)); err != nil {
+		return err
+	}
+	err := durable.Create(place, content)
+	if errors.Is(err, fs.ErrExist) {
+		return ErrExists
+	}
+	return err
+}
+
+// mkdir makes a folder with those above it, which survive a power failure.
+func (f *Folder) mkdir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for d := filepath.Dir(dir); strings.HasPrefix(d, f.dir); d = filepath.Dir(d) {
+		if err := durable.SyncDir(d); err != nil {
+			return err
+		}
+		if d == f.dir || d == filepath.Dir(d) {
+			break
+		}
+	}
+	return nil
+}
+
+// Open streams a file.
+func (f *Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	return os.Open(filepath.Join(f.dir, filepath.FromSlash(name)))
+}
+
+// List calls fn with the names of all files.
+func (f *Folder) List(ctx context.Context, fn func(string) error) error {
+	return fs.WalkDir(os.DirFS(f.dir), Root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(path.Base(name), ".") {
+			return errors.Join(err, ctx.Err())
+		}
+		return fn(name)
+	})
+}

@@ -1,0 +1,58 @@
+// Package auditlog writes the audit to files that outlive the database, and verifies
+// them: what a line is, what a file is called, that nothing is missing. It knows no
+// database; the chain's rules are those of the root package.
+package auditlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// A line is the entry's canonical JSON with two members more at its end: the hash of
+// the entry before and the entry's own. Both have a fixed length, so that the canonical
+// JSON can be cut out of a line byte by byte.
+const (
+	prevMember = `,"prev":"`
+	hashMember = `","hash":"`
+	lineEnd    = `"}`
+	hashLen    = 64
+	tailLen    = len(prevMember) + hashLen + len(hashMember) + hashLen + len(lineEnd)
+)
+
+// Line is an entry as it stands in a file.
+type Line struct {
+	Entry bloom.Audit // with its Hash
+	Prev  string      // hash of the entry before
+}
+
+// AppendLine writes an entry with the line's end.
+func AppendLine(b []byte, l Line) []byte {
+	canonical := l.Entry.Canonical()
+	b = append(b, canonical[:len(canonical)-1]...)
+	b = append(append(append(b, prevMember...), l.Prev...), hashMember...)
+	return append(append(append(b, l.Entry.Hash...), lineEnd...), '\n')
+}
+
+// ParseLine reads what AppendLine wrote, without the line's end, and checks the hash:
+// a *bloom.ChainFault when it is not that of the line.
+func ParseLine(raw []byte) (Line, error) {
+	var l struct {
+		bloom.Audit
+		Prev string `json:"prev"`
+	}
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return Line{}, fmt.Errorf("it is no JSON object of the audit: %w", err)
+	}
+	cut := len(raw) - tailLen
+	if cut < 1 || !bytes.HasPrefix(raw[cut:], []byte(prevMember)) || len(l.Prev) != hashLen || len(l.Hash) != hashLen {
+		return Line{}, &bloom.ChainFault{Seq: l.Seq, Kind: bloom.ChainChanged, Detail: "the line does not end with prev and hash"}
+	}
+	canonical := append(bytes.Clone(raw[:cut]), '}')
+	if bloom.ChainHash(l.Prev, canonical) != l.Hash {
+		return Line{}, &bloom.ChainFault{Seq: l.Seq, Kind: bloom.ChainChanged, Detail: "its hash does not follow from the line"}
+	}
+	return Line{Entry: l.Audit, Prev: l.Prev}, nil
+}

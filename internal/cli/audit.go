@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/config"
+)
+
+type auditCmd struct {
+	List   auditListCmd   `cmd:"" default:"withargs" help:"List the audit log."`
+	Verify auditVerifyCmd `cmd:"" help:"Check that no audit entry was changed, removed or reordered, in the database and in exported files. Exits with 1 and names the first that was."`
+	Export auditExportCmd `cmd:"" help:"Print audit entries with their hashes, or write them to a file."`
+}
+
+type auditListCmd struct {
+	remote
+	paging
+	Entity string `name:"entity" placeholder:"ID" help:"Only entries about this task, worker, …"`
+	Action string `name:"action" placeholder:"ACTION" help:"Only entries of this action, for example task_completed."`
+}
+
+func (c *auditListCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := take(c.paging, api.AllAudit(inv.ctx, bloom.AuditQuery{EntityID: c.Entity, Action: c.Action, Page: c.page()}))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, entries)
+	}
+	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "FROM", "DETAIL")
+	for _, e := range entries {
+		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.Address), oneLine(e.Detail, 70))
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+// auditSource says where the audit is read from: a running server, or its database.
+type auditSource struct {
+	remote
+	From        string        `name:"data-dir" placeholder:"DIR" help:"Read the SQLite database in this data folder instead of asking the server, which may be running."`
+	DatabaseURL config.Secret `name:"database-url" placeholder:"URL" help:"Read this PostgreSQL database instead of asking the server."`
+}
+
+// chain opens it; done ends it.
+func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done func(), err error) {
+	switch {
+	case s.From != "" && s.DatabaseURL != "":
+		return nil, nil, usagef("--data-dir and --database-url: give one of them")
+	case s.From != "" || s.DatabaseURL != "":
+		return app.AuditChain(ctx, s.From, string(s.DatabaseURL))
+	}
+	api, err := s.open()
+	return api, func() {}, err
+}
+
+type auditVerifyCmd struct {
+	auditSource
+	config.Artifacts
+	Files     string `name:"files" placeholder:"WHERE" help:"Check exported files too: the folder that holds audit/, or bucket, which MINIO_* or --blob-url name."`
+	FilesOnly bool   `name:"files-only" help:"Check nothing but exported files."`
+}
+
+func (c *auditVerifyCmd) Run(inv *invocation) error {
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	var chain bloom.ChainReader
+	if !c.FilesOnly {
+		from, done, err := c.chain(inv.ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		chain = from
+	}
+	r, err := auditlog.Verify(inv.ctx, chain, files)
+	var fault *bloom.ChainFault
+	if err != nil && !errors.As(err, &fault) {
+		return interrupted(inv, err)
+	}
+	if c.JSON {
+		if err := writeJSON(inv.Out, struct {
+			auditlog.Report
+			Fault *bloom.ChainFault `json:"fault"`
+		}{r, fault}); err != nil {
+			return err
+		}
+	} else {
+		c.print(inv.Out, r, fault)
+	}
+	if fault != nil {
+		return errSilent
+	}
+	return nil
+}
+
+func (c *auditVerifyCmd) files() (auditlog.Files, error) {
+	switch {
+	case c.Files == "" && c.FilesOnly:
+		return nil, usagef("--files-only: --files says which")
+	case c.Files == "":
+		return nil, nil
+	case c.Files != "bucket":
+		return auditlog.ReadFolder(c.Files)
+	}
+	if err := c.Artifacts.Finish(); err != nil {
+		return nil, usage(err)
+	}
+	if !c.InObjects() {
+		return nil, usagef("--files bucket: set MINIO_ENDPOINT and its keys, or --blob-url")
+	}
+	return app.AuditBucket(c.Artifacts)
+}
+
+func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.ChainFault) {
+	if fault != nil {
+		where := ""
+		if fault.File != "" {
+			where = " in " + fault.File
+		}
+		_, _ = fmt.Fprintln(w, clean(fmt.Sprintf("entry %d%s is wrong (%s): %s", fault.Seq, where, fault.Kind, fault.Detail), false))
+		return
+	}
+	if !c.FilesOnly {
+		_, _ = fmt.Fprintf(w, "%s entries, %d to %d, unchanged", thousands(r.Entries), r.First, r.Last)
+		if r.Unchained > 0 {
+			_, _ = fmt.Fprintf(w, "; %d more not chained yet", r.Unchained)
+		}
+		_, _ = fmt.Fprintf(w, "\nhash of entry %d: %s\n", r.Last, cmp.Or(r.Hash, bloom.NoHash))
+	}
+	if c.Files != "" {
+		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), thousands(r.Lines)+" entries", r.FirstLine, r.LastLine)
+		for _, seq := range r.Starts {
+			_, _ = fmt.Fprintf(w, "the files start anew with entry %d: those before it were removed before they were exported\n", seq)
+		}
+	}
+}
+
+type auditExportCmd struct {
+	auditSource
+	Since  string `name:"from" placeholder:"TIME" help:"Only entries from this time on: 2026-11-22, in UTC, or 2026-11-22T08:00:00+01:00."`
+	Until  string `name:"to" placeholder:"TIME" help:"Only entries before this time; a day is exported to its end."`
+	Format string `name:"format" default:"jsonl" enum:"jsonl,csv" help:"jsonl, which bloom audit verify can check, or csv."`
+	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not exist."`
+}
+
+func (c *auditExportCmd) Run(inv *invocation) error {
+	from, err := moment("--from", c.Since, false)
+	if err != nil {
+		return err
+	}
+	to, err := moment("--to", c.Until, true)
+	if err != nil {
+		return err
+	}
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return usagef("--from: %s is not before --to %s", c.Since, c.Until)
+	}
+	chain, done, err := c.chain(inv.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if c.Output == "" || c.Output == "-" {
+		w := bufio.NewWriter(inv.Out)
+		_, err := auditlog.Export(inv.ctx, chain, w, c.Format, from, to)
+		return interrupted(inv, errors.Join(err, w.Flush()))
+	}
+	r, w := io.Pipe()
+	entries := int64(0)
+	go func() {
+		n, err := auditlog.Export(inv.ctx, chain, w, c.Format, from, to)
+		entries = n
+		_ = w.CloseWithError(err)
+	}()
+	size, err := writeNew(c.Output, r)
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	if err != nil {
+		return interrupted(inv, err)
+	}
+	inv.say("%s: %s, %s", c.Output, thousands(entries)+" entries", bytesSize(size))
+	return nil
+}
+
+// moment reads a time; the end of a day is the beginning of the next one.
+func moment(flag, text string, end bool) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return t, usagef("%s: %q is no time like 2026-11-22 or 2026-11-22T08:00:00Z", flag, text)
+	}
+	if end {
+		t = t.AddDate(0, 0, 1)
+	}
+	return t, nil
+}

@@ -1,0 +1,29 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+)
+
+// AuditExport says where the audit is written to files.
+type AuditExport struct {
+	AuditExport string `name:"audit-export" var:"BLOOM_AUDIT_EXPORT" key:"audit_export" default:"auto" placeholder:"WHERE" help:"Where the audit is written to files: bucket (the artifacts' object storage), an absolute folder, or off; auto is bucket where object storage is configured, else off."`
+}
+
+// finish settles auto.
+func (a *AuditExport) finish(inObjects bool) error {
+	switch {
+	case a.AuditExport == "auto" && inObjects:
+		a.AuditExport = "bucket"
+	case a.AuditExport == "auto":
+		a.AuditExport = "off"
+	case a.AuditExport == "bucket" && !inObjects:
+		return errors.New("--audit-export: bucket needs object storage, which --minio-endpoint or --blob-url names")
+	case a.AuditExport != "off" && a.AuditExport != "bucket" && !filepath.IsAbs(a.AuditExport):
+		return errors.New("--audit-export: must be auto, bucket, off or an absolute folder like /var/lib/bloom-audit")
+	}
+	return nil
+}
+
+// ExportsAudit reports whether the audit is written to files.
+func (a *AuditExport) ExportsAudit() bool { return a.AuditExport != "off" }

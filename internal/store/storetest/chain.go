@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// chainedWithin is how long it may take until all entries of a store at rest are
+// chained, on a machine that is busy with other tests.
+const chainedWithin = 30 * time.Second
+
+// awaitChained waits until nothing is left to be chained.
+func awaitChained(ctx context.Context, s bloom.Store) error {
+	for end := time.Now().Add(chainedWithin); ; {
+		if _, err := s.Seal(ctx); err != nil {
+			return err
+		}
+		lag, err := s.AuditLag(ctx)
+		if err != nil || lag.Unchained == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("after %s entries of the audit are not chained", chainedWithin)
+		}
+	}
+}
+
+// chain checks that every entry of the audit is chained to the one before.
+func (c *checker) chain() {
+	for end := time.Now().Add(chainedWithin); ; time.Sleep(5 * time.Millisecond) {
+		v, err := bloom.VerifyChain(c.ctx, c.s, nil)
+		switch {
+		case err != nil:
+			c.try(err)
+		case v.Unchained > 0 && time.Now().Before(end):
+			continue
+		case v.Unchained > 0:
+			c.wrong("after %s entries of the audit are not chained", chainedWithin)
+		case v.Entries != c.audits:
+			c.wrong("the audit has %d entries, of which %d are chained", c.audits, v.Entries)
+		}
+		return
+	}
+}
+
+var chainTests = map[string]func(*harness){
+	"every entry is chained, whoever commits it": func(h *harness) {
+		var all sync.WaitGroup
+		for w := range 8 {
+			all.Go(func() { h.entries(fmt.Sprint(w), 25) })
+		}
+		all.Wait()
+		h.ok(awaitChained(h.ctx, h.s))
+		v, err := bloom.VerifyChain(h.ctx, h.s, nil)
+		h.ok(err)
+		same(h, "chained", v.Entries, 200)
+		list, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Page: bloom.Page{Limit: 1}})
+		h.ok(err)
+		same(h, "the newest one's hash", list[0].Hash, v.Last().Hash)
+		head, err := h.s.AuditHead(h.ctx)
+		h.ok(err)
+		same(h, "the head", head, v.Last())
+	},
+	"what retention leaves can be verified": func(h *harness) {
+		h.worker("w", 8)
+		for range 4 { // what ends goes, what waits stays in between
+			task := h.create()
+			h.complete(success(task.ID, h.lease(task.ID, "w").ID, "text"))
+			h.create()
+			h.entries("old", 3)
+		}
+		for range 3 {
+			h.advance(2 * kept)
+			removed := h.removeAudit()
+			v, err := bloom.VerifyChain(h.ctx, h.s, nil)
+			h.ok(err)
+			if removed.Audit > 0 && removed.UpTo == 0 {
+				h.Errorf("removed %+v, which does not say up to where", removed)
+			}
+			if v.Entries < 5 {
+				h.Errorf("%d entries are left, want those of the four tasks that wait, and the newest", v.Entries)
+			}
+			h.entries("new", 2)
+		}
+	},
+	"what is in no file stays when it is to be exported": func(h *harness) {
+		h.entries("old", 5)
+		h.ok(awaitChained(h.ctx, h.s))
+		_, _, links, err := h.s.AuditLinks(h.ctx, 0, 3)
+		h.ok(err)
+		h.advance(2 * kept)
+		h.entries("new", 1)
+		r := bloom.RemoveRequest{OlderThan: kept, Exported: true}
+		did, err := h.s.RemoveAudit(h.ctx, r)
+		h.ok(err)
+		same(h, "removed before anything is exported", did.Audit, 0)
+		h.ok(h.s.SetAuditExport(h.ctx, bloom.AuditExport{}, bloom.AuditExport{Exported: links[2].Seq, Hash: links[2].Hash}))
+		did, err = h.s.RemoveAudit(h.ctx, r)
+		h.ok(err)
+		same(h, "removed of what is exported", did.Audit, 3)
+		did, err = h.s.RemoveAudit(h.ctx, bloom.RemoveRequest{OlderThan: kept})
+		h.ok(err)
+		same(h, "removed where nothing is to be exported", did.Audit, 2)
+	},
+	"an export's place is changed only by who knows it": func(h *harness) {
+		was, err := h.s.AuditExport(h.ctx)
+		h.ok(err)
+		same(h, "at first", was, bloom.AuditExport{})
+		is := bloom.AuditExport{Exported: 3, Hash: "x", Planned: 9}
+		h.ok(h.s.SetAuditExport(h.ctx, was, is))
+		if err := h.s.SetAuditExport(h.ctx, was, bloom.AuditExport{}); bloom.KindOf(err) != bloom.KindConflict {
+			h.Errorf("another one who knew the old place got %v", err)
+		}
+		was, err = h.s.AuditExport(h.ctx)
+		h.ok(err)
+		same(h, "then", was, is)
+	},
+}
+
+// entries appends entries that go with no change; any goroutine may.
+func (h *harness) entries(id string, n int) {
+	for i := range n {
+		err := h.s.AppendAudit(h.ctx, bloom.Audit{Action: "test", EntityType: "test", EntityID: id, Actor: "é\n\"\\\u2028<", Detail: fmt.Sprint(i), Data: []byte("{\"a\" : 1.0}")})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			h.Error(err)
+		}
+	}
+}
