@@ -218,6 +218,12 @@ test('a task that ends in the background is notified; the application opens with
     await own.api(`/llm-tasks/${id}/cancel`, {})
     const seen = () => page.evaluate(() => (window as unknown as { seen: string[] }).seen)
     await expect.poll(seen).toEqual([`Task cancelled: Tell me when it is over → /tasks/${id}`])
+    // A task that asks is told apart, with its question.
+    await own.startWorker()
+    const asking = await own.task('scenario: asks')
+    await expect
+      .poll(seen)
+      .toContain(`Task finished with a question: Which of them should I change? → /tasks/${asking.id}`)
     await page.reload() // its files are kept now
     await expect(page.getByRole('heading', { level: 1, name: 'Settings' })).toBeVisible()
     await own.stopServer()

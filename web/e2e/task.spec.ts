@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { accessible, expect, test } from './fixtures'
 import { Runtime } from './runtime'
 
@@ -140,4 +141,33 @@ test('a task is run again with changes, and its context is continued', async ({ 
   await expect(page.getByText('Completed', { exact: true }).first()).toBeVisible()
   await page.getByRole('link', { name: 'Continue this context' }).click()
   await expect(page.getByLabel('Context', { exact: true })).toHaveValue('to-be-continued')
+})
+
+test('the form offers the agents that workers know, and sends every policy', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    const agents = path.join(own.dir, 'agents')
+    mkdirSync(agents)
+    writeFileSync(path.join(agents, 'reviewer.md'), 'You review.')
+    await own.startWorker('knows', ['--agents-dir', agents])
+    await page.goto(`${own.url}/tasks/new`)
+    await expect(page.getByText('Known to the workers: reviewer. Any other name runs plain.')).toBeVisible()
+    await page.getByLabel('Agent', { exact: true }).fill('reviewer')
+    await expect(page.getByText('Known to knows')).toBeVisible()
+    await page.getByLabel('Prompt').fill('Wait for the right time')
+    await page.getByText('More options').click()
+    await page.getByLabel('Start at').fill('2099-01-02T03:04')
+    await page.getByLabel('Files to keep').fill('out/**, *.log')
+    await page.getByLabel('Wait for the earlier ordered tasks of this context').check()
+    await page.getByRole('button', { name: 'Create the task' }).click()
+    await page.waitForURL(/\/tasks\/[0-9a-f-]{36}$/)
+    await expect(page.getByText(/It is scheduled for .*2099/)).toBeVisible()
+    const task = await own.api<{ policy: unknown; agent_slug: string }>(`/llm-tasks/${page.url().split('/').at(-1)}`)
+    expect(task).toMatchObject({ agent_slug: 'reviewer', policy: { artifacts: ['out/**', '*.log'], ordered: true } })
+    await page.goto(`${own.url}/workers`)
+    await expect(page.getByText('reviewer')).toBeVisible()
+  } finally {
+    await own.close()
+  }
 })

@@ -32,7 +32,18 @@ const actions = [
   'worker_offline',
   'config_updated',
   'connection_test',
+  'worker_drain',
   'leadership_promote',
+  'sync_requested',
+  'artifact_added',
+  'key_created',
+  'key_revoked',
+  'login',
+  'session_ended',
+  'request_refused',
+  'secrets_rotated',
+  'context_forgotten',
+  'task_imported',
 ]
 
 export default function Audit() {

@@ -14,6 +14,9 @@ export interface Draft {
   labels: string
   hints: string
   ordered: boolean
+  /** Globs of the files to keep. */
+  artifacts: string
+  ownFolder: boolean
 }
 
 export const emptyDraft = (): Draft => ({
@@ -29,6 +32,8 @@ export const emptyDraft = (): Draft => ({
   labels: '',
   hints: '',
   ordered: false,
+  artifacts: '',
+  ownFolder: false,
 })
 
 /** A draft that asks for the same as an earlier task. */
@@ -45,6 +50,8 @@ export const draftOf = (task: Task): Draft => ({
   labels: (task.labels ?? []).join(', '),
   hints: (task.context_hints ?? []).join(', '),
   ordered: task.policy.ordered,
+  artifacts: (task.policy.artifacts ?? []).join(', '),
+  ownFolder: task.policy.workspace === 'context',
 })
 
 export const list = (text: string) =>
@@ -58,7 +65,13 @@ export const bodyOf = (draft: Draft) => ({
   prompt: draft.prompt,
   agent_slug: draft.agent.trim(),
   context_id: draft.contextId.trim() || `web-${randomId()}`,
-  policy: { timeout_sec: Number(draft.timeout), budget: Number(draft.budget), ordered: draft.ordered },
+  policy: {
+    timeout_sec: Number(draft.timeout),
+    budget: Number(draft.budget),
+    ordered: draft.ordered,
+    ...(list(draft.artifacts).length > 0 ? { artifacts: list(draft.artifacts) } : {}),
+    ...(draft.ownFolder ? { workspace: 'context' as const } : {}),
+  },
   max_attempts: Number(draft.attempts),
   desired_format: draft.format,
   priority: Number(draft.priority),

@@ -202,12 +202,26 @@ function Form({ first }: { first: Draft }) {
           >
             {(c) => <Input {...c} value={draft.hints} onChange={(e) => set('hints', e.target.value)} />}
           </Field>
-          <Checkbox
-            label={t('newTask.ordered')}
-            checked={draft.ordered}
-            onChange={(e) => set('ordered', e.target.checked)}
+          <Field
+            label={t('newTask.artifacts')}
+            error={problems.get('policy.artifacts')}
+            hint={t('newTask.artifactsHint')}
             className="sm:col-span-2 lg:col-span-3"
-          />
+          >
+            {(c) => <Input {...c} value={draft.artifacts} onChange={(e) => set('artifacts', e.target.value)} />}
+          </Field>
+          <div className="flex flex-col gap-3 sm:col-span-2 lg:col-span-3">
+            <Checkbox
+              label={t('newTask.ordered')}
+              checked={draft.ordered}
+              onChange={(e) => set('ordered', e.target.checked)}
+            />
+            <Checkbox
+              label={t('newTask.ownFolder')}
+              checked={draft.ownFolder}
+              onChange={(e) => set('ownFolder', e.target.checked)}
+            />
+          </div>
         </div>
       </details>
       {create.error && <Failure error={create.error} />}

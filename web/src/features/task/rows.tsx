@@ -66,6 +66,8 @@ const tones: Record<string, 'good' | 'bad' | 'warn'> = {
   rate_limit: 'warn',
   warning: 'warn',
   hint_missing: 'warn',
+  transcript_refused: 'warn',
+  workspace_refused: 'warn',
 }
 
 /** Something that happened to the task, between what was said. */
@@ -111,6 +113,8 @@ function detailOf({ type, data }: Step): string {
   switch (type) {
     case 'session':
       return [of('model'), of('claude_version')].filter(Boolean).join(' · ')
+    case 'artifact':
+      return of('path')
     case 'hints':
       return Array.isArray(data.files) ? data.files.join(', ') : ''
     case 'hint_missing':
