@@ -94,7 +94,7 @@ func ParseSnapshot(text string) *Snapshot {
 // WorkspaceUpdate is what a completion says of its context's working folder after the
 // turn. The parts were uploaded under the same lease before.
 type WorkspaceUpdate struct {
-	Size   int64            `json:"size" minimum:"0" maximum:"536870912" doc:"Bytes of the tar archive, uncompressed"`
+	Size   int64            `json:"size" required:"false" minimum:"0" maximum:"536870912" doc:"Bytes of the tar archive, uncompressed"`
 	SHA256 string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the tar archive, uncompressed"`
 	After  string           `json:"after" required:"false" maxLength:"64" doc:"The sha256 of the snapshot that the task began with; empty when there was none"`
 	Parts  []TranscriptPart `json:"parts" nullable:"false" minItems:"1" maxItems:"96" doc:"As the uploads were answered"`

@@ -107,6 +107,7 @@ func (h *house) untilAsked(text string, n int) {
 func (h *house) env(extra ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(h.dir, "home"), "TMPDIR=" + os.TempDir(),
+		"BLOOM_WARM=0", // processes are counted; who wants living ones says --warm
 		markName + "=" + h.mark, "BLOOM_CONFIG=/dev/null", "GORACE=halt_on_error=1",
 	}, extra...)
 }

@@ -146,7 +146,7 @@ func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.Warm, Transcripts: moves, Workspaces: workspaces{moves}, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, Log: log,
 		Uploads: moves, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
 	}
 }

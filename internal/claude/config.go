@@ -88,7 +88,8 @@ type Config struct {
 	MaxLine int
 
 	// Warm is how many claude processes are kept alive between tasks, one a
-	// context and one spare. The zero value keeps none. Linux only.
+	// context and one spare. The zero value keeps none; below 0 it goes by the
+	// machine's memory, see DefaultWarm. Linux only.
 	Warm int
 
 	// Transcripts keeps the transcripts of contexts where other workers find them; nil
@@ -155,7 +156,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}
 	}
-	if min(c.MaxRetries, c.HintBytes, c.MaxLine, c.Warm) < 0 {
+	if min(c.MaxRetries, c.HintBytes, c.MaxLine) < 0 {
 		errs = append(errs, errors.New("limits must not be negative"))
 	}
 	return errors.Join(errs...)

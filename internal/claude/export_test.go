@@ -1,8 +1,10 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -52,4 +54,13 @@ var (
 func UploadFiles(ctx context.Context, c Config, task bloom.Task, emit func(typ string, data any)) {
 	t := &taskRun{config: c.withDefaults(), task: task, emit: &emitter{emit: emit}, workdir: c.Workdir}
 	t.uploadFiles(ctx, verdict{ok: true})
+}
+
+// LimitWarm changes the bounds of what a runner keeps alive; 0 and nil leave one as it is.
+func LimitWarm(r *Runner, idle time.Duration, memory int64, free func() int64) {
+	l := &r.pool.limits
+	l.idle, l.memory, l.watch = cmp.Or(idle, l.idle), cmp.Or(memory, l.memory), 20*time.Millisecond
+	if free != nil {
+		l.free = free
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -22,13 +23,20 @@ import (
 // doomedWorker is this binary as a worker in a process of its own. It prints a
 // line for every event and runs until it is killed.
 func doomedWorker() {
+	warm, _ := strconv.Atoi(os.Getenv("T_WARM")) // 0 without
 	runner, err := claude.New(claude.Config{
 		Path: os.Getenv("T_CLAUDE"), Workdir: os.Getenv("T_WORKDIR"), StateDir: os.Getenv("T_STATE"),
-		AllowedTools: []string{"Bash"},
+		AllowedTools: []string{"Bash"}, Warm: warm,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if warm > 0 { // one waits for its context, one is spare
+		if r := runner.Run(context.Background(), in("idle", "say something"), nil); r.Completion.Status != bloom.OutcomeSuccess {
+			fmt.Fprintln(os.Stderr, show(r))
+			os.Exit(1)
+		}
 	}
 	runner.Run(context.Background(), task("hang"), func(typ string, data any) { fmt.Println(typ, data) })
 	os.Exit(0)
@@ -37,6 +45,9 @@ func doomedWorker() {
 func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, func(r standin.Request) standin.Reply {
+		if strings.Contains(r.LastUser(), "say something") {
+			return standin.Reply{Text: "something"}
+		}
 		// The tool leaves its session and its group, and tells where it is.
 		return standin.Tool("", "Bash", map[string]any{
 			"command": "setsid sh -c 'echo $$ > stray.pid; exec sleep 600' & echo $$ > tool.pid; sleep 600", "description": "stay",
@@ -48,7 +59,7 @@ func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
 	}
 	worker := exec.Command(self, "__worker")
 	worker.Dir = h.config.Workdir
-	worker.Env = append(h.config.Environ, "T_CLAUDE="+h.config.Path, "T_WORKDIR="+h.config.Workdir, "T_STATE="+h.config.StateDir)
+	worker.Env = append(h.config.Environ, "T_CLAUDE="+h.config.Path, "T_WORKDIR="+h.config.Workdir, "T_STATE="+h.config.StateDir, "T_WARM="+strconv.Itoa(h.config.Warm))
 	stdout, err := worker.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

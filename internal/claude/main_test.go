@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -54,12 +53,6 @@ func claudeBinary(t *testing.T) string {
 	return ""
 }
 
-// warmInTests lets the whole suite run with living processes: BLOOM_TEST_WARM=3.
-func warmInTests() int {
-	n, _ := strconv.Atoi(os.Getenv("BLOOM_TEST_WARM")) // none by default
-	return n
-}
-
 // house is one worker's surroundings with a scripted model.
 type house struct {
 	t      *testing.T
@@ -80,7 +73,7 @@ func newHouse(t *testing.T, respond standin.Responder) *house {
 	h := &house{t: t, model: model, home: home}
 	h.config = claude.Config{
 		Path: claudeBinary(t), Workdir: t.TempDir(), StateDir: t.TempDir(),
-		Log: slog.New(slog.DiscardHandler), Warm: warmInTests(),
+		Log: slog.New(slog.DiscardHandler), Warm: warmIn(t),
 		Environ: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=dummy",
 			"DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",

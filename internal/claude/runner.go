@@ -197,17 +197,15 @@ func (r *Runner) Prepare() {
 	if r.config.WorkdirPerContext {
 		return // a process cannot change its folder
 	}
-	r.pool.prepare(func(ctx context.Context) (*living, error) {
-		path, err := Locate(r.config.Path)
-		if err != nil {
-			return nil, err
+	plain := &coldSession{config: r.config, workdir: r.config.Workdir}
+	r.pool.prepare(func(ctx context.Context) (_ string, err error) {
+		if plain.path, err = Locate(r.config.Path); err != nil {
+			return "", err
 		}
-		plain := &coldSession{config: r.config, path: path, workdir: r.config.Workdir, args: r.baseArgs(ctx, path)}
-		key, err := plain.fixed(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return startLiving(r.config, path, plain.turnArgs(), plain.workdir, key)
+		plain.args = r.baseArgs(ctx, plain.path)
+		return plain.fixed(ctx)
+	}, func(key string) (*living, error) {
+		return startLiving(r.config, plain.path, plain.turnArgs(), plain.workdir, key)
 	})
 }
 

@@ -22,17 +22,33 @@ const (
 	warmTurns = 100
 	// warmReserve is what must be free on the machine for a process to be kept.
 	warmReserve = 768 << 20
+	// warmWatch is how often it is looked whether it still is.
+	warmWatch = 15 * time.Second
 )
+
+// DefaultWarm is how many processes a machine with so many bytes of memory keeps unless
+// it is told: one for every 2 GiB, at most 8.
+func DefaultWarm(memory int64) int { return int(min(memory>>31, 8)) }
+
+// warmLimits are the bounds of what is kept.
+type warmLimits struct {
+	idle, watch time.Duration
+	memory      int64        // of one process, in bytes
+	reserve     int64        // that must be free, in bytes
+	free        func() int64 // is free, in bytes
+}
 
 // pool keeps living processes between tasks: those of contexts, and one spare
 // process for whoever comes first.
 type pool struct {
-	max int // processes kept, the spare one among them; 0 keeps none
-	log *slog.Logger
+	max    int // processes kept, the spare one among them; 0 keeps none
+	limits warmLimits
+	log    *slog.Logger
 
 	mu       sync.Mutex
 	idle     []*living // the one that was used longest ago first
 	spare    *living
+	watching bool
 	starting chan struct{} // closed when the spare one that is being started is there, or nil
 	closed   bool
 	ending   sync.WaitGroup
@@ -44,8 +60,12 @@ func newPool(most int, log *slog.Logger) *pool {
 	if !process.FullTree {
 		most = 0 // work that a turn leaves running cannot be found
 	}
+	if most < 0 {
+		most = DefaultWarm(process.TotalMemory())
+	}
 	life, stop := context.WithCancel(context.Background())
-	return &pool{max: most, log: log, life: life, stop: stop}
+	limits := warmLimits{idle: warmIdle, watch: warmWatch, memory: warmMemory, reserve: warmReserve, free: process.FreeMemory}
+	return &pool{max: most, limits: limits, log: log, life: life, stop: stop}
 }
 
 // take hands out the living process of the context, or the spare one for a
@@ -63,7 +83,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
 		found = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
 		kind = "living"
-	} else if p.spare != nil && sessionID == "" {
+	} else if p.spare != nil && sessionID == "" && p.spare.key == key { // else it waits for another, or Prepare replaces it
 		found, p.spare, kind = p.spare, nil, "spare"
 	}
 	p.mu.Unlock()
@@ -73,7 +93,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
 	if found.idle != nil {
 		found.idle.Stop()
 	}
-	why := found.unfit(warmMemory)
+	why := found.unfit(p.limits.memory)
 	if why == "" && (found.key != key || found.sessionID != sessionID) {
 		why = "the task needs another one"
 	}
@@ -89,7 +109,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
 // put keeps the process for the context's next task, or ends it. The one that
 // was used longest ago makes room.
 func (p *pool) put(l *living) {
-	why := l.unfit(warmMemory)
+	why := l.unfit(p.limits.memory)
 	p.mu.Lock()
 	if why == "" && (p.closed || p.max == 0) {
 		why = "none are kept"
@@ -101,23 +121,53 @@ func (p *pool) put(l *living) {
 		return
 	}
 	p.idle = append(p.idle, l)
-	l.idle = time.AfterFunc(warmIdle, func() { p.drop(l) })
+	l.idle = time.AfterFunc(p.limits.idle, func() { p.drop(l) })
 	p.mu.Unlock()
 	p.shrink()
 }
 
-// shrink ends processes until no more are kept than may be.
+// short reports whether the machine has too little memory left for one more.
+func (p *pool) short() bool { return p.limits.free() < p.limits.reserve }
+
+// shrink ends processes until no more are kept than may be, one after the other: what
+// one that ends gives back is free for the next. It looks again now and then.
 func (p *pool) shrink() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.idle) > 0 && (len(p.idle)+p.spares() > p.max || process.FreeMemory() < warmReserve) {
-		p.endLocked(p.idle[0])
-		p.idle = p.idle[1:]
+	for len(p.idle)+p.spares() > p.max && len(p.idle) > 0 {
+		p.endOldest()
 	}
-	if p.spare != nil && (p.spares() > p.max || process.FreeMemory() < warmReserve) {
-		p.endLocked(p.spare)
-		p.spare = nil
+	if p.short() {
+		if len(p.idle) > 0 {
+			p.endOldest()
+		} else if p.spare != nil {
+			p.endLocked(p.spare)
+			p.spare = nil
+		}
 	}
+	if kept := len(p.idle) > 0 || p.spare != nil; kept && !p.watching && !p.closed {
+		p.watching = true
+		p.ending.Go(p.watch)
+	}
+}
+
+func (p *pool) endOldest() {
+	p.endLocked(p.idle[0])
+	p.idle = p.idle[1:]
+}
+
+// watch shrinks after a while.
+func (p *pool) watch() {
+	timer := time.NewTimer(p.limits.watch)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.life.Done():
+	}
+	p.mu.Lock()
+	p.watching = false
+	p.mu.Unlock()
+	p.shrink()
 }
 
 func (p *pool) spares() int {
@@ -167,21 +217,39 @@ func (p *pool) evict(contextID string) {
 	}
 }
 
-// prepare starts a spare process in the background when there is none.
-func (p *pool) prepare(start func(context.Context) (*living, error)) {
+// prepare starts a spare process in the background when there is none, or none of the
+// key.
+func (p *pool) prepare(key func(context.Context) (string, error), start func(key string) (*living, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// One that is kept for a context is worth more than the spare one.
-	if p.closed || p.max < 2 || p.starting != nil || p.spare != nil || process.FreeMemory() < warmReserve {
+	if p.closed || p.max < 2 || p.starting != nil || p.short() {
 		return
 	}
 	starting := make(chan struct{})
 	p.starting = starting
 	p.ending.Go(func() {
-		l, err := start(p.life)
+		defer close(starting)
+		k, err := key(p.life)
+		p.mu.Lock()
+		if p.spare != nil && (p.spare.key != k || p.spare.dead()) {
+			p.endLocked(p.spare)
+			p.spare = nil
+		}
+		there := p.spare != nil
+		if there {
+			p.starting = nil
+		}
+		p.mu.Unlock()
+		if there {
+			return
+		}
+		var l *living
+		if err == nil {
+			l, err = start(k)
+		}
 		p.mu.Lock()
 		p.starting = nil
-		defer close(starting)
 		switch {
 		case p.closed && err != nil:
 		case err != nil:
@@ -266,7 +334,7 @@ func (o outcome) repeatable(kind string) bool {
 // find has a process for the next turn.
 func (s *warmSession) find() (err error) {
 	if s.mine != nil {
-		if s.mine.unfit(warmMemory) == "" {
+		if s.mine.unfit(s.pool.limits.memory) == "" {
 			s.kind = "living"
 			return nil
 		}

@@ -32,6 +32,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		"named config file missing":     {nil, []string{"--config=/nowhere", "stats"}, "no such file"},
 		"variable of the command empty": {map[string]string{"BLOOM_RUNTIME_URL": ""}, []string{"stats"}, "is set but empty"},
 		"too many at once":              {nil, []string{"worker", "--max-concurrency=99"}, "between 1 and 32"},
+		"some living processes":         {nil, []string{"worker", "--warm=some"}, "neither auto nor a number from 0 to 64"},
 		"limit of nothing":              {nil, []string{"leases", "--limit=0"}, "at least 1"},
 		"a short key":                   {map[string]string{"RUNTIME_API_KEY": "short"}, []string{"server", "--listen=127.0.0.1:0"}, "shorter than 16"},
 		"a short key of membridge":      {map[string]string{"MEMBRIDGE_ADMIN_KEY": "short"}, []string{"membridge", "--listen=127.0.0.1:0"}, "shorter than 16"},

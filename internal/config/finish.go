@@ -214,8 +214,12 @@ func (r *Run) Finish(dataDir string) error {
 	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
 		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)
 	}
-	if r.Warm < 0 || r.Warm > 64 {
-		return fmt.Errorf("--warm: %d is not between 0 and 64", r.Warm)
+	if r.KeepAlive = -1; r.Warm != "auto" {
+		n, err := strconv.Atoi(r.Warm)
+		if err != nil || n < 0 || n > 64 {
+			return fmt.Errorf("--warm: %q is neither auto nor a number from 0 to 64", r.Warm)
+		}
+		r.KeepAlive = n
 	}
 	if r.UploadMaxMiB < 0 || r.UploadMaxMiB > maxFileMiB {
 		return fmt.Errorf("--upload-max-mib: %d is not between 0 and %d", r.UploadMaxMiB, maxFileMiB)

@@ -122,7 +122,8 @@ type Run struct {
 	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore every MCP server that --mcp-config does not name."`
 	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context a folder of its own in the workdir."`
 	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is ended."`
-	Warm           int           `name:"warm" var:"BLOOM_WARM" key:"warm" default:"0" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts at once. 0 keeps none. Linux only."`
+	Warm           string        `name:"warm" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts at once. auto: one for every 2 GiB of the machine's memory, at most 8; none below 2 GiB. 0 keeps none. Linux only."`
+	KeepAlive      int           `kong:"-"` // what Warm says; below 0: auto
 	UploadMaxMiB   int           `name:"upload-max-mib" var:"BLOOM_UPLOAD_MAX_MIB" key:"upload_max_mib" default:"100" placeholder:"N" help:"Largest file that is uploaded for a task that asks for files as artifacts, in MiB; 0 uploads none."`
 	UploadMaxFiles int           `name:"upload-max-files" var:"BLOOM_UPLOAD_MAX_FILES" key:"upload_max_files" default:"100" placeholder:"N" help:"Most files that are uploaded for one run, at most 1000; 0 uploads none."`
 	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model claude runs; default: its own."`

@@ -33,14 +33,7 @@ func (p *Process) Memory() int64 {
 // process is in, has for use, in bytes; 0 when that cannot be told.
 func FreeMemory() int64 {
 	free := memInfo("/proc/meminfo", "MemAvailable:") << 10
-	groups := []string{""}
-	if raw, err := os.ReadFile("/proc/self/cgroup"); err == nil {
-		if _, path, ok := bytes.Cut(bytes.TrimSpace(raw), []byte("0::/")); ok && len(path) > 0 {
-			groups = append(groups, string(path)+"/")
-		}
-	}
-	for _, group := range groups {
-		dir := "/sys/fs/cgroup/" + group
+	for _, dir := range controlGroups() {
 		limit, limited := number(dir + "memory.max")
 		used, known := number(dir + "memory.current")
 		if limited && known {
@@ -49,6 +42,29 @@ func FreeMemory() int64 {
 		}
 	}
 	return free
+}
+
+// TotalMemory is what this machine has, or what the control group that this process is
+// in may use, in bytes; 0 when that cannot be told.
+func TotalMemory() int64 {
+	total := memInfo("/proc/meminfo", "MemTotal:") << 10
+	for _, dir := range controlGroups() {
+		if limit, limited := number(dir + "memory.max"); limited {
+			total = min(total, limit)
+		}
+	}
+	return total
+}
+
+// controlGroups are the folders of the groups that may limit this process.
+func controlGroups() []string {
+	groups := []string{"/sys/fs/cgroup/"}
+	if raw, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		if _, path, ok := bytes.Cut(bytes.TrimSpace(raw), []byte("0::/")); ok && len(path) > 0 {
+			groups = append(groups, "/sys/fs/cgroup/"+string(path)+"/")
+		}
+	}
+	return groups
 }
 
 func memInfo(path, name string) int64 {

@@ -1,0 +1,73 @@
+package claude_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// everything holds for tasks however their claude comes about.
+var everything = map[string]func(*testing.T){
+	"TestSuccessHasOutputMetricsAndEvents":             TestSuccessHasOutputMetricsAndEvents,
+	"TestToolUseEditsAFileInTheWorkdir":                TestToolUseEditsAFileInTheWorkdir,
+	"TestJSONOutputLosesItsFence":                      TestJSONOutputLosesItsFence,
+	"TestJSONOutputIsRepairedOnceInTheSameSession":     TestJSONOutputIsRepairedOnceInTheSameSession,
+	"TestJSONOutputThatStaysInvalidFails":              TestJSONOutputThatStaysInvalidFails,
+	"TestResumeCarriesTheFirstTasksMessages":           TestResumeCarriesTheFirstTasksMessages,
+	"TestAResumedTaskIsChargedForItselfOnly":           TestAResumedTaskIsChargedForItselfOnly,
+	"TestARateLimitWithAResetTimeGivesTheTaskBack":     TestARateLimitWithAResetTimeGivesTheTaskBack,
+	"TestALostSessionBeginsANewOneAndSaysSo":           TestALostSessionBeginsANewOneAndSaysSo,
+	"TestTwoTasksOfOneContextForkTheSession":           TestTwoTasksOfOneContextForkTheSession,
+	"TestTimeoutEndsTheRun":                            TestTimeoutEndsTheRun,
+	"TestSilenceEndsTheRun":                            TestSilenceEndsTheRun,
+	"TestTheCauseOfACancelledContextDecides":           TestTheCauseOfACancelledContextDecides,
+	"TestBudgetIsEnforced":                             TestBudgetIsEnforced,
+	"TestNotLoggedIn":                                  TestNotLoggedIn,
+	"TestAPIErrorsHaveTheirClasses":                    TestAPIErrorsHaveTheirClasses,
+	"TestCLIMissing":                                   TestCLIMissing,
+	"TestHostilePromptsStayPrompts":                    TestHostilePromptsStayPrompts,
+	"TestALineOfTwentyMegabytes":                       TestALineOfTwentyMegabytes,
+	"TestTheEnvironmentIsAnAllowList":                  TestTheEnvironmentIsAnAllowList,
+	"TestHintsAreInThePromptAndMissingOnesInTheEvents": TestHintsAreInThePromptAndMissingOnesInTheEvents,
+	"TestAgents": TestAgents,
+	"TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned": TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned,
+	"TestCheck": TestCheck,
+	"TestASuccessDuringWhichEveryToolWasDeniedSaysSo":      TestASuccessDuringWhichEveryToolWasDeniedSaysSo,
+	"TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome": TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome,
+	"TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt":    TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt,
+}
+
+// withLiving is the test whose houses keep processes alive.
+const withLiving = "TestEverythingHoldsWithLivingProcesses"
+
+func TestEverythingHoldsWithLivingProcesses(t *testing.T) {
+	t.Parallel()
+	for name, test := range everything {
+		t.Run(name, test)
+	}
+}
+
+// warmIn is how many processes a test's house keeps alive unless it says so.
+func warmIn(t *testing.T) int {
+	if strings.HasPrefix(t.Name(), withLiving+"/") {
+		return 3
+	}
+	return 0
+}
+
+func TestNoTestOfARunIsLeftOutWithLivingProcesses(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"run_test.go", "kill_test.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") && everything[f.Name.Name] == nil {
+				t.Errorf("%s is not run with living processes", f.Name.Name)
+			}
+		}
+	}
+}
