@@ -19,7 +19,7 @@ type LogLine struct {
 // LogReport is what a worker reports of its log: the last lines of this process.
 type LogReport struct {
 	InstanceID string    `json:"instance_id" required:"false" maxLength:"128"`
-	Lines      []LogLine `json:"lines" nullable:"false" maxItems:"100"`
+	Lines      []LogLine `json:"lines" required:"false" nullable:"false" maxItems:"100"`
 }
 
 // WorkerLogs are the last log lines that a worker reported, the oldest first.

@@ -104,6 +104,7 @@ var samples = map[string]string{
 	"/api/runtime/workers":                            `{"name":"w","capabilities":{}}`,
 	"/api/runtime/workers/{id}/claim":                 `{}`,
 	"/api/runtime/workers/{id}/drain":                 `{}`,
+	"/api/runtime/workers/{id}/logs":                  `{"lines":[]}`,
 	"/api/runtime/session":                            `{"key":"k"}`,
 	"/api/runtime/keys":                               `{"name":"n","role":"client"}`,
 	"/api/runtime/secrets/rotate":                     `{}`,

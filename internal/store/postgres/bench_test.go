@@ -186,3 +186,6 @@ func BenchmarkLifecycle(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSearch is what a search among 100,000 tasks takes.
+func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, benchStore(b, benchURL(b))) }

@@ -98,3 +98,6 @@ func BenchmarkPrompt(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSearch is what a search among 100,000 tasks takes.
+func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, benchStore(b)) }
