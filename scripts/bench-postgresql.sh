@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # bench-postgresql.sh measures, on a PostgreSQL of its own that syncs every
 # commit to disk: what the database does by itself (pgbench), the job queue River,
-# the workflow engine Temporal, and our server with one replica, with two, and as a fleet (clients that create,
-# workers that claim), the fleet on SQLite too. Everything runs on loopback and in a
+# the workflow engine Temporal, and our server: lease by lease with 1, 16 and 64 clients,
+# with two replicas, and as a fleet (clients that create, workers that claim). Lease by
+# lease and the fleet are measured on SQLite too. Everything runs on loopback and in a
 # temporary folder; nothing stays behind.
-# usage: [BENCH="pgbench river temporal one two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
+# usage: [BENCH="pgbench river temporal run two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
 # SERVERS are the binaries whose servers are measured, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/.."
 duration=${1:-10s}
 runs=${RUNS:-1}
 samples=${SAMPLES:-200} # of each latency
-all="pgbench river temporal one two fleet"
+all="pgbench river temporal run two fleet"
 [[ $duration =~ ^[1-9][0-9]*s$ ]] || { echo "bench-postgresql: DURATION is whole seconds, such as 10s" >&2; exit 2; }
 
 # Where our tests look for PostgreSQL, too.
@@ -131,13 +132,18 @@ bench_temporal() {
 	sql postgres -c 'DROP DATABASE temporal' -c 'DROP DATABASE temporal_visibility'
 }
 
-bench_one() {
-	title "bloom, one replica, 16 clients"
-	database
-	serve "$port"
-	run bin/bloom bench run --url "http://127.0.0.1:$port" -c 16 -d "$duration" --samples "$samples"
-	awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
-	end "$server"
+bench_run() {
+	local store clients
+	for store in sqlite postgresql; do
+		for clients in 1 16 64; do
+			title "$binary, lease by lease on $store: one replica, $clients clients"
+			database
+			serve "$port" "$store"
+			run bin/bloom bench run --url "http://127.0.0.1:$port" -c "$clients" -d "$duration" --samples "$samples"
+			awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
+			end "$server"
+		done
+	done
 }
 
 bench_two() {
@@ -182,7 +188,7 @@ echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cor
 for ((i = 0; i < runs; i++)); do
 	for bench in ${BENCH:-$all}; do
 		case $bench in
-		one | two | fleet) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
+		run | two | fleet) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
 		*) "bench_$bench" ;;
 		esac
 	done
