@@ -100,7 +100,7 @@ type WorkspaceUpdate struct {
 	Parts  []TranscriptPart `json:"parts" nullable:"false" minItems:"1" maxItems:"96" doc:"As the uploads were answered"`
 }
 
-// WorkspaceState is what a worker is told of the working folder of its task's context.
+// WorkspaceState is what a worker gets to know of the working folder of its task's context.
 type WorkspaceState struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256" doc:"Empty when there is no snapshot"`
@@ -137,7 +137,7 @@ type TranscriptUpdate struct {
 	Parts     []TranscriptPart `json:"parts" required:"false" nullable:"false" maxItems:"96" doc:"As the uploads were answered"`
 }
 
-// TranscriptState is what a worker is told of its task's context.
+// TranscriptState is what a worker gets to know of its task's context.
 type TranscriptState struct {
 	SessionID string `json:"session_id" doc:"Empty when there is no transcript"`
 	Size      int64  `json:"size"`

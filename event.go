@@ -61,7 +61,7 @@ type Change struct {
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 }
 
-// TaskChange tells of a task's state. workerID is who made it so; when that is
+// TaskChange is the change of a task's state. workerID is who made it so; when that is
 // nobody, who has or last had the task. The labels of a queued one are the
 // caller's to add.
 func TaskChange(taskID string, t TaskState, workerID string) Change {

@@ -29,7 +29,7 @@ func (k Keep) Before(now int64) (tasks, events, audit int64) {
 	return before(k.Tasks), before(k.Events), before(k.Audit)
 }
 
-// Who removes what has grown old, and how the audit tells of it.
+// Who removes what has grown old, and how the audit names it.
 const (
 	ActorRetention      = "retention"
 	EntityRetention     = "retention"

@@ -5,7 +5,7 @@ import "errors"
 // Causes with which a worker cancels the context of a run, so that the run
 // knows what to make of its end. Set them with context.WithCancelCause.
 var (
-	// ErrCancelled: the task was called off; the run ends with class "cancelled".
+	// ErrCancelled: the task was cancelled; the run ends with class "cancelled".
 	ErrCancelled = errors.New("the task was cancelled")
 	// ErrLeaseGone: the lease is no longer the worker's; whatever the run
 	// returns is discarded.

@@ -16,7 +16,7 @@ const (
 	TaskCompleted TaskStatus = "completed" // ended with a success
 	TaskFailed    TaskStatus = "failed"    // ended with an error its worker reported
 	TaskDead      TaskStatus = "dead"      // its last allowed lease expired
-	TaskCancelled TaskStatus = "cancelled" // called off
+	TaskCancelled TaskStatus = "cancelled"
 )
 
 // TaskStatuses lists every status in the order of a task's life.

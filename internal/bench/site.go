@@ -134,16 +134,16 @@ func (s *site) claim(ctx context.Context, limit int, wait time.Duration) ([]bloo
 	return got.Leases, cmp.Or(err, s.returnOthers(ctx, got.Leases))
 }
 
-// returnOthers gives back what is not ours, for a task without labels is any
+// returnOthers releases what is not ours, for a task without labels is any
 // worker's, and says so: whoever waits for it must not be told that it was done.
 func (s *site) returnOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
 	for _, l := range leases {
 		if strings.HasPrefix(l.Task.ContextID, s.label+"-") {
 			continue
 		}
-		found = fmt.Errorf("task %s of somebody else waits for any worker, and was given back: measure with a server of its own", l.Task.ID)
+		found = fmt.Errorf("task %s of somebody else waits for any worker, and was released: measure with a server of its own", l.Task.ID)
 		if _, err := s.api.Release(ctx, l.Task.ID, bloom.ReleaseSpec{LeaseID: l.Lease.ID, Reason: "claimed by a measurement"}); err != nil {
-			return fmt.Errorf("task %s of somebody else was claimed and could not be given back, its lease will expire: %w", l.Task.ID, err)
+			return fmt.Errorf("task %s of somebody else was claimed and could not be released, its lease will expire: %w", l.Task.ID, err)
 		}
 	}
 	return found

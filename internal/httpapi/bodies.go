@@ -19,7 +19,7 @@ type leaseBody struct {
 	TTLSeconds int    `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300"`
 }
 
-// heartbeatBody names the lease that a beat is for.
+// heartbeatBody names the lease that a heartbeat renews.
 type heartbeatBody struct {
 	LeaseID string `json:"lease_id" required:"false" doc:"Without one the task's active lease is meant"`
 }

@@ -41,7 +41,7 @@ func newBudget(size int64) *budget {
 }
 
 // admit waits until a body of n bytes fits, in order of arrival and for at most bodyWait;
-// then the call is answered with 503. What was admitted is given back when the call
+// then the call is answered with 503. What was admitted is released when the call
 // has been answered.
 func (b *budget) admit(ctx context.Context, c *call, n int64) error {
 	n = min(2*n, b.size-c.admitted) // the body and what is decoded from it

@@ -77,7 +77,7 @@ func (ls *limits) take(w http.ResponseWriter, l *limit, caller string) error {
 		Code: bloom.CodeRateLimited, status: http.StatusTooManyRequests, retryAfter: a.Wait}
 }
 
-// refusalsEvery is how often the log tells of refused requests: a line for each would
+// refusalsEvery is how often the log reports refused requests: a line for each would
 // let a flood fill the disk.
 const refusalsEvery = 10 * time.Second
 

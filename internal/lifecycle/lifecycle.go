@@ -25,7 +25,7 @@ const (
 	OpSucceed   Operation = "succeed"   // completion with a success
 	OpFail      Operation = "fail"      // completion with an error
 	OpRetry     Operation = "retry"     // completion with an error marked retryable
-	OpRelease   Operation = "release"   // its worker gives it back
+	OpRelease   Operation = "release"   // its worker releases it
 	OpExpire    Operation = "expire"    // the reaper found its lease overdue
 	OpCancel    Operation = "cancel"
 	OpRequeue   Operation = "requeue"
@@ -82,7 +82,7 @@ var Edges = []Edge{
 	{bloom.TaskCancelled, OpRequeue, bloom.TaskQueued, ""},
 }
 
-// Transition is what a rule decided: the state after it, and how it is told.
+// Transition is what a rule decided: the state after it, and how it is recorded.
 type Transition struct {
 	Task   bloom.TaskState
 	Lease  bloom.Lease // after; the zero Lease when none is concerned
@@ -124,7 +124,7 @@ func (t Transition) EventData() json.RawMessage {
 	}{t.Lease.WorkerID, t.Detail, t.Task.ErrorClass}))
 }
 
-// Created is how a task that was not there before is told.
+// Created is the transition of a new task.
 func Created(t bloom.Task) Transition {
 	return Transition{Task: t.TaskState, Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
 }
@@ -251,12 +251,12 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 	l.Status = bloom.LeaseReleased
 	t.Attempts--
 	if t.CancelRequested {
-		return cancelled(t, l, now, "Cancelled; given back by "+l.WorkerID), nil
+		return cancelled(t, l, now, "Cancelled; released by "+l.WorkerID), nil
 	}
 	t = requeued(t, nil, min(max(now, notBefore), now+bloom.MaxReleaseDelay.Milliseconds()), now)
 	return Transition{
 		Task: t, Lease: l, Action: bloom.ActionTaskReleased, Event: bloom.EventReleased,
-		Detail: fmt.Sprintf("Given back by %s: %s", l.WorkerID, reason),
+		Detail: fmt.Sprintf("Released by %s: %s", l.WorkerID, reason),
 	}, nil
 }
 
@@ -290,7 +290,7 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 	}
 }
 
-// Cancel calls a task off: at once while it waits, by asking its worker to stop
+// Cancel cancels a task: at once while it waits, by asking its worker to stop
 // while it is held. Asking again changes nothing.
 func Cancel(t bloom.TaskState, now int64) (Transition, error) {
 	switch {

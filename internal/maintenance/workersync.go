@@ -29,9 +29,9 @@ type Agent struct {
 	// WorkerReport says what is known of it. Its LastSeen is not used: the clock
 	// behind it is not the store's.
 	bloom.WorkerReport
-	// Beat is when it last beat by the control plane's clock, in any unit, 0 when
+	// HeartbeatAt is the time of its last heartbeat by the control plane's clock, in any unit, 0 when
 	// it never did. It is only compared with what it was before.
-	Beat int64
+	HeartbeatAt int64
 	// Drain is whether the control plane drains it.
 	Drain bool
 }
@@ -58,16 +58,16 @@ type WorkerSyncConfig struct {
 
 type workerSync struct {
 	WorkerSyncConfig
-	beats map[string]int64 // by name, as last reported
+	heartbeats map[string]int64 // by name, as last reported
 }
 
 // NewWorkerSync makes the loop that takes over what the control plane knows of
 // workers (seed 001, "Worker Auto-Sync from Membridge"). One that it names and
-// that never beat is alive for as long as it is named; one that beats is alive
-// when its beats go on. A control plane that fails harms nothing: what is known
+// that never sent a heartbeat is alive for as long as it is named; one that does is alive
+// while its heartbeats go on. A control plane that fails harms nothing: what is known
 // stays, until a worker was silent on all sides for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
-	w := &workerSync{WorkerSyncConfig: c, beats: map[string]int64{}}
+	w := &workerSync{WorkerSyncConfig: c, heartbeats: map[string]int64{}}
 	every := cmp.Or(c.Every, DefaultSyncEvery)
 	// A little sooner, so that what is posted is known before that time is over.
 	l := newLoop("worker-sync", every-every/20, c.Logger, w.once)
@@ -124,14 +124,14 @@ func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 	return failed
 }
 
-// reports says of each agent whether anything was heard of it. Its beats are
+// reports says of each agent whether anything was heard of it. Its heartbeats are
 // compared with each other and never with our clock, which may be hours off.
 func (w *workerSync) reports(agents []Agent) []bloom.WorkerReport {
 	out := make([]bloom.WorkerReport, 0, len(agents))
 	for _, a := range agents {
 		r := a.WorkerReport
 		r.LastSeen = 0
-		if before, known := w.beats[r.Name]; known && a.Beat != 0 && a.Beat == before {
+		if before, known := w.heartbeats[r.Name]; known && a.HeartbeatAt != 0 && a.HeartbeatAt == before {
 			r.LastSeen = longAgo
 		}
 		out = append(out, r)
@@ -139,10 +139,10 @@ func (w *workerSync) reports(agents []Agent) []bloom.WorkerReport {
 	return out
 }
 
-// remember keeps the beats only of those who were named: names come and go.
+// remember keeps the heartbeats only of those who were named: names come and go.
 func (w *workerSync) remember(agents []Agent) {
-	clear(w.beats)
+	clear(w.heartbeats)
 	for _, a := range agents {
-		w.beats[a.Name] = a.Beat
+		w.heartbeats[a.Name] = a.HeartbeatAt
 	}
 }

@@ -36,7 +36,7 @@ func (p *plane) set(err error, agents ...maintenance.Agent) {
 }
 
 func agent(name string, status bloom.WorkerStatus, beat int64) maintenance.Agent {
-	return maintenance.Agent{Beat: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
+	return maintenance.Agent{HeartbeatAt: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
 }
 
 func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {

@@ -34,7 +34,7 @@ func (s *Server) agentRoutes() {
 type Facts struct {
 	URL           *string             `json:"url,omitempty" required:"false" nullable:"true" maxLength:"2048" doc:"http or https; where the control plane may call the agent"`
 	Status        *bloom.WorkerStatus `json:"status,omitempty" required:"false" enum:"online,offline,syncing,error,unknown"`
-	IntervalSec   *float64            `json:"interval_sec,omitempty" required:"false" minimum:"0.1" maximum:"3600" doc:"How often it will beat"`
+	IntervalSec   *float64            `json:"interval_sec,omitempty" required:"false" minimum:"0.1" maximum:"3600" doc:"How often it will send heartbeats"`
 	Capabilities  *givenCapabilities  `json:"capabilities,omitempty" required:"false"`
 	Load          *registry.Load      `json:"load,omitempty" required:"false"`
 	NodeID        *string             `json:"node_id,omitempty" required:"false" maxLength:"128"`

@@ -270,7 +270,7 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 	if lacks {
 		return nil, errNeed
 	}
-	for _, t := range u.tasks { // made, given back or opened by this transaction
+	for _, t := range u.tasks { // made, released or opened by this transaction
 		if t.changed && u.offers(t, w) && !slices.Contains(open, t) {
 			open = append(open, t)
 		}

@@ -331,7 +331,7 @@ func (s *Store) decide(rows *Rows, ops []*op) *Unit {
 	}
 }
 
-// publish tells of what was committed, and remembers what spares reads.
+// publish notifies those who wait of what was committed, and caches what spares reads.
 func (s *Store) publish(u *Unit) {
 	for _, w := range u.rows.Workers {
 		if w != nil {

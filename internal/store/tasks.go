@@ -102,7 +102,7 @@ func (u *Unit) number() (int64, error) {
 	return u.rows.Numbers[u.numbers-1], nil
 }
 
-// Cancel calls a task off.
+// Cancel cancels a task.
 func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
 	return s.move(ctx, id, actor, lifecycle.Cancel)
 }

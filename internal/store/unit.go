@@ -218,7 +218,8 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	})
 }
 
-// auditWorker tells of a change; one that is no news is not told.
+// auditWorker leaves the audit entry of a change and publishes it; one that changes nothing
+// is left out.
 func (u *Unit) auditWorker(c lifecycle.WorkerChange, actor string) {
 	if c.Action == "" {
 		return
@@ -327,7 +328,7 @@ func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
 	}
 }
 
-// record leaves the audit entry and the event of a transition, and tells those who
+// record leaves the audit entry and the event of a transition, and notifies those who
 // wait.
 func (u *Unit) record(t *Task, tr lifecycle.Transition, actor string) {
 	if tr.Action == "" {

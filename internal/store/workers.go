@@ -243,7 +243,7 @@ func (u *Unit) remove(id, actor string) error {
 		return err
 	}
 	gone := lifecycle.RemoveWorker(*w)
-	// First, so that nothing given back prefers the worker that goes.
+	// First, so that nothing released prefers the worker that goes.
 	u.saveWorker(gone.Worker)
 	for _, h := range held {
 		t, l, err := u.named(h.Lease.TaskID, h.Lease.ID)

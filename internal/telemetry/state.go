@@ -20,7 +20,7 @@ type Membridge struct {
 	LastSuccess         *int64 // Unix milliseconds
 }
 
-// Inner is what a store tells of itself.
+// Inner is what a store reports about itself.
 type Inner interface {
 	Queued() int
 	Pools() []store.Pool

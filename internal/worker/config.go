@@ -16,7 +16,7 @@ import (
 // one a task.
 //
 // ctx ends when the run must stop; context.Cause then says why:
-// bloom.ErrCancelled (the task was called off), bloom.ErrLeaseGone (the lease is
+// bloom.ErrCancelled (the task was cancelled), bloom.ErrLeaseGone (the lease is
 // not ours any more, the answer is discarded) or bloom.ErrDraining (the worker
 // stops). The runner must come back soon after, with nothing of it left running.
 //

@@ -70,7 +70,7 @@ func (w *Worker) work(j *job) {
 	}
 	note := note{TaskID: h.task.ID, LeaseID: h.lease.ID, BegunAt: bloom.Millis(w.now())}
 	if err := w.state.begin(note); err != nil {
-		h.log.Error("the journal could not be written; the task is given back", "error", err)
+		h.log.Error("the journal could not be written; the task is released", "error", err)
 		w.first(release(h.lease, "the worker's disk refused its journal", bloom.Millis(w.now().Add(time.Minute)), w.now()))
 		return
 	}
@@ -220,7 +220,7 @@ func (w *Worker) settled(l delivery, delivered bool) {
 		}
 	case l.Kind == deliveryRelease:
 		w.count(func(s *Status) { s.Released++ })
-		log.Info("task given back")
+		log.Info("task released")
 	default:
 		w.count(func(s *Status) { s.Completed++ })
 		if l.Class != "" {

@@ -179,13 +179,13 @@ func (w *Worker) loop(stopping context.Context) error {
 }
 
 // drainOut lets running tasks end within the grace, stops those that do not,
-// gives back what a last claim brings, and delivers what is left.
+// releases what a last claim brings, and delivers what is left.
 func (w *Worker) drainOut(endPolls func()) error {
 	w.setStopping()
 	w.log.Info("stopping: no new tasks are taken", "running", w.count(nil).Running, "grace", w.cfg.Grace)
 	var err error
 	if !w.stoppedOrCut(w.cfg.Grace) {
-		w.log.Warn("the grace is over; running tasks are stopped and given back")
+		w.log.Warn("the grace is over; running tasks are stopped and released")
 		w.end(bloom.ErrDraining)
 		if !w.stopped(w.cfg.StopWait) {
 			err = ErrCut
@@ -267,7 +267,7 @@ func (w *Worker) done(j *job) {
 	}
 }
 
-// spec is what the server is told of the worker now.
+// spec is what the server gets to know of the worker now.
 func (w *Worker) spec() bloom.WorkerSpec {
 	spec := w.cfg.About
 	spec.Name, spec.Capabilities, spec.InstanceID = w.cfg.Name, w.cfg.Capabilities, w.state.instance

@@ -89,7 +89,7 @@ func (t *tx) send(ctx context.Context, b *pgx.Batch) error {
 
 // warned is where a connection keeps that the server warned of something. The one
 // warning that a commit knows is that it stands here, while the wait for its
-// standby was called off: an operator has cancelled it.
+// standby was cancelled: an operator has cancelled it.
 const warned = "warned"
 
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
@@ -158,7 +158,7 @@ func (t *tx) Stands(ctx context.Context, last bloom.Audit) (there bool, err erro
 	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
 		FROM counters WHERE slot = pg_backend_pid() % $3 FOR UPDATE`, last.EntityID, last.ID, counterSlots).Scan(&there)
 	if err == nil && said[warned] != nil {
-		return false, errInProgress // this wait for the standby was called off, too
+		return false, errInProgress // this wait for the standby was cancelled, too
 	}
 	return there, t.d.failed(err)
 }
