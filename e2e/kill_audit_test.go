@@ -31,11 +31,11 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	})
 	t.Run("two replicas", func(t *testing.T) {
 		t.Parallel()
-		front := newBalancer(t)
+		url, front := pgtest.Start(t), newBalancer(t)
 		h := newHouse(t)
 		h.front = front
 		folder := filepath.Join(h.dir, "audit-files")
-		replicas := h.replicas(2, pgtest.Start(t), "--audit-export", folder)
+		replicas := h.replicas(2, url, "--audit-export", folder)
 		for _, r := range replicas {
 			r.begin()
 		}

@@ -61,7 +61,7 @@ func objectScenes() map[string]scene {
 		}},
 		"object storage's secret":         {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key", "{minio-secret}", stores("bloom-artifacts")}}},
 		"object storage's secret in file": {roles: servers, also: minio, before: withMinIO, sets: []set{{"--minio-secret-key-file", "{dir}/minio-key", stores("bloom-artifacts")}}},
-		"audit's export": {roles: servers, sets: []set{{"--audit-export", "{dir}/unusual-audit", func(s *stage) {
+		"audit's export": {roles: servers, before: plantOldTasks, sets: []set{{"--audit-export", "{dir}/unusual-audit", func(s *stage) {
 			s.await("a file of the audit", func() bool {
 				found, _ := filepath.Glob(filepath.Join(s.dir, "unusual-audit/audit/*/*/*/*.jsonl.gz"))
 				return len(found) > 0
