@@ -127,7 +127,7 @@ test('a task is run again with changes, and its context is continued', async ({ 
   })
   await page.goto(`${runtime.url}/tasks/${id}`)
   await page.getByRole('link', { name: 'Run again with changes' }).click()
-  await expect(page.getByLabel('Prompt')).toHaveValue('Say something short')
+  await expect(page.getByRole('textbox', { name: 'Prompt' })).toHaveValue('Say something short')
   await expect(page.getByText('No online worker has all these labels')).toBeVisible()
   await page.getByText('More options').click()
   await expect(page.getByLabel('Time limit, seconds')).toHaveValue('77')
