@@ -217,8 +217,10 @@ func (b *Bucket) AbortUploads(ctx context.Context, prefix string, before time.Ti
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for up := range b.client.ListIncompleteUploads(ctx, b.name, prefix, true) {
-		if up.Err != nil {
-			return known(up.Err)
+		if err := known(up.Err); errors.Is(err, ErrNotFound) {
+			return nil // so some storages say that there are none
+		} else if err != nil {
+			return err
 		}
 		if up.Initiated.Before(before) {
 			if err := b.client.RemoveIncompleteUpload(ctx, b.name, up.Key); err != nil {
