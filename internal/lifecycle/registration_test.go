@@ -45,7 +45,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	when := at
 	want := lifecycle.KnownWorker{
 		Worker: bloom.Worker{
-			ID: "w", NodeID: "w", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, IPAddrs: []string{}, AgentVersion: "unknown", InstallMethod: "manual",
+			ID: "w", NodeID: "w", Status: bloom.WorkerOnline, RegisteredAt: at, LastHeartbeat: &when, Agents: []string{}, IPAddrs: []string{}, AgentVersion: "unknown", InstallMethod: "manual",
 			Capabilities: bloom.Capabilities{MaxConcurrency: bloom.MaxConcurrency, Labels: []string{}},
 		},
 		InstanceID: "p", InstanceSeen: at,
