@@ -159,8 +159,9 @@ func (a *Authenticator) FinishSignIn(r *http.Request, from Visitor) (back string
 	if err != nil {
 		return began.Back, cookies, err
 	}
-	c, _, err := a.begin(r.Context(), bloom.BrowserSession{Name: who.name, Role: who.role},
-		ticket{Subject: oidcPrefix + who.subject, Until: bloom.Millis(a.clock.Now().Add(SessionLife))}, from)
+	t := ticket{Subject: oidcPrefix + who.subject, Until: bloom.Millis(a.clock.Now().Add(SessionLife)), Issuer: a.oidc.Issuer, Client: a.oidc.ClientID, Groups: who.groups}
+	ctx := bloom.WithCaller(r.Context(), bloom.Caller{KeyID: t.Subject, Address: from.Address})
+	c, _, err := a.begin(ctx, bloom.BrowserSession{Name: who.name, Role: who.role}, t, from)
 	if err != nil {
 		return began.Back, cookies, err
 	}
@@ -207,6 +208,7 @@ func (p *provider) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider
 type person struct {
 	subject, name string
 	role          Role
+	groups        []string // those that have a role here
 }
 
 // redeem exchanges the code for a token that says who somebody is.
@@ -238,7 +240,8 @@ func (p *provider) redeem(ctx context.Context, code string, began signIn) (who p
 	if err := id.Claims(&claims); err != nil {
 		return who, withCause(ErrSignInRefused, err)
 	}
-	who = person{subject: cut(bloom.CleanText(id.Subject), bloom.MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(claims)}
+	groups := p.known(valuesAt(claims, p.Claim))
+	who = person{subject: cut(bloom.CleanText(id.Subject), bloom.MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(groups), groups: groups}
 	if who.role == "" {
 		return who, withCause(ErrNoRole, fmt.Errorf("%s has no value of the claim %s that has a role", who.name, p.Claim))
 	}
@@ -257,12 +260,26 @@ func nameOf(claims map[string]any, subject string) string {
 	return cut(bloom.CleanText(name), bloom.MaxKeyName)
 }
 
+// known are the groups that a rule names.
+func (p *provider) known(groups []string) []string {
+	return slices.DeleteFunc(groups, func(g string) bool {
+		return !slices.ContainsFunc(p.Roles, func(r RoleRule) bool { return r.Value == g })
+	})
+}
+
+// roleOf is the role of somebody who signed in; none when that was at another provider.
+func (p *provider) roleOf(t ticket) Role {
+	if p == nil || t.Issuer != p.Issuer || t.Client != p.ClientID {
+		return ""
+	}
+	return p.role(t.Groups)
+}
+
 // role is the first of Roles, which begin with the most powerful, that a rule gives.
-func (p *provider) role(claims map[string]any) Role {
-	values := valuesAt(claims, p.Claim)
+func (p *provider) role(groups []string) Role {
 	for _, role := range Roles {
 		for _, rule := range p.Roles {
-			if rule.Role == role && (rule.Value == "*" || slices.Contains(values, rule.Value)) {
+			if rule.Role == role && (rule.Value == "*" || slices.Contains(groups, rule.Value)) {
 				return role
 			}
 		}

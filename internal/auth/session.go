@@ -40,6 +40,11 @@ type ticket struct {
 	// used (Unix milliseconds), so that whoever may no longer sign in there is out here.
 	Subject string `json:"subject,omitempty"`
 	Until   int64  `json:"until,omitempty"`
+	// What the role comes from: it is decided anew for each request, so that changed
+	// rules, or another provider, count at once.
+	Issuer string   `json:"issuer,omitempty"`
+	Client string   `json:"client,omitempty"`
+	Groups []string `json:"groups,omitempty"` // those that had a role
 }
 
 // Visitor is where a browser signs in from.
@@ -218,7 +223,12 @@ func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
-	p := Principal{ID: t.Subject, Name: x.Name, Role: x.Role}
+	p := Principal{ID: t.Subject, Name: x.Name}
+	if x.KeyID == nil {
+		if p.Role = a.oidc.roleOf(t); p.Role == "" {
+			return Principal{}, errNoSession
+		}
+	}
 	if x.KeyID != nil {
 		if len(t.Digest) != sha256.Size {
 			return Principal{}, errNoSession
