@@ -14,9 +14,10 @@ import (
 
 // openAuditFiles opens where the audit is exported to; nil where it is not.
 func (s *Server) openAuditFiles() (auditlog.Files, error) {
-	switch where := s.cfg.AuditExport.AuditExport; where {
-	case "off":
+	if !s.cfg.ExportsAudit() {
 		return nil, nil
+	}
+	switch where := s.cfg.AuditExport.AuditExport; where {
 	case "bucket":
 		return AuditBucket(s.cfg.Artifacts)
 	default:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	t.Parallel()
 	cfg := serverConfig(t)
 	cfg.RuntimeAPIKey = key
+	cfg.AuditExport.AuditExport = filepath.Join(t.TempDir(), "audit")
 	s, err := app.OpenServer(t.Context(), cfg, build())
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

@@ -26,4 +26,4 @@ func (a *AuditExport) finish(inObjects bool) error {
 }
 
 // ExportsAudit reports whether the audit is written to files.
-func (a *AuditExport) ExportsAudit() bool { return a.AuditExport != "off" }
+func (a *AuditExport) ExportsAudit() bool { return a.AuditExport != "off" && a.AuditExport != "" }

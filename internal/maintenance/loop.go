@@ -105,24 +105,33 @@ func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
 	ticker := time.NewTicker(l.every)
 	defer ticker.Stop()
 	for {
-		l.runOne(ctx)
+		var again <-chan time.Time
+		if !l.runOne(ctx) {
+			again = time.After(min(l.every, againAfter))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-again:
 		case <-l.soon:
 		}
 	}
 }
 
-// runOne is a regular run, which Again can end.
-func (l *Loop) runOne(ctx context.Context) {
+// againAfter is how soon a run that failed, or was left to another replica, is tried
+// again: a loop that seldom runs must not wait for long when that replica has died.
+const againAfter = 10 * time.Second
+
+// runOne is a regular run, which Again can end; false when the job was not done.
+func (l *Loop) runOne(ctx context.Context) bool {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	l.mu.Lock()
 	l.cut = cut
 	l.mu.Unlock()
-	_, _ = l.RunOnce(ctx) // it has logged what there is to say
+	_, done, err := l.once(ctx)
+	return done && err == nil // it has logged what there is to say
 }
 
 // Again ends the regular run under way and begins another one at once: what it
@@ -149,10 +158,16 @@ func (l *Loop) Soon() {
 // RunOnce does the job once, after any run under way. A failure is logged when
 // the job begins to fail, and again when it works once more, not each time.
 func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
+	res, _, err := l.once(ctx)
+	return res, err
+}
+
+// once is RunOnce, and tells whether the job was this replica's.
+func (l *Loop) once(ctx context.Context) (Result, bool, error) {
 	select {
 	case <-l.turn:
 	case <-ctx.Done():
-		return Result{}, ctx.Err()
+		return Result{}, false, ctx.Err()
 	}
 	defer func() { l.turn <- struct{}{} }()
 	ours, err := true, error(nil)
@@ -167,7 +182,7 @@ func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
 	if l.heard != nil && ctx.Err() == nil && (ours || err != nil) {
 		l.heard(err)
 	}
-	return res, err
+	return res, ours, err
 }
 
 func (l *Loop) report(ctx context.Context, res Result, err error) {
