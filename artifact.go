@@ -25,10 +25,26 @@ const (
 	ArtifactTranscript = "transcript"
 )
 
+// Transcripts lie in a folder of an attempt's artifacts that is theirs alone.
+const (
+	transcriptDir = "transcript/"
+	transcriptExt = ".jsonl.gz"
+)
+
 // TranscriptPath is the path of a transcript of the events numbered from first to last.
 func TranscriptPath(first, last int64) string {
-	return fmt.Sprintf("transcript/%d-%d.jsonl.gz", first, last)
+	return fmt.Sprintf("%s%d-%d%s", transcriptDir, first, last, transcriptExt)
 }
+
+// TranscriptPathOf is another path for the transcript with this id, where something else
+// lies at its own.
+func TranscriptPathOf(path, id string) string {
+	return strings.TrimSuffix(path, transcriptExt) + "-" + id + transcriptExt
+}
+
+// IsTranscriptPath reports whether a path is in the folder of the transcripts, in which
+// only the server puts artifacts.
+func IsTranscriptPath(path string) bool { return strings.HasPrefix(path, transcriptDir) }
 
 // Transcribes is which events the artifact is the transcript of; ok is false when it is
 // none.
@@ -36,7 +52,7 @@ func (a *Artifact) Transcribes() (first, last int64, ok bool) {
 	if a.Type != ArtifactTranscript {
 		return 0, 0, false
 	}
-	n, err := fmt.Sscanf(a.Path, "transcript/%d-%d.jsonl.gz", &first, &last)
+	n, err := fmt.Sscanf(a.Path, transcriptDir+"%d-%d", &first, &last)
 	return first, last, err == nil && n == 2
 }
 

@@ -165,8 +165,9 @@ type RecordStore interface {
 	// with another content it is a conflict.
 	AddArtifact(ctx context.Context, n NewArtifact) (a Artifact, replayed bool, err error)
 	// DueTranscripts lists ended tasks whose events are to be put into transcripts,
-	// where the store was opened to note them.
-	DueTranscripts(ctx context.Context, limit int) (taskIDs []string, err error)
+	// where the store was opened to note them: at most limit, the oldest first, from
+	// where the page before ended, which is its next; 0 is the beginning.
+	DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
 	// UnkeptStreams lists tasks as RemoveEvents finds them whose events do not wholly
 	// lie in transcripts.
 	UnkeptStreams(ctx context.Context, r RemoveRequest) (taskIDs []string, next int64, more bool, err error)

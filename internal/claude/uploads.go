@@ -144,6 +144,9 @@ func (u *uploads) one(ctx context.Context, root *os.Root, f matched) error {
 // try opens and uploads a file. Nothing but a regular file inside the folder is opened,
 // and opening never waits.
 func (u *uploads) try(ctx context.Context, root *os.Root, f matched) (again bool, err error) {
+	if bloom.IsTranscriptPath(f.path) {
+		return false, plainReason("the folder transcript/ is for the transcripts that the server makes")
+	}
 	file, info, err := openRegular(root, f.path)
 	if err != nil {
 		return false, err

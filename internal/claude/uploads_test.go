@@ -116,6 +116,18 @@ func TestNothingOutsideTheWorkingFolderIsUploaded(t *testing.T) {
 	}
 }
 
+func TestTheFolderOfTranscriptsIsTheServers(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"transcript/1-4.jsonl.gz": "mine", "transcripts/a": "fine"})
+	u, said := upload(t, claude.Config{Workdir: dir, MaxFiles: 9, MaxFileBytes: 9}, "*/*")
+	if len(u.files) != 1 || u.files["transcripts/a"] != "fine" {
+		t.Errorf("uploaded %v", u.files)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "transcript/1-4.jsonl.gz was not uploaded: the folder transcript/ is for") {
+		t.Errorf("said %q", said)
+	}
+}
+
 func TestTheOperatorsLimitsOfFilesHold(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"a": "123", "b": "1234", "c": "1", "d": "1"})

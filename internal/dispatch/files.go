@@ -37,6 +37,8 @@ func (s *Service) CheckFile(ctx context.Context, f FileUpload) error {
 	var wrong []bloom.FieldError
 	if problem := bloom.CheckArtifactPath(f.Path); problem != "" {
 		wrong = append(wrong, bloom.FieldError{Field: "path", Message: problem})
+	} else if bloom.IsTranscriptPath(f.Path) {
+		wrong = append(wrong, bloom.FieldError{Field: "path", Message: "must not be in transcript/, which is for the transcripts that the server makes"})
 	}
 	if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
 		wrong = append(wrong, bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})

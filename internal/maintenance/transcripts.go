@@ -36,7 +36,7 @@ const (
 type TranscriptsConfig struct {
 	Store interface {
 		Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
-		DueTranscripts(ctx context.Context, limit int) ([]string, error)
+		DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
 		UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error)
 		TranscribedTo(ctx context.Context, taskID string) (int64, error)
 		AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error
@@ -79,17 +79,18 @@ func NewTranscripts(c TranscriptsConfig) *Transcripts {
 // Loop makes the loop that writes transcripts at the end of each run.
 func (t *Transcripts) Loop() *Loop {
 	return newLoop("transcripts", cmp.Or(t.c.Every, DefaultTranscriptsEvery), t.c.Logger, func(ctx context.Context) (res Result, err error) {
-		for {
-			ids, err := t.c.Store.DueTranscripts(ctx, transcriptBatch)
+		for after := int64(0); ; { // those that rest or fail stay behind
+			ids, next, err := t.c.Store.DueTranscripts(ctx, after, transcriptBatch)
 			if err != nil {
 				return res, err
 			}
 			written, err := t.writeAll(ctx, ids)
 			res.Changed += written
 			res.Detail = fmt.Sprintf("wrote transcripts of %d tasks", res.Changed)
-			if err != nil || written == 0 || len(ids) < transcriptBatch {
+			if err != nil || len(ids) < transcriptBatch {
 				return res, err
 			}
+			after = next
 		}
 	})
 }

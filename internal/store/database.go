@@ -109,8 +109,9 @@ type Reader interface {
 	// WaitingArtifacts counts the displaced ones, up to bloom.MaxWaiting.
 	WaitingArtifacts(ctx context.Context) (int64, error)
 	// DueTranscripts lists ended tasks that Config.Transcripts noted, and whose streams
-	// do not wholly lie in transcripts.
-	DueTranscripts(ctx context.Context, limit int) ([]string, error)
+	// do not wholly lie in transcripts, numbered above after, in the order of their
+	// numbers. next is the last one's number.
+	DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
 	// OldTasks and OldStreams list tasks numbered above after, in the order of their
 	// numbers: all of them, or those that still have events. OldAudit lists entries
 	// of the audit.

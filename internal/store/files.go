@@ -139,7 +139,15 @@ func (s *Store) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids [
 
 // AddTranscripts adds transcripts of an ended task's events.
 func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
-	_, err := do(ctx, s, func(w *ReadSet) { w.Tasks.Add(r.TaskID); w.Kept.Add(r.TaskID) }, func(u *Unit) (struct{}, error) {
+	want := func(w *ReadSet) {
+		w.Tasks.Add(r.TaskID)
+		w.Kept.Add(r.TaskID)
+		for _, n := range r.Artifacts {
+			w.Files.Add(FileKey{r.TaskID, n.Epoch, n.Path})
+			w.FileCounts.Add(OutcomeKey{r.TaskID, n.Epoch})
+		}
+	}
+	_, err := do(ctx, s, want, func(u *Unit) (struct{}, error) {
 		return struct{}{}, u.addTranscripts(r)
 	})
 	return err
@@ -159,7 +167,15 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 	case upto != r.After || r.To > t.LastEvent:
 		return bloom.Conflict("The task's transcript was written in the meantime")
 	}
-	for _, n := range r.Artifacts {
+	for i := range r.Artifacts {
+		n := r.Artifacts[i]
+		was, _, err := u.file(FileKey{r.TaskID, n.Epoch, n.Path})
+		if err != nil {
+			return err
+		}
+		if was != nil { // a file that was uploaded there
+			n.Path = bloom.TranscriptPathOf(n.Path, n.ID)
+		}
 		u.addFile(n.Artifact(n.Epoch, u.Now), n.Displaced)
 	}
 	k := u.stream(t)

@@ -231,10 +231,13 @@ const streams = `WITH RECURSIVE w (task, n) AS (
 	SELECT ` + agedColumns + ` FROM w JOIN llm_tasks t ON t.seq = w.task ORDER BY w.n`
 
 // DueTranscripts lists tasks whose streams do not wholly lie in transcripts.
-func (d *database) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
-	return read(ctx, d, func(c reader) ([]string, error) {
-		return collect(ctx, c, scanText, `SELECT t.id::text FROM run_transcripts r JOIN llm_tasks t ON t.seq = r.task WHERE r.due ORDER BY r.task LIMIT $1`, limit)
+func (d *database) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
+	next = after
+	ids, err = read(ctx, d, func(c reader) ([]string, error) {
+		return collect(ctx, c, func(r pgx.Rows) (id string, err error) { err = r.Scan(&next, &id); return id, err },
+			`SELECT t.seq, t.id::text FROM run_transcripts r JOIN llm_tasks t ON t.seq = r.task WHERE r.due AND r.task > $1 ORDER BY r.task LIMIT $2`, after, limit)
 	})
+	return ids, next, err
 }
 
 // OldStreams lists tasks that have events.

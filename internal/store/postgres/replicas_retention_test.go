@@ -30,8 +30,8 @@ func (p *pair) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Arti
 	return p.next().AddArtifact(ctx, n)
 }
 
-func (p *pair) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
-	return p.next().DueTranscripts(ctx, limit)
+func (p *pair) DueTranscripts(ctx context.Context, after int64, limit int) ([]string, int64, error) {
+	return p.next().DueTranscripts(ctx, after, limit)
 }
 
 func (p *pair) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {

@@ -179,11 +179,13 @@ func (d *database) OldTasks(ctx context.Context, after int64, limit int) ([]stor
 }
 
 // DueTranscripts lists tasks whose streams do not wholly lie in transcripts.
-func (d *database) DueTranscripts(ctx context.Context, limit int) ([]string, error) {
-	return read(ctx, d, func(c *conn) ([]string, error) {
-		return collect(c, func(r row) string { return r.str(0) },
-			`SELECT t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE d.due = 1 ORDER BY d.task LIMIT +?`, limit)
+func (d *database) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
+	next = after
+	ids, err = read(ctx, d, func(c *conn) ([]string, error) {
+		return collect(c, func(r row) string { next = r.int(0); return r.str(1) },
+			`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE d.due = 1 AND d.task > ? ORDER BY d.task LIMIT +?`, after, limit)
 	})
+	return ids, next, err
 }
 
 // OldStreams lists tasks that have events, one step of the index for each.

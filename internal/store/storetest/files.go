@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,12 +113,51 @@ var fileTests = map[string]func(*harness){
 		h.ok(err)
 		h.due(0)
 	},
+	"a file at a transcript's path stops no transcript": func(h *harness) {
+		h.worker("w", 8)
+		task := h.create()
+		lease := h.lease(task.ID, "w")
+		path := bloom.TranscriptPath(1, 4)
+		taken, _, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, path, "s"))
+		h.ok(err)
+		h.complete(success(task.ID, lease.ID, "text"))
+		n := file(task.ID, "", path, "t")
+		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
+		h.ok(h.s.AddTranscripts(h.ctx, bloom.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []bloom.NewArtifact{n}}))
+		h.due(0)
+		a, err := h.s.Artifact(h.ctx, n.ID)
+		h.ok(err)
+		if first, last, ok := a.Transcribes(); !ok || first != 1 || last != 4 || a.Path == path {
+			h.Errorf("the transcript is at %s", a.Path)
+		}
+		was, err := h.s.Artifact(h.ctx, taken.ID)
+		h.ok(err)
+		same(h, "the file's path", was.Path, path)
+	},
+	"due transcripts are listed page by page": func(h *harness) {
+		h.worker("w", 8)
+		var want, got []string
+		for range 5 {
+			want = append(want, h.failed("w").ID)
+		}
+		for after := int64(0); ; {
+			page, next, err := h.s.DueTranscripts(h.ctx, after, 2)
+			h.ok(err)
+			if got = append(got, page...); len(page) < 2 {
+				break
+			}
+			after = next
+		}
+		if !slices.Equal(got, want) {
+			h.Errorf("listed %v, want %v", got, want)
+		}
+	},
 }
 
 // due checks how many tasks' events are to be put into transcripts.
 func (h *harness) due(want int) {
 	h.Helper()
-	ids, err := h.s.DueTranscripts(h.ctx, 10)
+	ids, _, err := h.s.DueTranscripts(h.ctx, 0, 10)
 	h.ok(err)
 	same(h, "due transcripts", len(ids), want)
 }
