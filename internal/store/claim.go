@@ -73,6 +73,9 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 	if r.took = ""; len(tasks) > 0 {
 		r.took = tasks[0].ID
 	}
+	if err := u.needTexts(held, tasks, r.Held); err != nil {
+		return res, err
+	}
 	u.contact(w, r.InstanceID)
 	if err := u.claimHeld(&res, held, r); err != nil {
 		return res, err
@@ -91,6 +94,25 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 		}
 	}
 	return res, nil
+}
+
+// needTexts asks at once for the texts that the answer lacks: of the leases that the
+// worker does not name, and of the tasks that it gets.
+func (u *Unit) needTexts(held []Holding, tasks []*Task, named []string) (lacks error) {
+	need := func(t *Task) {
+		if _, err := u.whole(t); err != nil {
+			lacks = err
+		}
+	}
+	for _, h := range held {
+		if !slices.Contains(named, h.Lease.ID) {
+			need(h.Task)
+		}
+	}
+	for _, t := range tasks {
+		need(t)
+	}
+	return lacks
 }
 
 // hand puts a lease and its task into an answer.
@@ -262,7 +284,7 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 			}
 		}
 		if line.Cut && fits < n {
-			atLeast(&u.need.Queue, key, len(line.Tasks)+n)
+			atLeast(&u.need.Queue, key, 3*len(line.Tasks)+n) // few rounds, however many do not fit
 			u.need.Askers.Add(w.ID)
 			lacks = true
 		}

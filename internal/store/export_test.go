@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom/internal/schema"
+)
 
 // Do runs an operation that makes changes of its own.
 func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
@@ -29,4 +33,14 @@ func Hold(s *Store) (release func()) {
 		close(held)
 		<-done
 	}
+}
+
+// Endless runs an operation that needs more each time, and reports whether what it
+// returns is taken for a bad row.
+func Endless(ctx context.Context, s *Store) (bad bool, err error) {
+	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+		u.need.Expired.Add(schema.NewID(u.Now))
+		return struct{}{}, errNeed
+	})
+	return isBad(err), err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -67,7 +68,9 @@ func (s *Store) withoutNext(o *op, err error) bool {
 }
 
 // isBad reports whether an operation failed because of what is stored.
-func isBad(err error) bool { return err != nil && bloom.KindOf(err) == bloom.KindInternal }
+func isBad(err error) bool {
+	return err != nil && bloom.KindOf(err) == bloom.KindInternal && !errors.Is(err, errEndless)
+}
 
 // setAside logs what could not be changed and leaves it out of batches for a while.
 func (s *Store) setAside(id string, err error, failed string) {

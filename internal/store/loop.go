@@ -264,8 +264,13 @@ func wait(ctx context.Context, deadline time.Time) bool {
 	return time.Until(deadline) >= pause && retry.Sleep(ctx, pause) == nil
 }
 
-// rounds is how often a unit may find that it needs more.
+// rounds is how often a unit may find that it needs more. What an operation needs many
+// of it asks for at once.
 const rounds = 16
+
+// errEndless is an operation's that asks for more and more: an error of the program,
+// which says nothing of what is stored.
+var errEndless = errors.New("store: an operation needs more and more")
 
 // attempt runs operations in one transaction, once: what they need is read and
 // locked, they decide, what they then find missing is read, they decide again on
@@ -300,7 +305,7 @@ func (s *Store) attempt(ctx context.Context, ops []*op) (*Unit, error) {
 		return u, tx.Commit(ctx, &u.c)
 	}
 	tx.Rollback()
-	return nil, errors.New("store: an operation needs more and more")
+	return nil, errEndless
 }
 
 // decide runs the operations on the rows. One that fails after it changed something

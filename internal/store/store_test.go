@@ -266,3 +266,13 @@ func TestWhatMeetsInAGroup(t *testing.T) {
 		})
 	}
 }
+
+// An operation that never has enough is the program's mistake: no row is set aside for it.
+func TestAnEndlessOperationIsNoBadRow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		if bad, err := store.Endless(t.Context(), s); err == nil || bad {
+			t.Errorf("failed with %v, a bad row: %v", err, bad)
+		}
+	})
+}

@@ -21,7 +21,7 @@ func breakRow(t testing.TB, url, taskID string) {
 	t.Helper()
 	for _, q := range []string{
 		`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a bad row' USING ERRCODE = 'check_violation'; END $$`,
-		fmt.Sprintf(`CREATE TRIGGER bad BEFORE UPDATE OR DELETE ON llm_tasks FOR EACH ROW WHEN (OLD.id = '%s') EXECUTE FUNCTION refuse()`, taskID),
+		fmt.Sprintf(`CREATE TRIGGER "bad %s" BEFORE UPDATE OR DELETE ON llm_tasks FOR EACH ROW WHEN (OLD.id = '%s') EXECUTE FUNCTION refuse()`, taskID, taskID),
 	} {
 		if _, err := connect(t, url).Exec(context.WithoutCancel(t.Context()), q); err != nil {
 			t.Fatal(err)

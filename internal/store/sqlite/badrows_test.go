@@ -23,8 +23,8 @@ func (b breakable) Break(t testing.TB, taskID string) {
 	}
 	defer db.Close()
 	for _, change := range []string{"UPDATE", "DELETE"} {
-		_, err := db.ExecContext(t.Context(), fmt.Sprintf(`CREATE TRIGGER bad_%s BEFORE %s ON llm_tasks WHEN OLD.id = '%s' BEGIN SELECT RAISE(ABORT, 'a bad row'); END`,
-			change, change, taskID))
+		_, err := db.ExecContext(t.Context(), fmt.Sprintf(`CREATE TRIGGER "bad %s %s" BEFORE %s ON llm_tasks WHEN OLD.id = '%s' BEGIN SELECT RAISE(ABORT, 'a bad row'); END`,
+			change, taskID, change, taskID))
 		if err != nil {
 			t.Fatal(err)
 		}

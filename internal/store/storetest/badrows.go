@@ -48,6 +48,15 @@ var badRowTests = map[string]func(*harness){
 			h.Errorf("claimed %v, want %v", got, good)
 		}
 	},
+	"many tasks that cannot be given out hide none behind them": func(h *harness) {
+		h.worker("w", 9)
+		for range 32 {
+			h.breakRow(h.create(priority(9)).ID)
+		}
+		good := []string{h.create().ID, h.create().ID}
+		same(h, "claimed", h.take("w"), good[0])
+		same(h, "claimed then", h.take("w", deref(h.task(good[0]).LeaseID)), good[1])
+	},
 	"a lease that cannot be renewed stops no other's renewal": func(h *harness) {
 		h.worker("w", 9)
 		bad, good := h.lease(h.create().ID, "w"), h.lease(h.create().ID, "w")

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +32,26 @@ var claimTests = map[string]func(*harness){
 		same(h, "room for one", len(r.Leases), 1)
 		same(h, "renewed", len(r.Renewed), 2)
 		same(h, "full", len(h.claim("w", 9, append(held, r.Leases[0].Lease.ID)...).Leases), 0)
+	},
+	"a full claim of long prompts is answered, and answered again": func(h *harness) {
+		for name, size := range map[string]int{"short": 10, "long": 4097} {
+			h.worker(name, bloom.MaxConcurrency, name)
+			prompts := map[string]string{}
+			for i := range bloom.MaxConcurrency {
+				text := fmt.Sprint(i, strings.Repeat("x", size))
+				prompts[h.create(labelled(name), prompt(text)).ID] = text
+			}
+			h.create(labelled(name), prompt("one too many"))
+			first := h.claim(name, bloom.MaxConcurrency)
+			again := h.claim(name, 1) // the answer was lost: the worker names nothing
+			same(h, "claimed", len(first.Leases), bloom.MaxConcurrency)
+			if !slices.Equal(ids(again), ids(first)) {
+				h.Errorf("claimed %v, then %v", ids(first), ids(again))
+			}
+			for _, l := range append(first.Leases, again.Leases...) {
+				same(h, "the prompt of "+l.Task.ID, l.Task.Prompt, prompts[l.Task.ID])
+			}
+		}
 	},
 	"a claim without room tells what is due all the same": func(h *harness) {
 		h.worker("w", 1)
