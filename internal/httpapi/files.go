@@ -27,6 +27,8 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 	if size < 0 {
 		return nil, bloom.Invalid("The request must state its length", bloom.FieldError{Field: "Content-Length", Message: "is missing"})
 	}
+	body := s.pacedBody(c, size, 0)
+	defer body.end()
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}
@@ -34,30 +36,60 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 	if err := s.svc.CheckFile(ctx, f); err != nil {
 		return nil, err
 	}
-	s.allowUntil(c.w, 0)
-	body := &pacedReader{r: http.MaxBytesReader(c.w, c.r.Body, size), rc: http.NewResponseController(c.w), timeout: s.streamTimeout}
 	a, err := s.svc.PutFile(ctx, f, body)
-	if err != nil && body.err != nil {
-		err = bodyError(body.err)
-	}
+	err = body.trouble(err)
 	return &reply[bloom.Artifact]{http.StatusOK, a}, err
 }
 
 // pacedReader gives each read of a body a time of its own: a sender that sends nothing
-// for that long loses the connection, and one that is slow but sends does not.
+// for that long loses the connection, and one that is slow but sends does not, until
+// the time for the whole is over.
 type pacedReader struct {
 	r       io.Reader
 	rc      *http.ResponseController
 	timeout time.Duration
+	until   time.Time // zero: however long it takes
 	err     error
 }
 
+// pacedBody is the request's body of size bytes, which may take as long as within in
+// whole; however long when that is 0. Call end when it is no longer read.
+func (s *Server) pacedBody(c *call, size int64, within time.Duration) *pacedReader {
+	s.allowUntil(c.w, within)
+	p := &pacedReader{r: http.MaxBytesReader(c.w, c.r.Body, size), rc: http.NewResponseController(c.w), timeout: s.streamTimeout}
+	if within > 0 {
+		p.until = time.Now().Add(within) // the connection's clock, not the engine's
+	}
+	return p
+}
+
 func (p *pacedReader) Read(b []byte) (int, error) {
-	_ = p.rc.SetReadDeadline(time.Now().Add(p.timeout)) // the connection's clock, not the engine's
+	limit := time.Now().Add(p.timeout)
+	if !p.until.IsZero() && p.until.Before(limit) {
+		limit = p.until
+	}
+	_ = p.rc.SetReadDeadline(limit)
 	n, err := p.r.Read(b)
-	_ = p.rc.SetReadDeadline(time.Time{}) // net/http takes its passing for the caller's leaving
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err == nil || errors.Is(err, io.EOF) {
+		_ = p.rc.SetReadDeadline(time.Time{}) // net/http takes its passing for the caller's leaving
+	}
+	if err != nil {
 		p.err = err
 	}
 	return n, err
+}
+
+// end bounds what net/http reads of the rest, so as to use the connection again.
+func (p *pacedReader) end() {
+	if p.err == nil {
+		_ = p.rc.SetReadDeadline(time.Now().Add(p.timeout))
+	}
+}
+
+// trouble is the body's error where it has caused the given one.
+func (p *pacedReader) trouble(err error) error {
+	if err == nil || p.err == nil || errors.Is(p.err, io.EOF) {
+		return err
+	}
+	return bodyError(p.err)
 }

@@ -25,6 +25,16 @@ type leaseOfTask struct {
 	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
 }
 
+// underLease holds callers of what a lease may read to that lease.
+func underLease[O any](s *Server, h func(context.Context, *call, *leaseOfTask) (*O, error)) func(context.Context, *call, *leaseOfTask) (*O, error) {
+	return func(ctx context.Context, c *call, in *leaseOfTask) (*O, error) {
+		if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
+			return nil, err
+		}
+		return h(ctx, c, in)
+	}
+}
+
 type partUpload struct {
 	ID      string `path:"id"`
 	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
@@ -50,28 +60,28 @@ func (s *Server) contextRoutes() {
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "What the server has of a held task's context", tag: "leases", policy: auth.Worker},
-		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
+		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
 			st, _, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
-		})
-	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases", policy: auth.Worker}, s.transcriptContent)
+		}))
+	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases", policy: auth.Worker}, underLease(s, s.transcriptContent))
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases", policy: auth.Worker},
-		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
+		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
 			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
-		})
+		}))
 	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases", policy: auth.Worker},
-		func(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
+		underLease(s, func(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
 			st, content, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, true)
 			return s.frames(ctx, c, in, st.SHA256, content), err
-		})
+		}))
 	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases", policy: auth.Worker},
-		func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
+		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
 			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)
 			return &reply[[]bloom.Exchange]{http.StatusOK, list}, err
-		})
+		}))
 }
 
 func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[bloom.Context], error) {
@@ -95,8 +105,13 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 	case size < 0:
 		return nil, bloom.Invalid("The request must state its length", bloom.FieldError{Field: "Content-Length", Message: "is missing"})
 	}
-	s.allowUntil(c.w, partTime)
-	part, err := s.svc.PutTranscriptPart(ctx, in.ID, in.LeaseID, http.MaxBytesReader(c.w, c.r.Body, size), size, in.SHA256)
+	body := s.pacedBody(c, size, partTime)
+	defer body.end()
+	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
+		return nil, err
+	}
+	part, err := s.svc.PutTranscriptPart(ctx, in.ID, in.LeaseID, body, size, in.SHA256)
+	err = body.trouble(err)
 	return &reply[bloom.TranscriptPart]{http.StatusOK, part}, err
 }
 

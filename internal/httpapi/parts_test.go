@@ -1,0 +1,117 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+// leaseInBody are the routes that take a lease in their body, and what goes with it.
+var leaseInBody = map[string]string{
+	"heartbeat": "",
+	"release":   "",
+	"complete":  `,"status":"success","output":"","metrics":{"duration_ms":1}`,
+}
+
+func TestNoRouteTakesALeaseOfAnotherWorkersFromABoundKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	task := r.task("")
+	lease := r.lease(task.ID).Lease.ID
+	for _, worker := range []string{"w1", "w2"} {
+		bound := r.newKey(auth.RoleWorker, `,"worker_id":"`+worker+`"`).Key
+		tried := 0
+		for route, policy := range r.api.Policies() {
+			method, path, _ := strings.Cut(route, " ")
+			what, ofTask := strings.CutPrefix(path, "/api/runtime/llm-tasks/{id}/")
+			if policy != auth.Worker || !ofTask || worker == "w1" && method == http.MethodPost {
+				continue // the worker's own POSTs would end the lease
+			}
+			tried++
+			body, headers := "", []string{auth.HeaderKey, bound}
+			at := strings.Replace(path, "{id}", task.ID, 1) + "?path=f&sha256=" + sumOf("x") + "&lease_id=" + lease
+			switch more, inBody := leaseInBody[what]; {
+			case inBody:
+				body = `{"lease_id":"` + lease + `"` + more + `}`
+			case method == http.MethodPost:
+				body, headers = `{"seq":1,"type":"text","at":1,"data":{}}`, append(headers, "Content-Type", "application/x-ndjson")
+			case method == http.MethodPut:
+				body = "x"
+			}
+			if got := r.do(method, at, body, headers...); (got.status == http.StatusForbidden) != (worker == "w2") {
+				t.Errorf("%s answers %d to a key bound to %s: %s", route, got.status, worker, got.body)
+			}
+		}
+		if tried < 8 {
+			t.Errorf("only %d routes were tried", tried)
+		}
+	}
+}
+
+func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withStreamTimeout(100*time.Millisecond))
+	r.worker("w1", 1)
+	task := r.task("")
+	lease := r.lease(task.ID).Lease.ID
+	for name, at := range map[string]string{
+		"transcript":    "transcript?lease_id=" + lease,
+		"workspace":     "workspace?lease_id=" + lease,
+		"artifact":      "artifacts?path=f&lease_id=" + lease,
+		"a lost lease":  "transcript?lease_id=" + task.ID,
+		"a wrong field": "artifacts?path=../f&lease_id=" + lease,
+	} {
+		for _, size := range []int{1000, 1 << 20} { // net/http reads the rest of the smaller one
+			r.halfSent(fmt.Sprint(name, ", ", size, " bytes"), task.ID+"/"+at, size)
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("%s was left", path)
+		}
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// halfSent sends the beginning of a body and waits for the server to hang up.
+func (r *rig) halfSent(name, at string, size int) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(r.url, "http://"))
+	must(r.t, err)
+	defer conn.Close()
+	limit, _ := ctx.Deadline()
+	must(r.t, conn.SetDeadline(limit))
+	_, err = fmt.Fprintf(conn, "PUT /api/runtime/llm-tasks/%s&sha256=%s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\nbeginning",
+		at, sumOf("x"), auth.HeaderKey, adminKey, size)
+	must(r.t, err)
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		r.t.Errorf("%s: no answer: %v", name, err)
+		return
+	}
+	defer res.Body.Close()
+	if res.StatusCode < 400 {
+		r.t.Errorf("%s: answered %s", name, res.Status)
+	}
+	if _, err := in.WriteTo(io.Discard); err != nil { // to the connection's end
+		r.t.Errorf("%s: the connection stays: %v", name, err)
+	}
+}
