@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -68,11 +72,14 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 	if c.Output != nil {
 		content = *c.Output
 	}
-	sum := sha256.Sum256([]byte(content))
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{strings.NewReader(content)}, make([]byte, outputChunk)); err != nil { // in pieces: a conversion would copy all of it
+		return bloom.CompleteRequest{}, bloom.Internal(err)
+	}
 	return bloom.CompleteRequest{
 		TaskID: taskID, ArtifactID: artifactID.String(), ResultID: resultID.String(),
 		Completion: c, BodyHash: completionHash(c), Content: c.Output,
-		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), MediaType: textMedia, Actor: actor,
+		Size: int64(len(content)), SHA256: hex.EncodeToString(sum.Sum(nil)), MediaType: textMedia, Actor: actor,
 	}, nil
 }
 
@@ -82,28 +89,59 @@ func completionHash(c bloom.Completion) string {
 	if c.Output == nil || len(*c.Output) <= outputChunk {
 		return jsonHash(c)
 	}
-	output, empty := *c.Output, ""
-	c.Output = &empty
-	const field = `"output":"`
-	encoded := encodeJSON(c)
-	at := bytes.Index(encoded, []byte(field)) + len(field) // before it there is only the id and the status
-	h := sha256.New()
-	h.Write(encoded[:at])
-	for len(output) > 0 {
-		n := min(outputChunk, len(output))
-		for n < len(output) && !utf8.RuneStart(output[n]) {
-			n--
-		}
-		part := encodeJSON(output[:n])
-		h.Write(part[1 : len(part)-2]) // without the quotes and the line's end
-		output = output[n:]
-	}
-	h.Write(encoded[at:])
+	h, output := sha256.New(), *c.Output
+	_ = EncodeLong(h, output, func(short *string) any {
+		c.Output = short
+		return c
+	})
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // outputChunk is how much of an output is encoded at once, in bytes.
 const outputChunk = 64 << 10
+
+// EncodeLong writes the line of JSON of a value with a long text in it, without the
+// whole of its encoding in memory. with gives the value with a short text in its place.
+func EncodeLong(w io.Writer, text string, with func(short *string) any) error {
+	mark := rand.Text()
+	before, after, _ := bytes.Cut(encodeJSON(with(&mark)), []byte(mark))
+	if _, err := w.Write(before); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for part := range chunks(text) {
+		b.Reset()
+		if err := enc.Encode(part); err != nil {
+			return err
+		}
+		if _, err := w.Write(b.Bytes()[1 : b.Len()-2]); err != nil { // without the quotes and the line's end
+			return err
+		}
+	}
+	_, err := w.Write(after)
+	return err
+}
+
+// chunks are the parts of a text, none of which ends within a character.
+func chunks(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for len(text) > 0 {
+			n := min(outputChunk, len(text))
+			for n < len(text) && !utf8.RuneStart(text[n]) {
+				n--
+			}
+			if n == 0 {
+				n = min(outputChunk, len(text)) // not UTF-8
+			}
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
+	}
+}
 
 // place uploads content that does not belong in a row.
 func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -23,6 +24,8 @@ const (
 const (
 	smallBody = 64 << 10        // bodies up to this many bytes need no admission
 	bodyWait  = 5 * time.Second // for admission
+	// collectBody is the admission, in bytes, from which on the garbage is worth a collection.
+	collectBody = 16 << 20
 )
 
 var errBusy = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
@@ -54,8 +57,13 @@ func (b *budget) admit(ctx context.Context, c *call, n int64) error {
 	return nil
 }
 
+// release ends an admission. What a large body took is collected first: the next one is
+// admitted to the memory, and the collector lets garbage grow with what was in use.
 func (b *budget) release(c *call) {
 	if c.admitted > 0 {
+		if c.admitted >= collectBody {
+			runtime.GC()
+		}
 		b.sem.Release(c.admitted)
 		c.admitted = 0
 	}

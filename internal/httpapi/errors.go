@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
 // Failure is the body of every answer that is not a success.
@@ -118,6 +120,21 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // the caller is gone then; nobody is left to tell
+}
+
+// jsonFormat is how huma writes answers. The answer to a completion repeats its output,
+// which may be long: encoded at once it would take several times its length.
+var jsonFormat = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		if done, ok := v.(bloom.Completed); ok && done.Result.Output != nil {
+			return dispatch.EncodeLong(w, *done.Result.Output, func(short *string) any {
+				done.Result.Output = short
+				return done
+			})
+		}
+		return huma.DefaultJSONFormat.Marshal(w, v)
+	},
+	Unmarshal: json.Unmarshal,
 }
 
 // humaFailure gives the few errors that huma makes by itself our shape. It runs

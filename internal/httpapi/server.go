@@ -161,6 +161,7 @@ func apiConfig(version string) huma.Config {
 	config.CreateHooks = nil                                             // no $schema in bodies
 	config.AllowAdditionalPropertiesByDefault = true                     // unknown fields are ignored
 	config.Transformers = []huma.Transformer{humaFailure}
+	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key":     {Type: "apiKey", In: "header", Name: auth.HeaderKey},
