@@ -6,6 +6,9 @@ import "context"
 // the beginnings of both together.
 const MaxSearchText = 256 << 10
 
+// MaxSearchPage is how many tasks one page of a search lists at most.
+const MaxSearchPage = 100
+
 // Snippet shows where a search found a task.
 type Snippet struct {
 	In    string        `json:"in" enum:"prompt,output" doc:"Which text it is from"`

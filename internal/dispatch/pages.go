@@ -18,9 +18,13 @@ const leastText = 1 << 10
 
 // Tasks lists tasks, newest first. Texts longer than q.TextBytes are cut; with 0 only
 // as much as the page's bound asks for. When even then the rows do not fit into the
-// bound, the page is shorter than asked for and next goes on after it.
+// bound, the page is shorter than asked for and next goes on after it. A search lists at
+// most bloom.MaxSearchPage tasks, with the beginnings of their texts.
 func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
+	if q.Text != "" {
+		q.Page = searchPage(q.Page)
+	}
 	tasks, next, err = s.tasks(ctx, q)
 	if err == nil && q.Text != "" {
 		err = s.addSnippets(ctx, q.Text, tasks)

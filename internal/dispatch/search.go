@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,36 +13,59 @@ import (
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 )
 
-// Bounds of what finding snippets may cost.
+// Bounds of what searches may cost.
 const (
-	snippetBatch = 16 // tasks whose texts are in memory together
-	// snippetWait is how long outputs in the blob store are waited for. A task whose
-	// output does not come in time goes without a snippet of it.
+	searchText     = 4 << 10 // bytes of each text in the list itself
+	snippetBatch   = 4       // tasks whose texts a search has in memory together
+	snippetsAtOnce = 4       // batches of all searches together
+	// snippetWait is how long a search waits for its turn, and for outputs in the blob
+	// store. A task whose turn or output does not come in time goes without a snippet
+	// of it.
 	snippetWait = 2 * time.Second
 )
+
+// searchPage makes a search's page small: it looks at many more tasks than it lists.
+func searchPage(p bloom.Page) bloom.Page {
+	p.Limit = min(p.Size(), bloom.MaxSearchPage)
+	p.TextBytes = min(cmp.Or(p.TextBytes, searchText), searchText)
+	return p
+}
 
 // addSnippets notes where a search found tasks.
 func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Task) error {
 	q := fulltext.Parse(text)
 	soon, done := context.WithTimeout(ctx, snippetWait)
 	defer done()
-	for left := tasks; len(left) > 0; left = left[min(snippetBatch, len(left)):] {
-		batch := left[:min(snippetBatch, len(left))]
-		ids := make([]string, len(batch))
-		for i := range batch {
-			ids[i] = batch[i].ID
-		}
-		texts, err := s.store.TaskTexts(ctx, ids)
-		if err != nil {
+	for batch := range slices.Chunk(tasks, snippetBatch) {
+		if err := s.addBatch(soon, q, batch); err != nil {
+			if soon.Err() != nil {
+				return ctx.Err() // nil: the rest goes without
+			}
 			return err
 		}
-		snippets := make(map[string]*bloom.Snippet, len(texts))
-		for _, t := range s.readOutputs(soon, texts) {
-			snippets[t.ID] = snippetOf(q, t)
-		}
-		for i := range batch {
-			batch[i].Snippet = snippets[batch[i].ID]
-		}
+	}
+	return nil
+}
+
+func (s *Service) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.Task) error {
+	if err := s.snippets.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.snippets.Release(1)
+	ids := make([]string, len(batch))
+	for i := range batch {
+		ids[i] = batch[i].ID
+	}
+	texts, err := s.store.TaskTexts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	snippets := make(map[string]*bloom.Snippet, len(texts))
+	for _, t := range s.readOutputs(ctx, texts) {
+		snippets[t.ID] = snippetOf(q, t)
+	}
+	for i := range batch {
+		batch[i].Snippet = snippets[batch[i].ID]
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/bloom-runtime/bloom"
 )
 
@@ -138,6 +140,7 @@ type Service struct {
 	settings    settingsCache
 	configuring sync.Mutex // held while secrets are saved
 	forgot      forgotten
+	snippets    *semaphore.Weighted // batches of texts that searches have in memory
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -167,6 +170,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		s.inline = -1
 	}
 	s.full = newFullness(c)
+	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()
 	if err := s.loadSettings(ctx); err != nil {

@@ -1,6 +1,7 @@
 package fulltext_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,36 @@ func FuzzQuery(f *testing.F) {
 		}
 		parsed.Snippet(text)
 	})
+}
+
+// Not parallel: it counts what the process allocates.
+func TestSnippetHoldsFewWords(t *testing.T) {
+	few, many := strings.Repeat("tree ", 1000), strings.Repeat("tree ", 50_000)
+	for _, q := range []string{"missing", "tree", "tree missing", `"tree tree leaf" tree`} {
+		query := fulltext.Parse(q)
+		count := func(text string) float64 { return testing.AllocsPerRun(5, func() { query.Snippet(text) }) }
+		if short, long := count(few), count(many); long > short+5 {
+			t.Errorf("%q allocates %.0f times in a long text, %.0f times in a short one", q, long, short)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		query.Snippet(many)
+		runtime.ReadMemStats(&after)
+		if size := after.TotalAlloc - before.TotalAlloc; size > 64<<10 {
+			t.Errorf("%q allocates %d bytes", q, size)
+		}
+	}
+}
+
+func BenchmarkSnippet(b *testing.B) {
+	text := strings.Repeat("tree ", 50_000)
+	for _, q := range []string{"missing", "tree", "tree missing"} {
+		query := fulltext.Parse(q)
+		b.Run(q, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				query.Snippet(text)
+			}
+		})
+	}
 }

@@ -1,6 +1,8 @@
 package fulltext
 
 import (
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,7 +19,8 @@ const (
 type match struct{ start, end, term int }
 
 // Snippet is the part of a text in which most of the query's terms are found, and how
-// many those are; 0: none is found.
+// many those are; 0: none is found. Of the text's words it holds only as many as the
+// longest term has.
 func (q Query) Snippet(text string) (parts []bloom.SnippetPart, most int) {
 	found := q.matches(text)
 	if len(found) == 0 {
@@ -25,36 +28,64 @@ func (q Query) Snippet(text string) (parts []bloom.SnippetPart, most int) {
 	}
 	best := 0
 	for i := range found {
-		terms := map[int]bool{}
-		for _, m := range found[i:] {
-			if m.end > found[i].start+length-lead {
-				break
-			}
-			terms[m.term] = true
-		}
-		if len(terms) > most {
-			best, most = i, len(terms)
+		if n := together(found[i:]); n > most {
+			best, most = i, n
 		}
 	}
 	return cut(text, found[best:]), most
 }
 
+// together is how many terms are found so close to the first match that a snippet shows
+// them.
+func together(found []match) int {
+	var terms uint32 // a bit for each: there are at most maxTerms
+	for _, m := range found {
+		if m.end > found[0].start+length-lead {
+			break
+		}
+		terms |= 1 << m.term
+	}
+	return bits.OnesCount32(terms)
+}
+
 // maxMatches bounds how many places of a text are compared.
 const maxMatches = 200
 
+// matches are the places where terms are found, up to the end of the first part that
+// has all of them.
 func (q Query) matches(text string) (found []match) {
-	var words []Word
-	for w := range Words(text) {
-		words = append(words, w)
+	longest := 0
+	for _, t := range q.Terms {
+		longest = max(longest, len(t.Words))
 	}
-	for i := 0; i < len(words) && len(found) < maxMatches; i++ {
+	enough := len(text) + 1 // where what is found suffices
+	first := 0              // the first match that may be shown with the next one
+	look := func(window []Word) (passed int) {
 		for n, t := range q.Terms {
-			if long := t.at(words, i); long > 0 {
-				found = append(found, match{words[i].Start, words[i+long-1].End, n})
-				i += long - 1
-				break
+			if long := t.at(window, 0); long > 0 {
+				found = append(found, match{window[0].Start, window[long-1].End, n})
+				for found[len(found)-1].end > found[first].start+length-lead && first < len(found)-1 {
+					first++
+				}
+				if enough > len(text) && together(found[first:]) == len(q.Terms) {
+					enough = found[first].start + 2*length
+				}
+				return long
 			}
 		}
+		return 1
+	}
+	window := make([]Word, 0, longest)
+	for w := range Words(text) {
+		if w.Start >= enough || len(found) >= maxMatches {
+			return found
+		}
+		if window = append(window, w); len(window) == longest {
+			window = slices.Delete(window, 0, look(window))
+		}
+	}
+	for len(window) > 0 && len(found) < maxMatches {
+		window = slices.Delete(window, 0, look(window))
 	}
 	return found
 }

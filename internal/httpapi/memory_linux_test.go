@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,4 +250,39 @@ func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
 
 func withStreamTimeout(d time.Duration) rigOption {
 	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.StreamTimeout = d }
+}
+
+func TestManySearchesTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	const tasks, searches = 64, 32
+	prompt := strings.Repeat("a b c d e ", 25_000)
+	for range tasks {
+		p.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
+	}
+	var list []bloom.Task
+	for deadline := time.Now().Add(time.Minute); len(list) < tasks; { // the index follows
+		if p.call(200, &list, "GET", "/llm-tasks?q=a&limit=1000", ""); time.Now().After(deadline) {
+			t.Fatalf("%d tasks are found", len(list))
+		}
+	}
+	if s := list[0].Snippet; s == nil || !s.Parts[0].Match || !list[0].PromptTruncated || len(list[0].Prompt) > 4<<10 {
+		t.Errorf("found as %.300v with %d bytes of the prompt", s, len(list[0].Prompt))
+	}
+	p.staysSmall("one search")
+	queries := []string{"a", "absent", "e a", `"a b c d e a b c"`}
+	var all sync.WaitGroup
+	for i := range searches {
+		all.Go(func() {
+			path := "/api/runtime/llm-tasks?limit=60&q=" + url.QueryEscape(queries[i%len(queries)])
+			if i%2 == 0 {
+				path += "&preview=1048576"
+			}
+			if a := p.do("GET", path, ""); a.status != 200 {
+				t.Errorf("%d %.200s", a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+	p.staysSmall("many searches")
 }

@@ -22,7 +22,7 @@ type taskFilter struct {
 	ContextID string `query:"context_id"`
 	AgentSlug string `query:"agent_slug"`
 	WorkerID  string `query:"worker_id"`
-	Text      string `query:"q" doc:"Words that the prompt or the newest output contains, phrases in quotation marks, beginnings of words with an asterisk; the last word is a beginning. Or part of the id, 4 characters at least. Each task has a snippet then"`
+	Text      string `query:"q" doc:"Words that the prompt or the newest output contains, phrases in quotation marks, beginnings of words with an asterisk; the last word is a beginning. Or part of the id, 4 characters at least. Each task has a snippet then, and a page at most 100 tasks, with texts of at most 4 KiB"`
 }
 
 func (s *Server) taskRoutes() {
