@@ -4,7 +4,10 @@ import { createPortal } from 'react-dom'
 const delay = 350
 const margin = 8
 
-/** A tooltip: on hover after a moment, on keyboard focus at once; Escape hides it. */
+/**
+ * A tooltip: on hover after a moment, on keyboard focus at once; Escape hides it. It is for eyes only: a screen
+ * reader has the child's own name, and would find the tooltip outside of every landmark and dialog.
+ */
 export function Tip({ text, children }: { text: ReactNode; children: ReactNode }) {
   const host = useRef<HTMLSpanElement>(null)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -60,7 +63,7 @@ function Bubble({ at, onGone, children }: { at: DOMRect; onGone: () => void; chi
   return createPortal(
     <div
       ref={box}
-      role="tooltip"
+      aria-hidden
       className="appear pointer-events-none fixed z-50 max-w-xs rounded-md bg-ink px-2 py-1 text-xs text-canvas shadow-float"
     >
       {children}
