@@ -68,7 +68,7 @@ func controlGroups() []string {
 }
 
 func memInfo(path, name string) int64 {
-	raw, err := os.ReadFile(path) //nolint:gosec // the kernel's
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0
 	}
@@ -82,7 +82,7 @@ func memInfo(path, name string) int64 {
 }
 
 func number(path string) (int64, bool) {
-	raw, err := os.ReadFile(path) //nolint:gosec // the kernel's
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0, false
 	}
