@@ -39,6 +39,10 @@ type Blobs interface {
 	// below 0. What lies beyond the end is not there: the stream is shorter then, or
 	// the call fails.
 	OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error)
+	// Stat returns the key under which Put puts what it returns url for, "" when it
+	// returns no such url, and the content's size in bytes; NotFound("Artifact content")
+	// when there is none.
+	Stat(ctx context.Context, url string) (key string, size int64, err error)
 	// Delete removes content; what is not there is no error.
 	Delete(ctx context.Context, url string) error
 	// List calls fn for everything that is stored under keys that begin with prefix, in

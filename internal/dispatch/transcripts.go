@@ -21,11 +21,26 @@ func partPrefix(contextID, leaseID string) string {
 	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
 }
 
-// partOf reports whether a URL is what an upload under the lease was answered.
-func partOf(url, prefix string) bool {
-	_, name, ok := strings.Cut(url, prefix)
-	raw, err := hex.DecodeString(name)
-	return ok && err == nil && len(raw) == 32
+// checkPart refuses a part that no upload under the lease was answered with, and, when
+// there is to be one, a part that is not there.
+func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string, there bool) error {
+	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart {
+		return errNotTheLeases
+	}
+	key, size, err := s.blobs.Stat(ctx, p.URL)
+	name, ours := strings.CutPrefix(key, prefix)
+	if raw, bad := hex.DecodeString(name); !ours || bad != nil || len(raw) != 32 {
+		return errNotTheLeases
+	}
+	switch {
+	case !there:
+		return nil
+	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
+		return errNotTheLeases
+	case err != nil && !errors.Is(err, bloom.ErrBlobsAway): // a storage that is away holds up no outcome
+		return blobTrouble(err)
+	}
+	return nil
 }
 
 // held is a task of the lease's that is active.
@@ -211,8 +226,12 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	if c.Workspace != nil {
 		parts = slices.Concat(parts, c.Workspace.Parts)
 	}
-	if slices.ContainsFunc(parts, func(p bloom.TranscriptPart) bool { return !partOf(p.URL, prefix) }) {
-		return errNotTheLeases
+	// A repeated completion may name parts that have been replaced since.
+	there := s.CheckActive(ctx, req.TaskID, c.LeaseID) == nil
+	for _, p := range parts {
+		if err := s.checkPart(ctx, p, prefix, there); err != nil {
+			return err
+		}
 	}
 	return nil
 }

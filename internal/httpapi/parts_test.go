@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
@@ -114,4 +115,53 @@ func (r *rig) halfSent(name, at string, size int) {
 	if _, err := in.WriteTo(io.Discard); err != nil { // to the connection's end
 		r.t.Errorf("%s: the connection stays: %v", name, err)
 	}
+}
+
+func TestACompletionNamesNothingButWhatWasUploadedUnderItsLease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	task := r.task(`,"policy":{"workspace":"context"}`)
+	lease := r.lease(task.ID).Lease.ID
+	at := "/llm-tasks/" + task.ID
+	var part bloom.TranscriptPart
+	r.call(200, &part, "PUT", at+"/workspace?lease_id="+lease+"&sha256="+sumOf("part"), "part")
+	key := strings.TrimPrefix(part.URL, "file:")
+	absent := strings.Replace(part.URL, sumOf("part"), sumOf("absent"), 1)
+	output := "done"
+	complete := func(p bloom.TranscriptPart, workspace bool) string {
+		c := bloom.Completion{LeaseID: lease, Status: "success", Output: &output}
+		if workspace {
+			c.Workspace = &bloom.WorkspaceUpdate{Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
+		} else {
+			c.Transcript = &bloom.TranscriptUpdate{SessionID: "s", Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
+		}
+		return string(bloom.MustJSON(c))
+	}
+	for _, p := range []bloom.TranscriptPart{
+		{URL: "s3://evil/" + key, Size: 4},
+		{URL: "minio://evil/" + key, Size: 4},
+		{URL: "http://127.0.0.1/" + key, Size: 4},
+		{URL: "file:artifacts/x?" + key, Size: 4},
+		{URL: "file:../" + key, Size: 4},
+		{URL: "x" + part.URL, Size: 4},
+		{URL: strings.ToUpper(part.URL), Size: 4},
+		{URL: absent, Size: 4},
+		{URL: part.URL, Size: -5},
+		{URL: part.URL, Size: 0},
+		{URL: part.URL, Size: 5},
+		{URL: part.URL, Size: bloom.MaxTranscriptPart + 1},
+	} {
+		for _, workspace := range []bool{true, false} {
+			r.fails(400, "invalid_request", "POST", at+"/complete", complete(p, workspace))
+		}
+	}
+	var now bloom.Task
+	r.call(200, &now, "GET", at, "")
+	if now.Status.Terminal() {
+		t.Errorf("the task is %s", now.Status)
+	}
+	r.call(200, nil, "POST", at+"/complete", complete(part, true))
+	must(t, os.Remove(filepath.Join(r.dir, "artifacts", filepath.FromSlash(key)))) // as when it has been replaced
+	r.call(200, nil, "POST", at+"/complete", complete(part, true))
 }

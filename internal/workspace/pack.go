@@ -24,16 +24,25 @@ type Limits struct {
 type Packed struct {
 	Entries int
 	// Skipped is how much is not in the archive although it is not ignored: sockets,
-	// pipes, devices, links that lead out, and what cannot be read. Examples names some.
+	// pipes, devices, links that lead out, what cannot be read, and what lies more than
+	// 256 folders deep. Examples names some.
 	Skipped  int
 	Examples []string
 }
 
 const maxExamples = 5
 
+// maxDepth is how many names a path may have. Each is resolved on its own, so that what
+// lies deeper takes ever longer to read, write and remove.
+const maxDepth = 256
+
+// depth is how many names a path has.
+func depth(name string) int { return strings.Count(name, "/") + 1 }
+
 var (
 	errNotRegular = errors.New("not a regular file")
 	errTooMany    = errors.New("too many files")
+	errTooDeep    = fmt.Errorf("more than %d folders deep", maxDepth)
 	errTooLarge   = errors.New("too large")
 )
 
@@ -88,6 +97,13 @@ func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
 		return nil
 	case !fs.ValidPath(name):
 		p.skip(strings.ToValidUTF8(name, "?"))
+		if entry.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if depth(name) > maxDepth {
+		p.skip(name[:strings.IndexByte(name, '/')] + "/… (" + errTooDeep.Error() + ")")
 		if entry.IsDir() {
 			return fs.SkipDir
 		}

@@ -16,7 +16,7 @@ import (
 
 // Unpack fills an empty folder from an archive of Pack's. It reads from to its end and
 // refuses what Pack does not write: names and links that lead out, hard links, devices,
-// names that come twice. What was unpacked until then is left for the caller to remove.
+// names that come twice, paths more than 256 folders deep. What was unpacked until then is left for the caller to remove.
 func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (entries int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -77,6 +77,9 @@ func (u *unpacker) add(h *tar.Header, content io.Reader) error {
 	name := strings.TrimSuffix(h.Name, "/")
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\x00") {
 		return errors.New("not a name within the folder")
+	}
+	if depth(name) > maxDepth {
+		return errTooDeep
 	}
 	mode := fs.FileMode(h.Mode) & fs.ModePerm
 	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {

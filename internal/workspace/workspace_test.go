@@ -301,3 +301,58 @@ func TestPrivilegesAreNotUnpacked(t *testing.T) {
 		}
 	}
 }
+
+// nested makes folders inside each other; one at a time, for no system call takes such
+// a path.
+func nested(t *testing.T, dir string, deep int) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	for range deep {
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = root.Mkdir("d", 0o755)
+		if err == nil {
+			var next *os.Root
+			next, err = root.OpenRoot("d")
+			_ = root.Close()
+			root = next
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = root.Close()
+}
+
+func TestWhatLiesTooDeepIsSkippedAndRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	nested(t, dir, 1000)
+	write(t, dir, "file", "x", 0o644)
+	archive, packed := pack(t, dir)
+	if packed.Entries != 257 || packed.Skipped != 1 || !strings.Contains(packed.Examples[0], "256 folders deep") {
+		t.Errorf("packed %+v", packed)
+	}
+	if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), t.TempDir(), limits); err != nil {
+		t.Error(err)
+	}
+	var deep bytes.Buffer
+	out := tar.NewWriter(&deep)
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("d/", 256) + "f", Format: tar.FormatPAX}); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if _, err := workspace.Unpack(t.Context(), &deep, to, limits); err == nil || !strings.Contains(err.Error(), "256 folders deep") {
+		t.Errorf("a path of 257 names: %v", err)
+	}
+	if got := tree(t, to); len(got) != 0 {
+		t.Errorf("%d entries were made", len(got))
+	}
+	if err := workspace.Remove(dir); err != nil {
+		t.Error(err)
+	}
+}

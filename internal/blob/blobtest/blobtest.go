@@ -215,6 +215,19 @@ func foreignURL(t *testing.T, b bloom.Blobs) {
 			t.Errorf("%q was opened", url)
 		}
 	}
+	const key = "artifacts/t/a"
+	own := put(t, b, key, "x")
+	if got, size, err := b.Stat(t.Context(), own); got != key || size != 1 || err != nil {
+		t.Errorf("%s is %q with %d bytes (%v)", own, got, size, err)
+	}
+	if _, _, err := b.Stat(t.Context(), own+"b"); bloom.KindOf(err) != bloom.KindNotFound {
+		t.Errorf("what is not there: %v, want not found", err)
+	}
+	for _, url := range []string{"s3://evil/" + key, "minio://evil/" + key, "x" + own, "elsewhere://" + key, "file:../" + key, "file:/" + key, ""} {
+		if got, _, err := b.Stat(t.Context(), url); got != "" || bloom.KindOf(err) != bloom.KindNotFound {
+			t.Errorf("%q is said to have the key %q (%v)", url, got, err)
+		}
+	}
 }
 
 func cancelled(t *testing.T, b bloom.Blobs) {

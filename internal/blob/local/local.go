@@ -170,6 +170,22 @@ func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// Stat returns the key and the size of what lies at url.
+func (s *Store) Stat(_ context.Context, url string) (string, int64, error) {
+	key, err := keyOf(url)
+	if err != nil {
+		return "", 0, bloom.NotFound("Artifact content")
+	}
+	info, err := s.root.Stat(key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return key, 0, bloom.NotFound("Artifact content")
+	case err != nil:
+		return key, 0, err
+	}
+	return key, info.Size(), nil
+}
+
 // OpenRange streams a part of what lies at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	r, err := s.Open(ctx, url)

@@ -76,6 +76,32 @@ func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	return s.opened(url, r, err)
 }
 
+// Key is the key under which Put puts what it returns url for, "" when it returns no
+// such url.
+func (s *Store) Key(url string) string {
+	key, ours := strings.CutPrefix(url, s.prefix)
+	if !ours || bloom.CheckBlobKey(key) != nil {
+		return ""
+	}
+	return key
+}
+
+// Stat returns the key and the size of what lies at url in the store's own bucket.
+func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
+	key := s.Key(url)
+	if key == "" {
+		return "", 0, bloom.NotFound("Artifact content")
+	}
+	info, err := s.bucket.Stat(ctx, key)
+	switch {
+	case errors.Is(err, objects.ErrNotFound):
+		return key, 0, bloom.NotFound("Artifact content")
+	case err != nil:
+		return key, 0, fmt.Errorf("%w: stat %s: %w", bloom.ErrBlobsAway, url, err)
+	}
+	return key, info.Size, nil
+}
+
 // OpenRange streams a part of what lies at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	bucket, key, err := s.find(url)

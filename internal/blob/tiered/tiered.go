@@ -241,6 +241,24 @@ func (s *Store) get(url string, open func(bloom.Blobs) (io.ReadCloser, error)) (
 	return content, err
 }
 
+// Stat returns the key and the size of what lies at url. It does not wait for a storage
+// that is away.
+func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
+	if s.at(url) != bloom.Blobs(s.patient) {
+		return s.local.Stat(ctx, url)
+	}
+	if key := s.quick.Key(url); key != "" && s.Away() {
+		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
+	}
+	key, size, err := s.quick.Stat(ctx, url)
+	if errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
+		s.mu.Lock()
+		s.away(ctx, err)
+		s.mu.Unlock()
+	}
+	return key, size, err
+}
+
 // Link is a public address of what lies at url for as long as valid, "" when it lies
 // in the folder.
 func (s *Store) Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error) {
