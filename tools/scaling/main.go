@@ -81,7 +81,7 @@ func main() {
 	flag.Float64Var(&c.serverRenew, "server-renew", 0.10, "ms of a server's core a renewal")
 	flag.Float64Var(&c.databaseRenew, "database-renew", 0.08, "ms of the database's core a renewal")
 	flag.Float64Var(&c.serverHear, "server-hear", 0.02, "ms of a server's core a notice of another server's change")
-	flag.IntVar(&c.connections, "server-connections", 8, "connections of a server to the database")
+	flag.IntVar(&c.connections, "server-connections", 18, "connections of a server to the database")
 	flag.Float64Var(&c.waitKiB, "wait-kib", 49, "KiB of a server's memory a waiting worker")
 	flag.Float64Var(&c.streamKiB, "stream-kib", 60, "KiB of a server's memory a stream")
 	flag.Float64Var(&c.idle, "idle-mib", 35, "MiB of an idle server")
