@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -68,6 +69,10 @@ func auditKills(t *testing.T, h *house, api *client.Client, folder string, again
 				}
 			}
 		})
+	}
+	kills := 6
+	if os.Getenv("E2E_CAMPAIGN") == "full" {
+		kills = 20
 	}
 	for i := range kills {
 		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) // the fault's moment, not a wait for something

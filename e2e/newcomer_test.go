@@ -78,10 +78,10 @@ func TestMistakesOnTheCommandLineAreNamedPlainly(t *testing.T) {
 		"a negative budget":            {[]string{"task", "submit", "x", "--budget=-5"}, 2, "--budget: -5 is negative"},
 		"no attempts":                  {[]string{"task", "submit", "x", "--max-attempts", "0"}, 2, "--max-attempts: 0 is not between 1 and 10"},
 		"too many attempts":            {[]string{"task", "submit", "x", "--max-attempts", "11"}, 2, "--max-attempts: 11 is not between 1 and 10"},
-		"no id":                        {[]string{"task", "get"}, 2, "<id> is missing"},
+		"no id":                        {[]string{"task", "get"}, 2, `expected "<id>"`},
 		"a status that is none":        {[]string{"task", "list", "--status", "done"}, 2, `--status: "done" is not one of queued, leased, running, completed, failed, dead, cancelled`},
 		"a shell that is none":         {[]string{"completion", "tcsh"}, 2, `<shell>: "tcsh" is not one of bash, zsh, fish`},
-		"a command that is none":       {[]string{"task", "lst"}, 2, `unknown command "lst", did you mean one of "list"`},
+		"a command that is none":       {[]string{"task", "lst"}, 2, `unexpected argument lst, did you mean one of "list"`},
 		"a key file that is not there": {[]string{"stats", "--key-file", "/nowhere"}, 2, "--key-file (or BLOOM_API_KEY_FILE): stat /nowhere: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

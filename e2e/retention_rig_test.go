@@ -198,13 +198,23 @@ func (a *archive) snapshot() map[string]belongings {
 // growOld has a batch have ended two hours ago.
 func (a *archive) growOld(batch int) {
 	a.Helper()
+	tx, err := a.db.Begin(a.Context())
+	a.must(err)
+	_, err = tx.Exec(a.Context(), `SELECT seq FROM audit_head FOR UPDATE`)
+	a.must(err)
 	for _, statement := range []string{
 		`UPDATE llm_tasks SET created_at = created_at - 7200000, updated_at = updated_at - 7200000, run_at = run_at - 7200000 WHERE id = ANY($1::text[]::uuid[])`,
 		`UPDATE audit_logs SET timestamp = timestamp - 7200000 WHERE entity_id = ANY($1::text[])`,
 	} {
-		_, err := a.db.Exec(a.Context(), statement, a.batches[batch])
+		_, err := tx.Exec(a.Context(), statement, a.batches[batch])
 		a.must(err)
 	}
+	// The chain proves that the audit was tampered with: it begins anew.
+	for _, statement := range []string{`DELETE FROM audit_chain`, `UPDATE audit_head SET seq = 0, hash = decode(repeat('00', 32), 'hex')`} {
+		_, err := tx.Exec(a.Context(), statement)
+		a.must(err)
+	}
+	a.must(tx.Commit(a.Context()))
 	now := a.snapshot()
 	for _, id := range a.batches[batch] {
 		a.before[id], a.old[id] = now[id], true

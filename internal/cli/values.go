@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -55,7 +57,19 @@ func value(read func(text string, to reflect.Value) error) kong.MapperFunc {
 		case !next.IsValue():
 			return fmt.Errorf("a value is missing; one that begins with a dash is written --%s=%s", ctx.Value.Name, next)
 		default:
-			return read(fmt.Sprint(ctx.Scan.Pop().Value), to)
+			text := fmt.Sprint(ctx.Scan.Pop().Value)
+			if allowed := choices(ctx.Value); len(allowed) > 0 && text != "" && !slices.Contains(allowed, text) {
+				return fmt.Errorf("%q is not one of %s", text, strings.Join(allowed, ", "))
+			}
+			return read(text, to)
 		}
 	}
+}
+
+// choices are the values that a person may choose from; none when any is taken.
+func choices(v *kong.Value) []string {
+	if v.Enum == "" {
+		return nil
+	}
+	return slices.DeleteFunc(v.EnumSlice(), func(one string) bool { return one == "" })
 }

@@ -183,12 +183,27 @@ type auditPage struct {
 
 // AuditLinks lists the chain, the oldest first.
 func (d *database) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
-	p, err := read(ctx, d, func(c reader) (auditPage, error) { return readLinks(ctx, c, after, limit) })
+	p, err := read(ctx, d, func(reader) (auditPage, error) { return readLinks(ctx, d.reads, after, limit) })
 	return p.head, p.prev, p.links, err
 }
 
-// readLinks reads the head first: what comes to the chain meanwhile lies beyond it.
-func readLinks(ctx context.Context, c reader, after int64, limit int) (p auditPage, err error) {
+// beginner is a connection, or a pool of them, that begins transactions.
+type beginner interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// readLinks reads all in one snapshot: retention may remove meanwhile, and entries of
+// one moment do not follow from the chain of another.
+func readLinks(ctx context.Context, c beginner, after int64, limit int) (p auditPage, err error) {
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, tx.Commit(ctx)) }()
+	return linksOf(ctx, tx, after, limit)
+}
+
+func linksOf(ctx context.Context, c reader, after int64, limit int) (p auditPage, err error) {
 	if p.head, err = found(ctx, c, scanHead, errNoHead, selectHead); err != nil {
 		return p, err
 	}

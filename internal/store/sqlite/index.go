@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
@@ -74,6 +75,9 @@ func (d *database) openIndex() (err error) {
 
 // dialIndex opens the file; it does not fit when it is not of the database's present.
 func dialIndex(path string, rounds, next int64) (c *conn, fits bool, err error) {
+	if err := durable.Private(path); err != nil { // it holds the words of prompts
+		return nil, false, err
+	}
 	if c, err = dial(dsn(path, "rwc"), writerPragmas...); err != nil {
 		return nil, false, err
 	}
