@@ -76,8 +76,12 @@ cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
 	GOOS=linux GOARCH=arm GOARM=7 $(BUILD) -o dist/bloom-linux-armv7 ./cmd/bloom
 
 .PHONY: test
-test: test-deps build ## Run all tests, with the race detector, in random order
-	go test -race -shuffle=on -timeout 20m ./...
+test: test-deps build ## Run all tests, most with the race detector, in random order
+	go test -race -shuffle=on -timeout 20m $$(go list ./... | grep -vE '/internal/(cli|memory)$$')
+	@# These start hundreds of processes, which the race detector makes five times as slow;
+	@# e2e watches the same programs with it.
+	go test -shuffle=on -timeout 20m ./internal/cli ./internal/memory/...
+	go test -shuffle=on -timeout 20m -run WithLivingProcesses ./internal/claude
 	$(NPM) run -s test
 	$(NPM) run -s e2e
 

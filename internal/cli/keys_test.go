@@ -71,7 +71,7 @@ func TestKeyArgumentsThatAreRefused(t *testing.T) {
 		"--role":         {"--name", "n"},
 		"--name":         {"--role", "admin"},
 		"worker":         {"--role", "admin", "--name", "n", "--worker", "w"},
-		"must be one of": {"--role", "root", "--name", "n"},
+		"is not one of admin": {"--role", "root", "--name", "n"},
 		"age like 30d":   {"--role", "admin", "--name", "n", "--expires", "soon"},
 		"name must have": {"--role", "admin", "--name", "a\tb"},
 	} {
