@@ -110,7 +110,7 @@ func (a *Artifact) Brief() map[string]any {
 	return map[string]any{"artifact_id": a.ID, "path": a.Path, "type": a.Type, "size": a.Size}
 }
 
-// NewArtifact is an artifact besides an attempt's output, its content placed before.
+// NewArtifact is an artifact that is not an attempt's output; its content was placed before.
 type NewArtifact struct {
 	ID, TaskID string
 	LeaseID    string // under which it is made; for AddArtifact

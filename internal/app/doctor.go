@@ -239,7 +239,7 @@ func examineArtifacts(s bloom.BlobState) Finding {
 	return f
 }
 
-// examineWorkers says which workers run tasks; what is wrong with them is told as
+// examineWorkers says which workers run tasks; what is wrong with them is reported as
 // problems.
 func examineWorkers(workers []bloom.Worker) Finding {
 	names := workersWithClaude(workers)
@@ -266,7 +266,7 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}, nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
-	if health.Artifacts != nil && health.Artifacts.Connected { // else it is told as a problem
+	if health.Artifacts != nil && health.Artifacts.Connected { // else it is reported as a problem
 		found = append(found, examineArtifacts(*health.Artifacts))
 	}
 	if workers, err = api.Workers(ctx); err == nil {

@@ -40,7 +40,7 @@ type WorkerConfig struct {
 	// runtime is asked for it, unless NoMembridge.
 	Membridge   MembridgeAccount
 	NoMembridge bool
-	// Memory is the project's memory that is moved besides; nil for none. MemoryEvery is
+	// Memory is the project's memory that is moved, too; nil for none. MemoryEvery is
 	// how often that is brought in step; 0 only when membridge asks for it.
 	Memory      *config.Memory
 	MemoryEvery time.Duration

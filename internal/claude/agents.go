@@ -100,12 +100,12 @@ func eachAgentFile(ctx context.Context, dir string, see func(file, text string) 
 	})
 }
 
-// maxAgents is how many agents a worker tells of.
+// maxAgents is how many agents a worker reports.
 const maxAgents = 256
 
 // Agents lists the names that agent_slug may have here to mean more than a plain run:
 // of claude's own agent files and of the operator's, sorted. What a task's own folder
-// defines besides is not among them.
+// defines in other ways is not among them.
 func (c Config) Agents(ctx context.Context) []string {
 	names := map[string]bool{}
 	for _, dir := range c.agentDirs(c.Workdir) {

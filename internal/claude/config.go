@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // Defaults of Config.
@@ -189,7 +190,7 @@ func (c Config) checkMCP() error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: %w", file, errNotRegular)
+			return fmt.Errorf("%s: %w", file, workspace.ErrNotRegular)
 		}
 	}
 	return nil

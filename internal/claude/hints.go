@@ -10,7 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // Bounds of the work for all hints of one task.
@@ -21,10 +22,9 @@ const (
 )
 
 var (
-	errHintPath   = errors.New("only relative paths inside the working folder are read")
-	errNotRegular = errors.New("not a regular file")
-	errBinary     = errors.New("not a text file")
-	errTooMany    = errors.New("the pattern matches too much; the rest is left out")
+	errHintPath = errors.New("only relative paths inside the working folder are read")
+	errBinary   = errors.New("not a text file")
+	errTooMany  = errors.New("the pattern matches too much; the rest is left out")
 )
 
 // hintFile is one file to put before the prompt.
@@ -97,7 +97,7 @@ func hintReason(err error) string {
 		return "no such file"
 	case errors.Is(err, fs.ErrPermission):
 		return "not readable"
-	case errors.Is(err, errHintPath), errors.Is(err, errNotRegular), errors.Is(err, errBinary), errors.Is(err, errTooMany):
+	case errors.Is(err, errHintPath), errors.Is(err, workspace.ErrNotRegular), errors.Is(err, errBinary), errors.Is(err, errTooMany):
 		return err.Error()
 	case errors.Is(err, path.ErrBadPattern):
 		return "not a valid pattern"
@@ -199,34 +199,10 @@ func matchSegments(pattern, name []string) bool {
 	return row[len(name)]
 }
 
-// openRegular opens a regular file, and nothing else, without waiting: a named pipe
-// would, for a writer.
-func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
-	// Before it is opened: opening a device may have effects.
-	if info, err := root.Stat(name); err != nil {
-		return nil, nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, errNotRegular
-	}
-	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Once more: another process may have replaced it.
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, info, nil
-}
-
 // readLimited reads at most limit bytes of a text file. more reports that there
 // was more.
 func readLimited(root *os.Root, name string, limit int) (text string, more bool, err error) {
-	file, _, err := openRegular(root, name)
+	file, _, err := workspace.OpenRegular(root, name)
 	if err != nil {
 		return "", false, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // Uploads takes the files that tasks ask for.
@@ -147,7 +148,7 @@ func (u *uploads) try(ctx context.Context, root *os.Root, f matched) (again bool
 	if bloom.IsTranscriptPath(f.path) {
 		return false, plainReason("the folder transcript/ is for the transcripts that the server makes")
 	}
-	file, info, err := openRegular(root, f.path)
+	file, info, err := workspace.OpenRegular(root, f.path)
 	if err != nil {
 		return false, err
 	}

@@ -103,7 +103,7 @@ type workerCmd struct {
 	nodeMemory
 }
 
-// nodeMemory is what a worker is told of the memory that it moves besides its tasks.
+// nodeMemory is the settings of the memory that a worker moves beside its tasks.
 type nodeMemory struct {
 	Rules config.MemoryRules `embed:"" prefix:"memory-"`
 	Sync  config.MemorySync  `embed:""`

@@ -67,7 +67,7 @@ func (m *Memory) Finish() error {
 	return m.MemoryRules.finish()
 }
 
-// OfWorker is the memory that a worker moves besides its tasks, checked; nil when no
+// OfWorker is the memory that a worker moves beside its tasks, checked; nil when no
 // project is named, or no object storage.
 func (m Memory) OfWorker() (*Memory, error) {
 	if m.Project == "" || m.MinioEndpoint == "" {

@@ -71,7 +71,7 @@ func (s *Service) Problems(ctx context.Context, admin bool) (bloom.Problems, err
 	return found, nil
 }
 
-// facts are what problems are told from.
+// facts are what problems are found in.
 type facts struct {
 	now       int64 // Unix milliseconds
 	away      bool  // the store does not answer: nothing below Blobs is known

@@ -82,7 +82,7 @@ type Config struct {
 	Now func() time.Time
 	// Progress, if set, is told each step as it begins.
 	Progress func(step string)
-	// Point, if set, is told each point at which a crash would leave another state than
+	// Point, if set, is called at each point at which a crash would leave another state than
 	// at the one before. It is for tests.
 	Point func(name string)
 }

@@ -30,7 +30,7 @@ func (p *Process) Memory() int64 {
 }
 
 // FreeMemory is how much more memory this machine, or the control group that this
-// process is in, has for use, in bytes; 0 when that cannot be told.
+// process is in, has for use, in bytes; 0 when that is not known.
 func FreeMemory() int64 {
 	free := memInfo("/proc/meminfo", "MemAvailable:") << 10
 	for _, dir := range controlGroups() {
@@ -45,7 +45,7 @@ func FreeMemory() int64 {
 }
 
 // TotalMemory is what this machine has, or what the control group that this process is
-// in may use, in bytes; 0 when that cannot be told.
+// in may use, in bytes; 0 when that is not known.
 func TotalMemory() int64 {
 	total := memInfo("/proc/meminfo", "MemTotal:") << 10
 	for _, dir := range controlGroups() {

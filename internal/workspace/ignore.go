@@ -28,7 +28,7 @@ type ignore struct {
 
 func readIgnore(root *os.Root) (ignore, error) {
 	f, info, err := openRegular(root, IgnoreFile)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRegular) {
 		return ignore{}, nil
 	}
 	if err != nil {

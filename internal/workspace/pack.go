@@ -39,11 +39,13 @@ const maxDepth = 256
 // depth is how many names a path has.
 func depth(name string) int { return strings.Count(name, "/") + 1 }
 
+// ErrNotRegular says that something is no regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
 var (
-	errNotRegular = errors.New("not a regular file")
-	errTooMany    = errors.New("too many files")
-	errTooDeep    = fmt.Errorf("more than %d folders deep", maxDepth)
-	errTooLarge   = errors.New("too large")
+	errTooMany  = errors.New("too many files")
+	errTooDeep  = fmt.Errorf("more than %d folders deep", maxDepth)
+	errTooLarge = errors.New("too large")
 )
 
 // Pack writes the folder as a tar archive. The same files make the same archive. Modes,
@@ -166,20 +168,34 @@ func (p *packer) file(name string, h *tar.Header) error {
 	return nil
 }
 
-// openRegular opens a file that is one: a pipe that has come in its place does not block.
+// openRegular is OpenRegular of the name itself: a link is not followed.
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	if info, err := root.Lstat(name); err != nil {
 		return nil, nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, nil, errNotRegular
+		return nil, nil, ErrNotRegular
+	}
+	return OpenRegular(root, name)
+}
+
+// OpenRegular opens a regular file in the folder, and nothing else: ErrNotRegular. Links
+// are followed as far as they stay inside. It does not wait: a named pipe would, for a
+// writer.
+func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	// Before it is opened: opening a device may have effects.
+	if info, err := root.Stat(name); err != nil {
+		return nil, nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, nil, ErrNotRegular
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
+	// Once more: another process may have replaced it.
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
+		err = ErrNotRegular
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())

@@ -137,7 +137,7 @@ func simulate(s size, c costs, l limits, random *rand.Rand) []*resource {
 		askers := math.Min(n, waiting) - 1
 		asks := waiting/pollSeconds + float64(created)*math.Max(0, askers)
 		renewals, sends := float64(running)/renewSeconds, float64(running)*s.events
-		changes := 3*float64(created) + sends // created, begun and ended are told
+		changes := 3*float64(created) + sends // creation, start and end are announced
 		database.asked = append(database.asked, float64(created)*c.databaseTask+asks*c.databaseAsk+sends*c.databaseSend+renewals*c.databaseRenew)
 		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew)/n+changes*c.serverHear)
 		memory.asked = append(memory.asked, c.idle+(waiting*c.waitKiB+float64(s.readers)*c.streamKiB)/1024/n)

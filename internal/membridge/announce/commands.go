@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
-// commands are what membridge has asked for and was not told the outcome of. Each is
+// commands are what membridge has asked for and does not know the outcome of. Each is
 // carried out by a goroutine of its own.
 type commands struct {
 	carry func(context.Context, mbclient.Command) mbclient.Report

@@ -29,7 +29,7 @@ type Config struct {
 	Every time.Duration
 	// Interval is the time between heartbeats; zero means DefaultInterval.
 	Interval time.Duration
-	// IPAddrs and Version are told to membridge.
+	// IPAddrs and Version are reported to membridge.
 	IPAddrs func() []string
 	Version string
 
@@ -74,7 +74,7 @@ func (a *Agent) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Facts are what a worker's own heartbeat tells of the memory; nil before anything is
+// Facts are what a worker's own heartbeat says of the memory; nil before anything is
 // known.
 func (a *Agent) Facts() (observations *int64, sha *string) {
 	f, ok := a.meter.Facts()
