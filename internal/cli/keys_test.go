@@ -68,12 +68,12 @@ func TestKeyArgumentsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t, runtimetest.Start(t))
 	for want, args := range map[string][]string{
-		"--role":         {"--name", "n"},
-		"--name":         {"--role", "admin"},
-		"worker":         {"--role", "admin", "--name", "n", "--worker", "w"},
+		"--role":              {"--name", "n"},
+		"--name":              {"--role", "admin"},
+		"worker":              {"--role", "admin", "--name", "n", "--worker", "w"},
 		"is not one of admin": {"--role", "root", "--name", "n"},
-		"age like 30d":   {"--role", "admin", "--name", "n", "--expires", "soon"},
-		"name must have": {"--role", "admin", "--name", "a\tb"},
+		"age like 30d":        {"--role", "admin", "--name", "n", "--expires", "soon"},
+		"name must have":      {"--role", "admin", "--name", "a\tb"},
 	} {
 		if got := p.run(append([]string{"keys", "create"}, args...)...); got.code == 0 || !strings.Contains(got.err, want) {
 			t.Errorf("%v: %+v", args, got)
