@@ -83,9 +83,9 @@ type TaskStore interface {
 	Stats(ctx context.Context) (Stats, error)
 	// QueuedBy counts the queued tasks that an actor created, up to most.
 	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
-	// QueueDepths groups the tasks that workers could start now by their labels. It
-	// looks at the first most of them, in any order of labels.
-	QueueDepths(ctx context.Context, most int) ([]QueueDepth, error)
+	// QueueDepths groups the tasks that workers could start now by their labels, in any
+	// order: at most so many sets of labels, of each at most so many tasks.
+	QueueDepths(ctx context.Context, sets, tasks int) ([]QueueDepth, error)
 	// HeldBack counts the queued tasks behind GateDelayed or GateOrdered, up to most.
 	HeldBack(ctx context.Context, gate Gate, most int) (HeldBack, error)
 }

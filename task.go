@@ -123,6 +123,7 @@ type Task struct {
 	Priority       int      `json:"priority"`
 	Labels         []string `json:"labels" nullable:"false"`
 	IdempotencyKey *string  `json:"idempotency_key"`
+	RequestID      *string  `json:"request_id" doc:"The id of the request that created the task, X-Request-Id where the caller sent one; it is in the log of the server and of the worker"`
 	TaskState
 
 	// Only GET /llm-tasks/{id} tells.
@@ -159,6 +160,8 @@ type NewTask struct {
 	// bring the same one.
 	BodyHash string
 	Actor    string // who posts it, for the audit and for QueuedBy
+	// RequestID is the id of the request that posts it; empty when no request does.
+	RequestID string
 	// Full has the store refuse the task with ErrQueueFull, unless it was created
 	// before: a replay gets its answer however full the queue is.
 	Full bool
@@ -185,6 +188,9 @@ func (n NewTask) Task(now int64) Task {
 	}
 	if s.IdempotencyKey != "" {
 		t.IdempotencyKey = &s.IdempotencyKey
+	}
+	if n.RequestID != "" {
+		t.RequestID = &n.RequestID
 	}
 	return t
 }

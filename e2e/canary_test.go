@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,15 +25,23 @@ func TestNoSecretIsTold(t *testing.T) {
 	sink := &spanSink{}
 	otlp := httptest.NewServer(sink)
 	t.Cleanup(otlp.Close)
-	canary := func(name string) string { return "CANARY-" + name + "-0123456789abcdef" }
-	names := []string{"membridge", "saved", "anthropic", "otlp", "wrong-key", "bearer", "cookie", "query", "body", "sign-in", "agent", "provider"}
+	secrets := map[string]string{"admin key": adminKey, "worker key": workerKey}
+	canary := func(name string) string {
+		secrets[name] = "CANARY-" + name + "-0123456789abcdef"
+		return secrets[name]
+	}
+	sealing := strings.Repeat("c4a7", 16)
+	secrets["sealing key"] = sealing
+	storage := []string{"MINIO_ENDPOINT=127.0.0.1", "MINIO_PORT=9", "MINIO_ACCESS_KEY=canary", "MINIO_SECRET_KEY=" + canary("s3"), "BLOOM_SECRET_KEY=" + sealing,
+		"BLOOM_OIDC_ISSUER=http://127.0.0.1:9", "BLOOM_OIDC_CLIENT_ID=bloom", "BLOOM_OIDC_CLIENT_SECRET=" + canary("oidc"), "BLOOM_OIDC_ROLES=viewer=*",
+		"BLOOM_OIDC_REDIRECT_URL=https://bloom.example.org/api/runtime/session/oidc/callback"}
 	env := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + otlp.URL, "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + canary("otlp"),
 		"MEMBRIDGE_ADMIN_KEY=" + canary("membridge"), "MEMBRIDGE_SERVER_URL=http://127.0.0.1:9"}
 	h.script("fails", func(standin.Request) standin.Reply {
 		return standin.Error(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")
 	})
 	h.script("works", func(standin.Request) standin.Reply { return standin.Reply{Text: "done"} })
-	server := h.serveWith(env, "--log-level", "debug")
+	server := h.serveWith(append(storage, env...), "--log-level", "debug")
 	worker := h.work(workerOptions{name: "w1", env: append(h.modelEnv("ANTHROPIC_API_KEY="+canary("anthropic")), append(env, "MEMBRIDGE_AGENT_KEY="+canary("agent"))...),
 		args: []string{"--log-level", "debug"}})
 	for scenario, want := range map[string]bloom.TaskStatus{"works": bloom.TaskCompleted, "fails": bloom.TaskFailed} {
@@ -64,13 +74,20 @@ func TestNoSecretIsTold(t *testing.T) {
 	} else {
 		told.WriteString(answer)
 	}
-	for _, path := range []string{"/config", "/health", "/audit?limit=1000", "/workers", "/llm-tasks", "/runs"} {
+	for _, path := range []string{"/session/oidc", "/session/oidc/callback?code=" + canary("code") + "&state=" + canary("state")} { // both lead to a page
+		_, answer := h.raw(t, "GET", path, "", "X-Runtime-API-Key", "")
+		told.WriteString(answer)
+	}
+	made := h.secretsMade(t, secrets)
+	wrong("GET", "/keys", "", "X-Runtime-API-Key", made)
+	for _, path := range []string{"/config", "/keys", "/sessions", "/problems", "/health", "/audit?limit=1000", "/workers", "/llm-tasks", "/runs"} {
 		_, answer := h.raw(t, "GET", path, "")
 		told.WriteString(answer)
 	}
 	_, answer := h.raw(t, "POST", "/test-connection", "")
 	told.WriteString(answer)
 	told.WriteString(h.metrics(t))
+	told.WriteString(h.membridgeTells(t, secrets, canary))
 	h.stop(worker)
 	h.stop(server)
 	sink.mu.Lock()
@@ -88,21 +105,110 @@ func TestNoSecretIsTold(t *testing.T) {
 		}
 		told.Write(raw)
 	}
-	for _, there := range []string{"GET /api/runtime/nothing 404", "bloom_build_info", "config_updated", "task begun", "run claude", "SQLite format 3"} {
+	for _, there := range []string{"GET /api/runtime/nothing 404", "a sign-in at the provider failed", "look for bucket", "bloom_build_info", "config_updated", "task begun", "run claude", "SQLite format 3"} {
 		if !strings.Contains(told.String(), there) {
 			t.Errorf("%q was not looked at", there)
 		}
 	}
-	for _, secret := range []string{adminKey, workerKey} {
-		if strings.Contains(told.String(), secret) {
-			t.Errorf("%s is told", secret)
+	for name, secret := range secrets {
+		if at := strings.Index(told.String(), secret); at >= 0 {
+			t.Errorf("the secret %q is told: …%.200q", name, told.String()[max(0, at-100):])
 		}
 	}
-	for _, name := range names {
-		if at := strings.Index(told.String(), canary(name)); at >= 0 {
-			t.Errorf("%s is told: …%.200q", canary(name), told.String()[max(0, at-100):])
+}
+
+// secretsMade has the server make secrets: a viewer's key, which it returns, and the
+// session of an admin's.
+func (h *house) secretsMade(t *testing.T, secrets map[string]string) string {
+	t.Helper()
+	status, answer := h.raw(t, "POST", "/keys", `{"name":"viewer","role":"viewer"}`)
+	var k bloom.CreatedKey
+	if err := json.Unmarshal([]byte(answer), &k); err != nil || status != 201 {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	secrets["created key"] = k.Key
+	req, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/api/runtime/session", strings.NewReader(`{"key":"`+adminKey+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, c := range resp.Cookies() {
+		secrets["session"] = c.Value
+	}
+	if secrets["session"] == "" {
+		t.Errorf("no session: %s", resp.Status)
+	}
+	return k.Key
+}
+
+// membridgeTells is what a control plane that speaks TLS prints and answers: to its
+// admin, to strangers with wrong keys, and at starts whose certificate cannot be used.
+func (h *house) membridgeTells(t *testing.T, secrets map[string]string, canary func(string) string) string {
+	t.Helper()
+	cert, key := certificate(t, t.TempDir())
+	secrets["TLS key"] = strings.Split(read(t, key), "\n")[1]
+	broken := filepath.Join(t.TempDir(), "broken.pem")
+	file(t, broken, "-----BEGIN PRIVATE KEY-----\n"+canary("broken TLS key")+"\n-----END PRIVATE KEY-----\n")
+	env := h.env("MEMBRIDGE_ADMIN_KEY="+canary("plane"), "MEMBRIDGE_AGENT_KEY="+canary("plane agent"), "BLOOM_LOG_LEVEL=debug")
+	args := func(key string) []string {
+		return []string{"membridge", "--data-dir", filepath.Join(h.dir, "plane"), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
+	}
+	var told strings.Builder
+	failed := spawn(t, "membridge with a broken key", env, args(broken)...)
+	if code := failed.wait(); code == 0 {
+		t.Error("membridge started with a broken key")
+	}
+	told.WriteString(failed.out.String())
+	failed = spawn(t, "a server with a password for nobody", h.env("DATABASE_URL=postgres://bloom:"+canary("database")+"@127.0.0.1:9/x?connect_timeout=1", "RUNTIME_API_KEY="+adminKey),
+		"server", "--data-dir", filepath.Join(h.dir, "nowhere"), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	failed.says("127.0.0.1:9")
+	failed.kill()
+	told.WriteString(failed.out.String())
+
+	plane := spawn(t, "membridge", env, args(key)...)
+	_, rest, _ := strings.Cut(plane.says("Membridge listens at"), "Membridge listens at ")
+	at, _, _ := strings.Cut(rest, ",")
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	for _, c := range []struct{ method, path, body, header, value string }{
+		{"GET", "/agents", "", "X-MEMBRIDGE-ADMIN", canary("wrong plane")}, {"POST", "/agents", `{"name":"a"}`, "X-MEMBRIDGE-AGENT", canary("wrong plane agent")},
+		{"POST", "/agents", `{"name":{"` + canary("plane body") + `":1}}`, "X-MEMBRIDGE-ADMIN", secrets["plane"]}, {"POST", "/agents", `{"name":"a"}`, "X-MEMBRIDGE-AGENT", secrets["plane agent"]},
+		{"GET", "/agents?token=" + canary("plane query"), "", "Authorization", "Bearer " + secrets["plane"]}, {"GET", "/metrics", "", "X-MEMBRIDGE-ADMIN", secrets["plane"]},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, at+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(c.header, c.value)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-MEMBRIDGE-TOKEN", canary("token of an agent"))
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		told.Write(answer)
+	}
+	h.stop(plane)
+	told.WriteString(plane.out.String())
+	for _, there := range []string{"membridge_http_requests_total", `"name":"a"`, "GET /agents 401"} {
+		if !strings.Contains(told.String(), there) {
+			t.Errorf("of membridge %q was not looked at", there)
 		}
 	}
+	for _, part := range []string{"membridge.db", "membridge.db-wal"} {
+		raw, err := os.ReadFile(filepath.Join(h.dir, "plane", part))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		told.Write(raw)
+	}
+	return told.String()
 }
 
 // metrics is what Prometheus reads of the server.

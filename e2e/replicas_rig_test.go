@@ -87,11 +87,7 @@ func newBalancer(t *testing.T) *balancer {
 	b.wg.Go(b.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		b.mu.Lock()
-		for c := range b.open {
-			_ = c.Close()
-		}
-		b.mu.Unlock()
+		b.cut()
 		b.wg.Wait()
 	})
 	return b
@@ -103,6 +99,15 @@ func (b *balancer) to(servers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.servers = servers
+}
+
+// cut ends the connections that are open.
+func (b *balancer) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.open {
+		_ = c.Close()
+	}
 }
 
 func (b *balancer) accept() {

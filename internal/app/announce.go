@@ -21,14 +21,15 @@ import (
 // MembridgeAccount is where a worker makes itself known besides the runtime, and
 // as whom. The agent key is enough; the admin key serves when there is no other.
 type MembridgeAccount struct {
-	URL      string // empty: not known
+	URL      string      // empty: not known
+	TLS      *tls.Config // nil: the system's authorities are trusted
 	AgentKey string
 	AdminKey string
 }
 
 // client speaks to membridge as the agent that the token is of.
 func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
-	o := mbclient.Options{URL: a.URL, AgentKey: a.AgentKey, Token: token, AddressPolicy: membridge.DefaultDialPolicy}
+	o := mbclient.Options{URL: a.URL, TLS: a.TLS, AgentKey: a.AgentKey, Token: token, AddressPolicy: membridge.DefaultDialPolicy}
 	if o.AgentKey == "" {
 		o.Key = a.AdminKey
 	}

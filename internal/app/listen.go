@@ -24,7 +24,7 @@ func (s *Server) openFront(ctx context.Context, withWorker bool) (err error) {
 		TLS: front.Files{Certificate: s.cfg.TLSCert, Key: s.cfg.TLSKey, ClientCA: s.cfg.TLSClientCA},
 		ACME: front.ACME{Domains: s.cfg.ACMEDomain, Email: s.cfg.ACMEEmail, Directory: s.cfg.ACMEDirectory, Roots: s.cfg.ACMERoots,
 			Folder: filepath.Join(s.cfg.DataDir, "acme"), ClientCA: s.cfg.TLSClientCA},
-		Redirect: nil, Private: nil,
+		Redirect: nil, Private: nil, Starting: 0, MaxConnections: s.cfg.MaxConnections,
 	}
 	if s.cfg.HTTPRedirect != "" {
 		if c.Redirect, err = listen(ctx, front.SocketRedirect, s.cfg.HTTPRedirect, "--http-redirect"); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -38,7 +37,11 @@ type controlPlane struct {
 }
 
 func newControlPlane(cfg config.Server, log *slog.Logger) (*controlPlane, error) {
-	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout,
+	secure, err := front.Client(cfg.MembridgeCAFile, "", "", log)
+	if err != nil {
+		return nil, fmt.Errorf("--membridge-ca-file: %w", err)
+	}
+	c, err := mbclient.New(mbclient.Options{URL: cfg.MembridgeServerURL, Key: string(cfg.MembridgeAdminKey), Timeout: cfg.BridgeTimeout, TLS: secure,
 		AddressPolicy: membridge.DefaultDialPolicy, KeyName: "MEMBRIDGE_ADMIN_KEY, or the key saved in the settings, which wins over it"})
 	if err != nil {
 		return nil, fmt.Errorf("membridge's address: %w", err)
@@ -127,12 +130,17 @@ func (c *controlPlane) Do(ctx context.Context, method, path string, body json.Ra
 // MembridgeConfig is what a control plane needs.
 type MembridgeConfig struct {
 	config.Membridge
+	config.Rates
+	config.Connections
 	DataDir     string
 	DatabaseURL string
 	AdminKey    string
 	RuntimeURL  string // told to agents; may be empty
 	// Open reports whether requests of this machine need no key now; nil never.
 	Open func(context.Context) bool
+	// Private opens a listener of plain HTTP besides one of TLS, for the server of the
+	// same process: the certificate is for a name that others call it by.
+	Private bool
 	// ListenFlag is how the person who started it says where it listens.
 	ListenFlag string
 }
@@ -140,39 +148,76 @@ type MembridgeConfig struct {
 // Membridge is the control plane, open and ready to run.
 type Membridge struct {
 	server   *membridge.Server
-	http     *http.Server
+	front    *front.Front
 	listener net.Listener
+	private  net.Listener // nil without one
 }
 
-// OpenMembridge builds the control plane and takes its port.
-func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (*Membridge, error) {
-	l, err := listen(ctx, front.SocketMembridge, cfg.MembridgeListen, cfg.ListenFlag+" 127.0.0.1:8001, or MEMBRIDGE_PORT")
+// OpenMembridge builds the control plane and takes its port. Before Run only questions
+// after its health are answered, with 503; the others wait.
+func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (_ *Membridge, err error) {
+	m := &Membridge{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	proxies, err := cfg.Proxies()
 	if err != nil {
+		return nil, Misuse{err}
+	}
+	if m.listener, err = listen(ctx, front.SocketMembridge, cfg.MembridgeListen, cfg.ListenFlag+" 127.0.0.1:8001, or MEMBRIDGE_PORT"); err != nil {
+		return nil, err
+	}
+	if err := m.openFront(ctx, cfg, b); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("data folder: %w", err), l.Close())
+		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	server, err := membridge.Open(ctx, membridge.Config{
+	m.server, err = membridge.Open(ctx, membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
 		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired,
-		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(l.Addr()), Open: cfg.Open,
-		RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
+		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(m.listener.Addr()), Open: cfg.Open,
+		Limits:  membridge.Limits{Address: cfg.RateAddress, Admin: cfg.RateKey, Agent: cfg.RateWorker},
+		Proxies: proxies, RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {
-		return nil, errors.Join(Misuse{misuse}, l.Close())
+		return nil, Misuse{misuse}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("membridge: %w", err), l.Close())
+		return nil, fmt.Errorf("membridge: %w", err)
 	}
-	m := &Membridge{server: server, listener: l, http: httpServer(b.Logger)}
-	m.http.Handler = front.EndConnection(server.Handler())
-	m.http.RegisterOnShutdown(server.Quiesce)
 	return m, nil
 }
 
+// openFront begins to answer.
+func (m *Membridge) openFront(ctx context.Context, cfg MembridgeConfig, b Build) (err error) {
+	c := front.Config{
+		Listener: m.listener, HTTP: httpServer(b.Logger), Logger: b.Logger, MaxConnections: cfg.MaxConnections,
+		TLS:  front.Files{Certificate: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: ""},
+		ACME: front.ACME{}, Redirect: nil, Private: nil, Starting: 0,
+	}
+	if cfg.TLSCert != "" && cfg.Private {
+		if m.private, err = listen(ctx, "", "127.0.0.1:0", "--no-membridge"); err != nil {
+			return err
+		}
+		c.Private = m.private
+	}
+	m.front, err = front.Open(ctx, c)
+	return err
+}
+
 // URL is how this machine reaches it.
-func (m *Membridge) URL() string { return localURL("http", m.listener.Addr()) }
+func (m *Membridge) URL() string { return localURL(m.front.Scheme(), m.listener.Addr()) }
+
+// privateURL is how the rest of the same process reaches it.
+func (m *Membridge) privateURL() string {
+	if m.private == nil {
+		return m.URL()
+	}
+	return localURL("http", m.private.Addr())
+}
 
 // Mode tells whom it answers.
 func (m *Membridge) Mode() membridge.Mode { return m.server.Mode() }
@@ -182,16 +227,15 @@ func (m *Membridge) Run(ctx, cut context.Context) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	looped := make(chan error, 1)
 	go func() { looped <- m.server.Run(background) }()
-	served := make(chan error, 1)
-	go func() { served <- m.http.Serve(front.Strict(m.listener)) }()
+	m.front.Handle(m.server.Handler())
 	front.Tell(front.Ready)
 	var err error
 	select {
-	case err = <-served:
+	case err = <-m.front.Failed():
 	case <-ctx.Done():
 		wait, done := context.WithTimeout(cut, membridgeGrace)
-		if m.http.Shutdown(wait) != nil {
-			err = m.http.Close()
+		if m.front.Shutdown(wait, m.server.Quiesce) != nil {
+			err = m.front.Close()
 		}
 		done()
 	}
@@ -201,9 +245,16 @@ func (m *Membridge) Run(ctx, cut context.Context) error {
 
 // Close lets go of everything; after Run or instead of it.
 func (m *Membridge) Close() error {
-	err := m.listener.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
+	var errs []error
+	if m.front != nil {
+		errs = append(errs, m.front.Close())
+	} else if m.listener != nil {
+		if err := m.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
-	return errors.Join(err, m.server.Close())
+	if m.server != nil {
+		errs = append(errs, m.server.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/front"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/installer"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
@@ -188,7 +189,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Server) buildHTTP(b Build, proxies auth.Proxies) error {
+func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	origin, err := auth.NewOrigin(s.cfg.TrustedOrigin...)
 	if err != nil {
 		return fmt.Errorf("--trusted-origin: %w", err)

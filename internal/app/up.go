@@ -92,11 +92,12 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 		}
 		key, u.MembridgeKeyFile = config.Secret(made), filepath.Join(cfg.Server.DataDir, adminKeyFile)
 	}
-	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge,
+	u.Membridge, u.MembridgeTrouble = OpenMembridge(ctx, MembridgeConfig{Membridge: cfg.Membridge, Rates: cfg.Server.Rates, Connections: cfg.Server.Connections, Private: true,
 		DataDir: cfg.Server.DataDir, DatabaseURL: string(cfg.Server.DatabaseURL), AdminKey: string(key),
 		RuntimeURL: "" /* set once the server listens */, Open: open, ListenFlag: "--membridge-listen"}, b)
 	if u.MembridgeTrouble == nil {
-		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.URL(), key
+		cfg.Server.MembridgeServerURL, cfg.Server.MembridgeAdminKey = u.Membridge.privateURL(), key
+		cfg.Server.MembridgeCAFile = ""
 		cfg.Server.MembridgeChosen = true
 	}
 }
@@ -138,7 +139,7 @@ func (u *Up) account(cfg UpConfig) MembridgeAccount {
 	if u.Membridge == nil {
 		return MembridgeAccount{} //nolint:exhaustruct_v5 // there is none
 	}
-	return MembridgeAccount{URL: u.Membridge.URL(), AgentKey: string(cfg.Membridge.AgentKey), AdminKey: string(cfg.Server.MembridgeAdminKey)}
+	return MembridgeAccount{URL: u.Membridge.privateURL(), TLS: nil, AgentKey: string(cfg.Membridge.AgentKey), AdminKey: string(cfg.Server.MembridgeAdminKey)}
 }
 
 // Run runs until ctx ends: first the worker drains, while the server still

@@ -19,6 +19,27 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 )
 
+// promised are the metrics for all that a server tells about itself.
+var promised = map[string][]string{
+	"tasks by status": {"bloom_tasks"},
+	"queue depth and age of the oldest by labels": {"bloom_queue_tasks", "bloom_queue_oldest_age_seconds"},
+	"wait, run and lease durations":               {"bloom_task_wait_seconds", "bloom_task_run_seconds", "bloom_lease_held_seconds"},
+	"expiries":                                    {"bloom_leases_expired_total"},
+	"requeues":                                    {"bloom_tasks_requeued_total", "bloom_leases_released_total"},
+	"workers by status and free slots":            {"bloom_workers", "bloom_worker_slots"},
+	"events":                                      {"bloom_task_events_total"},
+	"artifacts":                                   {"bloom_artifacts_created_total", "bloom_artifacts_created_bytes_total"},
+	"audit export lag":                            {"bloom_audit_export_lag_seconds", "bloom_audit_chain_lag_seconds", "bloom_audit_export_entries_total"},
+	"the membridge client's state":                {"bloom_membridge_connected", "bloom_membridge_consecutive_failures"},
+	"HTTP by route":                               {"bloom_http_requests_total", "bloom_http_request_duration_seconds"},
+	"what limits refused":                         {"bloom_requests_refused_total"},
+	"sizes of the database's pool and groups":     {"bloom_store_connections", "bloom_store_connections_max", "bloom_store_transaction_operations", "bloom_store_transaction_seconds", "bloom_store_operations_waiting"},
+	"the blob store":                              {"bloom_artifact_storage_up", "bloom_artifact_storage_ability", "bloom_artifact_storage_waiting_artifacts", "bloom_artifacts_moved_total"},
+	"the Go runtime":                              {"go_goroutines", "go_memstats_heap_alloc_bytes", "go_gc_duration_seconds", "process_resident_memory_bytes", "process_open_fds"},
+	"cost and tokens by agent":                    {"bloom_task_cost_dollars_total", "bloom_task_tokens_total"},
+	"background loops":                            {"bloom_loop_errors_total"},
+}
+
 // TestMetricsTellOfTasks follows one task from its creation to its outcome, holds the
 // metrics to the field's conventions, and checks that what the dashboard and the alert
 // rules name exists.
@@ -47,10 +68,14 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		Metrics: bloom.Metrics{DurationMS: 2500, InputTokens: &tokens, CostUSD: &cost}})
 	must(t, err)
 
+	// Nobody has the labels that this one asks for.
+	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "d", AgentSlug: "poet", Prompt: "p", Labels: []string{"gpu", "eu"}})
+	must(t, err)
+
 	// Loops of the server read beside us: what is in use now settles between two scrapes.
 	var now map[string]float64
 	want := map[string]float64{
-		`bloom_tasks_created_total`:                                                            1,
+		`bloom_tasks_created_total`:                                                            2,
 		`bloom_leases_granted_total`:                                                           1,
 		`bloom_task_results_total{status="success"}`:                                           1,
 		`bloom_task_results_total{status="error"}`:                                             0,
@@ -61,7 +86,8 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		`bloom_task_cost_dollars_total{agent="poet"}`:                                          0.25,
 		`bloom_artifacts_created_bytes_total`:                                                  4,
 		`bloom_tasks{status="completed"}`:                                                      1,
-		`bloom_tasks{status="queued"}`:                                                         0,
+		`bloom_tasks{status="queued"}`:                                                         1,
+		`bloom_queue_tasks{labels="eu,gpu"}`:                                                   1,
 		`bloom_workers{status="online"}`:                                                       1,
 		`bloom_worker_slots{state="free"}`:                                                     3,
 		`bloom_lease_held_seconds_count`:                                                       1,
@@ -72,8 +98,8 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		`bloom_store_up`:                                                                       1,
 		`bloom_membridge_connected`:                                                            0,
 		`bloom_build_info{version="test"}`:                                                     1,
-		`bloom_http_requests_total{route="POST /api/runtime/llm-tasks",status="201"}`:          1,
-		`bloom_http_request_duration_seconds_count{route="POST /api/runtime/llm-tasks"}`:       1,
+		`bloom_http_requests_total{route="POST /api/runtime/llm-tasks",status="201"}`:          2,
+		`bloom_http_request_duration_seconds_count{route="POST /api/runtime/llm-tasks"}`:       2,
 		`bloom_http_requests_total{route="POST /api/runtime/workers/{id}/claim",status="200"}`: 1,
 	}
 	wrong := []string{"not scraped"}
@@ -93,7 +119,17 @@ func TestMetricsTellOfTasks(t *testing.T) {
 			t.Errorf("%s is %v after four operations", name, now[name])
 		}
 	}
+	if age, there := now[`bloom_queue_oldest_age_seconds{labels="eu,gpu"}`]; !there || age < 0 || age > 600 {
+		t.Errorf("the oldest task waits for %v s (there: %v)", age, there)
+	}
 	text := scraped(t, s.URL())
+	for what, names := range promised {
+		for _, name := range names {
+			if !strings.Contains(text, "# TYPE "+name+" ") {
+				t.Errorf("%s: %s is not there", what, name)
+			}
+		}
+	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("against the conventions: %v, %v", problems, err)

@@ -9,13 +9,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 // Role is what a caller may do.
@@ -125,7 +124,7 @@ type Authenticator struct {
 	any      cache[bool]
 	over     atomic.Bool // development mode is
 	used     uses
-	guesses  *Limiter // of secrets, by key id
+	guesses  *guard.Limiter // of secrets, by key id
 	oidc     *provider
 }
 
@@ -137,7 +136,7 @@ type fixedKey struct {
 // New checks the configuration. The errors are meant for the person who starts
 // the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{mode: ModeKeys, guesses: NewLimiter(bloom.SystemClock{}, guessesPerKey), certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+	a := &Authenticator{mode: ModeKeys, guesses: guard.NewLimiter(bloom.SystemClock{}, guessesPerKey), certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
 		id, key string
@@ -212,7 +211,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 
 // development admits whoever is on this machine.
 func (a *Authenticator) development(r *http.Request) (Principal, error) {
-	if !local(r) {
+	if !guard.Local(r) {
 		return Principal{}, errNotLocal
 	}
 	return Principal{Name: "local", Role: RoleAdmin}, nil
@@ -251,57 +250,4 @@ func requestKey(r *http.Request) string {
 		return strings.TrimSpace(h[len(scheme):])
 	}
 	return ""
-}
-
-// local reports whether r came straight from this machine: no proxy on the way
-// and a Host that a page elsewhere cannot have been served under (DNS
-// rebinding).
-func local(r *http.Request) bool {
-	for name := range r.Header {
-		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
-			return false
-		}
-	}
-	return localHost(r.Host) && localPeer(r.RemoteAddr) && ownPort(r)
-}
-
-// ownPort reports whether the Host names the port that the request came in on. Who
-// was called under another one is a proxy or a forwarded port, with callers of its
-// own. A proxy that sends our own address as the Host cannot be told apart.
-func ownPort(r *http.Request) bool {
-	at, known := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !known {
-		return true // a unix socket has no port
-	}
-	port := "80"
-	if r.TLS != nil {
-		port = "443"
-	}
-	if _, p, err := net.SplitHostPort(r.Host); err == nil {
-		port = p
-	}
-	return port == strconv.Itoa(at.Port)
-}
-
-func localHost(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// localPeer trusts a peer that is not an IP address: that is a unix socket.
-func localPeer(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip == nil || ip.IsLoopback()
 }

@@ -11,11 +11,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -65,9 +66,8 @@ type provider struct {
 	OIDC
 
 	client *http.Client
-
-	mu    sync.Mutex
-	found *oidc.Provider // nil until its description was read
+	found  atomic.Pointer[oidc.Provider] // nil until its description was read
+	search singleflight.Group
 }
 
 func newProvider(c OIDC) *provider {
@@ -188,20 +188,31 @@ func withCause(e *bloom.Error, cause error) *bloom.Error {
 	return &with
 }
 
-// discover reads the provider's description, once it can be had.
+// discover reads the provider's description, once it can be had. Callers that need it at
+// once share one request; each waits no longer than its own request lasts.
 func (p *provider) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.found == nil {
-		// The keys are fetched under this context later, so it must not end with the request.
-		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.Issuer)
-		if err != nil {
-			return nil, nil, withCause(ErrProviderAway, err)
+	found := p.found.Load()
+	if found == nil {
+		read := p.search.DoChan("", func() (any, error) {
+			// The keys are fetched under this context later, so it must not end with the request.
+			found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.Issuer)
+			if err == nil {
+				p.found.Store(found)
+			}
+			return found, err
+		})
+		select {
+		case <-ctx.Done():
+			return nil, nil, withCause(ErrProviderAway, context.Cause(ctx))
+		case r := <-read:
+			if r.Err != nil {
+				return nil, nil, withCause(ErrProviderAway, r.Err)
+			}
+			found = p.found.Load()
 		}
-		p.found = found
 	}
-	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: p.found.Endpoint(), RedirectURL: p.RedirectURL,
-		Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}, p.found, nil
+	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: found.Endpoint(), RedirectURL: p.RedirectURL,
+		Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}, found, nil
 }
 
 // person is who signed in at the provider.

@@ -1,7 +1,6 @@
 package auth
 
-// Policy says which roles a route admits. The zero Policy admits nobody and
-// marks a route that somebody forgot to decide about.
+// Policy says which roles a route admits. The zero Policy admits nobody.
 type Policy uint8
 
 const (
@@ -20,9 +19,6 @@ const (
 	Worker = allowAdmin | allowWorker // acts for a worker, on its leases
 	Read   = allowAdmin | allowClient | allowViewer
 )
-
-// Decided reports whether somebody has decided about the policy.
-func (p Policy) Decided() bool { return p != 0 }
 
 // Open reports whether the policy admits callers without a key.
 func (p Policy) Open() bool { return p&allowNobody != 0 }

@@ -12,6 +12,8 @@ import (
 type membridgeCmd struct {
 	config.Data
 	config.MembridgeAgents
+	config.Rates
+	config.Connections
 	// The flags of a control plane that runs alone are short; the settings are
 	// the same ones.
 	Listen       string        `name:"listen" aliases:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
@@ -22,6 +24,8 @@ type membridgeCmd struct {
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
 	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	TLSCert      string        `name:"tls-cert" aliases:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it membridge speaks https. Read again when it changes."`
+	TLSKey       string        `name:"tls-key" aliases:"membridge-tls-key" var:"BLOOM_MEMBRIDGE_TLS_KEY" key:"membridge_tls_key" placeholder:"FILE" help:"Private key of --tls-cert (PEM)."`
 	RuntimeURL   string        `name:"runtime-url" aliases:"url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" placeholder:"URL" help:"Address of the runtime, told to agents."`
 }
 
@@ -30,9 +34,17 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 		MembridgeAddress: config.MembridgeAddress{MembridgeListen: c.Listen, MembridgeHost: c.Host, MembridgePort: c.Port},
 		MembridgeAgents:  c.MembridgeAgents,
 		AgentTokens:      c.AgentTokens,
+		TLSCert:          c.TLSCert,
+		TLSKey:           c.TLSKey,
 		SyncAgentKey:     c.SyncAgentKey,
 	}
 	if err := settings.Finish(inv.sources); err != nil {
+		return usage(err)
+	}
+	if err := c.Rates.Finish(); err != nil {
+		return usage(err)
+	}
+	if err := c.Connections.Finish(); err != nil {
 		return usage(err)
 	}
 	if err := config.ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &c.AdminKey, c.AdminKeyFile); err != nil {
@@ -51,7 +63,7 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	m, err := app.OpenMembridge(inv.ctx, app.MembridgeConfig{Membridge: settings, DataDir: dir,
+	m, err := app.OpenMembridge(inv.ctx, app.MembridgeConfig{Membridge: settings, Rates: c.Rates, Connections: c.Connections, Private: false, DataDir: dir,
 		DatabaseURL: string(c.DatabaseURL), AdminKey: string(c.AdminKey), RuntimeURL: c.RuntimeURL, Open: nil, ListenFlag: "--listen"}, build)
 	if err != nil {
 		return err

@@ -38,9 +38,12 @@ func (c *memoryAgentCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	account, err := membridgeAccount(c.Membridge, build.Logger)
+	if err != nil {
+		return err
+	}
 	a, err := app.OpenMemoryAgent(app.MemoryAgentConfig{Memory: c.Memory, Every: c.Sync.Every, DataDir: dir, Interval: c.Interval,
-		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
-			AdminKey: string(c.Membridge.MembridgeAdminKey)}}, build)
+		Membridge: account}, build)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"crypto/tls"
 	"slices"
 	"strings"
 
@@ -68,6 +69,20 @@ func bridgeScenes() map[string]scene {
 				s.Error(text)
 			}
 		}}}},
+		"limits of membridge": {roles: alone, also: withBoth, sets: []set{
+			{"--rate-limit-address", "4", s429("GET", "/projects", 401, 4)},
+			{"--trusted-proxy", "127.0.0.0/8", func(s *stage) {
+				s.wants(401, "GET", s.bridgeURL()+"/projects", "", "X-Forwarded-For", "192.0.2.1") // another address
+			}},
+			{"--rate-limit-key", "5", s429("GET", "/projects", 200, 5, "X-MEMBRIDGE-ADMIN", serverKey)},
+			{"--rate-limit-worker", "6", s429("POST", "/agent/heartbeat", 400, 6, "X-MEMBRIDGE-AGENT", workerKey)},
+		}},
+		"membridge's certificate": {roles: alone, also: withAdmin, before: func(s *stage) { s.certificate() }, sets: []set{
+			{"--tls-cert", "{dir}/cert.pem", bridgeOverTLS}, {"--tls-key", "{dir}/key.pem", bridgeOverTLS},
+		}},
+		"membridge's certificate in up": {roles: up, also: append([]string{"--runtime-api-key=" + serverKey}, withAdmin...), before: func(s *stage) { s.certificate() }, sets: []set{
+			{"--membridge-tls-cert", "{dir}/cert.pem", bridgeOverTLS}, {"--membridge-tls-key", "{dir}/key.pem", bridgeOverTLS},
+		}},
 		"no control plane in up": {roles: up, sets: []set{{"--no-membridge", "", func(s *stage) {
 			s.wants(200, "GET", s.url()+"/api/membridge/health", "") // the stage's own
 			if strings.Contains(s.out.String(), "the control plane, is at") {
@@ -85,13 +100,39 @@ func bridgeScenes() map[string]scene {
 			}
 		}}}},
 		"where membridge is": {roles: servers, up: noMembridge, sets: []set{
-			{"--membridge-server-url", "{bridge}", func(s *stage) {
-				s.await("a call", func() bool { return s.bridge.count(func(recorded) bool { return true }) > 0 })
-			}}}},
+			{"--membridge-server-url", "{bridge}", reachesMembridge}}},
+		"membridge's authority": {roles: servers, before: tlsBeforeMembridge, up: noMembridge, sets: []set{
+			{"--membridge-server-url", "https://127.0.0.1:{port}", reachesMembridge}, {"--membridge-ca-file", "{dir}/cert.pem", reachesMembridge},
+		}},
 		"key to membridge": {roles: []string{"server"}, sets: []set{{"--membridge-admin-key", serverKey, asksMembridge("X-MEMBRIDGE-ADMIN", serverKey)}}},
 		"key to membridge in a file": {roles: []string{"server"}, sets: []set{
 			{"--membridge-admin-key-file", "{dir}/key", asksMembridge("X-MEMBRIDGE-ADMIN", fileKey)}}},
 	}
+}
+
+// bridgeOverTLS shows that membridge speaks TLS, and that the rest of its process
+// reaches it all the same.
+func bridgeOverTLS(s *stage) {
+	res, text := s.secure(nil, "GET", s.bridgeURL()+"/health", "")
+	if res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" || !strings.HasPrefix(s.bridgeURL(), "https://") {
+		s.Errorf("over TLS: %d %s, %v", res.StatusCode, text, res.Header)
+	}
+	if s.role == "up" {
+		s.await("the worker to be known to membridge", func() bool {
+			_, text := s.call("GET", s.url()+"/api/membridge/agents", "", "X-Runtime-API-Key", serverKey)
+			return strings.Contains(text, `"status":"online"`)
+		})
+	}
+}
+
+// tlsBeforeMembridge puts TLS before the stage's membridge.
+func tlsBeforeMembridge(s *stage) {
+	s.listenTLS(&tls.Config{Certificates: []tls.Certificate{s.certificate()}}, s.bridge.membridge())
+}
+
+// reachesMembridge waits until the stage's membridge was asked something.
+func reachesMembridge(s *stage) {
+	s.await("a call", func() bool { return s.bridge.count(func(recorded) bool { return true }) > 0 })
 }
 
 // asksMembridge waits until the stage's membridge was shown the key.
@@ -116,6 +157,9 @@ func announceScenes() map[string]scene {
 		"membridge": {roles: []string{"worker"}, sets: []set{{"--membridge-url", "{bridge}", func(s *stage) {
 			s.await("a registration", func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "/agents" }) > 0 })
 		}}}},
+		"worker's authority of membridge": {roles: []string{"worker"}, before: tlsBeforeMembridge, sets: []set{
+			{"--membridge-url", "https://127.0.0.1:{port}", reachesMembridge}, {"--membridge-ca-file", "{dir}/cert.pem", reachesMembridge},
+		}},
 		"worker's agent key":           one("--membridge-agent-key", serverKey, "X-MEMBRIDGE-AGENT", serverKey),
 		"worker's agent key in a file": one("--membridge-agent-key-file", "{dir}/key", "X-MEMBRIDGE-AGENT", fileKey),
 		"worker's admin key":           one("--membridge-admin-key", serverKey, "X-MEMBRIDGE-ADMIN", serverKey),

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -18,6 +19,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -48,6 +50,28 @@ func tlsScenes() map[string]scene {
 			{"--acme-directory", "https://127.0.0.1:{port}/dir", asksAuthority(`/dir`)},
 			{"--acme-roots", "{dir}/cert.pem", asksAuthority(`/dir`)},
 		}},
+		"connections": {roles: []string{"server", "membridge", "up"}, sets: []set{{"--max-connections", "16", func(s *stage) {
+			address := strings.TrimPrefix(s.url(), "http://")
+			var first net.Conn
+			for range 40 { // who asks nothing makes room for the next
+				conn, err := net.Dial("tcp", address)
+				if err != nil {
+					s.Fatal(err)
+				}
+				s.Cleanup(func() { conn.Close() })
+				if first == nil {
+					first = conn
+				}
+			}
+			s.wants(200, "GET", s.url()+"/health", "")
+			if err := first.SetDeadline(time.Now().Add(stageLimit)); err != nil {
+				s.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, first); errors.Is(err, os.ErrDeadlineExceeded) {
+				s.Error("the connection that was idle longest is open")
+			}
+			s.says(`too many connections`)
+		}}}},
 		"shutdown delay": {roles: servers, sets: []set{{"--shutdown-delay", "1500ms", func(s *stage) {
 			if s.role == "up" {
 				s.says(`membridge, the control plane`)

@@ -149,16 +149,27 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if err != nil {
 		return usage(err)
 	}
+	account, err := membridgeAccount(c.Membridge, build.Logger)
+	if err != nil {
+		return err
+	}
 	w, err := app.OpenWorker(app.WorkerConfig{Run: c.Worker, DataDir: dir, URL: address, Key: string(c.Client.APIKey), TLS: secure,
-		Membridge: app.MembridgeAccount{URL: c.Membridge.MembridgeURL, AgentKey: string(c.Membridge.AgentKey),
-			AdminKey: string(c.Membridge.MembridgeAdminKey)},
-		NoMembridge: false, Memory: mem, MemoryEvery: c.Sync.Every, InstallMethod: "bloom worker"}, build)
+		Membridge: account, NoMembridge: false, Memory: mem, MemoryEvery: c.Sync.Every, InstallMethod: "bloom worker"}, build)
 	if err != nil {
 		return err
 	}
 	inv.say("Worker %s for %s runs up to %d tasks at once in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Workdir)
 	inv.claudeBanner(inv.ctx, w)
 	return w.Run(inv.ctx, inv.cut)
+}
+
+// membridgeAccount is how a worker or a node shows itself to membridge.
+func membridgeAccount(c config.Announcement, log *slog.Logger) (app.MembridgeAccount, error) {
+	secure, err := front.Client(c.MembridgeCAFile, "", "", log)
+	if err != nil {
+		return app.MembridgeAccount{}, usage(fmt.Errorf("--membridge-ca-file: %w", err))
+	}
+	return app.MembridgeAccount{URL: c.MembridgeURL, TLS: secure, AgentKey: string(c.AgentKey), AdminKey: string(c.MembridgeAdminKey)}, nil
 }
 
 // spansGrace is how long the last spans may take to be exported.

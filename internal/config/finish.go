@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -66,27 +65,10 @@ func (s *Server) Finish(src Sources) error {
 	if err := s.TLS.finish(); err != nil {
 		return err
 	}
-	if _, err := s.Proxies(); err != nil {
+	if err := s.Connections.Finish(); err != nil {
 		return err
 	}
 	return s.Data.finish()
-}
-
-// Proxies are the networks of --trusted-proxy, which may be given as addresses.
-func (s *Server) Proxies() ([]netip.Prefix, error) {
-	proxies := make([]netip.Prefix, 0, len(s.TrustedProxy))
-	for _, text := range s.TrustedProxy {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			addr, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("--trusted-proxy: %q is neither an address nor a network like 10.0.0.0/8", text)
-			}
-			prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
-		}
-		proxies = append(proxies, prefix.Masked())
-	}
-	return proxies, nil
 }
 
 // Secure reports whether the server speaks https.
@@ -179,6 +161,9 @@ func (m *Membridge) Finish(src Sources) (err error) {
 			return err
 		}
 		m.MembridgeListen = net.JoinHostPort(m.MembridgeHost, port)
+	}
+	if err := pair("--membridge-tls-cert", m.TLSCert, "--membridge-tls-key", m.TLSKey); err != nil {
+		return err
 	}
 	return ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }

@@ -62,6 +62,7 @@ type MembridgeAccess struct {
 	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
 	NoMembridge           bool   `name:"no-membridge" var:"BLOOM_NO_MEMBRIDGE" key:"no_membridge" help:"Do without a control plane; with bloom up and --membridge-server-url, use that one instead of one here."`
+	MembridgeTrust
 	// MembridgeChosen tells that somebody said where membridge is, or gave a key to it.
 	MembridgeChosen bool `kong:"-"`
 }
@@ -88,6 +89,7 @@ type Server struct {
 	MembridgeAccess
 	Retention
 	Limits
+	Connections
 	Artifacts
 	AuditExport
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
@@ -101,7 +103,6 @@ type Server struct {
 	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; more of them at once get 503."`
 	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Most that one page of a list holds, in MiB; longer texts are cut and marked."`
 	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a reader of a stream may take nothing before it is dropped."`
-	TrustedProxy  []string      `name:"trusted-proxy" var:"BLOOM_TRUSTED_PROXIES" key:"trusted_proxies" placeholder:"CIDR" help:"Proxy whose X-Forwarded-For and -Proto count (repeatable)."`
 	DistDir       string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with programs for other processors (make cross writes it), for machines that become workers with /install.sh."`
 	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
 }
@@ -150,6 +151,8 @@ type Membridge struct {
 	MembridgeAddress
 	MembridgeAgents
 	AgentTokens string `name:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
+	TLSCert     string `name:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it membridge speaks https. Read again when it changes."`
+	TLSKey      string `name:"membridge-tls-key" var:"BLOOM_MEMBRIDGE_TLS_KEY" key:"membridge_tls_key" placeholder:"FILE" help:"Private key of --membridge-tls-cert (PEM)."`
 	// SyncAgentKey is described at membridge.Config.
 	SyncAgentKey bool `name:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key along when an agent of the earlier system is called at its URL. Whoever may register an agent can then read the key."`
 }
@@ -176,4 +179,10 @@ type Announcement struct {
 	MembridgeURL          string `name:"membridge-url" aliases:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" placeholder:"URL" help:"Address of membridge, which also knows the runtime's; without it the worker is known to the runtime alone."`
 	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key, for want of an agent key."`
 	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" hidden:"" placeholder:"FILE" help:"File with membridge's admin key."`
+	MembridgeTrust
+}
+
+// MembridgeTrust is whom a client of membridge takes for membridge.
+type MembridgeTrust struct {
+	MembridgeCAFile string `name:"membridge-ca-file" var:"BLOOM_MEMBRIDGE_CA_FILE" key:"membridge_ca_file" placeholder:"FILE" help:"Certificate authority (PEM) that alone is trusted for membridge's certificate; default: the system's."`
 }

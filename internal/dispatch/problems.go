@@ -27,6 +27,7 @@ const (
 	problemsFor  = 2 * time.Second
 	problemsWait = 5 * time.Second
 	problemTasks = 1000
+	problemSets  = 100 // of labels
 	problemPage  = 100
 )
 
@@ -101,7 +102,7 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 	for _, look := range []func() error{
 		func() (err error) { f.stats, err = s.store.Stats(ctx); return err },
 		func() (err error) { f.workers, err = s.store.Workers(ctx); return err },
-		func() (err error) { f.depths, err = s.store.QueueDepths(ctx, problemTasks); return err },
+		func() (err error) { f.depths, err = s.store.QueueDepths(ctx, problemSets, problemTasks); return err },
 		func() (err error) {
 			f.ordered, err = s.store.HeldBack(ctx, bloom.GateOrdered, problemTasks)
 			return err

@@ -191,10 +191,8 @@ var waitCodes = map[bloom.WaitReason]struct {
 // ofQueue is what waits for too long, and why.
 func (f *facts) ofQueue() (found []bloom.Problem) {
 	late := f.now - waitPatience.Milliseconds()
-	total := int64(0)
 	groups := map[string]*bloom.Problem{}
 	for _, d := range f.depths {
-		total += d.Tasks
 		w, stuck := noWorkerFor(d.Labels, f.workers)
 		if !stuck {
 			w.Reason = bloom.WaitNothing
@@ -216,10 +214,10 @@ func (f *facts) ofQueue() (found []bloom.Problem) {
 			groups[key] = p
 		}
 		p.Count, p.Since = p.Count+d.Tasks, min(p.Since, d.Since)
+		p.More = p.More || d.Tasks >= problemTasks
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		p := groups[key]
-		p.More = total >= problemTasks
 		for _, is := range waitCodes {
 			if is.code == p.Code {
 				p.Sentence = counted(p.Count, p.More, "task") + " " + verb(p.Count, "waits ", "wait ") + strings.Replace(is.sentence, "%s", strings.Join(p.Labels, ", "), 1)

@@ -20,6 +20,7 @@ type Submission struct {
 	Spec bloom.TaskSpec
 	// Actor posts it. Keys of idempotency are unique in Scope, in Actor when empty.
 	Actor, Scope string
+	RequestID    string // of the request that posts it
 }
 
 // Submit queues a task. A spec is taken as validated in its form (the limits of
@@ -32,7 +33,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	if err != nil {
 		return bloom.Task{}, false, bloom.Internal(err)
 	}
-	t := bloom.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor}
+	t := bloom.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor, RequestID: sub.RequestID}
 	if spec.IdempotencyKey != "" {
 		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}

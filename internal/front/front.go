@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,7 +35,10 @@ type Config struct {
 	// Starting is how long a request waits for the handler before it is refused;
 	// 0 means DefaultStarting.
 	Starting time.Duration
-	Logger   *slog.Logger
+	// MaxConnections bounds the connections that are kept open; 0 means three quarters
+	// of the files that the process may open, at most 50,000.
+	MaxConnections int
+	Logger         *slog.Logger
 }
 
 // DefaultStarting outlasts an ordinary start, and no proxy's patience.
@@ -49,10 +53,10 @@ type Front struct {
 	starting time.Duration
 	scheme   string
 	served   chan error
-	serving  int // goroutines that send to served
+	serving  sync.WaitGroup // goroutines that send to served
 	stop     func()
 	sockets  []net.Listener
-	unasked  unasked
+	conns    *connections
 
 	handler  atomic.Pointer[http.Handler]
 	ready    chan struct{} // closed with the first handler
@@ -63,7 +67,7 @@ type Front struct {
 // falls back to plain HTTP.
 func Open(ctx context.Context, c Config) (_ *Front, err error) {
 	listeners := slices.DeleteFunc([]net.Listener{c.Listener, c.Redirect, c.Private}, func(l net.Listener) bool { return l == nil })
-	f := &Front{sockets: listeners, log: c.Logger, http: c.HTTP, starting: cmp.Or(c.Starting, DefaultStarting), scheme: "http",
+	f := &Front{sockets: listeners, log: c.Logger, http: c.HTTP, starting: cmp.Or(c.Starting, DefaultStarting), scheme: "http", conns: newConnections(c.MaxConnections, c.Logger),
 		served: make(chan error, len(listeners)), ready: make(chan struct{}), stop: func() {}}
 	defer func() {
 		if err == nil {
@@ -72,7 +76,7 @@ func Open(ctx context.Context, c Config) (_ *Front, err error) {
 		f.stop()
 		f.closeSockets()
 	}()
-	f.http.Handler, f.http.ConnContext, f.http.ConnState = EndConnection(http.HandlerFunc(f.serve)), f.unasked.begin, f.unasked.changed
+	f.http.Handler, f.http.ConnContext, f.http.ConnState = EndConnection(f.counted(http.HandlerFunc(f.serve))), f.conns.begin, f.conns.changed
 	var plain http.Handler = f.toHTTPS(c.Listener.Addr())
 	switch {
 	case len(c.ACME.Domains) > 0:
@@ -93,16 +97,15 @@ func Open(ctx context.Context, c Config) (_ *Front, err error) {
 		f.run(func() error { return f.http.Serve(Strict(c.Private)) })
 	}
 	if c.Redirect != nil {
-		f.redirect = &http.Server{Handler: EndConnection(plain), ReadHeaderTimeout: c.HTTP.ReadHeaderTimeout, ReadTimeout: 10 * time.Second,
-			WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: c.HTTP.MaxHeaderBytes, ErrorLog: c.HTTP.ErrorLog}
+		f.redirect = &http.Server{Handler: EndConnection(f.counted(plain)), ReadHeaderTimeout: c.HTTP.ReadHeaderTimeout, ReadTimeout: 10 * time.Second,
+			WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: c.HTTP.MaxHeaderBytes, ErrorLog: c.HTTP.ErrorLog, ConnContext: f.conns.begin, ConnState: f.conns.changed}
 		f.run(func() error { return f.redirect.Serve(Strict(c.Redirect)) })
 	}
 	return f, nil
 }
 
 func (f *Front) run(serve func() error) {
-	f.serving++
-	go func() { f.served <- serve() }()
+	f.serving.Go(func() { f.served <- serve() })
 }
 
 // Scheme is what addresses begin with: http or https.
@@ -144,7 +147,7 @@ func (f *Front) Shutdown(ctx context.Context, quiesce func()) error {
 	go func() {
 		// net/http drops what it reads once it shuts down, even the first request of a
 		// connection that it had taken before.
-		f.unasked.wait(ctx)
+		f.conns.wait(ctx)
 		finished <- f.http.Shutdown(ctx)
 	}()
 	quiesce()
@@ -164,7 +167,8 @@ func (f *Front) Close() error {
 	if f.redirect != nil {
 		err = errors.Join(err, f.redirect.Close())
 	}
-	for ; f.serving > 0; f.serving-- {
+	f.serving.Wait()
+	for left := len(f.served); left > 0; left-- { // none of those that Failed has told
 		if why := <-f.served; !errors.Is(why, http.ErrServerClosed) && !errors.Is(why, net.ErrClosed) {
 			err = errors.Join(err, why)
 		}
@@ -182,7 +186,6 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		// A year: browsers never try plain HTTP again. Subdomains are others' business.
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	asked(r)
 	if f.draining.Load() {
 		w.Header().Set("Connection", "close") // the next request goes to another server
 		if r.URL.Path == "/readyz" {
@@ -198,6 +201,14 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	(*h).ServeHTTP(w, r)
+}
+
+// counted has h answer, and its requests count as under way.
+func (f *Front) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer f.conns.request(r)()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // await waits for the handler; nil for questions after health, and when it takes

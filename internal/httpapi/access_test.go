@@ -52,3 +52,24 @@ func TestRefusedChangesAreInTheAudit(t *testing.T) {
 		t.Errorf("%+v", entries[0])
 	}
 }
+
+// A misspelt restriction must not make a key without it.
+func TestAKeyWithAnUnknownFieldIsNotCreated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	f := r.fails(400, "invalid_request", "POST", "/keys", `{"name":"k","role":"worker","worker":"w1"}`)
+	if !strings.Contains(f.Message, "worker_id") || strings.Contains(f.Message, `"worker"`) {
+		t.Errorf("refused with %q", f.Message)
+	}
+	r.fails(400, "invalid_request", "POST", "/keys", `[]`)
+	r.fails(400, "invalid_request", "POST", "/keys", `{"name":"k","role":"nobody"}`)
+	var keys []bloom.APIKey
+	if r.call(200, &keys, "GET", "/keys", ""); len(keys) != 0 {
+		t.Errorf("made %+v", keys)
+	}
+	var k bloom.CreatedKey
+	r.call(201, &k, "POST", "/keys", `{"name":"k","role":"worker","worker_id":"w1","expires_at":null}`)
+	if k.WorkerID == nil || *k.WorkerID != "w1" || k.ExpiresAt != nil {
+		t.Errorf("made %+v", k)
+	}
+}

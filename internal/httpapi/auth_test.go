@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -172,6 +173,40 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 		if _, there := r.api.Policies()[route]; !there {
 			t.Errorf("%s is decided about and does not exist", route)
 		}
+	}
+}
+
+// The description says of each operation whom it admits, as the policies do.
+func TestTheDescriptionTellsThePolicies(t *testing.T) {
+	t.Parallel()
+	var spec struct {
+		Paths map[string]map[string]struct {
+			Security []map[string][]string `json:"security"`
+			Roles    []string              `json:"x-roles"`
+		} `json:"paths"`
+	}
+	must(t, json.Unmarshal(httpapi.OpenAPI("test"), &spec))
+	described := 0
+	for path, item := range spec.Paths {
+		for method, op := range item {
+			described++
+			policy := policies[strings.ToUpper(method)+" "+path]
+			letters := ""
+			for _, role := range op.Roles {
+				letters += role[:1]
+			}
+			if open := len(op.Security) == 1 && len(op.Security[0]) == 0; open {
+				letters += "-"
+			} else if len(op.Security) != 3 {
+				t.Errorf("%s %s: security %v", method, path, op.Security)
+			}
+			if letters != policy {
+				t.Errorf("%s %s is described as admitting %q, and admits %q", method, path, letters, policy)
+			}
+		}
+	}
+	if described < 70 {
+		t.Errorf("only %d operations are described", described)
 	}
 }
 

@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/jsonnum"
 )
 
 // Limits of request bodies, in bytes.
@@ -23,9 +23,6 @@ const (
 	limitComplete = 32 << 20
 	limitEvents   = 32 << 20 // of one request; a single event is cut at bloom.MaxEventData
 )
-
-// maxDepth is how deep JSON may nest.
-const maxDepth = 64
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
@@ -39,6 +36,30 @@ const keepBuffer = 1 << 20
 // object.
 func (s *Server) decode(c *call, limit int64, dst any) error {
 	return s.decodeChecked(c, limit, dst, nil)
+}
+
+// decodeExactly is decode for bodies whose unknown fields are refused: what somebody
+// meant to forbid must not be ignored.
+func (s *Server) decodeExactly(c *call, limit int64, dst any) error {
+	given := map[string]json.RawMessage{}
+	if err := s.read(c, limit, &given, nil); err != nil {
+		return err
+	}
+	var known []string
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(dst).Elem()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known = append(known, name)
+	}
+	for name := range given {
+		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			return bloom.Invalid("The body has a field that is not known here; it may have " + strings.Join(known, ", "))
+		}
+	}
+	input.Defaults(dst)
+	if err := unmarshal(bloom.MustJSON(given), dst); err != nil {
+		return err
+	}
+	return input.Check(dst)
 }
 
 // decodeChecked is decode for bodies that may be large; check is readBody's.
@@ -69,7 +90,7 @@ func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) e
 	if !isJSON(c.r.Header.Get("Content-Type")) {
 		return errUnsupportedMedia
 	}
-	if tooDeep(body) {
+	if jsonnum.TooDeep(body) {
 		return bloom.Invalid("The body nests deeper than 64 levels")
 	}
 	return unmarshal(body, dst)
@@ -80,47 +101,9 @@ func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) e
 func unmarshal(body []byte, dst any) error {
 	err := json.Unmarshal(body, dst)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") {
-		err = json.Unmarshal(plainIntegers(body), dst)
+		err = jsonnum.Unmarshal(body, dst)
 	}
 	return jsonError(err)
-}
-
-// plainIntegers is body with every whole number written without fraction and
-// exponent. What is not JSON stays for the decoder to refuse.
-func plainIntegers(body []byte) []byte {
-	const inNumber = "+-.0123456789eE"
-	out := make([]byte, 0, len(body))
-	for i := 0; i < len(body); {
-		switch c := body[i]; {
-		case c == '"':
-			end := i + 1
-			for end < len(body) && body[end] != '"' {
-				if body[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end+1, len(body))
-			out, i = append(out, body[i:end]...), end
-		case c == '-' || c >= '0' && c <= '9':
-			end := i + 1
-			for end < len(body) && strings.IndexByte(inNumber, body[end]) >= 0 {
-				end++
-			}
-			out, i = appendNumber(out, body[i:end]), end
-		default:
-			out, i = append(out, c), i+1
-		}
-	}
-	return out
-}
-
-func appendNumber(out, number []byte) []byte {
-	const exact = 1 << 53
-	if f, err := strconv.ParseFloat(string(number), 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= exact && bytes.ContainsAny(number, ".eE") {
-		return strconv.AppendInt(out, int64(f), 10)
-	}
-	return append(out, number...)
 }
 
 func bodyError(err error) error {
@@ -152,33 +135,6 @@ func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == "application/json" || (strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
-}
-
-// tooDeep counts brackets outside of strings. Whether it is JSON at all is for
-// the decoder to say.
-func tooDeep(body []byte) bool {
-	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString:
-			if j := bytes.IndexAny(body[i:], `"\`); j < 0 {
-				return false
-			} else if i += j; body[i] == '\\' {
-				i++
-			} else {
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // jsonError says what is wrong with a body without repeating any of it.

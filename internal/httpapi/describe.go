@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-
-	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
 //go:embed docs
@@ -40,9 +38,7 @@ var mediaTypes = map[string]string{
 }
 
 func (s *Server) serveStatic(at, media string, content []byte) {
-	pattern := http.MethodGet + " " + at
-	s.mux.policies[pattern] = auth.Open
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	s.mux.HandleFunc(http.MethodGet+" "+at, func(w http.ResponseWriter, r *http.Request) {
 		if s.web != nil && s.web.Serves(r) { // it has a better page
 			s.web.ServeHTTP(w, r)
 			return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 // Failure is the body of every answer that is not a success.
@@ -39,7 +40,7 @@ func (f *Failure) GetHeaders() http.Header {
 	if f.retryAfter <= 0 {
 		return nil
 	}
-	return http.Header{"Retry-After": {itoa(seconds(f.retryAfter))}}
+	return http.Header{"Retry-After": {guard.Seconds(f.retryAfter)}}
 }
 
 // statuses maps kinds of failure to HTTP, here and nowhere else.
@@ -74,8 +75,8 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 		e = foreign(err)
 	}
 	f := &Failure{Message: e.Message, Code: e.Code, Details: e.Details, RequestID: id, status: statuses[e.Kind]}
-	if e.Code == bloom.CodeQueueFull && s.limits.refused != nil {
-		s.limits.refused("queue")
+	if e.Code == bloom.CodeQueueFull {
+		s.limits.Refused("queue")
 	}
 	switch {
 	case errors.Is(e, errUnsupportedMedia):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -116,7 +117,7 @@ func FuzzHeadersAndQueries(f *testing.F) {
 		f.Add(seed)
 	}
 	r := newRig(f, withLimits(httpapi.Limits{Address: 1 << 20, Key: 1 << 20}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = auth.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
 	})
 	task := r.task("")
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "") // its stream ends

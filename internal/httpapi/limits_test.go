@@ -13,6 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -106,7 +107,7 @@ func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
 func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withLimits(httpapi.DefaultLimits), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = auth.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
 	})
 	r.key = ""
 	answered := 0
@@ -123,7 +124,7 @@ func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 func TestATrustedProxysClientsAreToldApart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	r.key = ""
 	for range 5 { // two addresses of one IPv6 network, and what a client made up before its own

@@ -1,10 +1,14 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,5 +219,50 @@ func TestARoleFollowsItsRules(t *testing.T) {
 		if who.Role != test.role || (err == nil) != (test.role != "") {
 			t.Errorf("%s: %+v, %v", name, who, err)
 		}
+	}
+}
+
+// A provider that does not answer holds up nobody: a sign-in ends with its request, and
+// all that wait at once share one question to the provider.
+func TestAProviderThatHangsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	first, release := make(chan struct{}, 64), make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		first <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(sync.OnceFunc(func() { close(release) }))
+	r := newRig(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+		a.OIDC = &auth.OIDC{Issuer: hanging.URL, ClientID: "bloom", RedirectURL: "https://bloom.example.org/back", Claim: "groups"}
+	})
+	begin := func(ctx context.Context) chan int {
+		ended := make(chan int, 1)
+		go func() {
+			w := httptest.NewRecorder()
+			r.api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/runtime/session/oidc", nil))
+			ended <- w.Code
+		}()
+		return ended
+	}
+	waiting, leave := context.WithCancel(t.Context())
+	one := begin(waiting)
+	<-first
+	for range 5 { // they come while the first one is at the provider, and leave before it
+		ctx, done := context.WithCancel(t.Context())
+		ended := begin(ctx)
+		done()
+		select {
+		case <-ended:
+		case <-time.After(8 * time.Second): // the provider is given up after 10
+			t.Fatal("a sign-in outlasts its request")
+		}
+	}
+	leave()
+	<-one
+	if asked.Load() != 1 {
+		t.Errorf("the provider was asked %d times", asked.Load())
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
@@ -26,7 +25,6 @@ type route struct {
 	id           string // the operation's name in the API's description
 	summary      string
 	tag          string
-	policy       auth.Policy
 	status       int  // of a success; 0 means 200
 	body         any  // a value of the body's type, for the description; nil: none
 	raw          bool // the body is bytes, for the description
@@ -51,7 +49,7 @@ type none struct{}
 // decode: huma's own way parses every body twice, refuses nulls and repeats
 // what was submitted; its schemas still describe them.
 func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, in *I) (*O, error)) {
-	s.mux.policies[rt.method+" "+rt.path] = rt.policy
+	policy := s.mux.Policy(rt.method + " " + rt.path)
 	op := huma.Operation{
 		Method: rt.method, Path: rt.path, OperationID: rt.id, Summary: rt.summary, Tags: []string{rt.tag},
 		DefaultStatus: rt.status, SkipValidateParams: true,
@@ -59,9 +57,9 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 			"application/json": {Schema: s.schema(reflect.TypeFor[Failure]())},
 		}}},
 		Security:   []map[string][]string{{"key": {}}, {"bearer": {}}, {"session": {}}},
-		Extensions: map[string]any{"x-roles": rt.policy.Roles()},
+		Extensions: map[string]any{"x-roles": policy.Roles()},
 	}
-	if rt.policy.Open() {
+	if policy.Open() {
 		op.Security = []map[string][]string{{}}
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {

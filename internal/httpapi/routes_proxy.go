@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/input"
 )
@@ -36,13 +35,13 @@ func (s *Server) proxyRoutes() {
 	// What goes on is made of the route and of what it matched, never of the path as
 	// it came: that may be escaped in more ways than one, and the key goes with it.
 	get := func(path, id, summary string) {
-		handle(s, route{method: http.MethodGet, path: membridgePath + path, id: id, summary: summary, tag: "membridge", policy: auth.Read},
+		handle(s, route{method: http.MethodGet, path: membridgePath + path, id: id, summary: summary, tag: "membridge"},
 			func(ctx context.Context, _ *call, _ *none) (*reply[json.RawMessage], error) {
 				return s.ask(ctx, http.MethodGet, path, nil)
 			})
 	}
 	ofProject := func(path, id, summary string) {
-		handle(s, route{method: http.MethodGet, path: membridgePath + "/projects/{cid}" + path, id: id, summary: summary, tag: "membridge", policy: auth.Read},
+		handle(s, route{method: http.MethodGet, path: membridgePath + "/projects/{cid}" + path, id: id, summary: summary, tag: "membridge"},
 			func(ctx context.Context, _ *call, in *projectInput) (*reply[json.RawMessage], error) {
 				project, err := in.path()
 				if err != nil {
@@ -56,7 +55,7 @@ func (s *Server) proxyRoutes() {
 	get("/agents", "membridge-agents", "The agents membridge knows, which carry out sync jobs")
 	ofProject("/leadership", "membridge-leadership", "Who leads a project")
 	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
-	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge"},
 		func(ctx context.Context, _ *call, in *jobsInput) (*reply[json.RawMessage], error) {
 			query, err := in.query()
 			if err != nil {
@@ -65,7 +64,7 @@ func (s *Server) proxyRoutes() {
 			return s.ask(ctx, http.MethodGet, "/jobs?"+query, nil)
 		})
 	s.syncRoutes()
-	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", policy: auth.Admin, body: selectBody{}}, s.selectLeader)
+	handle(s, route{method: http.MethodPost, path: membridgePath + "/projects/{cid}/leadership/select", id: "membridge-select", summary: "Choose who leads a project", tag: "membridge", body: selectBody{}}, s.selectLeader)
 }
 
 // jobsInput narrows the list of sync jobs.

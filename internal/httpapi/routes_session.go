@@ -27,7 +27,7 @@ type signInBody struct {
 }
 
 func (s *Server) sessionRoutes() {
-	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system", policy: auth.Open},
+	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system"},
 		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
 			cookie, err := s.auth.Renew(c.r, s.proxies.OverTLS(c.r))
 			if err != nil {
@@ -39,8 +39,8 @@ func (s *Server) sessionRoutes() {
 			}
 			return &reply[session]{http.StatusOK, session{Name: c.caller.Name, Role: c.caller.Role, Cookie: known, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
-	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", policy: auth.Open, body: signInBody{}}, s.signIn)
-	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system", policy: auth.Open},
+	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", body: signInBody{}}, s.signIn)
+	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system"},
 		func(ctx context.Context, c *call, _ *none) (*reply[session], error) {
 			cookies, err := s.auth.SignOut(ctx, c.caller)
 			if err != nil {
@@ -51,8 +51,8 @@ func (s *Server) sessionRoutes() {
 			}
 			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
-	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", summary: "Sign in at the provider", tag: "system", policy: auth.Open, status: http.StatusSeeOther}, s.beginSignIn)
-	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider sends the browser back to", tag: "system", policy: auth.Open, status: http.StatusSeeOther}, s.finishSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", summary: "Sign in at the provider", tag: "system", status: http.StatusSeeOther}, s.beginSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider sends the browser back to", tag: "system", status: http.StatusSeeOther}, s.finishSignIn)
 }
 
 // redirect is an answer that leads elsewhere.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/input"
 )
@@ -27,27 +26,27 @@ type taskFilter struct {
 
 func (s *Server) taskRoutes() {
 	s.bulkRoutes()
-	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Post a task", tag: "tasks", policy: auth.Client, status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
-	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks", policy: auth.Read}, s.listTasks)
-	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks", policy: auth.Read},
+	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Post a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
+	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.ExplainedTask(ctx, in.ID))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks", policy: auth.Client},
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Ask for a task to be run", tag: "tasks", policy: auth.Client}, s.dispatchTask)
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks", policy: auth.Client},
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Ask for a task to be run", tag: "tasks"}, s.dispatchTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
 		})
-	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", summary: "A task's results, newest first", tag: "tasks", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", summary: "A task's results, newest first", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*page[bloom.Result], error) {
 			results, err := s.svc.Results(ctx, in.ID)
 			return paged(c, results, bloom.Cursor{}), err
 		})
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", summary: "The last 50 tasks", tag: "tasks", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", summary: "The last 50 tasks", tag: "tasks"},
 		func(ctx context.Context, c *call, _ *none) (*page[bloom.Task], error) {
 			tasks, _, err := s.svc.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 50}})
 			return paged(c, tasks, bloom.Cursor{}), err
@@ -74,7 +73,7 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 		return nil, bloom.Invalid("The Idempotency-Key header and the body name different keys",
 			bloom.FieldError{Field: "idempotency_key", Message: "must be the header's, or absent"})
 	}
-	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name, Scope: c.caller.Scope()})
+	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name, Scope: c.caller.Scope(), RequestID: c.id})
 	return &reply[bloom.Task]{http.StatusCreated, task}, err
 }
 

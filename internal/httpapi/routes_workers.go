@@ -12,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
@@ -37,12 +36,12 @@ type removed struct {
 }
 
 func (s *Server) workerRoutes() {
-	handle(s, route{method: http.MethodGet, path: workersPath, id: "list-workers", summary: "Workers by name", tag: "workers", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: workersPath, id: "list-workers", summary: "Workers by name", tag: "workers"},
 		func(ctx context.Context, c *call, _ *none) (*page[bloom.Worker], error) {
 			workers, err := s.svc.Workers(ctx)
 			return paged(c, workers, bloom.Cursor{}), err
 		})
-	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}", id: "get-worker", summary: "One worker and its active leases", tag: "workers", policy: auth.Read},
+	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}", id: "get-worker", summary: "One worker and its active leases", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[workerDetail], error) {
 			w, leases, err := s.svc.Worker(ctx, in.ID)
 			if leases == nil {
@@ -50,25 +49,25 @@ func (s *Server) workerRoutes() {
 			}
 			return &reply[workerDetail]{http.StatusOK, workerDetail{w, leases}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known, or update it", tag: "workers", policy: auth.Worker, body: bloom.WorkerSpec{}}, s.registerWorker)
+	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known, or update it", tag: "workers", body: bloom.WorkerSpec{}}, s.registerWorker)
 	// Of several successes huma describes one.
 	answers := s.api.OpenAPI().Paths[workersPath].Post.Responses
 	created := *answers["200"]
 	answers["200"].Description, created.Description = "It was known, and is updated", "It was not known"
 	answers["201"] = &created
-	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Forget a worker; its leases go back to the queue", tag: "workers", policy: auth.Admin},
+	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Forget a worker; its leases go back to the queue", tag: "workers"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[removed], error) {
 			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain a worker at the runtime, or undrain it there", tag: "workers", policy: auth.Admin, body: drainBody{}}, s.drainWorker)
-	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}/logs", id: "worker-logs", summary: "The last log lines that a worker reported", tag: "workers", policy: auth.Read},
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain a worker at the runtime, or undrain it there", tag: "workers", body: drainBody{}}, s.drainWorker)
+	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}/logs", id: "worker-logs", summary: "The last log lines that a worker reported", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.WorkerLogs], error) {
 			logs, err := s.svc.WorkerLogs(ctx, in.ID)
 			return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "A worker's last log lines", tag: "workers", policy: auth.Worker, body: bloom.LogReport{}}, s.reportLogs)
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", policy: auth.Worker, body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "A worker's last log lines", tag: "workers", body: bloom.LogReport{}}, s.reportLogs)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
 }
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 // probesLogged is how many requests of load balancers are logged a minute.
@@ -51,7 +52,7 @@ type Config struct {
 	Observe func(route string, status int, took time.Duration)
 	// Proxies are those whose X-Forwarded-For names the caller, in the request log
 	// and for limits by address; none by default.
-	Proxies auth.Proxies
+	Proxies guard.Proxies
 	// Logger gets one line a request and every failure of ours; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
@@ -95,7 +96,7 @@ type Server struct {
 	auth    *auth.Authenticator
 	origin  *auth.Origin
 	proxy   MembridgeProxy
-	proxies auth.Proxies
+	proxies guard.Proxies
 	web     WebApp
 	log     *slog.Logger
 	clock   bloom.Clock
@@ -103,12 +104,12 @@ type Server struct {
 	version string
 	limits  *limits
 	// strangers bounds what callers without a key write into the audit.
-	strangers                    *auth.Limiter
+	strangers                    *guard.Limiter
 	stored                       probe
-	probed                       *auth.Limiter // lines of the log for probes, which no limit refuses
+	probed                       *guard.Limiter // lines of the log for probes, which no limit refuses
 	bodies                       *budget
-	refusalsOfOne, refusalsOfAll *auth.Limiter
-	mux                          *guardedMux
+	refusalsOfOne, refusalsOfAll *guard.Limiter
+	mux                          *guard.Mux[auth.Policy]
 	api                          huma.API
 	spec                         json.RawMessage // the API's description
 	observe                      func(route string, status int, took time.Duration)
@@ -134,22 +135,20 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: auth.NewLimiter(c.Clock, strangersAudited), probed: auth.NewLimiter(c.Clock, probesLogged),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), strangers: guard.NewLimiter(c.Clock, strangersAudited), probed: guard.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk,
 	}
-	s.refusalsOfOne, s.refusalsOfAll = auth.NewLimiter(c.Clock, refusalsOfOne), auth.NewLimiter(c.Clock, refusalsOfAll)
-	s.mux = &guardedMux{ServeMux: http.NewServeMux(), policies: map[string]auth.Policy{}, enter: s.enter}
+	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)
+	s.mux = guard.NewMux(policies, s.enter)
 	s.api = humago.New(s.mux, apiConfig(c.Version))
 	s.routes()
 	s.describe()
 	if c.Installer != nil {
 		for _, pattern := range c.Installer.Routes() {
-			s.mux.policies[pattern] = auth.Open // a new machine has no key yet, and the files hold no secret
 			s.mux.HandleFunc(pattern, c.Installer.ServeHTTP)
 		}
 	}
 	if c.Metrics != nil {
-		s.mux.policies["GET /metrics"] = auth.Read
 		s.mux.HandleFunc("GET /metrics", c.Metrics.ServeHTTP)
 	}
 	return s
@@ -171,24 +170,8 @@ func apiConfig(version string) huma.Config {
 	return config
 }
 
-// guardedMux is a mux on which no route exists without a policy.
-type guardedMux struct {
-	*http.ServeMux
-	policies map[string]auth.Policy
-	enter    func(auth.Policy, http.HandlerFunc) http.HandlerFunc
-}
-
-// HandleFunc registers a route whose policy has been decided before.
-func (m *guardedMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
-	policy := m.policies[pattern]
-	if !policy.Decided() {
-		panic(fmt.Sprintf("route %q has no policy", pattern))
-	}
-	m.ServeMux.HandleFunc(pattern, m.enter(policy, h))
-}
-
 // Policies is the policy of every route, by "METHOD /path".
-func (s *Server) Policies() map[string]auth.Policy { return s.mux.policies }
+func (s *Server) Policies() map[string]auth.Policy { return s.mux.Policies() }
 
 // OpenAPI returns the API's description, OpenAPI 3.1 in JSON, as GET /openapi.json
 // serves it. No server has to run for it.

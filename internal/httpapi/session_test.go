@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -105,7 +106,7 @@ func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
 	t.Parallel()
 	for network, trusted := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {
 		r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-			h.Proxies = auth.Proxies{netip.MustParsePrefix(network)}
+			h.Proxies = guard.Proxies{netip.MustParsePrefix(network)}
 		})
 		r.key = ""
 		cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`, "X-Forwarded-Proto", "https"))

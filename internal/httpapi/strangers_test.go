@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
@@ -45,7 +46,7 @@ func TestDevelopmentModeRefusesAProxyThatCanBeTold(t *testing.T) {
 func TestStrangersFillNoMoreOfTheAuditThanTheirLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	r.key = ""
 	for i := range 60 {

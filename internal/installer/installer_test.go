@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/installer"
 )
 
@@ -27,7 +27,7 @@ func serve(t *testing.T) (url, dist string) {
 	for _, platform := range []string{"amd64", "arm64", "armv7"} {
 		program(t, dist, platform, "a program for "+platform)
 	}
-	h, err := installer.New(dist, auth.Proxies(nil).OverTLS, slog.New(slog.DiscardHandler))
+	h, err := installer.New(dist, guard.Proxies(nil).OverTLS, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTheScriptNamesTheServerAndNothingThatAHostSmugglesIn(t *testing.T) {
 func TestOnlyATrustedProxySaysThatACallerCameOverTLS(t *testing.T) {
 	t.Parallel()
 	for network, scheme := range map[string]string{"192.0.2.0/24": "https", "10.0.0.0/8": "http"} {
-		h, err := installer.New("", auth.Proxies{netip.MustParsePrefix(network)}.OverTLS, slog.New(slog.DiscardHandler))
+		h, err := installer.New("", guard.Proxies{netip.MustParsePrefix(network)}.OverTLS, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

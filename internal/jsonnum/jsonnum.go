@@ -1,5 +1,5 @@
-// Package jsonnum reads numbers of JSON as JSON means them: 120.0 and 1.2e2 are
-// the integer 120. Clients in JavaScript and Python write integers so.
+// Package jsonnum reads JSON of clients in all languages: 120.0 and 1.2e2 are the
+// integer 120, as JavaScript and Python may write it, and how deep it nests is bounded.
 package jsonnum
 
 import (
@@ -55,13 +55,36 @@ func integer(number []byte) []byte {
 
 // stringEnd is where the string that begins at i ends.
 func stringEnd(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
+	for i++; i < len(data); i += 2 {
+		next := bytes.IndexAny(data[i:], `"\`)
+		if next < 0 {
+			break
+		}
+		if i += next; data[i] == '"' {
 			return i + 1
 		}
 	}
 	return len(data)
+}
+
+// MaxDepth is how deep the JSON of a request may nest.
+const MaxDepth = 64
+
+// TooDeep reports whether data nests deeper than MaxDepth. It counts brackets outside of
+// strings; whether it is JSON at all is for the decoder to say.
+func TooDeep(data []byte) bool {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = stringEnd(data, i) - 1
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
 }

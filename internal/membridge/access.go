@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
@@ -27,20 +25,11 @@ const (
 	maxToken = 256
 )
 
-// access is who may use a route.
-type access int
-
-const (
-	accessUnset access = iota // a route without a policy does not get registered
-	accessOpen
-	accessAgent // the agent key or the admin key
-	accessAdmin
-)
-
 // callerKind is who made a request.
 type callerKind string
 
 const (
+	callerUnknown   callerKind = "" // without a valid key
 	callerAdmin     callerKind = "admin"
 	callerAgent     callerKind = "agent"
 	callerDeveloper callerKind = "development"
@@ -74,26 +63,32 @@ type credentials struct {
 	local              bool
 }
 
-// check returns who the caller is, or the refusal.
-func (g gate) check(ctx context.Context, need access, c credentials) (callerKind, *Problem) {
-	isAdmin := g.hasAdmin && matches(g.admin, c.adminKey)
-	isAgent := g.hasAgent && matches(g.agent, c.agentKey)
+// caller says who the caller is.
+func (g gate) caller(ctx context.Context, c credentials) callerKind {
 	switch {
-	case isAdmin:
-		return callerAdmin, nil
-	case isAgent && need == accessAgent:
-		return callerAgent, nil
-	case isAgent:
-		return "", problem(http.StatusForbidden, "The agent key is good for an agent's own registration and heartbeats only")
+	case g.hasAdmin && matches(g.admin, c.adminKey):
+		return callerAdmin
+	case g.hasAgent && matches(g.agent, c.agentKey):
+		return callerAgent
 	case (g.development || g.open != nil && g.open(ctx)) && c.local:
-		return callerDeveloper, nil
-	case g.development:
-		return "", problem(http.StatusForbidden, "Without MEMBRIDGE_ADMIN_KEY only direct requests from this machine are answered")
-	case !g.hasAdmin:
-		return "", problem(http.StatusInternalServerError, "MEMBRIDGE_ADMIN_KEY not configured on server")
-	default:
-		return "", problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
+		return callerDeveloper
 	}
+	return callerUnknown
+}
+
+// check is the refusal of a caller whom the policy does not admit; nil when it does.
+func (g gate) check(need access, who callerKind) *Problem {
+	switch {
+	case need == accessOpen, who == callerAdmin, who == callerDeveloper, who == callerAgent && need == accessAgent:
+		return nil
+	case who == callerAgent:
+		return problem(http.StatusForbidden, "The agent key is good for an agent's own registration and heartbeats only")
+	case g.development:
+		return problem(http.StatusForbidden, "Without MEMBRIDGE_ADMIN_KEY only direct requests from this machine are answered")
+	case !g.hasAdmin:
+		return problem(http.StatusInternalServerError, "MEMBRIDGE_ADMIN_KEY not configured on server")
+	}
+	return problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
 }
 
 // proof is what the caller shows for speaking in an agent's name, or the refusal.
@@ -126,36 +121,4 @@ func bearer(header string) string {
 		return header[7:]
 	}
 	return ""
-}
-
-// isLocal reports whether a request came straight from this machine: over
-// loopback or a unix socket, through no proxy, for a local name. The last keeps
-// out a web page whose own name was made to resolve to 127.0.0.1.
-func isLocal(remote, host string, header http.Header) bool {
-	for name := range header {
-		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
-			return false
-		}
-	}
-	return loopbackPeer(remote) && localName(host)
-}
-
-func loopbackPeer(remote string) bool {
-	if remote == "" || strings.HasPrefix(remote, "@") {
-		return true // a unix socket
-	}
-	addr, err := netip.ParseAddrPort(remote)
-	return err == nil && addr.Addr().Unmap().IsLoopback()
-}
-
-func localName(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(host, "localhost") || host == "" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }

@@ -3,72 +3,172 @@ package membridge_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 )
 
-// agentRoutes are the only ones the agent key opens.
-var agentRoutes = map[string]bool{
-	"POST /agents": true, "POST /agents/{name}/heartbeat": true, "POST /agent/heartbeat": true,
+// policies is the decision about every route, written down a second time: a new route
+// without a line here fails, and so does a policy that somebody changes.
+var policies = map[string]string{
+	"GET /health":         "open",
+	"GET /docs":           "open",
+	"GET /openapi.json":   "open",
+	"GET /ui":             "open",
+	"GET /static/ui.html": "open",
+
+	"POST /agents":                  "agent",
+	"POST /agents/{name}/heartbeat": "agent",
+	"POST /agent/heartbeat":         "agent",
+
+	"GET /agents":                            "admin",
+	"DELETE /agents/{name}":                  "admin",
+	"POST /agents/{name}/drain":              "admin",
+	"GET /projects":                          "admin",
+	"POST /projects":                         "admin",
+	"DELETE /projects/{name}":                "admin",
+	"GET /projects/{cid}/nodes":              "admin",
+	"GET /projects/{cid}/leadership":         "admin",
+	"GET /projects/{cid}/leadership/history": "admin",
+	"POST /projects/{cid}/leadership/select": "admin",
+	"POST /sync/push":                        "admin",
+	"POST /sync/pull":                        "admin",
+	"GET /jobs":                              "admin",
+	"GET /jobs/{id}":                         "admin",
+	"GET /metrics":                           "admin",
 }
 
-var openRoutes = map[string]bool{"GET /health": true}
+// everyCaller is a caller of each kind: what it shows, and what it is let in to besides
+// the open routes. Keys are revoked by a start with others.
+func everyCaller(t *testing.T) (p *plane, callers map[string]http.Header, admitted map[string]string) {
+	const oldAdmin, oldAgent = "admin-key-that-was-replaced", "agent-key-that-was-replaced"
+	before := start(t, func(c *membridge.Config) { c.AdminKey, c.AgentKey = oldAdmin, oldAgent })
+	before.wantAs(t, http.Header{membridge.AdminHeader: {oldAdmin}}, 200, "GET", "/agents")
+	before.Close()
+	p = start(t, func(c *membridge.Config) { c.DatabasePath, c.RuntimeURL = before.cfg.DatabasePath, "" })
+	one := func(name, key string) http.Header { return http.Header{name: {key}} }
+	return p, map[string]http.Header{
+			"admin key": one(membridge.AdminHeader, adminKey), "admin key as a bearer": one("Authorization", "Bearer "+adminKey),
+			"agent key": one(membridge.AgentHeader, agentKey),
+			"no key":    {}, "wrong key": one(membridge.AdminHeader, "not-the-key-of-this-server"), "wrong agent key": one(membridge.AgentHeader, "not-the-key-of-this-server"),
+			"keys swapped":      {membridge.AdminHeader: {agentKey}, membridge.AgentHeader: {adminKey}},
+			"revoked admin key": one(membridge.AdminHeader, oldAdmin), "revoked agent key": one(membridge.AgentHeader, oldAgent),
+		}, map[string]string{
+			"admin key": "open agent admin", "admin key as a bearer": "open agent admin", "agent key": "open agent",
+		}
+}
 
-// everyRoute is what the API describes, and the metrics beside it.
-func everyRoute(p *plane) []string {
-	routes := []string{"GET /metrics"}
-	for path, item := range p.OpenAPI().Paths {
-		if item.Get != nil {
-			routes = append(routes, "GET "+path)
-		}
-		if item.Post != nil {
-			routes = append(routes, "POST "+path)
-		}
-		if item.Delete != nil {
-			routes = append(routes, "DELETE "+path)
-		}
+func (p *plane) wantAs(t *testing.T, header http.Header, status int, method, path string) {
+	t.Helper()
+	if a := p.as(t, header, method, path, ""); a.status != status {
+		t.Fatalf("%s %s: %d %s, want %d", method, path, a.status, a.body, status)
 	}
-	return routes
 }
 
 func TestEveryRouteWithEveryKey(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	none, bad := http.Header{}, http.Header{membridge.AdminHeader: {"not-the-key-of-this-server"}}
-	swapped := http.Header{membridge.AdminHeader: {agentKey}, membridge.AgentHeader: {adminKey}}
-	admin, agent := http.Header{membridge.AdminHeader: {adminKey}}, http.Header{membridge.AgentHeader: {agentKey}}
-	routes := everyRoute(p)
-	if len(routes) < 19 {
-		t.Fatalf("only %d routes: %v", len(routes), routes)
-	}
-	for _, route := range routes {
+	p, callers, admitted := everyCaller(t)
+	for route := range p.Policies() {
+		policy, decided := policies[route]
+		if !decided {
+			t.Errorf("%s: nobody has decided whom it admits", route)
+			continue
+		}
 		method, path, _ := strings.Cut(route, " ")
 		path = strings.NewReplacer("{name}", "x", "{cid}", "x", "{id}", "x").Replace(path)
-		for _, c := range []struct {
-			name   string
-			header http.Header
-			refuse int // 0: passes
-		}{
-			{"admin key", admin, 0}, {"no key", none, 401}, {"wrong key", bad, 401}, {"keys swapped", swapped, 401}, {"agent key", agent, 403},
-		} {
-			want := c.refuse
-			if openRoutes[route] || (c.name == "agent key" && agentRoutes[route]) {
-				want = 0
+		for who, header := range callers {
+			want := 0 // passes
+			switch {
+			case policy == "open" || strings.Contains(admitted[who], policy):
+			case who == "agent key":
+				want = 403
+			default:
+				want = 401
 			}
 			// Nothing that passes does any harm: the names are unknown, the bodies empty.
-			a := p.as(t, c.header, method, path, "")
+			a := p.as(t, header, method, path, "")
 			refused := a.status == 401 || a.status == 403
 			if (want != 0 && a.status != want) || (want == 0 && refused) {
-				t.Errorf("%s with %s: %d %s", route, c.name, a.status, a.body)
+				t.Errorf("%s with %s: %d %s, want %d", route, who, a.status, a.body, want)
 			}
 			if a.status >= 400 {
 				isProblem(t, route, a)
 			}
 		}
+	}
+	for route := range policies {
+		if _, there := p.Policies()[route]; !there {
+			t.Errorf("%s is decided about and does not exist", route)
+		}
+	}
+}
+
+// The description says of each operation which keys open it, as the policies do.
+func TestTheDescriptionTellsThePolicies(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"open": `[{}]`, "agent": `[{"admin":[]},{"agent":[],"token":[]},{"agent":[]}]`, "admin": `[{"admin":[]}]`}
+	p := start(t)
+	described := 0
+	for path, item := range p.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete, "PUT": item.Put, "PATCH": item.Patch} {
+			if op == nil {
+				continue
+			}
+			described++
+			got, err := json.Marshal(op.Security)
+			if policy := policies[method+" "+path]; err != nil || string(got) != want[policy] {
+				t.Errorf("%s %s is described as %s, and is %q", method, path, got, policy)
+			}
+		}
+	}
+	if described < 18 {
+		t.Errorf("only %d operations are described", described)
+	}
+}
+
+func TestCallersOfMembridgeAreLimited(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(c *membridge.Config) {
+		c.Limits = membridge.Limits{Address: 5, Admin: 8, Agent: 6}
+		c.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	admin, agent := http.Header{membridge.AdminHeader: {adminKey}}, http.Header{membridge.AgentHeader: {agentKey}}
+	from := func(address string, h http.Header) http.Header {
+		h = h.Clone()
+		h.Set("X-Forwarded-For", address)
+		return h
+	}
+	exhaust := func(n int, header http.Header, method, path string) {
+		t.Helper()
+		for i := range n {
+			if a := p.as(t, header, method, path, ""); a.status == 429 {
+				t.Fatalf("request %d of %d: %s", i, n, a.body)
+			}
+		}
+		a := p.as(t, header, method, path, "")
+		isProblem(t, path, a)
+		if a.status != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.header.Get("RateLimit"), ";r=0;t=") || a.header.Get("RateLimit-Policy") == "" {
+			t.Fatalf("beyond the limit: %d %s, %v", a.status, a.body, a.header)
+		}
+	}
+	exhaust(5, from("192.0.2.1", http.Header{}), "GET", "/agents")
+	exhaust(5, from("192.0.2.2", http.Header{membridge.AdminHeader: {"not-the-key-of-this-server"}}), "GET", "/nothing")
+	exhaust(6, from("192.0.2.1", agent), "POST", "/agent/heartbeat")
+	exhaust(8, from("192.0.2.1", admin), "GET", "/agents")
+	for range 20 {
+		if a := p.as(t, from("192.0.2.1", http.Header{}), "GET", "/health", ""); a.status != 200 {
+			t.Fatalf("a load balancer is refused: %d", a.status)
+		}
+	}
+	if a := p.as(t, from("192.0.2.3", http.Header{}), "GET", "/agents", ""); a.status != 401 {
+		t.Errorf("another address: %d %s", a.status, a.body)
 	}
 }
 
@@ -95,12 +195,14 @@ func TestWithoutAnAdminKeyTheServerRefuses(t *testing.T) {
 func TestDevelopmentModeAnswersOnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	p := start(t, func(c *membridge.Config) { c.AdminKey, c.AgentKey, c.Development = "", "", true })
+	_, port, _ := strings.Cut(strings.TrimPrefix(p.url, "http://"), ":")
 	for name, c := range map[string]struct {
 		header http.Header
 		status int
 	}{
 		"a direct request":              {nil, 200},
-		"by the name localhost":         {http.Header{"Host": {"localhost:8000"}}, 200},
+		"by the name localhost":         {http.Header{"Host": {"localhost:" + port}}, 200},
+		"by another port":               {http.Header{"Host": {"localhost:1"}}, 403},
 		"by another name":               {http.Header{"Host": {"evil.example"}}, 403},
 		"through a proxy":               {http.Header{"X-Forwarded-For": {"127.0.0.1"}}, 403},
 		"through a proxy of RFC 7239":   {http.Header{"Forwarded": {"for=127.0.0.1"}}, 403},
@@ -191,6 +293,7 @@ func TestEveryFailureHasTheSameShape(t *testing.T) {
 		{"an odd status", "POST", "/agents", `{"name":"a","status":"fine"}`, 400, "status: must be one of"},
 		{"an odd URL", "POST", "/agents", `{"name":"a","url":"file:///etc/passwd"}`, 400, "url"},
 		{"a body too large", "POST", "/agents", `{"name":"a","os_info":"` + strings.Repeat("x", 2<<20) + `"}`, 413, ""},
+		{"a deep body", "POST", "/agents", `{"name":"a","x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, 400, "the body nests deeper than 64 levels"},
 		{"a wait too long", "POST", "/agents/a/heartbeat", `{"wait_sec":61}`, 400, "wait_sec: must be at most 60"},
 	} {
 		a := p.do(t, c.method, c.path, c.body)

@@ -77,6 +77,7 @@ func launch(t testing.TB, cfg membridge.Config, clock *handClock) *plane {
 type answer struct {
 	status int
 	body   []byte
+	header http.Header
 }
 
 func (a answer) json(t testing.TB) map[string]any {
@@ -129,7 +130,7 @@ func (p *plane) as(t testing.TB, header http.Header, method, path, body string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{res.StatusCode, b}
+	return answer{res.StatusCode, b, res.Header}
 }
 
 // want asks and insists on the status.

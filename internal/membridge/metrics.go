@@ -18,6 +18,7 @@ type metrics struct {
 	jobs       *prometheus.CounterVec
 	selections prometheus.Counter
 	loopErrors *prometheus.CounterVec
+	refused    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -30,9 +31,10 @@ func newMetrics() *metrics {
 		heartbeats: counter("heartbeats_total", "Heartbeats taken, of agents and of nodes.", "of"),
 		jobs:       counter("sync_jobs_total", "Sync jobs ordered, by kind and how they reached the agent.", "kind", "by"),
 		loopErrors: counter("loop_errors_total", "Failed rounds of the background loops.", "loop"),
+		refused:    counter("requests_refused_total", "Requests answered 429, by the limit that was reached.", "limit"),
 		selections: prometheus.NewCounter(prometheus.CounterOpts{Name: "membridge_leadership_selections_total", Help: "Leaderships begun."}),
 	}
-	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.selections)
+	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.refused, m.selections)
 	return m
 }
 

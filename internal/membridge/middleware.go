@@ -30,6 +30,10 @@ func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		if _, rec.route = mux.Handler(r); rec.route == "" {
+			if refused := s.limited(rec, r, s.gate.caller(r.Context(), presented(r))); refused != nil {
+				refused.write(rec)
+				return
+			}
 			rec.unrouted(mux, r)
 			return
 		}

@@ -13,14 +13,14 @@ import (
 
 func (s *Server) projectRoutes() {
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
-	operation(s, http.MethodGet, "/projects", accessAdmin, "All projects, by hand and by heartbeat", s.listProjects)
-	operation(s, http.MethodPost, "/projects", accessAdmin, "Make a project by hand", s.createProject, created)
-	operation(s, http.MethodDelete, "/projects/{name}", accessAdmin, "Forget a project and its nodes, and end its leadership", s.deleteProject)
-	operation(s, http.MethodPost, "/agent/heartbeat", accessAgent, "A node's heartbeat for one project; answers its role", s.nodeBeat)
-	operation(s, http.MethodGet, "/projects/{cid}/nodes", accessAdmin, "Nodes of a project", s.listNodes)
-	operation(s, http.MethodGet, "/projects/{cid}/leadership", accessAdmin, "Who leads a project", s.leadership)
-	operation(s, http.MethodGet, "/projects/{cid}/leadership/history", accessAdmin, "Terms of a project, newest first", s.history)
-	operation(s, http.MethodPost, "/projects/{cid}/leadership/select", accessAdmin, "Select the preferred primary", s.selectLeader)
+	operation(s, http.MethodGet, "/projects", "All projects, by hand and by heartbeat", s.listProjects)
+	operation(s, http.MethodPost, "/projects", "Make a project by hand", s.createProject, created)
+	operation(s, http.MethodDelete, "/projects/{name}", "Forget a project and its nodes, and end its leadership", s.deleteProject)
+	operation(s, http.MethodPost, "/agent/heartbeat", "A node's heartbeat for one project; answers its role", s.nodeBeat)
+	operation(s, http.MethodGet, "/projects/{cid}/nodes", "Nodes of a project", s.listNodes)
+	operation(s, http.MethodGet, "/projects/{cid}/leadership", "Who leads a project", s.leadership)
+	operation(s, http.MethodGet, "/projects/{cid}/leadership/history", "Terms of a project, newest first", s.history)
+	operation(s, http.MethodPost, "/projects/{cid}/leadership/select", "Select the preferred primary", s.selectLeader)
 }
 
 type projectList struct{ Body []registry.Project }

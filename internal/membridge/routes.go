@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
@@ -29,12 +30,13 @@ var docsScript = func() string {
 // routes builds the handler: every operation with its policy, then the pages
 // outside of the API.
 func (s *Server) routes() {
-	mux := http.NewServeMux()
+	mux := guard.NewMux(policies, s.enter)
+	s.mux = mux
 	s.api = humago.New(mux, apiConfig(s.cfg.Version))
 	s.agentRoutes()
 	s.projectRoutes()
 	s.jobRoutes()
-	operation(s, http.MethodGet, "/health", accessOpen, "Health of the control plane", s.health)
+	operation(s, http.MethodGet, "/health", "Health of the control plane", s.health)
 	describeErrors(s.api.OpenAPI())
 
 	spec, err := s.api.OpenAPI().MarshalJSON()
@@ -45,15 +47,8 @@ func (s *Server) routes() {
 	mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
 	mux.HandleFunc("GET /ui", s.webApplication)
 	mux.HandleFunc("GET /static/ui.html", s.webApplication)
-	figures := s.metrics.handler()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if _, refusal := s.gate.check(r.Context(), accessAdmin, presented(r)); refusal != nil {
-			refusal.write(w)
-			return
-		}
-		figures.ServeHTTP(w, r)
-	})
-	s.handler = s.middleware(mux)
+	mux.HandleFunc("GET /metrics", s.metrics.handler().ServeHTTP)
+	s.handler = s.middleware(mux.ServeMux)
 }
 
 func presented(r *http.Request) credentials {
@@ -61,7 +56,7 @@ func presented(r *http.Request) credentials {
 	if key == "" {
 		key = bearer(r.Header.Get("Authorization"))
 	}
-	return credentials{adminKey: key, agentKey: r.Header.Get(AgentHeader), local: isLocal(r.RemoteAddr, r.Host, r.Header)}
+	return credentials{adminKey: key, agentKey: r.Header.Get(AgentHeader), local: guard.Local(r)}
 }
 
 func apiConfig(version string) huma.Config {
@@ -82,24 +77,10 @@ func apiConfig(version string) huma.Config {
 	return c
 }
 
-// operation registers a route with its policy.
-func operation[I, O any](s *Server, method, path string, need access, summary string, handle func(context.Context, *I) (*O, error), change ...func(*huma.Operation)) {
-	if need == accessUnset {
-		panic("membridge: " + path + " has no policy")
-	}
-	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody}
-	switch need { //nolint:exhaustive // what is open names no key
-	case accessAdmin:
-		op.Security = []map[string][]string{{"admin": {}}}
-	case accessAgent:
-		op.Security = []map[string][]string{{"admin": {}}, {"agent": {}, "token": {}}}
-		if !s.gate.tokens {
-			op.Security = append(op.Security, map[string][]string{"agent": {}})
-		}
-	}
-	if need != accessOpen {
-		op.Middlewares = huma.Middlewares{s.guard(need)}
-	}
+// operation registers a route under its policy.
+func operation[I, O any](s *Server, method, path, summary string, handle func(context.Context, *I) (*O, error), change ...func(*huma.Operation)) {
+	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody,
+		Security: s.mux.Policy(method + " " + path).security(s.gate.tokens)}
 	for _, c := range change {
 		c(&op)
 	}
@@ -112,21 +93,24 @@ func operation[I, O any](s *Server, method, path string, need access, summary st
 	})
 }
 
-// guard lets a request pass by its key, before anything of it is read.
-func (s *Server) guard(need access) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		r, w := humago.Unwrap(ctx)
-		who, refusal := s.gate.check(r.Context(), need, presented(r))
+// enter is the door of every route: it names the caller and holds it against the
+// limits and the route's policy, before anything of the request is read.
+func (s *Server) enter(need access, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who := s.gate.caller(r.Context(), presented(r))
+		refusal := s.limited(w, r, who)
+		if refusal == nil {
+			refusal = s.gate.check(need, who)
+		}
+		var shown registry.Proof
+		if refusal == nil && need != accessOpen {
+			shown, refusal = s.gate.proof(who, r.Header.Get(TokenHeader))
+		}
 		if refusal != nil {
 			refusal.write(w)
 			return
 		}
-		proof, refusal := s.gate.proof(who, r.Header.Get(TokenHeader))
-		if refusal != nil {
-			refusal.write(w)
-			return
-		}
-		next(huma.WithValue(huma.WithValue(ctx, callerKey{}, who), proofKey{}, proof))
+		h(w, r.WithContext(context.WithValue(context.WithValue(r.Context(), callerKey{}, who), proofKey{}, shown)))
 	}
 }
 

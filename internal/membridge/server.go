@@ -19,6 +19,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 	"github.com/bloom-runtime/bloom/internal/membridge/store"
 )
@@ -81,6 +82,11 @@ type Config struct {
 	// are answered at once. Zero means DefaultMaxWaiting.
 	MaxWaiting int
 
+	// Limits bound the requests of each caller; the zero value has none.
+	Limits Limits
+	// Proxies are those whose X-Forwarded-For names the caller; none by default.
+	Proxies guard.Proxies
+
 	// Clock is for tests; nil means the store's own.
 	Clock bloom.Clock
 	Log   *slog.Logger // nil means slog.Default()
@@ -125,7 +131,9 @@ type Server struct {
 	waiting *waiting
 	caller  *http.Client
 	metrics *metrics
+	limits  limits
 	handler http.Handler
+	mux     *guard.Mux[access]
 	api     huma.API
 	runtime atomic.Pointer[string] // where agents find the runtime
 
@@ -154,6 +162,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s.calm, s.quiet = context.WithCancel(context.Background())
 	s.SetRuntimeURL(cfg.RuntimeURL)
 	s.metrics.watch(s)
+	s.limits = newLimits(cfg, s.metrics)
 	s.routes()
 	return s, nil
 }
@@ -182,6 +191,15 @@ func (s *Server) Mode() Mode {
 // Handler serves every route. An http.Server in front of it should set
 // ReadHeaderTimeout; deadlines of waiting heartbeats are lifted by the handler.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// Policies are the routes' policies, by "METHOD /path": open, agent or admin.
+func (s *Server) Policies() map[string]string {
+	all := map[string]string{}
+	for route, need := range s.mux.Policies() {
+		all[route] = need.String()
+	}
+	return all
+}
 
 // OpenAPI is the description served at /openapi.json.
 func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }

@@ -30,6 +30,9 @@ func init() { //nolint:gochecknoinits // before any schema is built from them
 
 // unmarshal reads a body. Its errors are sentences for the caller.
 func unmarshal(body []byte, into any) error {
+	if jsonnum.TooDeep(body) {
+		return errors.New("the body nests deeper than 64 levels")
+	}
 	err := jsonnum.Unmarshal(body, into)
 	var misfit *json.UnmarshalTypeError
 	switch {

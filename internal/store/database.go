@@ -68,7 +68,7 @@ type Reader interface {
 	Results(ctx context.Context, taskID string) ([]bloom.Result, error)
 	Stats(ctx context.Context) (bloom.Stats, error)
 	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
-	QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error)
+	QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error)
 	HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error)
 	Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error)
 	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)

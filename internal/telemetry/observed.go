@@ -74,6 +74,9 @@ func newWork() *work {
 	for _, status := range []bloom.Outcome{bloom.OutcomeSuccess, bloom.OutcomeError} {
 		w.results.WithLabelValues(string(status))
 	}
+	for _, limit := range []string{"address", "sign-in", "test-connection", "key", "worker", "queue"} {
+		w.refused.WithLabelValues(limit)
+	}
 	w.reaped(bloom.Reaped{})
 	return w
 }

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,12 +36,14 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "bloom_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(build, &state{store: s, membridge: membridge,
+	m.registry.MustRegister(build, &state{store: s, clock: m.clock, membridge: membridge,
 		up:       desc("store_up", "Whether the store answered this scrape."),
 		tasks:    desc("tasks", "Tasks by status, as the store counts them.", "status"),
 		leases:   desc("leases_active", "Leases that workers hold."),
 		workers:  desc("workers", "Workers by status.", "status"),
 		slots:    desc("worker_slots", "Tasks that online workers can run at once, by state.", "state"),
+		queue:    desc("queue_tasks", "Tasks that a worker could start now, by the labels that they ask for; at most 20 sets of labels, of each up to 10,000 tasks are counted.", "labels"),
+		oldest:   desc("queue_oldest_age_seconds", "How long the task that waits longest could have been started, by the labels that it asks for.", "labels"),
 		waiting:  desc("store_operations_waiting", "Writes that wait for their turn."),
 		open:     desc("store_connections", "Connections to the database, by what they are for and whether they are used.", "pool", "state"),
 		most:     desc("store_connections_max", "Most connections to the database, by what they are for.", "pool"),
@@ -51,13 +55,14 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 
 type state struct {
 	store                                                        bloom.Store
+	clock                                                        bloom.Clock
 	membridge                                                    func() Membridge
 	up, tasks, leases, workers, slots, bridge, failures, success *prometheus.Desc
-	waiting, open, most                                          *prometheus.Desc
+	waiting, open, most, queue, oldest                           *prometheus.Desc
 }
 
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success, s.waiting, s.open, s.most} {
+	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success, s.waiting, s.open, s.most, s.queue, s.oldest} {
 		out <- d
 	}
 }
@@ -110,6 +115,41 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(s.slots, float64(free), "free")
 	gauge(s.slots, float64(busy), "busy")
+	s.collectQueue(ctx, gauge)
+}
+
+// Bounds of what a scrape looks at in the queue: callers choose labels.
+const (
+	queueSets  = 20
+	queueTasks = 10_000
+	queueText  = 200 // bytes
+)
+
+func (s *state) collectQueue(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	depths, err := s.store.QueueDepths(ctx, queueSets, queueTasks)
+	if err != nil {
+		return // bloom_store_up tells
+	}
+	now := bloom.Millis(s.clock.Now())
+	tasks, ages := map[string]float64{}, map[string]float64{}
+	for _, d := range depths { // a comma may be part of a label
+		labels := labelText(d.Labels)
+		tasks[labels] += float64(d.Tasks)
+		ages[labels] = max(ages[labels], float64(now-d.Since)/1000)
+	}
+	for labels, n := range tasks {
+		gauge(s.queue, n, labels)
+		gauge(s.oldest, ages[labels], labels)
+	}
+}
+
+// labelText is how a set of labels is told, in at most queueText bytes.
+func labelText(labels []string) string {
+	text := strings.Join(slices.Sorted(slices.Values(labels)), ",")
+	if len(text) > queueText {
+		text = strings.ToValidUTF8(text[:queueText], "") + "…"
+	}
+	return text
 }
 
 func truth(b bool) float64 {

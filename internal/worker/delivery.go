@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 	"unicode/utf8"
 
@@ -40,6 +41,36 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
 	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(reason, 1000), NotBefore: max(0, notBefore)}
 	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
+}
+
+// of notes which request the task comes from; l may be nil.
+func (l *delivery) of(t bloom.Task) *delivery {
+	if l != nil {
+		l.Request = requestOf(t)
+	}
+	return l
+}
+
+// logTo is log with what names the delivery.
+func (l *delivery) logTo(log *slog.Logger) *slog.Logger {
+	return logOf(log, l.TaskID, l.LeaseID, l.Request)
+}
+
+// requestOf is the id of the request that created a task; empty when that is not known.
+func requestOf(t bloom.Task) string {
+	if t.RequestID == nil {
+		return ""
+	}
+	return *t.RequestID
+}
+
+// logOf is log with what names a task's lease and the request that created the task.
+func logOf(log *slog.Logger, taskID, leaseID, request string) *slog.Logger {
+	log = log.With("task_id", taskID, "lease_id", leaseID)
+	if request != "" {
+		log = log.With("request_id", request)
+	}
+	return log
 }
 
 // presentable fills what the contract requires and mends what it refuses.

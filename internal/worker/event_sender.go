@@ -196,7 +196,7 @@ func (p *eventSender) send(ctx context.Context, batch []bloom.WorkerEvent) (rest
 		}
 		return nil, false
 	}
-	p.log.Warn("the server refused an event; it is dropped", "task_id", p.taskID, "type", batch[0].Type, "error", err)
+	p.log.Warn("the server refused an event; it is dropped", "type", batch[0].Type, "error", err)
 	return nil, false
 }
 

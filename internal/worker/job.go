@@ -26,14 +26,14 @@ func (w *Worker) take(got bloom.LeasedTask) {
 	}
 	switch {
 	case w.stopping():
-		w.giveBack(got.Lease, "the worker is stopping", 0)
+		w.giveBack(got, "the worker is stopping", 0)
 	case w.state.begun(id):
 		// An earlier life began it, or this one stopped it when the server was
 		// away. Its work is never begun a second time under the same lease.
-		w.log.Warn("a lease whose work was cut short came back; the attempt is reported as lost", "task_id", got.Task.ID, "lease_id", id)
-		w.send(completion(got.Lease, failure(bloom.ClassWorkerLost, "The worker was interrupted in the middle of this attempt", true), w.now()))
+		logOf(w.log, got.Task.ID, id, requestOf(got.Task)).Warn("a lease whose work was cut short came back; the attempt is reported as lost")
+		w.send(completion(got.Lease, failure(bloom.ClassWorkerLost, "The worker was interrupted in the middle of this attempt", true), w.now()).of(got.Task))
 	case got.Task.CancelRequested:
-		w.send(completion(got.Lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()))
+		w.send(completion(got.Lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()).of(got.Task))
 	default:
 		w.start(got)
 	}
@@ -42,12 +42,12 @@ func (w *Worker) take(got bloom.LeasedTask) {
 func (w *Worker) start(got bloom.LeasedTask) {
 	h := newLeaseKeeper(w.life, w.cfg.Client, got, w.log)
 	j := &job{keeper: h, since: w.now()}
-	j.sender = newEventSender(w.cfg.Client, got.Task.ID, got.Lease.ID, w.cfg.Clock, w.log, h.lost)
+	j.sender = newEventSender(w.cfg.Client, got.Task.ID, got.Lease.ID, w.cfg.Clock, h.log, h.lost)
 	w.mu.Lock()
 	if w.stop { // under the lock: whoever waits for the runs has set it before
 		w.mu.Unlock()
 		h.cancel(nil)
-		w.giveBack(got.Lease, "the worker is stopping", 0)
+		w.giveBack(got, "the worker is stopping", 0)
 		return
 	}
 	w.jobs[got.Lease.ID] = j
@@ -71,7 +71,7 @@ func (w *Worker) work(j *job) {
 	note := note{TaskID: h.task.ID, LeaseID: h.lease.ID, BegunAt: bloom.Millis(w.now())}
 	if err := w.state.begin(note); err != nil {
 		h.log.Error("the journal could not be written; the task is released", "error", err)
-		w.first(release(h.lease, "the worker's disk refused its journal", bloom.Millis(w.now().Add(time.Minute)), w.now()))
+		w.first(release(h.lease, "the worker's disk refused its journal", bloom.Millis(w.now().Add(time.Minute)), w.now()).of(h.task))
 		return
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(h.ctx))
@@ -82,7 +82,7 @@ func (w *Worker) work(j *job) {
 	h.log.Info("task begun", "context_id", h.task.ContextID, "agent", h.task.AgentSlug, "attempt", h.task.Attempts)
 	run := w.runSafely(j)
 	cause, told := h.end()
-	l := w.judge(j, run, cause, told)
+	l := w.judge(j, run, cause, told).of(h.task)
 	if l == nil {
 		stop()
 		j.sender.close(w.cfg.FlushWait) // ends at once: its context has
@@ -101,9 +101,9 @@ func (w *Worker) notBegun(h *leaseKeeper) {
 	switch {
 	case told:
 	case errors.Is(cause, bloom.ErrCancelled):
-		w.first(completion(h.lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()))
+		w.first(completion(h.lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()).of(h.task))
 	case errors.Is(cause, bloom.ErrDraining):
-		w.first(release(h.lease, "the worker is stopping", 0, w.now()))
+		w.first(release(h.lease, "the worker is stopping", 0, w.now()).of(h.task))
 	}
 }
 
@@ -201,21 +201,21 @@ func (w *Worker) attempt(l *delivery) {
 	}
 }
 
-func (w *Worker) giveBack(l bloom.Lease, reason string, notBefore int64) {
-	w.send(release(l, reason, notBefore, w.now()))
+func (w *Worker) giveBack(got bloom.LeasedTask, reason string, notBefore int64) {
+	w.send(release(got.Lease, reason, notBefore, w.now()).of(got.Task))
 }
 
 // settled is told by the outbox that a lease's outcome is with the server.
 func (w *Worker) settled(l delivery, delivered bool) {
 	w.state.settle(l.LeaseID)
-	log := w.log.With("task_id", l.TaskID, "lease_id", l.LeaseID)
+	log := l.logTo(w.log)
 	switch {
 	case !delivered:
 		w.count(func(s *Status) { s.Refused++ })
 		if l.Kind == deliveryCompletion && !l.Substitute && l.malformed {
 			sub := completion(bloom.Lease{ID: l.LeaseID, TaskID: l.TaskID},
 				failure(bloom.ClassInternal, "The server did not accept this attempt's completion; the worker keeps it aside", false), w.now())
-			sub.Substitute = true
+			sub.Substitute, sub.Request = true, l.Request
 			w.send(sub)
 		}
 	case l.Kind == deliveryRelease:

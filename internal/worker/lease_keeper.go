@@ -31,7 +31,7 @@ type leaseKeeper struct {
 }
 
 func newLeaseKeeper(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *leaseKeeper {
-	h := &leaseKeeper{client: c, task: got.Task, lease: got.Lease, log: log.With("task_id", got.Task.ID, "lease_id", got.Lease.ID)}
+	h := &leaseKeeper{client: c, task: got.Task, lease: got.Lease, log: logOf(log, got.Task.ID, got.Lease.ID, requestOf(got.Task))}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	return h
 }

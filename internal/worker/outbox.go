@@ -20,7 +20,8 @@ type delivery struct {
 	Kind    string          `json:"kind"` // deliveryCompletion or deliveryRelease
 	TaskID  string          `json:"task_id"`
 	LeaseID string          `json:"lease_id"`
-	At      int64           `json:"at"` // Unix milliseconds
+	Request string          `json:"request_id,omitempty"` // that created the task, for the log
+	At      int64           `json:"at"`                   // Unix milliseconds
 	Body    json.RawMessage `json:"body"`
 	// Status and Class are the completion's, for the log.
 	Status bloom.Outcome    `json:"status,omitempty"`
@@ -110,8 +111,7 @@ func (o *outbox) put(l *delivery) {
 		err = writeDurably(o.path(l.LeaseID), raw)
 	}
 	if err != nil {
-		o.log.Error("an outcome could not be written to disk; it would be lost if this process died before delivering it",
-			"task_id", l.TaskID, "error", err)
+		l.logTo(o.log).Error("an outcome could not be written to disk; it would be lost if this process died before delivering it", "error", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -228,7 +228,7 @@ func (o *outbox) try(ctx context.Context, l *delivery) (done bool) {
 		return true
 	}
 	if ctx.Err() == nil {
-		o.log.Warn("an outcome could not be delivered yet; it is kept and tried again", "task_id", l.TaskID, "error", err)
+		l.logTo(o.log).Warn("an outcome could not be delivered yet; it is kept and tried again", "error", err)
 	}
 	return false
 }
@@ -263,9 +263,9 @@ func (o *outbox) setAside(l *delivery, reason error) {
 		err = writeDurably(place, raw)
 	}
 	if err != nil {
-		o.log.Error("a refused outcome could not be kept", "task_id", l.TaskID, "error", err)
+		l.logTo(o.log).Error("a refused outcome could not be kept", "error", err)
 	}
-	o.log.Error("the server refused an outcome; it is set aside", "task_id", l.TaskID, "lease_id", l.LeaseID, "reason", reason, "file", place)
+	l.logTo(o.log).Error("the server refused an outcome; it is set aside", "reason", reason, "file", place)
 	o.forget(l)
 	o.settled(aside, false)
 }

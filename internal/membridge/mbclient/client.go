@@ -8,6 +8,7 @@ package mbclient
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -45,6 +46,8 @@ type Options struct {
 	Key      string
 	AgentKey string
 	Token    string
+	// TLS says whom to take for membridge under https; nil trusts the system's authorities.
+	TLS *tls.Config
 	// KeyName is which key to check when membridge refuses it; by default the
 	// variable of the one that is shown.
 	KeyName string
@@ -129,7 +132,7 @@ func newHTTP(opt Options) *http.Client {
 			// from the policy.
 			DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 			MaxIdleConns: 8, MaxIdleConnsPerHost: 8, MaxConnsPerHost: 64, IdleConnTimeout: 30 * time.Second,
-			TLSHandshakeTimeout: opt.Timeout, MaxResponseHeaderBytes: 32 << 10,
+			TLSClientConfig: opt.TLS, TLSHandshakeTimeout: opt.Timeout, MaxResponseHeaderBytes: 32 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -119,12 +119,12 @@ func updates[T any](table, key, set, columns string, values func([]any, T) []any
 var insertTasks = inserts("llm_tasks", "seq bigint, id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
 	"max_attempts int, run_at bigint, error_class text, cancel_requested bool, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, "+
 	"preferred_until bigint, last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, "+
-	"labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb",
+	"labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text",
 	func(v []any, k *store.Task) []any {
 		return append(v, k.Seq, k.ID, string(k.Status), gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
 			k.MaxAttempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred,
 			k.Until, k.LastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget,
-			schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts))
+			schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID)
 	})
 
 // gateValue is NULL for a task that is not queued.

@@ -24,15 +24,21 @@ func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int6
 	})
 }
 
-// QueueDepths groups the beginning of the queue by labels.
-func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error) {
+// QueueDepths walks the sets of labels in the queue, as a claim does.
+func (d *database) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
 	return read(ctx, d, func(c reader) ([]bloom.QueueDepth, error) {
 		return collect(ctx, c, func(r pgx.Rows) (q bloom.QueueDepth, err error) {
 			err = r.Scan((*list)(&q.Labels), &q.Tasks, &q.Since)
 			return q, err
-		}, `SELECT (array_agg(labels))[1], count(*), min(greatest(run_at, updated_at)) FROM (
-				SELECT label_key, labels, run_at, updated_at FROM llm_tasks WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT $1) q
-			GROUP BY label_key ORDER BY label_key`, most)
+		}, `WITH RECURSIVE s (label_key, n) AS (
+				(SELECT q.label_key, 1 FROM llm_tasks q WHERE q.gate = 'open' ORDER BY q.label_key LIMIT 1)
+				UNION ALL
+				SELECT (SELECT q.label_key FROM llm_tasks q WHERE q.gate = 'open' AND q.label_key > s.label_key ORDER BY q.label_key LIMIT 1), s.n + 1
+				FROM s WHERE s.label_key IS NOT NULL AND s.n < $1)
+			SELECT d.labels, d.tasks, d.since FROM s, LATERAL (
+				SELECT (array_agg(labels))[1] AS labels, count(*) AS tasks, min(greatest(run_at, updated_at)) AS since FROM (
+					SELECT labels, run_at, updated_at FROM llm_tasks q WHERE q.gate = 'open' AND q.label_key = s.label_key LIMIT $2) q) d
+			WHERE s.label_key IS NOT NULL ORDER BY s.n`, sets, tasks)
 	})
 }
 

@@ -97,8 +97,8 @@ func (p *pair) Results(ctx context.Context, id string) ([]bloom.Result, error) {
 func (p *pair) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return p.next().QueuedBy(ctx, actor, most)
 }
-func (p *pair) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error) {
-	return p.next().QueueDepths(ctx, most)
+func (p *pair) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
+	return p.next().QueueDepths(ctx, sets, tasks)
 }
 func (p *pair) Stats(ctx context.Context) (bloom.Stats, error) { return p.next().Stats(ctx) }
 func (p *pair) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {

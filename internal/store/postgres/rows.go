@@ -14,7 +14,7 @@ import (
 const taskColumns = `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
 	t.preferred_until, t.last_event, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
-	t.labels, t.idempotency_key, t.workspace, t.artifact_globs`
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
 
 const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
@@ -23,7 +23,7 @@ func taskFields(t *store.Task) []any {
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
 		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
 		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
-		(*list)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts),
+		(*list)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID,
 	}
 }
 

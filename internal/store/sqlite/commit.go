@@ -49,7 +49,7 @@ func (t *tx) putTasks(c *store.Changes) error {
 		rows = append(rows, k.Seq, k.ID, k.Status, gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.MaxAttempts, k.RunAt, k.ErrorClass,
 			k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred, k.Until, k.ContextID, k.AgentSlug, k.CreatedAt,
 			k.DesiredFormat, k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash,
-			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts))
+			schema.ListJSON(k.ContextHints), k.Prompt, k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID)
 	}
 	if err := insertTasks.run(t, rows); err != nil {
 		return err
@@ -160,7 +160,7 @@ func newInserts(table, columns string) inserts {
 var (
 	insertTasks = newInserts("llm_tasks", `seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, error_class,
 		cancel_requested, epoch, ordered, priority, label_key, preferred_worker, preferred_until, context_id, agent_slug, created_at, desired_format,
-		timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by, workspace, artifact_globs`)
+		timeout_sec, budget, labels, idempotency_scope, idempotency_key, body_hash, context_hints, prompt, created_by, workspace, artifact_globs, request_id`)
 	insertLeases    = newInserts("leases", "id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id")
 	insertArtifacts = newInserts("runtime_artifacts", "id, task_id, type, created_at, finalized, url, tags, size, sha256, media_type, content, displaced, epoch, path")
 	insertResults   = newInserts("llm_results", `id, task_id, epoch, worker_id, artifact_id, status, error_class, metrics, completed_at, body_hash, error_message`)

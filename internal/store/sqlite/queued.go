@@ -20,15 +20,21 @@ func (d *database) QueuedBy(ctx context.Context, actor string, most int64) (int6
 	})
 }
 
-// QueueDepths groups the beginning of the queue by labels.
-func (d *database) QueueDepths(ctx context.Context, most int) ([]bloom.QueueDepth, error) {
+// QueueDepths walks the sets of labels in the queue, as a claim does.
+func (d *database) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
+	const open = `FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open'`
 	return read(ctx, d, func(c *conn) ([]bloom.QueueDepth, error) {
 		return collect(c, func(r row) bloom.QueueDepth {
 			return bloom.QueueDepth{Labels: r.list(0), Tasks: r.int(1), Since: r.int(2)}
-		},
-			`SELECT labels, COUNT(*), MIN(MAX(run_at, updated_at)) FROM (
-				SELECT label_key, labels, run_at, updated_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open' ORDER BY label_key LIMIT +?)
-			GROUP BY label_key ORDER BY label_key`, most)
+		}, `WITH RECURSIVE s (label_key, n) AS (
+				SELECT * FROM (SELECT label_key, 1 `+open+` ORDER BY label_key LIMIT 1)
+				UNION ALL
+				SELECT (SELECT label_key `+open+` AND label_key > s.label_key ORDER BY label_key LIMIT 1), s.n + 1
+				FROM s WHERE s.label_key IS NOT NULL AND s.n < ?1)
+			SELECT (SELECT labels `+open+` AND label_key = s.label_key LIMIT 1),
+				(SELECT COUNT(*) FROM (SELECT 1 `+open+` AND label_key = s.label_key LIMIT +?2)),
+				(SELECT MIN(since) FROM (SELECT MAX(run_at, updated_at) AS since `+open+` AND label_key = s.label_key LIMIT +?2))
+			FROM s WHERE s.label_key IS NOT NULL ORDER BY s.n`, sets, tasks)
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 const taskColumns = `t.seq, t.id, t.status, t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.gate, t.preferred_worker, t.preferred_until,
 	COALESCE((SELECT MAX(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event), t.priority, t.agent_slug, t.created_at, t.desired_format,
-	t.timeout_sec, t.budget, t.labels, t.idempotency_key, t.workspace, t.artifact_globs`
+	t.timeout_sec, t.budget, t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
 
-const taskWidth = 28
+const taskWidth = 29
 
 const wholeColumns = taskColumns + `, t.context_hints, t.prompt`
 
@@ -24,7 +24,7 @@ func scanTask(r row) store.Task {
 		Task: bloom.Task{
 			ID: r.str(1), ContextID: r.str(13), AgentSlug: r.str(19),
 			Policy:        bloom.Policy{TimeoutSec: int(r.int(22)), Budget: r.int(23), Ordered: r.bool(12), Workspace: bloom.Workspace(r.str(26)), Artifacts: store.Globs(r.str(27))},
-			DesiredFormat: bloom.Format(r.str(21)), CreatedAt: r.int(20), Priority: int(r.int(18)), Labels: r.list(24), IdempotencyKey: r.strp(25),
+			DesiredFormat: bloom.Format(r.str(21)), CreatedAt: r.int(20), Priority: int(r.int(18)), Labels: r.list(24), IdempotencyKey: r.strp(25), RequestID: r.strp(28),
 			TaskState: bloom.TaskState{
 				Status: bloom.TaskStatus(r.str(2)), UpdatedAt: r.int(3), LeaseID: r.strp(4), WorkerID: r.strp(5), Attempts: int(r.int(6)),
 				MaxAttempts: int(r.int(7)), RunAt: r.int(8), ErrorClass: r.strp(9), CancelRequested: r.bool(10), Epoch: r.int(11),

@@ -70,7 +70,7 @@ var queueTests = map[string]func(*harness){
 		h.advance(time.Minute)
 		by("bob", "gpu")
 		h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 60_000 }) // not in the open queue
-		got, err := h.s.QueueDepths(h.ctx, 100)
+		got, err := h.s.QueueDepths(h.ctx, 100, 100)
 		h.ok(err)
 		for i, d := range got { // a database server's time goes on
 			if d.Since < since || d.Since > since+30_000 {
@@ -82,10 +82,15 @@ var queueTests = map[string]func(*harness){
 		if diff := cmp.Diff(want, got); diff != "" {
 			h.Errorf("depths (-want +got):\n%s", diff)
 		}
-		got, err = h.s.QueueDepths(h.ctx, 1)
+		got, err = h.s.QueueDepths(h.ctx, 1, 100)
 		h.ok(err)
-		same(h, "sets of labels among one task", len(got), 1)
-		same(h, "its depth", got[0].Tasks, int64(1))
+		same(h, "sets of labels, of which one is asked for", len(got), 1)
+		same(h, "its depth", got[0].Tasks, int64(2))
+		got, err = h.s.QueueDepths(h.ctx, 100, 1)
+		h.ok(err)
+		same(h, "sets of labels, each with one task", len(got), 2)
+		same(h, "depth of the first", got[0].Tasks, int64(1))
+		same(h, "depth of the second", got[1].Tasks, int64(1))
 		_, err = h.s.Cancel(h.ctx, first.ID, "ann")
 		h.ok(err)
 		queued("ann", 10, 2)

@@ -1,18 +1,18 @@
-package auth_test
+package guard_test
 
 import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
 
-	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 func TestForwardedForCountsOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
-	trusted := auth.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	trusted := guard.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, c := range map[string]struct {
-		proxies   auth.Proxies
+		proxies   guard.Proxies
 		peer      string
 		forwarded []string
 		want      string

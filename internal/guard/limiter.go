@@ -1,4 +1,4 @@
-package auth
+package guard
 
 import (
 	"container/list"

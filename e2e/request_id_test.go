@@ -1,0 +1,57 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// TestARequestIsFollowedFromItsCallerToTheWorker posts a task under an id of the
+// caller's own, and finds it in the server's log, in the task, and in what the worker
+// logs of the task.
+func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.script("works", func(standin.Request) standin.Reply { return standin.Reply{Text: "done"} })
+	server := h.serve("--no-membridge")
+	worker := h.work(workerOptions{name: "w1"})
+	body, err := json.Marshal(spec("works"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "caller-7.a_B"
+	status, answer := h.raw(t, http.MethodPost, "/llm-tasks", string(body), "X-Request-Id", id)
+	var task bloom.Task
+	if err := json.Unmarshal([]byte(answer), &task); err != nil || status != 201 || task.RequestID == nil || *task.RequestID != id {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	if o := h.await(t, task.ID); o.task.Status != bloom.TaskCompleted || o.task.RequestID == nil || *o.task.RequestID != id {
+		t.Errorf("the task is %+v", o.task)
+	}
+	worker.says("task finished and reported")
+	line := func(out *output, pattern string) {
+		t.Helper()
+		if !regexp.MustCompile(pattern).MatchString(out.String()) {
+			t.Errorf("no line is like %s", pattern)
+		}
+	}
+	line(server.out, `POST /api/runtime/llm-tasks 201 \d+ms" request_id=`+regexp.QuoteMeta(id)+` `)
+	for _, event := range []string{"task begun", "task finished and reported"} {
+		line(worker.out, `msg="`+event+`".* task_id=`+task.ID+` .*request_id=`+regexp.QuoteMeta(id))
+	}
+	// Without one of its own a request gets one, which is followed likewise.
+	status, answer = h.raw(t, http.MethodPost, "/llm-tasks", string(body))
+	if err := json.Unmarshal([]byte(answer), &task); err != nil || status != 201 || task.RequestID == nil || len(*task.RequestID) != 24 {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	h.await(t, task.ID)
+	if !strings.Contains(server.out.String(), "request_id="+*task.RequestID+" ") {
+		t.Errorf("the server does not log %s", *task.RequestID)
+	}
+	worker.says("request_id=" + *task.RequestID)
+}
