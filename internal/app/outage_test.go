@@ -53,6 +53,32 @@ func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
 	}
 }
 
+// Movers of several servers, or of impatient people, come to the same artifact: what one
+// has moved is in its place for the others, and nobody's to delete.
+func TestMoversAtOnceLoseNothing(t *testing.T) {
+	t.Parallel()
+	const tasks = 24
+	s := newObjectServer(t)
+	r := &outage{s: s, outputs: map[string]string{}}
+	s.minio.Stop()
+	r.completions(0, tasks)
+	s.minio.Start(t)
+	var movers sync.WaitGroup
+	for range 4 {
+		movers.Go(func() {
+			if did, err := s.api.MoveArtifacts(t.Context(), nil); err != nil || did.Failed > 0 {
+				t.Errorf("move: %+v, %v", did, err)
+			}
+		})
+	}
+	movers.Wait()
+	s.settled()
+	r.check(tasks)
+	if did, err := s.api.VerifyArtifacts(t.Context(), nil); err != nil || did.Missing+did.Differs > 0 {
+		t.Errorf("verify: %+v, %v", did, err)
+	}
+}
+
 // outage notes what was completed.
 type outage struct {
 	s       *objectServer

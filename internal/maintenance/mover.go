@@ -126,6 +126,8 @@ func (m *Mover) one(ctx context.Context, id string) error {
 		return errElsewhere // removed since
 	case err != nil:
 		return err
+	case a.URL != nil && m.c.Placed(*a.URL):
+		return errElsewhere // another mover was faster
 	case a.URL == nil && a.Content == nil && a.Size > 0:
 		return fmt.Errorf("artifact %s has lost its content", id)
 	}
@@ -145,7 +147,7 @@ func (m *Mover) one(ctx context.Context, id string) error {
 		return errElsewhere // its upload, if nothing names it, is swept
 	case err != nil:
 		return err
-	case a.URL == nil:
+	case a.URL == nil || *a.URL == url: // what the row names now is never deleted
 		return nil
 	}
 	if err := m.c.Blobs.Delete(ctx, *a.URL); err != nil {
