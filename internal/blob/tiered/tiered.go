@@ -25,9 +25,11 @@ const (
 	DefaultStall = 1500 * time.Millisecond
 	// probeStall is how long a probe may stall, and so the server's start.
 	probeStall = 5 * time.Second
-	// quickSize is the largest content for which DefaultStall is long enough even on
-	// slow disks, in bytes: a completion's.
+	// quickSize is the largest content that someone waits for, in bytes: a completion's.
 	quickSize = 32 << 20
+	// quickRate is what the storage has to take, in bytes a second, for someone to wait
+	// longer than the stall.
+	quickRate = 16 << 20
 )
 
 // Config is what a Store needs. Bucket and Local are required.
@@ -38,8 +40,10 @@ type Config struct {
 	// Spare puts content into Local while the storage is away. Without it, for servers
 	// that share a database but no folder, Put fails with bloom.ErrBlobsAway then.
 	Spare  bool
-	Logger *slog.Logger  // discards when nil
-	Stall  time.Duration // DefaultStall when 0
+	Logger *slog.Logger // discards when nil
+	// Stall bounds an upload that someone waits for, in whole but for what large content
+	// takes; DefaultStall when 0.
+	Stall time.Duration
 	// Observe, when not nil, hears of every operation of the object storage, for
 	// metrics: put, get, delete, list or probe.
 	Observe func(operation string, took time.Duration, err error)
@@ -55,6 +59,7 @@ type Store struct {
 	bucket, probe  *objects.Bucket
 	local          *local.Store
 	spare          bool
+	stall          time.Duration
 	observe        func(operation string, took time.Duration, err error)
 	log            *slog.Logger
 
@@ -66,7 +71,8 @@ var _ bloom.Blobs = (*Store)(nil)
 
 // New opens the store; it counts as away until Refresh has found it well.
 func New(c Config) (*Store, error) {
-	quick, err := c.Bucket.Impatient(cmp.Or(c.Stall, DefaultStall))
+	c.Stall = cmp.Or(c.Stall, DefaultStall)
+	quick, err := c.Bucket.Impatient(c.Stall)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +86,7 @@ func New(c Config) (*Store, error) {
 	if c.Observe == nil {
 		c.Observe = func(string, time.Duration, error) {}
 	}
-	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, log: c.Logger,
+	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, stall: c.Stall, log: c.Logger,
 		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
 }
 
@@ -186,12 +192,17 @@ func (s *Store) put(ctx context.Context, key string, content io.Reader, size int
 }
 
 func (s *Store) upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	to := s.patient
+	to, within := s.patient, ctx
 	if size <= quickSize {
 		to = s.quick
+		if _, here := content.(io.Seeker); here { // else its sender may be what is slow
+			limited, done := context.WithTimeout(ctx, s.stall+time.Duration(size)*time.Second/quickRate)
+			defer done()
+			within = limited
+		}
 	}
 	began := time.Now()
-	url, err := to.Put(ctx, key, content, size, sum)
+	url, err := to.Put(within, key, content, size, sum)
 	s.observe("put", time.Since(began), err)
 	if err != nil && errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
 		s.mu.Lock()
@@ -250,7 +261,9 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	if key := s.quick.Key(url); key != "" && s.Away() {
 		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
 	}
-	key, size, err := s.quick.Stat(ctx, url)
+	within, done := context.WithTimeout(ctx, s.stall)
+	defer done()
+	key, size, err := s.quick.Stat(within, url)
 	if errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.away(ctx, err)
