@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 scripts/install-claude.sh >/dev/null
 scripts/build-minio.sh
 scripts/build-pebble.sh
+scripts/build-versitygw.sh
 
 have() {
 	command -v "$1" >/dev/null 2>&1 || [[ -x /usr/sbin/$1 ]] || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null

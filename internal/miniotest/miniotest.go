@@ -1,5 +1,6 @@
-// Package miniotest gives tests a real MinIO server: on a free loopback port, in a
-// temporary folder, ended with the test, and also when the test binary is killed.
+// Package miniotest gives tests a real object storage, MinIO or the Versity S3 gateway: on
+// a free loopback port, in a temporary folder, ended with the test, and also when the test
+// binary is killed.
 // It is for tests only and must never be imported by the product.
 package miniotest
 
@@ -28,20 +29,39 @@ const startLimit = 2 * time.Minute
 
 const user, password = "minio-test", "minio-test-secret" //nolint:gosec // of a server that lives as long as a test
 
-// Server is one MinIO server.
+// Server is one server.
 type Server struct {
 	// Endpoint is its host:port, which it keeps over Stop and Start.
 	Endpoint string
-	dir      string
-	binary   string
+	program  []string
+	env      []string
+	health   string // path that answers 200 when it is up
 	stop     func()
 	signal   func(os.Signal) error
 }
 
-// Start starts a server that ends with the test.
+// Start starts a MinIO server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Endpoint: freeAddress(t), dir: t.TempDir(), binary: binary(t)}
+	dir, address := t.TempDir(), freeAddress(t)
+	s := &Server{Endpoint: address, health: "/minio/health/cluster",
+		program: []string{binary(t, "minio"), "server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
+		env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + user, "MINIO_ROOT_PASSWORD=" + password,
+			"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on"}}
+	s.Start(t)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// StartVersity starts a Versity S3 gateway on a folder that ends with the test. It is
+// another program than MinIO, by other people, with the same protocol.
+func StartVersity(t testing.TB) *Server {
+	t.Helper()
+	data, meta, address := t.TempDir(), t.TempDir(), freeAddress(t)
+	s := &Server{Endpoint: address, health: "/health",
+		// In a folder beside: not every file system of a test has extended attributes.
+		program: []string{binary(t, "versitygw"), "--port", address, "--health", "/health", "--quiet", "posix", "--sidecar", meta, data},
+		env:     []string{"HOME=" + data, "PATH=" + os.Getenv("PATH"), "ROOT_ACCESS_KEY=" + user, "ROOT_SECRET_KEY=" + password}}
 	s.Start(t)
 	t.Cleanup(s.Stop)
 	return s
@@ -65,9 +85,8 @@ func (s *Server) Thaw() { _ = s.signal(syscall.SIGCONT) }
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	// The context only ends with the test; Stop ends the server before.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.binary, "server", "--quiet", "--address", s.Endpoint, "--console-address", "127.0.0.1:0", s.dir)
-	cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + user, "MINIO_ROOT_PASSWORD=" + password,
-		"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on"}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.program[0], s.program[1:]...)
+	cmd.Env = s.env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -92,7 +111,7 @@ func (s *Server) Start(t testing.TB) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	for !alive(ctx, s.Endpoint) {
+	for !alive(ctx, "http://"+s.Endpoint+s.health) {
 		select {
 		case <-ended:
 			t.Fatalf("miniotest: the server ended: %s", &output)
@@ -104,8 +123,8 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-func alive(ctx context.Context, endpoint string) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/minio/health/cluster", nil)
+func alive(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}
@@ -118,11 +137,11 @@ func alive(ctx context.Context, endpoint string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// binary finds the server that scripts/test-deps.sh builds.
-func binary(t testing.TB) string {
+// binary finds a server that scripts/test-deps.sh builds.
+func binary(t testing.TB, name string) string {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
-	path := filepath.Join(filepath.Dir(file), "..", "..", ".tools", "bin", "minio")
+	path := filepath.Join(filepath.Dir(file), "..", "..", ".tools", "bin", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("miniotest: %v: run `make tools`, which builds it", err)
 	}

@@ -12,7 +12,16 @@ import (
 
 func TestMinIOKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	server := miniotest.Start(t)
+	keepsTheContract(t, miniotest.Start(t))
+}
+
+func TestVersityKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	keepsTheContract(t, miniotest.StartVersity(t))
+}
+
+func keepsTheContract(t *testing.T, server *miniotest.Server) {
+	t.Helper()
 	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
 		bucket, err := objects.Open(server.Bucket())
 		if err != nil {
