@@ -27,6 +27,9 @@ func (s *objectServer) putFile(task, lease, path, content, sum string) (status i
 	q := url.Values{"lease_id": {lease}, "path": {path}, "sha256": {sum}, "tag": {"one", "two"}}
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, s.url+"/api/runtime/llm-tasks/"+task+"/artifacts?"+q.Encode(), strings.NewReader(content))
 	must(s.t, err)
+	if len(content) > 256<<10 { // what is refused unread would be cut while it is sent
+		req.Header.Set("Expect", "100-continue")
+	}
 	res, body := fetch(s.t, req)
 	return res.StatusCode, body
 }

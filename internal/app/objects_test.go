@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -102,8 +103,7 @@ func (s *objectServer) get(id, query string, headers ...string) (*http.Response,
 
 func fetch(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
-	req.Close = true
-	web := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	web := http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := web.Do(req)
 	must(t, err)
 	defer res.Body.Close()
