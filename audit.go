@@ -36,6 +36,7 @@ const (
 	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
 	ActionSyncRequested    = "sync_requested" // a project's memory is to be pushed or pulled
+	ActionAuditForked      = "audit_forked"   // exported files hold entries that the database has not: a backup was restored
 )
 
 // Entity types of the audit.
@@ -48,7 +49,11 @@ const (
 	EntityKey     = "api_key"
 	EntitySession = "session"
 	EntityContext = "context"
+	EntityAudit   = "audit"
 )
+
+// ActorAuditExport is the actor of what the export of the audit does by itself.
+const ActorAuditExport = "audit-export"
 
 // Audit is one entry of the audit log. It is written in the transaction of the
 // change it describes; for tasks Data holds the state after the change

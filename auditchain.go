@@ -109,6 +109,9 @@ type AuditExport struct {
 	// Planned is the last entry of the file that is being written, 0 for none: whoever
 	// goes on after a crash writes the same file.
 	Planned int64 `json:"-"`
+	// Branch counts how often the database was found to be older than the files, because
+	// a backup was restored.
+	Branch int `json:"-"`
 }
 
 // AuditLag is how much of the audit still has to be chained and exported.
@@ -137,7 +140,8 @@ type AuditChainStore interface {
 	AuditLinks(ctx context.Context, after int64, limit int) (head ChainHead, prev ChainLink, links []ChainLink, err error)
 	// AuditExport is how far the audit was exported.
 	AuditExport(ctx context.Context) (AuditExport, error)
-	// SetAuditExport replaces was; a conflict when it is no longer that.
+	// SetAuditExport replaces was; a conflict when it is no longer that. A new branch is
+	// noted in the audit.
 	SetAuditExport(ctx context.Context, was, is AuditExport) error
 	// AuditLag tells how far chain and export are behind.
 	AuditLag(ctx context.Context) (AuditLag, error)
@@ -156,6 +160,8 @@ type ChainPart struct {
 	Head  ChainHead    `json:"head"`
 	Prev  ChainPlace   `json:"prev" doc:"The place before the first of links"`
 	Links []ChainPlace `json:"links" nullable:"false" doc:"Oldest first; none: that is all"`
+	// Exported is not younger than the links.
+	Exported int64 `json:"exported" doc:"Seq of the last entry that was written to a file"`
 }
 
 // maxChainPart bounds a ChainPart, in bytes of entries.

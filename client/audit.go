@@ -15,8 +15,7 @@ var _ bloom.ChainReader = (*Client)(nil)
 // its end; at most 1000. With it the client is a bloom.ChainReader: bloom.VerifyChain
 // checks the whole chain without trusting the server's word for it.
 func (c *Client) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
-	q := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(limit)}}
-	part, err := get[bloom.ChainPart](ctx, c, "/audit/chain?"+q.Encode())
+	part, err := c.auditPart(ctx, after, limit)
 	if err != nil {
 		return head, prev, nil, err
 	}
@@ -31,4 +30,16 @@ func (c *Client) AuditLinks(ctx context.Context, after int64, limit int) (head b
 		links = append(links, l)
 	}
 	return part.Head, prev, links, nil
+}
+
+// AuditExported is the number of the last entry of the audit that was written to a file;
+// 0: none was.
+func (c *Client) AuditExported(ctx context.Context) (int64, error) {
+	part, err := c.auditPart(ctx, 0, 1)
+	return part.Exported, err
+}
+
+func (c *Client) auditPart(ctx context.Context, after int64, limit int) (bloom.ChainPart, error) {
+	q := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(limit)}}
+	return get[bloom.ChainPart](ctx, c, "/audit/chain?"+q.Encode())
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,28 +49,62 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	})
 }
 
+// TestAFrozenServerHoldsUpNoAudit stops one of two servers in the middle of what it does:
+// the other one goes on chaining, and exporting, and nothing is there twice.
+func TestAFrozenServerHoldsUpNoAudit(t *testing.T) {
+	t.Parallel()
+	url, front := pgtest.Start(t), newBalancer(t)
+	h := newHouse(t)
+	h.front = front
+	folder := filepath.Join(h.dir, "audit-files")
+	replicas := h.replicas(2, url, "--audit-export", folder)
+	for _, r := range replicas {
+		r.begin()
+	}
+	random, rounds := seeded(t), 2
+	full := os.Getenv("E2E_CAMPAIGN") == "full"
+	if full {
+		rounds = 8
+	}
+	load := startAuditLoad(t, replicas[0].api, replicas[1].api)
+	for i := range rounds {
+		frozen, other := replicas[i%2], replicas[1-i%2]
+		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) // the fault's moment, not a wait for something
+		frozen.proc.signal(syscall.SIGSTOP)
+		defer frozen.proc.signal(syscall.SIGCONT)
+		var task bloom.Task
+		eventually(t, "the other server takes a task", func() (ok bool) {
+			made, err := other.api.Submit(t.Context(), spec("never run"))
+			task = made
+			return err == nil
+		})
+		var seq int64
+		eventually(t, "the other server chains it", func() bool {
+			list, _, err := other.api.Audit(t.Context(), bloom.AuditQuery{EntityID: task.ID})
+			if err != nil || len(list) == 0 || list[0].Hash == "" {
+				return false
+			}
+			seq = list[0].Seq
+			return true
+		})
+		if full && i < 2 { // after a minute it takes over the export, too
+			eventually(t, "the other server exports it", func() bool {
+				exported, err := other.api.AuditExported(t.Context())
+				return err == nil && exported >= seq
+			})
+		}
+		frozen.proc.signal(syscall.SIGCONT)
+	}
+	auditIsWhole(t, h, h.api, folder, load.stop(), func(i int) {
+		r := replicas[i%2]
+		r.proc.kill()
+		r.begin()
+	})
+}
+
 func auditKills(t *testing.T, h *house, api *client.Client, folder string, again func(i int)) {
 	random := seeded(t)
-	load, stop := context.WithCancel(t.Context())
-	defer stop()
-	var mu sync.Mutex
-	var acknowledged []string
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for load.Err() == nil {
-				task, err := api.Submit(load, spec("never run"))
-				if err == nil {
-					_, err = api.Cancel(load, task.ID)
-				}
-				if err == nil {
-					mu.Lock()
-					acknowledged = append(acknowledged, task.ID)
-					mu.Unlock()
-				}
-			}
-		})
-	}
+	load := startAuditLoad(t, api, api)
 	kills := 6
 	if os.Getenv("E2E_CAMPAIGN") == "full" {
 		kills = 20
@@ -78,8 +113,51 @@ func auditKills(t *testing.T, h *house, api *client.Client, folder string, again
 		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) // the fault's moment, not a wait for something
 		again(i)
 	}
-	stop()
-	all.Wait()
+	auditIsWhole(t, h, api, folder, load.stop(), again)
+}
+
+// auditLoad creates and cancels tasks.
+type auditLoad struct {
+	cancel       context.CancelFunc
+	all          sync.WaitGroup
+	mu           sync.Mutex
+	acknowledged []string // tasks, both created and cancelled
+}
+
+func startAuditLoad(t *testing.T, apis ...*client.Client) *auditLoad {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &auditLoad{cancel: cancel}
+	t.Cleanup(func() { l.stop() })
+	for i := range 4 {
+		api := apis[i%len(apis)]
+		l.all.Go(func() {
+			for ctx.Err() == nil {
+				task, err := api.Submit(ctx, spec("never run"))
+				if err == nil {
+					_, err = api.Cancel(ctx, task.ID)
+				}
+				if err == nil {
+					l.mu.Lock()
+					l.acknowledged = append(l.acknowledged, task.ID)
+					l.mu.Unlock()
+				}
+			}
+		})
+	}
+	return l
+}
+
+// stop ends it and returns the tasks that were acknowledged.
+func (l *auditLoad) stop() []string {
+	l.cancel()
+	l.all.Wait()
+	return l.acknowledged
+}
+
+// auditIsWhole wants all that was acknowledged in one chain, and the chain in the files.
+// again starts a server anew.
+func auditIsWhole(t *testing.T, h *house, api *client.Client, folder string, acknowledged []string, again func(i int)) {
+	t.Helper()
 	var chain *bloom.ChainVerifier
 	eventually(t, "everything is chained", func() bool {
 		v, err := bloom.VerifyChain(t.Context(), api, nil)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
@@ -20,13 +21,33 @@ func (s *Server) openAuditFiles() (auditlog.Files, error) {
 	switch where := s.cfg.AuditExport.AuditExport; where {
 	case "bucket":
 		return AuditBucket(s.cfg.Artifacts)
-	default:
-		folder, err := auditlog.OpenFolder(where)
+	case config.AuditInDataDir:
+		dir, err := filepath.Abs(s.cfg.DataDir)
 		if err != nil {
-			return nil, Misuse{fmt.Errorf("--audit-export: %w", err)}
+			return nil, err
 		}
-		return folder, nil
+		return auditFolder(dir)
+	default:
+		return auditFolder(where)
 	}
+}
+
+func auditFolder(dir string) (auditlog.Files, error) {
+	folder, err := auditlog.OpenFolder(dir)
+	if err != nil {
+		return nil, Misuse{fmt.Errorf("--audit-export: %w", err)}
+	}
+	return folder, nil
+}
+
+// auditMove makes the loop that takes files of the audit that were exported to the data
+// folder to where they are exported now; nil where there is nothing to take.
+func (s *Server) auditMove() *maintenance.Loop {
+	from, err := auditlog.ReadFolder(s.cfg.DataDir)
+	if err != nil || s.auditFiles == nil || s.cfg.AuditExport.AuditExport == config.AuditInDataDir {
+		return nil
+	}
+	return maintenance.NewAuditMove(func(ctx context.Context) (int, error) { return auditlog.Move(ctx, from, s.auditFiles) }, s.log)
 }
 
 // auditLoops are the loops that export the audit; none where it is not exported.

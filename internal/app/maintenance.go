@@ -54,6 +54,9 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		loops = append(loops, watch)
 	}
 	// Not alone: each server looks through its own folder.
+	if move := s.auditMove(); move != nil {
+		loops = append(loops, move)
+	}
 	loops = append(loops, maintenance.NewOrphans(maintenance.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: maintenance.DefaultOrphansEvery}))
 	if s.objects == nil {
 		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Away: s.folder.Away, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))

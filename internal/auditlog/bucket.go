@@ -55,9 +55,12 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, err
 }
 
-// List calls fn with the names of all files.
+// List calls fn with the names of all files; fs.ErrNotExist where the bucket is missing.
 func (b *Bucket) List(ctx context.Context, fn func(string) error) error {
 	for info, err := range b.bucket.List(ctx, Root+"/") {
+		if errors.Is(err, objects.ErrNotFound) {
+			return errors.Join(fs.ErrNotExist, err)
+		}
 		if err != nil {
 			return err
 		}

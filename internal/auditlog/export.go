@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -76,6 +77,16 @@ func writeJSONL(w io.Writer) func(Line) error {
 func record(a bloom.Audit) []string {
 	return []string{
 		strconv.FormatInt(a.Seq, 10), time.UnixMilli(a.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(a.Timestamp, 10),
-		a.ID, a.Action, a.EntityType, a.EntityID, a.Actor, a.KeyID, a.Address, a.Detail, string(a.Data), a.Hash,
+		harmless(a.ID), harmless(a.Action), harmless(a.EntityType), harmless(a.EntityID), harmless(a.Actor), harmless(a.KeyID), harmless(a.Address),
+		harmless(a.Detail), harmless(string(a.Data)), a.Hash,
 	}
+}
+
+// harmless keeps a spreadsheet from taking a cell for a formula: people choose names of
+// contexts, keys and workers.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
 }

@@ -80,6 +80,17 @@ func (f *Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(f.dir, filepath.FromSlash(name)))
 }
 
+// remove deletes a file, and the folders that it leaves empty.
+func (f *Folder) remove(name string) error {
+	err := os.Remove(filepath.Join(f.dir, filepath.FromSlash(name)))
+	for dir := path.Dir(name); err == nil && dir != Root; dir = path.Dir(dir) {
+		if os.Remove(filepath.Join(f.dir, filepath.FromSlash(dir))) != nil {
+			break // it holds others
+		}
+	}
+	return err
+}
+
 // List calls fn with the names of all files.
 func (f *Folder) List(ctx context.Context, fn func(string) error) error {
 	return fs.WalkDir(os.DirFS(f.dir), Root, func(name string, d fs.DirEntry, err error) error {

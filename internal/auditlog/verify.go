@@ -1,12 +1,9 @@
 package auditlog
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -26,6 +23,15 @@ type Report struct {
 	// Starts are first entries of files before which entries were removed before they
 	// could be exported.
 	Starts []int64 `json:"starts,omitempty"`
+	// Forks are where files from before a backup was restored go another way.
+	Forks []Fork `json:"forks,omitempty"`
+}
+
+// Fork is what the files hold of entries that were lost when a backup was restored.
+type Fork struct {
+	After int64 `json:"after"` // Seq of the last entry before them
+	Last  int64 `json:"last"`  // Seq
+	Lines int64 `json:"lines"`
 }
 
 // Verify checks a chain, or files, or both and that they agree; either may be nil. A
@@ -36,6 +42,10 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (Report, 
 	if files == nil {
 		return r, verifyChain(ctx, &r, chain, nil)
 	}
+	exported, err := exportedOf(ctx, chain)
+	if err != nil {
+		return r, err
+	}
 	next, stop := iter.Pull2(lines(ctx, files, &r))
 	defer stop()
 	pair := &pairing{next: next, at: place{}, have: false, over: false}
@@ -45,7 +55,24 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (Report, 
 	if err := verifyChain(ctx, &r, chain, pair.link); err != nil {
 		return r, err
 	}
-	return r, pair.end()
+	if err := pair.end(); err != nil {
+		return r, err
+	}
+	if r.LastLine < exported {
+		return r, &bloom.ChainFault{Seq: exported, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("it was exported, but the files end with entry %d", r.LastLine)}
+	}
+	return r, nil
+}
+
+// exportedOf is the last entry that was exported of a chain that knows; read before the
+// files are. 0: nothing, or it does not know.
+func exportedOf(ctx context.Context, chain bloom.ChainReader) (int64, error) {
+	if c, knows := chain.(interface {
+		AuditExported(ctx context.Context) (int64, error)
+	}); knows {
+		return c.AuditExported(ctx)
+	}
+	return 0, nil
 }
 
 func verifyChain(ctx context.Context, r *Report, chain bloom.ChainReader, each func(bloom.ChainLink) error) error {
@@ -53,110 +80,6 @@ func verifyChain(ctx context.Context, r *Report, chain bloom.ChainReader, each f
 	r.Entries, r.First, r.Unchained = v.Entries, v.First, v.Unchained
 	r.Last, r.Hash = v.Last().Seq, v.Last().Hash
 	return err
-}
-
-// place is a line and the file that it is in.
-type place struct {
-	Line
-	file string
-}
-
-// lines yields the lines of all files in the order of their numbers, each chained to
-// the one before.
-func lines(ctx context.Context, files Files, r *Report) iter.Seq2[place, error] {
-	return func(yield func(place, error) bool) {
-		var all []File
-		if err := files.List(ctx, func(name string) error {
-			if f, ok := ParseName(name); ok {
-				all = append(all, f)
-			}
-			return nil
-		}); err != nil {
-			yield(place{}, err)
-			return
-		}
-		slices.SortFunc(all, func(a, b File) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last)) })
-		c := &fileChecker{r: r}
-		for _, f := range all {
-			c.begin(f)
-			err := eachLine(ctx, files, f.Name(), func(l Line) error {
-				if fault := c.line(l); fault != nil {
-					return fault
-				}
-				if !yield(place{l, f.Name()}, nil) {
-					return errStopped
-				}
-				return nil
-			})
-			if err == nil {
-				if fault := c.finish(); fault != nil {
-					err = fault
-				}
-			}
-			if errors.Is(err, errStopped) {
-				return
-			}
-			if err != nil {
-				var fault *bloom.ChainFault
-				if errors.As(err, &fault) {
-					fault.File, fault.Seq = f.Name(), cmp.Or(fault.Seq, c.last+1, f.First)
-				} else {
-					err = fmt.Errorf("%s in %s: %w", f.Name(), files, err)
-				}
-				yield(place{}, err)
-				return
-			}
-		}
-	}
-}
-
-var errStopped = errors.New("stopped")
-
-// fileChecker follows the chain through the files.
-type fileChecker struct {
-	r    *Report
-	f    File
-	new  bool // no line of f was read yet
-	last int64
-	hash string
-}
-
-func (c *fileChecker) begin(f File) {
-	c.f, c.new = f, true
-	c.r.Files++
-}
-
-func (c *fileChecker) line(l Line) *bloom.ChainFault {
-	fault := func(kind, detail string) *bloom.ChainFault {
-		return &bloom.ChainFault{Seq: l.Entry.Seq, Kind: kind, Detail: detail}
-	}
-	starts := c.new && c.f.Start
-	switch {
-	case c.new && l.Entry.Seq != c.f.First:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("the file should begin with entry %d", c.f.First))
-	case l.Entry.Seq <= c.last:
-		return fault(bloom.ChainInserted, fmt.Sprintf("it stands behind entry %d", c.last))
-	case starts:
-		c.r.Starts = append(c.r.Starts, l.Entry.Seq)
-	case c.last == 0 && l.Prev != bloom.NoHash:
-		return fault(bloom.ChainRemoved, "entries before it were in files that are not there")
-	case c.last > 0 && l.Prev != c.hash:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the one before it in the files: lines or files between them are not there", c.last))
-	}
-	if c.r.Lines == 0 {
-		c.r.FirstLine = l.Entry.Seq
-	}
-	c.r.Lines++
-	c.new, c.last, c.hash = false, l.Entry.Seq, l.Entry.Hash
-	c.r.LastLine = c.last
-	return nil
-}
-
-func (c *fileChecker) finish() *bloom.ChainFault {
-	if c.new || c.last != c.f.Last {
-		return &bloom.ChainFault{Seq: c.f.Last, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("the file should end with it, but ends with entry %d", c.last)}
-	}
-	return nil
 }
 
 // pairing walks through database and files side by side.

@@ -72,8 +72,8 @@ func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done 
 type auditVerifyCmd struct {
 	auditSource
 	config.Artifacts
-	Files     string `name:"files" placeholder:"WHERE" help:"Check exported files too: the folder that holds audit/, or bucket, which MINIO_* or --blob-url name."`
-	FilesOnly bool   `name:"files-only" help:"Check nothing but exported files."`
+	Files     []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files too: the folder that holds audit/, such as the data folder, or bucket, which MINIO_* or --blob-url name (repeatable, where they lie in several places)."`
+	FilesOnly bool     `name:"files-only" help:"Check nothing but exported files."`
 }
 
 func (c *auditVerifyCmd) Run(inv *invocation) error {
@@ -112,13 +112,26 @@ func (c *auditVerifyCmd) Run(inv *invocation) error {
 }
 
 func (c *auditVerifyCmd) files() (auditlog.Files, error) {
-	switch {
-	case c.Files == "" && c.FilesOnly:
-		return nil, usagef("--files-only: --files says which")
-	case c.Files == "":
+	if len(c.Files) == 0 {
+		if c.FilesOnly {
+			return nil, usagef("--files-only: --files says which")
+		}
 		return nil, nil
-	case c.Files != "bucket":
-		return auditlog.ReadFolder(c.Files)
+	}
+	var places []auditlog.Files
+	for _, where := range c.Files {
+		files, err := c.filesIn(where)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, files)
+	}
+	return auditlog.Join(places...), nil
+}
+
+func (c *auditVerifyCmd) filesIn(where string) (auditlog.Files, error) {
+	if where != "bucket" {
+		return auditlog.ReadFolder(where)
 	}
 	if err := c.Artifacts.Finish(); err != nil {
 		return nil, usage(err)
@@ -145,10 +158,13 @@ func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.Chai
 		}
 		_, _ = fmt.Fprintf(w, "\nhash of entry %d: %s\n", r.Last, cmp.Or(r.Hash, bloom.NoHash))
 	}
-	if c.Files != "" {
+	if len(c.Files) > 0 {
 		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), thousands(r.Lines)+" entries", r.FirstLine, r.LastLine)
 		for _, seq := range r.Starts {
 			_, _ = fmt.Fprintf(w, "the files start anew with entry %d: those before it were removed before they were exported\n", seq)
+		}
+		for _, f := range r.Forks {
+			_, _ = fmt.Fprintf(w, "the files fork after entry %d: a backup was restored; %s to %d are of before and not in the database\n", f.After, thousands(f.Lines)+" entries", f.Last)
 		}
 	}
 }

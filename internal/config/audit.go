@@ -7,8 +7,11 @@ import (
 
 // AuditExport says where the audit is written to files.
 type AuditExport struct {
-	AuditExport string `name:"audit-export" var:"BLOOM_AUDIT_EXPORT" key:"audit_export" default:"auto" placeholder:"WHERE" help:"Where the audit is written to files: bucket (the artifacts' object storage), an absolute folder, or off; auto is bucket where object storage is configured, else off."`
+	AuditExport string `name:"audit-export" var:"BLOOM_AUDIT_EXPORT" key:"audit_export" default:"auto" placeholder:"WHERE" help:"Where the audit is written to files: bucket (the artifacts' object storage), data-dir (audit/ in the data folder), an absolute folder, or off; auto is bucket where object storage is configured, else data-dir."`
 }
+
+// AuditInDataDir is the value of AuditExport for the data folder.
+const AuditInDataDir = "data-dir"
 
 // finish settles auto.
 func (a *AuditExport) finish(inObjects bool) error {
@@ -16,11 +19,11 @@ func (a *AuditExport) finish(inObjects bool) error {
 	case a.AuditExport == "auto" && inObjects:
 		a.AuditExport = "bucket"
 	case a.AuditExport == "auto":
-		a.AuditExport = "off"
+		a.AuditExport = AuditInDataDir
 	case a.AuditExport == "bucket" && !inObjects:
 		return errors.New("--audit-export: bucket needs object storage, which --minio-endpoint or --blob-url names")
-	case a.AuditExport != "off" && a.AuditExport != "bucket" && !filepath.IsAbs(a.AuditExport):
-		return errors.New("--audit-export: must be auto, bucket, off or an absolute folder like /var/lib/bloom-audit")
+	case a.AuditExport != "off" && a.AuditExport != "bucket" && a.AuditExport != AuditInDataDir && !filepath.IsAbs(a.AuditExport):
+		return errors.New("--audit-export: must be auto, bucket, data-dir, off or an absolute folder like /var/lib/bloom-audit")
 	}
 	return nil
 }

@@ -8,9 +8,15 @@ import (
 
 // AuditChain is the part of the audit's chain after an entry's number.
 func (s *Service) AuditChain(ctx context.Context, after int64, limit int) (bloom.ChainPart, error) {
+	lag, err := s.store.AuditLag(ctx)
+	if err != nil {
+		return bloom.ChainPart{}, err
+	}
 	head, prev, links, err := s.store.AuditLinks(ctx, max(after, 0), bloom.Page{Limit: limit}.Size())
 	if err != nil {
 		return bloom.ChainPart{}, err
 	}
-	return bloom.PartOf(head, prev, links), nil
+	part := bloom.PartOf(head, prev, links)
+	part.Exported = lag.LastExported
+	return part, nil
 }

@@ -32,14 +32,20 @@ type AuditExportConfig struct {
 	Wrote func(entries int)
 }
 
-type auditExport struct{ AuditExportConfig }
+type auditExport struct {
+	AuditExportConfig
+	settled bool // files and database agree on how far it was exported; by the loop's turn
+}
 
 // NewAuditExport makes the loop that writes the audit to files: in order, complete, and
 // each entry once. Which entries the next file holds is noted in the database before it
 // is written, and that it was written after: who goes on after a crash writes the same
 // file under the same name.
 func NewAuditExport(c AuditExportConfig) *Loop {
-	e := &auditExport{c}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	e := &auditExport{AuditExportConfig: c}
 	return newLoop("audit-export", cmp.Or(c.Every, DefaultExportEvery), c.Logger, e.once)
 }
 
@@ -55,7 +61,22 @@ func NewAuditExportFull(store bloom.AuditChainStore, export *Loop, logger *slog.
 	})
 }
 
+// NewAuditMove makes the loop that moves files of the audit from where they were exported
+// to before.
+func NewAuditMove(move func(context.Context) (int, error), logger *slog.Logger) *Loop {
+	return newLoop("audit-move", DefaultExportEvery, logger, func(ctx context.Context) (res Result, err error) {
+		res.Changed, err = move(ctx)
+		res.Detail = fmt.Sprintf("moved %d files of the audit to where it is exported now", res.Changed)
+		return res, err
+	})
+}
+
 func (e *auditExport) once(ctx context.Context) (res Result, err error) {
+	if !e.settled {
+		if e.settled, err = e.settle(ctx); err != nil || !e.settled {
+			return res, err
+		}
+	}
 	files := 0
 	for {
 		n, err := e.file(ctx)
@@ -91,7 +112,7 @@ func (e *auditExport) file(ctx context.Context) (int, error) {
 	if err := auditlog.Put(ctx, e.Files, b.file, b.lines); err != nil {
 		return 0, err
 	}
-	if err := e.Store.SetAuditExport(ctx, at, bloom.AuditExport{Exported: b.file.Last, Hash: b.hash, Planned: 0}); err != nil {
+	if err := e.Store.SetAuditExport(ctx, at, bloom.AuditExport{Exported: b.file.Last, Hash: b.hash, Planned: 0, Branch: at.Branch}); err != nil {
 		return 0, err
 	}
 	if e.Wrote != nil {
@@ -137,7 +158,7 @@ func (e *auditExport) collect(ctx context.Context, at bloom.AuditExport) (b batc
 // add appends an entry; false when it belongs in the next file.
 func (b *batch) add(a bloom.Audit, before bloom.ChainLink, at bloom.AuditExport) bool {
 	if b.n == 0 {
-		b.file = auditlog.File{Day: auditlog.Day(a.Timestamp), First: a.Seq, Start: before.Seq != at.Exported}
+		b.file = auditlog.File{Day: auditlog.Day(a.Timestamp), First: a.Seq, Start: before.Seq != at.Exported, Branch: at.Branch}
 	}
 	if at.Planned == 0 && (auditlog.Day(a.Timestamp) != b.file.Day || b.n == ExportBatch || len(b.lines) >= exportBytes) {
 		return false

@@ -282,6 +282,74 @@ func TestAnExportThatDiesWritesEachEntryOnce(t *testing.T) {
 	}
 }
 
+// freezing stops at a step, before it or after it, until it is thawed.
+type freezing struct {
+	bloom.AuditChainStore
+	auditlog.Files
+	steps         int // before the one
+	after         bool
+	frozen, thawn chan struct{}
+}
+
+func (f *freezing) step(do func() error) error {
+	if f.steps--; f.steps != -1 {
+		return do()
+	}
+	freeze := func() {
+		close(f.frozen)
+		<-f.thawn
+	}
+	if f.after {
+		defer freeze()
+		return do()
+	}
+	freeze()
+	return do()
+}
+
+func (f *freezing) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+	return f.step(func() error { return f.AuditChainStore.SetAuditExport(ctx, was, is) })
+}
+
+func (f *freezing) Create(ctx context.Context, name string, content []byte) error {
+	return f.step(func() error { return f.Files.Create(ctx, name, content) })
+}
+
+// An exporter that is frozen at any step and thaws later holds nobody up, and writes
+// nothing twice.
+func TestAFrozenExportIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, s := range auditedStores(t) {
+		files, total := folder(t), int64(0)
+		for i := range 6 {
+			fill(t, s, 5)
+			f := &freezing{s, files, i % 3, i >= 3, make(chan struct{}), make(chan struct{})}
+			done := make(chan error, 1)
+			go func() {
+				_, err := maintenance.NewAuditExport(maintenance.AuditExportConfig{Store: f, Files: f}).RunOnce(t.Context())
+				done <- err
+			}()
+			<-f.frozen
+			export(t, s, files)
+			fill(t, s, 3)
+			export(t, s, files)
+			total += 8
+			r, err := auditlog.Verify(t.Context(), s, files)
+			if err != nil || r.Lines != total {
+				t.Errorf("%s: while one is frozen at step %d: %+v, %v; want %d lines", name, i, r, err, total)
+			}
+			close(f.thawn)
+			<-done // it may find that others have gone on
+			fill(t, s, 1)
+			total++
+			export(t, s, files)
+			if r, err := auditlog.Verify(t.Context(), s, files); err != nil || r.Lines != total || r.Entries != total || len(r.Forks) > 0 {
+				t.Errorf("%s: after one was frozen at step %d: %+v, %v; want %d lines", name, i, r, err, total)
+			}
+		}
+	}
+}
+
 func TestAnExportIsReadable(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db")})
@@ -289,8 +357,11 @@ func TestAnExportIsReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	fill(t, s, 3)
-	for format, want := range map[string]string{auditlog.JSONL: `"seq":3,`, auditlog.CSV: "3,20"} {
+	fill(t, s, 2)
+	if err := s.AppendAudit(t.Context(), bloom.Audit{Action: "test", EntityType: "test", EntityID: "=1+1", Actor: "@eve", Detail: "-2+3"}); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{auditlog.JSONL: `"seq":3,`, auditlog.CSV: ",'=1+1,'@eve,,,'-2+3,"} {
 		var b bytes.Buffer
 		n, err := auditlog.Export(t.Context(), s, &b, format, time.Time{}, time.Time{})
 		if err != nil || n != 3 || !strings.Contains(b.String(), want) {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -169,6 +170,12 @@ func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	})
 }
 
+// AuditExported is the number of the last entry that was exported.
+func (s *Store) AuditExported(ctx context.Context) (int64, error) {
+	lag, err := s.db.AuditLag(ctx)
+	return lag.LastExported, err
+}
+
 // SetAuditExport replaces how far the audit was exported.
 func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
 	_, err := do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (struct{}, error) {
@@ -180,6 +187,11 @@ func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) e
 		}
 		u.dirt = true
 		u.rows.Export, u.c.Export = &is, &is
+		if is.Branch != was.Branch {
+			u.audit(bloom.ActionAuditForked, bloom.EntityAudit, "export", bloom.ActorAuditExport,
+				fmt.Sprintf("Exported files hold entries after %d that the database does not have: a backup was restored. New entries go to files of a new branch", is.Exported),
+				bloom.MustJSON(map[string]int64{"after": is.Exported, "branch": int64(is.Branch)}))
+		}
 		return struct{}{}, nil
 	})
 	return err

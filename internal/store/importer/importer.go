@@ -127,16 +127,16 @@ func (m *mover) fill(ctx context.Context) error {
 
 // chain notes where the audit's chain ends, and how far it was exported.
 func (m *mover) chain(ctx context.Context) error {
-	var seq, exported, planned int64
+	var seq, exported, planned, branch int64
 	var hash, last string
-	if err := m.from.QueryRowContext(ctx, `SELECT h.seq, hex(h.hash), e.exported, e.hash, e.planned FROM audit_head h, audit_export e`).
-		Scan(&seq, &hash, &exported, &last, &planned); err != nil {
+	if err := m.from.QueryRowContext(ctx, `SELECT h.seq, hex(h.hash), e.exported, e.hash, e.planned, e.branch FROM audit_head h, audit_export e`).
+		Scan(&seq, &hash, &exported, &last, &planned, &branch); err != nil {
 		return err
 	}
 	if _, err := m.to.Exec(ctx, `UPDATE audit_head SET seq = $1, hash = decode($2, 'hex')`, seq, hash); err != nil {
 		return err
 	}
-	_, err := m.to.Exec(ctx, `UPDATE audit_export SET exported = $1, hash = $2, planned = $3`, exported, last, planned)
+	_, err := m.to.Exec(ctx, `UPDATE audit_export SET exported = $1, hash = $2, planned = $3, branch = $4`, exported, last, planned, branch)
 	return err
 }
 

@@ -115,14 +115,14 @@ func (l *loader) export() {
 	if l.want.Export {
 		l.each(func(r pgx.Rows) error {
 			l.rows.Export = &bloom.AuditExport{}
-			return r.Scan(&l.rows.Export.Exported, &l.rows.Export.Hash, &l.rows.Export.Planned)
-		}, `SELECT exported, hash, planned FROM audit_export FOR UPDATE SKIP LOCKED`)
+			return r.Scan(&l.rows.Export.Exported, &l.rows.Export.Hash, &l.rows.Export.Planned, &l.rows.Export.Branch)
+		}, `SELECT exported, hash, planned, branch FROM audit_export FOR UPDATE SKIP LOCKED`)
 	}
 }
 
 func queueChain(b *pgx.Batch, c *store.Changes) {
 	if e := c.Export; e != nil {
-		b.Queue(`UPDATE audit_export SET exported = $1, hash = $2, planned = $3`, e.Exported, e.Hash, e.Planned)
+		b.Queue(`UPDATE audit_export SET exported = $1, hash = $2, planned = $3, branch = $4`, e.Exported, e.Hash, e.Planned, e.Branch)
 	}
 	if c.Head == nil {
 		return
@@ -273,6 +273,12 @@ func OpenAudit(ctx context.Context, url string) (*Audit, error) {
 func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
 	p, err := readLinks(ctx, a.c, after, limit)
 	return p.head, p.prev, p.links, err
+}
+
+// AuditExported is the number of the last entry that was exported.
+func (a *Audit) AuditExported(ctx context.Context) (exported int64, err error) {
+	err = a.c.QueryRow(ctx, `SELECT exported FROM audit_export`).Scan(&exported)
+	return exported, err
 }
 
 // Close ends the connection.

@@ -49,12 +49,12 @@ func scanAudit(r row) bloom.Audit {
 
 func (t *tx) loadChain(want *store.ReadSet, rows *store.Rows) error {
 	if want.Export {
-		r, ok, err := t.one(`SELECT exported, hash, planned FROM audit_export`)
+		r, ok, err := t.one(`SELECT exported, hash, planned, branch FROM audit_export`)
 		if err != nil {
 			return err
 		}
 		if ok {
-			rows.Export = &bloom.AuditExport{Exported: r.int(0), Hash: r.str(1), Planned: r.int(2)}
+			rows.Export = &bloom.AuditExport{Exported: r.int(0), Hash: r.str(1), Planned: r.int(2), Branch: int(r.int(3))}
 		}
 	}
 	if want.Unsealed == 0 {
@@ -99,7 +99,7 @@ func (t *tx) putAudits(c *store.Changes) error {
 
 func (t *tx) putChain(c *store.Changes) error {
 	if e := c.Export; e != nil {
-		if err := t.set(`UPDATE audit_export SET exported = ?, hash = ?, planned = ?`, e.Exported, e.Hash, e.Planned); err != nil {
+		if err := t.set(`UPDATE audit_export SET exported = ?, hash = ?, planned = ?, branch = ?`, e.Exported, e.Hash, e.Planned, e.Branch); err != nil {
 			return err
 		}
 	}
@@ -255,6 +255,14 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 	p, err := readLinks(a.c, after, limit)
 	_, end := a.c.exec("COMMIT")
 	return p.head, p.prev, p.links, errors.Join(err, end)
+}
+
+// AuditExported is the number of the last entry that was exported.
+func (a *Audit) AuditExported(ctx context.Context) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return a.c.number(`SELECT exported FROM audit_export`)
 }
 
 // Close ends it.
