@@ -156,15 +156,17 @@ type MoveReport struct {
 	Bytes    int64 `json:"bytes" doc:"Content of those that were moved"`
 	Skipped  int64 `json:"skipped" doc:"Whose content another server has, or nobody"`
 	Failed   int64 `json:"failed"`
+	Contexts int64 `json:"contexts" doc:"Contexts whose transcripts and working folders were examined; their parts count among those moved, skipped or failed"`
 }
 
-// ContentDefect is something wrong with the content of an artifact.
+// ContentDefect is something wrong with the content of an artifact or a context.
 type ContentDefect struct {
 	Kind       string `json:"kind" enum:"missing,differs,orphaned,unchecked"`
 	ArtifactID string `json:"artifact_id,omitempty"`
 	TaskID     string `json:"task_id,omitempty"`
 	URL        string `json:"url" doc:"Empty when the content lies in the artifact's row"`
 	Detail     string `json:"detail"`
+	ContextID  string `json:"context_id,omitempty" doc:"The context whose transcript or working folder it is"`
 }
 
 // VerifyReport counts what was found by reading all content again.
@@ -175,6 +177,7 @@ type VerifyReport struct {
 	Differs   int64 `json:"differs"`
 	Orphaned  int64 `json:"orphaned"`
 	Unchecked int64 `json:"unchecked" doc:"Whose content could not be read"`
+	Contexts  int64 `json:"contexts" doc:"Contexts whose transcripts and working folders were examined"`
 }
 
 // Count adds a defect.

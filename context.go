@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Context is a conversation: the tasks that share a context id, as a whole.
@@ -184,14 +185,67 @@ func (t Transcript) Dropped(was *Transcript) (urls []string) {
 
 // URLs are where all parts lie in the blob store, those of the working folder too.
 func (t Transcript) URLs() (urls []string) {
-	parts := t.Parts
-	if t.Workspace != nil {
-		parts = slices.Concat(parts, t.Workspace.Parts)
-	}
-	for _, p := range parts {
+	for _, p := range t.Places() {
 		urls = append(urls, p.URL)
 	}
 	return urls
+}
+
+// PartDigest is the SHA-256, in hex, of a part as it travels, by where it lies: its name
+// is LEASE-DIGEST, and what it was called since. Empty when that is no part's name.
+func PartDigest(url string) string {
+	const lease, digest = 36, 64
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	if len(name) < lease+1+digest || name[lease] != '-' {
+		return ""
+	}
+	return name[lease+1 : lease+1+digest]
+}
+
+// ContextTranscript is the transcript of a context.
+type ContextTranscript struct {
+	ContextID string
+	Transcript
+}
+
+// Place is one part, and what it is a part of.
+type Place struct {
+	TranscriptPart
+	Workspace bool // of the working folder, not of the conversation
+}
+
+// Places are all parts, those of the working folder too.
+func (t Transcript) Places() (all []Place) {
+	for _, p := range t.Parts {
+		all = append(all, Place{p, false})
+	}
+	if t.Workspace != nil {
+		for _, p := range t.Workspace.Parts {
+			all = append(all, Place{p, true})
+		}
+	}
+	return all
+}
+
+// Moved is the transcript with a part that lay at from and lies at to now; ok is false
+// when it has none there.
+func (t Transcript) Moved(from, to string) (_ Transcript, ok bool) {
+	move := func(parts []TranscriptPart) []TranscriptPart {
+		parts = slices.Clone(parts)
+		for i := range parts {
+			if parts[i].URL == from {
+				parts[i].URL, ok = to, true
+			}
+		}
+		return parts
+	}
+	t.Parts = move(t.Parts)
+	if t.Workspace != nil {
+		w := *t.Workspace
+		w.Parts = move(w.Parts)
+		t.Workspace = &w
+	}
+	return t, ok
 }
 
 // TranscriptFolder is where the parts of a context's transcript lie in the blob store:
@@ -205,6 +259,7 @@ func TranscriptFolder(contextID string) string {
 type ForgottenContext struct {
 	Seq int64  `json:"seq"`
 	ID  string `json:"id"`
+	At  int64  `json:"-"` // when, Unix milliseconds
 }
 
 // ContextQuery selects contexts.

@@ -11,22 +11,31 @@ import (
 // the pen must not remove what somebody is looking at.
 const MinRetention = time.Hour
 
-// Keep says how long ended tasks, their events, and the audit are kept. 0: for
-// ever.
+// KeepForgotten is for how long it is known which contexts were forgotten. A worker
+// that was away for longer is not told.
+const KeepForgotten = 30 * 24 * time.Hour
+
+// Keep says how long ended tasks, their events, the audit, and contexts that are not
+// used are kept. 0: for ever.
 type Keep struct {
-	Tasks, Events, Audit time.Duration
+	Tasks, Events, Audit, Contexts time.Duration
 }
 
-// Before is the time before which each must have ended to go, given the present
+// Before is the same as times before which each must have ended to go, given the present
 // time, in Unix milliseconds; 0, before everything, for what is kept for ever.
-func (k Keep) Before(now int64) (tasks, events, audit int64) {
-	before := func(d time.Duration) int64 {
+func (k Keep) Before(now int64) Before {
+	ago := func(d time.Duration) int64 {
 		if d <= 0 {
 			return 0
 		}
 		return now - d.Milliseconds()
 	}
-	return before(k.Tasks), before(k.Events), before(k.Audit)
+	return Before{ago(k.Tasks), ago(k.Events), ago(k.Audit), ago(k.Contexts)}
+}
+
+// Before are the times, Unix milliseconds, before which things must have ended to go.
+type Before struct {
+	Tasks, Events, Audit, Contexts int64
 }
 
 // Who removes what has grown old, and how the audit names it.
@@ -65,6 +74,12 @@ type RetentionStore interface {
 	// whose predecessor goes, that one's hash stays, and the batch's own entry says up
 	// to where it removed.
 	RemoveAudit(ctx context.Context, r RemoveRequest) (Removed, error)
+	// RemoveContexts forgets contexts, as ForgetContext does, in which no task is
+	// unfinished and none came, ended or came back since. Each has its own entry in
+	// the audit (ActionContextForgotten). Nothing is done while FillContexts has more.
+	RemoveContexts(ctx context.Context, r RemoveRequest) (Removed, error)
+	// RemoveForgotten drops which contexts were forgotten before. It is not audited.
+	RemoveForgotten(ctx context.Context, r RemoveRequest) (Removed, error)
 
 	// RemovedContent lists at most limit contents whose artifacts were removed,
 	// numbered above after, for the caller to delete from the blob store. They are
@@ -116,9 +131,10 @@ type Removed struct {
 	Leases    int64 `json:"leases,omitempty"`
 	Results   int64 `json:"results,omitempty"`
 	Artifacts int64 `json:"artifacts,omitempty"`
-	Contents  int64 `json:"contents,omitempty"` // of artifacts, noted for deletion from the blob store
+	Contents  int64 `json:"contents,omitempty"` // of artifacts and contexts, noted for deletion from the blob store
 	Events    int64 `json:"events,omitempty"`
 	Audit     int64 `json:"audit,omitempty"`
+	Contexts  int64 `json:"contexts,omitempty"`
 	// UpTo is the highest Seq of an audit entry that was removed.
 	UpTo int64 `json:"up_to,omitempty"`
 
@@ -135,13 +151,14 @@ func (r *Removed) Add(o Removed) {
 	r.Contents += o.Contents
 	r.Events += o.Events
 	r.Audit += o.Audit
+	r.Contexts += o.Contexts
 	r.UpTo = max(r.UpTo, o.UpTo)
 	r.Next, r.More = o.Next, o.More
 }
 
 // Total is how many rows were removed.
 func (r Removed) Total() int64 {
-	return r.Tasks + r.Leases + r.Results + r.Artifacts + r.Events + r.Audit
+	return r.Tasks + r.Leases + r.Results + r.Artifacts + r.Events + r.Audit + r.Contexts
 }
 
 // String lists what was removed: "3 tasks, 4 leases, 12 events".
@@ -152,6 +169,7 @@ func (r Removed) String() string {
 		what string
 	}{
 		{r.Tasks, "tasks"}, {r.Leases, "leases"}, {r.Results, "results"}, {r.Artifacts, "artifacts"}, {r.Events, "events"}, {r.Audit, "audit entries"},
+		{r.Contexts, "contexts"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))

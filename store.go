@@ -199,6 +199,13 @@ type ContextStore interface {
 	Transcript(ctx context.Context, contextID string) (*Transcript, error)
 	// TranscriptIn is the transcript whose parts lie in a folder, nil when there is none.
 	TranscriptIn(ctx context.Context, folder string) (*Transcript, error)
+	// Transcripts lists at most limit transcripts in the order of their contexts' ids, from
+	// after the given one on; with local only those of which a part lies in a server's
+	// folder.
+	Transcripts(ctx context.Context, after string, limit int, local bool) ([]ContextTranscript, error)
+	// MovePart records that a part of a context's transcript or working folder, which lay
+	// at from, lies at to now. Conflict when there is none at from any more.
+	MovePart(ctx context.Context, contextID, from, to string) error
 	// ForgetContext drops a context and its transcript and lets workers know. Conflict
 	// while a task of it has not ended.
 	ForgetContext(ctx context.Context, id, actor string) error

@@ -15,8 +15,8 @@ type artifactsCmd struct {
 	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
 	Get     artifactsGetCmd     `cmd:"" help:"Show one artifact as JSON."`
 	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
-	Verify  artifactsVerifyCmd  `cmd:"" help:"Read all content and compare it with what was recorded. Exits with 1 when something is wrong."`
-	Move    artifactsMoveCmd    `cmd:"" help:"Take the content of all artifacts to the object storage that the server is configured with."`
+	Verify  artifactsVerifyCmd  `cmd:"" help:"Read all content, that of contexts too, and compare it with what was recorded. Exits with 1 when something is wrong."`
+	Move    artifactsMoveCmd    `cmd:"" help:"Take the content of all artifacts and contexts to the object storage that the server is configured with."`
 }
 
 type artifactsListCmd struct {
@@ -115,8 +115,7 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 		case c.JSON:
 			_, _ = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(d))
 		default:
-			_, _ = fmt.Fprintln(inv.Out, clean(fmt.Sprintf("%s: artifact %s of task %s at %s: %s",
-				d.Kind, cmp.Or(d.ArtifactID, "-"), d.TaskID, cmp.Or(d.URL, "its row"), d.Detail), false))
+			_, _ = fmt.Fprintln(inv.Out, clean(d.Kind+": "+ofWhat(*d)+" at "+cmp.Or(d.URL, "its row")+": "+d.Detail, false))
 		}
 	})
 	if err != nil {
@@ -125,13 +124,24 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 	if c.JSON {
 		_, err = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(did))
 	} else {
-		_, err = fmt.Fprintf(inv.Out, "%s, %s: %d missing, %d differing, %d orphaned, %d unreadable\n", plural(did.Examined, "artifact"), bytesSize(did.Bytes),
+		_, err = fmt.Fprintf(inv.Out, "%s and %s, %s: %d missing, %d differing, %d orphaned, %d unreadable\n", plural(did.Examined, "artifact"), plural(did.Contexts, "context"), bytesSize(did.Bytes),
 			did.Missing, did.Differs, did.Orphaned, did.Unchecked)
 	}
 	if err == nil && did.Defects() > 0 {
 		err = errSilent
 	}
 	return err
+}
+
+// ofWhat names what has a defect.
+func ofWhat(d bloom.ContentDefect) string {
+	switch {
+	case d.ContextID != "":
+		return "context " + d.ContextID
+	case d.TaskID == "":
+		return "a part of no context"
+	}
+	return "artifact " + cmp.Or(d.ArtifactID, "-") + " of task " + d.TaskID
 }
 
 type artifactsMoveCmd struct {
@@ -154,7 +164,7 @@ func (c *artifactsMoveCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, did)
 	}
-	_, err = fmt.Fprintf(inv.Out, "%s examined: %d moved (%s), %d skipped, %d failed\n", plural(did.Examined, "artifact"), did.Moved, bytesSize(did.Bytes), did.Skipped, did.Failed)
+	_, err = fmt.Fprintf(inv.Out, "%s and %s examined: %d moved (%s), %d skipped, %d failed\n", plural(did.Examined, "artifact"), plural(did.Contexts, "context"), did.Moved, bytesSize(did.Bytes), did.Skipped, did.Failed)
 	if err == nil && did.Failed > 0 {
 		err = errSilent
 	}

@@ -23,11 +23,12 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	}
 	if c.JSON {
 		return writeJSON(inv.Out, struct {
-			Tasks  string        `json:"tasks"`
-			Events string        `json:"events"`
-			Audit  string        `json:"audit"`
-			Old    bloom.Removed `json:"old"`
-		}{c.RetentionTasks.String(), c.RetentionEvents.String(), c.RetentionAudit.String(), old})
+			Tasks    string        `json:"tasks"`
+			Events   string        `json:"events"`
+			Audit    string        `json:"audit"`
+			Contexts string        `json:"contexts"`
+			Old      bloom.Removed `json:"old"`
+		}{c.RetentionTasks.String(), c.RetentionEvents.String(), c.RetentionAudit.String(), c.RetentionContexts.String(), old})
 	}
 	tasks, events := kept(c.RetentionTasks), kept(c.RetentionEvents)
 	if c.RetentionEvents == 0 || c.RetentionTasks != 0 && c.RetentionTasks < c.RetentionEvents {
@@ -40,6 +41,7 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	t.row("  their artifacts", tasks, thousands(old.Artifacts))
 	t.row("  their events", events, thousands(old.Events))
 	t.row("audit entries", kept(c.RetentionAudit), thousands(old.Audit))
+	t.row("contexts", kept(c.RetentionContexts), thousands(old.Contexts))
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ func TestRetentionShowsWhatIsOldAndRemovesNothing(t *testing.T) {
 	defer s.Close()
 	for i := range 3 {
 		n := storetest.Plain("c")
+		if i == 2 {
+			n = storetest.Plain("nothing of it is under way")
+		}
 		_, _, err := s.CreateTask(t.Context(), n)
 		if err == nil && i > 0 {
 			_, err = s.Cancel(t.Context(), n.ID, "me")
@@ -38,6 +41,7 @@ func TestRetentionShowsWhatIsOldAndRemovesNothing(t *testing.T) {
 		"tasks":                           {[]string{"--retention-tasks=30d"}, []string{`"tasks": 2`, `"events": 4`}},
 		"events":                          {[]string{"--retention-events=30d"}, []string{`"events": "30d"`, `"events": 4`}},
 		"audit":                           {[]string{"--retention-audit=30d"}, []string{`"audit": 4`}},
+		"contexts":                        {[]string{"--retention-contexts=30d"}, []string{`"contexts": "30d"`, `"contexts": 1`}},
 	} {
 		out := p.must(append([]string{"retention", "--json", "--data-dir", dir}, c.args...)...) // while a server has it open
 		for _, want := range c.want {

@@ -173,6 +173,12 @@ func serverScenes() map[string]scene {
 					return strings.TrimSpace(text) == "[]"
 				})
 			}},
+			{"--retention-contexts", "5d", func(s *stage) {
+				s.await("the old context to be forgotten", func() bool {
+					status, _ := s.call("GET", s.url()+"/api/runtime/contexts/old", "")
+					return status == 404
+				})
+			}},
 		}},
 	}
 }
@@ -334,7 +340,7 @@ func plantOldTasks(s *stage) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		task := storetest.Plain("c")
+		task := storetest.Plain("old")
 		task.ID = id
 		_, _, err = store.CreateTask(ctx, task)
 		if err == nil {

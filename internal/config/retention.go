@@ -12,9 +12,10 @@ import (
 // Retention says how long what has ended is kept. The zero value keeps all of it
 // forever.
 type Retention struct {
-	RetentionTasks  Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them forever."`
-	RetentionEvents Age `name:"retention-events" var:"BLOOM_RETENTION_EVENTS" key:"retention_events" default:"off" placeholder:"AGE" help:"Remove the events of tasks that ended longer ago, and keep the tasks; off keeps them as long as their task."`
-	RetentionAudit  Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them forever."`
+	RetentionTasks    Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them forever."`
+	RetentionEvents   Age `name:"retention-events" var:"BLOOM_RETENTION_EVENTS" key:"retention_events" default:"off" placeholder:"AGE" help:"Remove the events of tasks that ended longer ago, and keep the tasks; off keeps them as long as their task."`
+	RetentionAudit    Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them forever."`
+	RetentionContexts Age `name:"retention-contexts" var:"BLOOM_RETENTION_CONTEXTS" key:"retention_contexts" default:"off" placeholder:"AGE" help:"Forget contexts in which no task came or ended for longer, here and on the workers; off keeps them forever."`
 }
 
 // Finish refuses ages by which what somebody still looks at would be gone.
@@ -22,7 +23,7 @@ func (r Retention) Finish() error {
 	for _, s := range []struct {
 		flag string
 		age  Age
-	}{{"--retention-tasks", r.RetentionTasks}, {"--retention-events", r.RetentionEvents}, {"--retention-audit", r.RetentionAudit}} {
+	}{{"--retention-tasks", r.RetentionTasks}, {"--retention-events", r.RetentionEvents}, {"--retention-audit", r.RetentionAudit}, {"--retention-contexts", r.RetentionContexts}} {
 		if s.age != 0 && time.Duration(s.age) < bloom.MinRetention {
 			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, forever)", s.flag, time.Duration(s.age), Age(bloom.MinRetention))
 		}
@@ -32,7 +33,9 @@ func (r Retention) Finish() error {
 
 // Keep is what Retention says in the vocabulary's words.
 func (r Retention) Keep() bloom.Keep {
-	return bloom.Keep{Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit)}
+	return bloom.Keep{
+		Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit), Contexts: time.Duration(r.RetentionContexts),
+	}
 }
 
 // Age is how old something may become: "30d", "36h", or "off" which keeps it and is

@@ -46,12 +46,12 @@ func TestNothingIsRemovedUnlessSomebodySaysSo(t *testing.T) {
 
 func TestAgesFromEverySource(t *testing.T) {
 	t.Parallel()
-	s, _, _, err := parse(t, `retention_tasks = "30d"`, map[string]string{"BLOOM_RETENTION_EVENTS": "7d"}, "--retention-audit=400d")
+	s, _, _, err := parse(t, `retention_tasks = "30d"`, map[string]string{"BLOOM_RETENTION_EVENTS": "7d"}, "--retention-audit=400d", "--retention-contexts=90d")
 	if err != nil {
 		t.Fatal(err)
 	}
 	day := config.Age(24 * time.Hour)
-	if want := (config.Retention{RetentionTasks: 30 * day, RetentionEvents: 7 * day, RetentionAudit: 400 * day}); s.Retention != want {
+	if want := (config.Retention{RetentionTasks: 30 * day, RetentionEvents: 7 * day, RetentionAudit: 400 * day, RetentionContexts: 90 * day}); s.Retention != want {
 		t.Errorf("got %+v, want %+v", s.Retention, want)
 	}
 }
@@ -62,7 +62,7 @@ func TestAgesThatWouldSurpriseAreRefused(t *testing.T) {
 		"30m": "too short", "59m59s": "too short", "1ms": "too short", "-1h": "must be an age", "30": "must be an age", "soon": "must be an age",
 		"30days": "must be an age", "-3d": "must be an age", "99999d": "must be an age", "1.5d": "must be an age",
 	} {
-		for _, name := range []string{"tasks", "events", "audit"} {
+		for _, name := range []string{"tasks", "events", "audit", "contexts"} {
 			_, _, _, err := parse(t, "", nil, "--retention-"+name+"="+in)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "retention-"+name) {
 				t.Errorf("--retention-%s=%s: got %v, want an error with %q", name, in, err, want)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/bloom-runtime/bloom"
 )
 
@@ -97,9 +99,9 @@ func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open b
 	}
 	st = bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts)}
 	if open {
-		content = &parts{ctx: ctx, blobs: s.blobs, left: t.Parts}
+		content, err = s.openParts(ctx, t.Parts)
 	}
-	return st, content, nil
+	return st, content, err
 }
 
 // Workspace says what there is of the working folder of a held task's context, and opens
@@ -121,9 +123,22 @@ func (s *Service) Workspace(ctx context.Context, taskID, leaseID string, open bo
 	}
 	st = bloom.WorkspaceState{Size: t.Workspace.Size, SHA256: t.Workspace.SHA256}
 	if open {
-		content = &parts{ctx: ctx, blobs: s.blobs, left: t.Workspace.Parts}
+		content, err = s.openParts(ctx, t.Workspace.Parts)
 	}
-	return st, content, nil
+	return st, content, err
+}
+
+// openParts opens parts, the first of them at once: so the caller can be told that they
+// are not there, or that their storage is away.
+func (s *Service) openParts(ctx context.Context, list []bloom.TranscriptPart) (io.ReadCloser, error) {
+	p := &parts{ctx: ctx, blobs: s.blobs, left: list}
+	if len(list) == 0 {
+		return p, nil
+	}
+	if err := p.next(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // parts reads one part after the other.
@@ -140,11 +155,9 @@ func (p *parts) Read(b []byte) (int, error) {
 			if len(p.left) == 0 {
 				return 0, io.EOF
 			}
-			content, err := p.blobs.Open(p.ctx, p.left[0].URL)
-			if err != nil {
-				return 0, blobTrouble(err)
+			if err := p.next(); err != nil {
+				return 0, err
 			}
-			p.now, p.left = content, p.left[1:]
 		}
 		n, err := p.now.Read(b)
 		if !errors.Is(err, io.EOF) {
@@ -154,6 +167,16 @@ func (p *parts) Read(b []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// next opens the next part.
+func (p *parts) next() error {
+	content, err := p.blobs.Open(p.ctx, p.left[0].URL)
+	if err != nil {
+		return blobTrouble(err)
+	}
+	p.now, p.left = content, p.left[1:]
+	return nil
 }
 
 func (p *parts) Close() error {
@@ -218,6 +241,11 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 		return err
 	}
 	req.ContextID = task.ContextID
+	if s.sweptSince(c.LeaseID) {
+		s.log.WarnContext(ctx, "a turn comes too late for its context: what was uploaded for it may be swept", "task_id", req.TaskID, "context_id", task.ContextID)
+		req.Completion.Transcript, req.Completion.Workspace = nil, nil
+		return nil
+	}
 	prefix := partPrefix(task.ContextID, c.LeaseID)
 	var parts []bloom.TranscriptPart
 	if c.Transcript != nil {
@@ -234,6 +262,20 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 		}
 	}
 	return nil
+}
+
+// partsFor is how long after its making a lease's uploads may be named. They are swept
+// when they are older than that: see maintenance.OrphanAge.
+const partsFor = 24 * time.Hour
+
+// sweptSince reports whether uploads under the lease may be old enough to be swept.
+func (s *Service) sweptSince(leaseID string) bool {
+	id, err := uuid.Parse(leaseID)
+	if err != nil || id.Version() != 7 {
+		return false
+	}
+	sec, nsec := id.Time().UnixTime()
+	return s.clock.Now().Sub(time.Unix(sec, nsec)) > partsFor
 }
 
 // ForgetContext forgets a context everywhere: here at once, on workers with their next

@@ -15,6 +15,12 @@ func Removable(t bloom.TaskState, before int64) bool {
 	return t.Status.Terminal() && t.UpdatedAt < before
 }
 
+// Forgettable reports whether a context may be forgotten: nothing of it is under way, and
+// nothing was since the given time (Unix milliseconds).
+func Forgettable(x bloom.Context, before int64) bool {
+	return x.Unfinished == 0 && x.UpdatedAt < before && x.LastUsedAt < before
+}
+
 // RemovalAudit is the entry of a batch that removed something.
 func RemovalAudit(action string, r bloom.Removed, before int64) bloom.Audit {
 	what := strings.TrimSuffix(action, "_removed")

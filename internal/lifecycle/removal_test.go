@@ -20,6 +20,23 @@ func TestOnlyWhatEndedBeforeMayGo(t *testing.T) {
 	}
 }
 
+func TestOnlyAContextThatNothingHappensInMayBeForgotten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		x    bloom.Context
+		want bool
+	}{
+		"long ago":            {bloom.Context{LastUsedAt: 900, UpdatedAt: 999}, true},
+		"under way":           {bloom.Context{LastUsedAt: 900, UpdatedAt: 999, Unfinished: 1}, false},
+		"ended just now":      {bloom.Context{LastUsedAt: 900, UpdatedAt: 1000}, false},
+		"with a task of late": {bloom.Context{LastUsedAt: 1000, UpdatedAt: 999}, false},
+	} {
+		if got := lifecycle.Forgettable(c.x, 1000); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestARemovalIsToldWithItsCut(t *testing.T) {
 	t.Parallel()
 	r := bloom.Removed{Tasks: 2, Events: 9, Contents: 1, Next: 5, More: true}

@@ -23,6 +23,9 @@ type MoverConfig struct {
 		Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 		MoveArtifact(ctx context.Context, id string, from *string, to string) error
+		Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error)
+		Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
+		MovePart(ctx context.Context, contextID, from, to string) error
 	}
 	// Blobs opens and deletes content where it lies.
 	Blobs bloom.Blobs
@@ -39,7 +42,7 @@ type MoverConfig struct {
 	Moved func(error)
 }
 
-// Mover takes artifacts' content to where it belongs. All methods may be called by many
+// Mover takes the content of artifacts and contexts to where it belongs. All methods may be called by many
 // goroutines at once.
 type Mover struct {
 	c   MoverConfig
@@ -61,7 +64,7 @@ func NewMover(c MoverConfig) *Mover {
 func (m *Mover) Loop() *Loop {
 	return newLoop("mover", cmp.Or(m.c.Every, DefaultMoverEvery), m.c.Logger, func(ctx context.Context) (res Result, err error) {
 		did, err := m.Move(ctx, false, nil)
-		res.Changed, res.Detail = int(did.Moved), fmt.Sprintf("moved %d artifacts to the object storage", did.Moved)
+		res.Changed, res.Detail = int(did.Moved), fmt.Sprintf("moved %d objects to the object storage", did.Moved)
 		return res, err
 	})
 }
@@ -69,48 +72,99 @@ func (m *Mover) Loop() *Loop {
 // moveFails is how many failures in a row are taken to mean that the storage is away.
 const moveFails = 3
 
-// Move moves the artifacts that wait for it, or all that lie somewhere else; those of
-// another server's folder are left to it. tell, if not nil, hears of the progress. It
-// can be repeated at any time and goes on where it was stopped.
-func (m *Mover) Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (did bloom.MoveReport, err error) {
+// Move moves the artifacts and the parts of contexts that wait for it, or all that lie
+// somewhere else; those of another server's folder are left to it. tell, if not nil, hears
+// of the progress. It can be repeated at any time and goes on where it was stopped.
+func (m *Mover) Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (bloom.MoveReport, error) {
 	if m.c.Upload == nil {
-		return did, bloom.Conflict("No object storage is configured to move artifacts to")
+		return bloom.MoveReport{}, bloom.Conflict("No object storage is configured to move artifacts to")
 	}
-	q, failed := bloom.ArtifactQuery{Displaced: !all, Page: bloom.Page{Limit: 100, TextBytes: 1}}, 0
+	if tell == nil {
+		tell = func(bloom.MoveReport) {}
+	}
+	r := &moving{Mover: m, tell: tell}
+	err := r.artifacts(ctx, all)
+	if err == nil {
+		err = r.contexts(ctx, all)
+	}
+	return r.did, err
+}
+
+// moving is one run of Move.
+type moving struct {
+	*Mover
+	did    bloom.MoveReport
+	failed int // in a row
+	tell   func(bloom.MoveReport)
+}
+
+func (r *moving) artifacts(ctx context.Context, all bool) error {
+	q := bloom.ArtifactQuery{Displaced: !all, Page: bloom.Page{Limit: 100, TextBytes: 1}}
 	for {
-		list, next, err := m.c.Store.Artifacts(ctx, q)
+		list, next, err := r.c.Store.Artifacts(ctx, q)
 		if err != nil {
-			return did, err
+			return err
 		}
 		for _, a := range list {
-			if did.Examined++; a.URL != nil && m.c.Placed(*a.URL) {
+			if r.did.Examined++; a.URL != nil && r.c.Placed(*a.URL) {
 				continue
 			}
-			err := m.one(ctx, a.ID)
-			if m.c.Moved != nil && !errors.Is(err, errElsewhere) {
-				m.c.Moved(err)
-			}
-			switch {
-			case err == nil:
-				did.Moved, did.Bytes, failed = did.Moved+1, did.Bytes+a.Size, 0
-			case errors.Is(err, errElsewhere):
-				did.Skipped++
-			default:
-				did.Failed++
-				m.log.WarnContext(ctx, "an artifact could not be moved and will be tried again", "artifact_id", a.ID, "error", err)
-				if failed++; failed == moveFails || ctx.Err() != nil {
-					return did, err
-				}
+			if err := r.count(ctx, r.one(ctx, a.ID), a.Size, "artifact_id", a.ID); err != nil {
+				return err
 			}
 		}
-		if tell != nil {
-			tell(did)
-		}
-		if next == (bloom.Cursor{}) {
-			return did, nil
+		if r.tell(r.did); next == (bloom.Cursor{}) {
+			return nil
 		}
 		q.Cursor = next
 	}
+}
+
+// contextPage is how many contexts are read at once.
+const contextPage = 100
+
+func (r *moving) contexts(ctx context.Context, all bool) error {
+	for after := ""; ; {
+		list, err := r.c.Store.Transcripts(ctx, after, contextPage, !all)
+		if err != nil {
+			return err
+		}
+		for _, t := range list {
+			after = t.ContextID
+			r.did.Contexts++
+			for _, p := range t.Places() {
+				if r.c.Placed(p.URL) {
+					continue
+				}
+				if err := r.count(ctx, r.part(ctx, t.ContextID, p.TranscriptPart), p.Size, "context_id", t.ContextID); err != nil {
+					return err
+				}
+			}
+		}
+		if r.tell(r.did); len(list) < contextPage {
+			return nil
+		}
+	}
+}
+
+// count notes how one move went. It fails when the storage seems to be away.
+func (r *moving) count(ctx context.Context, err error, size int64, kind, id string) error {
+	if r.c.Moved != nil && !errors.Is(err, errElsewhere) {
+		r.c.Moved(err)
+	}
+	switch {
+	case err == nil:
+		r.did.Moved, r.did.Bytes, r.failed = r.did.Moved+1, r.did.Bytes+size, 0
+	case errors.Is(err, errElsewhere):
+		r.did.Skipped++
+	default:
+		r.did.Failed++
+		r.log.WarnContext(ctx, "content could not be moved and will be tried again", kind, id, "error", err)
+		if r.failed++; r.failed == moveFails || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errElsewhere: another server has the content, or it needs no moving any more.
@@ -136,8 +190,7 @@ func (m *Mover) one(ctx context.Context, id string) error {
 		return err
 	}
 	defer content.Close()
-	// The day keeps a sweep from taking it for an old upload: see maintenance.Orphans.
-	key := "artifacts/" + a.TaskID + "/" + a.ID + "-" + m.c.Clock.Now().UTC().Format("20060102")
+	key := "artifacts/" + a.TaskID + "/" + a.ID + m.today()
 	url, err := m.c.Upload(ctx, key, content, a.Size, a.SHA256)
 	if err != nil {
 		return err
@@ -150,9 +203,48 @@ func (m *Mover) one(ctx context.Context, id string) error {
 	case a.URL == nil || *a.URL == url: // what the row names now is never deleted
 		return nil
 	}
-	if err := m.c.Blobs.Delete(ctx, *a.URL); err != nil {
-		m.log.WarnContext(ctx, "content that was moved could not be deleted and waits for the sweep", "url", *a.URL, "error", err)
+	m.discard(ctx, *a.URL)
+	return nil
+}
+
+// today ends the key of an upload: the day keeps a sweep from taking it for an older one.
+// See Orphans.
+func (m *Mover) today() string { return "-" + m.c.Clock.Now().UTC().Format("20060102") }
+
+// discard deletes content that was moved.
+func (m *Mover) discard(ctx context.Context, url string) {
+	if err := m.c.Blobs.Delete(ctx, url); err != nil {
+		m.log.WarnContext(ctx, "content that was moved could not be deleted and waits for the sweep", "url", url, "error", err)
 	}
+}
+
+// part moves a part of a context's transcript or working folder as one moves an artifact.
+func (m *Mover) part(ctx context.Context, contextID string, p bloom.TranscriptPart) error {
+	_, after, found := strings.Cut(p.URL, "transcripts/")
+	sum := bloom.PartDigest(p.URL)
+	if !found || sum == "" {
+		return fmt.Errorf("%q is no part of a transcript", p.URL)
+	}
+	content, err := m.c.Blobs.Open(ctx, p.URL)
+	if bloom.KindOf(err) == bloom.KindNotFound {
+		return errElsewhere
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	end := strings.Index(after, sum) + len(sum)
+	url, err := m.c.Upload(ctx, "transcripts/"+after[:end]+m.today(), content, p.Size, sum)
+	if err != nil {
+		return err
+	}
+	switch err := m.c.Store.MovePart(ctx, contextID, p.URL, url); {
+	case bloom.KindOf(err) == bloom.KindConflict:
+		return errElsewhere // its upload is swept
+	case err != nil:
+		return err
+	}
+	m.discard(ctx, p.URL)
 	return nil
 }
 

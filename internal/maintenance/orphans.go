@@ -46,24 +46,37 @@ func NewOrphans(c OrphansConfig) *Loop {
 	return newLoop("orphans", cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }
 
+// sweptKind is a kind of content whose keys are PREFIX OWNER/NAME.
+type sweptKind struct {
+	prefix string
+	length int // of an owner's name, in characters
+}
+
+var (
+	sweptArtifacts = sweptKind{"artifacts/", 36}   // of a task
+	sweptParts     = sweptKind{"transcripts/", 32} // of a context's folder
+	sweptKinds     = []sweptKind{sweptArtifacts, sweptParts}
+)
+
+// owner is whose content lies at url; ok is false for what is not of the kind.
+func (k sweptKind) owner(url string) (owner string, ok bool) {
+	_, after, found := strings.Cut(url, k.prefix)
+	owner, name, deeper := strings.Cut(after, "/")
+	return owner, found && deeper && len(owner) == k.length && name != "" && !strings.Contains(name, "/")
+}
+
 func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
-	for _, look := range []struct {
-		kind  string
-		named func(ctx context.Context, owner, url string) (bool, error)
-		owner int // the length of an owner's name
-	}{{"artifacts/", c.named, 36}, {"transcripts/", c.spoken, 32}} {
-		if err := c.sweep(ctx, look.kind, look.owner, look.named, &res); err != nil {
-			return res, err
-		}
+	if err = c.sweep(ctx, sweptArtifacts, c.named, &res); err == nil {
+		err = c.sweep(ctx, sweptParts, c.spoken, &res)
 	}
 	res.Detail = fmt.Sprintf("deleted %d uploads that nothing names", res.Changed)
 	return res, err
 }
 
 // sweep deletes what nothing names of one kind.
-func (c *OrphansConfig) sweep(ctx context.Context, kind string, length int, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
-	return c.Blobs.List(ctx, kind, func(url string, age time.Duration) error {
-		owner, ours := partOf(url, kind, length)
+func (c *OrphansConfig) sweep(ctx context.Context, kind sweptKind, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
+	return c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
+		owner, ours := kind.owner(url)
 		if !ours || age < OrphanAge {
 			return nil
 		}
@@ -101,13 +114,3 @@ func (c *OrphansConfig) spoken(ctx context.Context, folder, url string) (bool, e
 	t, err := c.Store.TranscriptIn(ctx, folder)
 	return err == nil && t != nil && slices.Contains(t.URLs(), url), err
 }
-
-// partOf is OWNER in a key "…kind/OWNER/NAME", where OWNER has so many characters.
-func partOf(url, kind string, length int) (owner string, ok bool) {
-	_, after, found := strings.Cut(url, kind)
-	owner, name, deeper := strings.Cut(after, "/")
-	return owner, found && deeper && len(owner) == length && name != "" && !strings.Contains(name, "/")
-}
-
-// taskOf is the task whose artifact's content lies at url.
-func taskOf(url string) (task string, ok bool) { return partOf(url, "artifacts/", 36) }

@@ -21,6 +21,7 @@ const (
 
 const (
 	auditBatch   = 250 // entries of the audit in one transaction; they are small
+	noteBatch    = 500 // notes of forgotten contexts in one transaction
 	contentBatch = 20  // contents listed at once
 	contentFails = 5   // failures in a row by which the blob store is taken to be away
 	restFactor   = 3   // how much longer than a batch took is rested after it
@@ -69,7 +70,9 @@ type oldKind struct {
 }
 
 // NewRetention makes the loop that removes what is older than configured: ended
-// tasks with all that is their own, the events of ended tasks, audit entries. It
+// tasks with all that is their own, the events of ended tasks, audit entries, contexts
+// that are not used; and notes of forgotten contexts that are older than
+// bloom.KeepForgotten. It
 // works in small batches and rests after each three times as long as it took, so
 // that those who work have most of the time, and more of it the busier they are. Content in the blob store is
 // deleted last: a loop that is killed leaves it listed for the next run.
@@ -85,6 +88,8 @@ func NewRetention(c RetentionConfig) *Loop {
 		{keep: c.Keep.Tasks, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveTasks},
 		{keep: c.Keep.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
 		{keep: c.Keep.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
+		{keep: c.Keep.Contexts, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveContexts},
+		{keep: bloom.KeepForgotten, limit: noteBatch, remove: c.Store.RemoveForgotten},
 	}}
 	if t := c.Transcripts; t != nil {
 		r.kinds[1].before = t.Keep

@@ -22,8 +22,8 @@ const (
 	ContentUnchecked = "unchecked" // it could not be read
 )
 
-// Verify reads everything that artifacts name and holds it against what was recorded,
-// then looks for content that none names. tell hears of each defect as it is found, and
+// Verify reads everything that artifacts and contexts name and holds it against what was
+// recorded, then looks for content that none names. tell hears of each defect as it is found, and
 // of the progress with nil.
 func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom.ContentDefect)) (did bloom.VerifyReport, err error) {
 	named := map[string]bool{} // every URL, some 150 bytes each
@@ -55,8 +55,15 @@ func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom
 		}
 		q.Cursor = next
 	}
-	err = m.orphans(ctx, named, report)
-	return did, err
+	if err := m.verifyContexts(ctx, named, &did, report, func() { tell(did, nil) }); err != nil {
+		return did, err
+	}
+	for _, kind := range sweptKinds {
+		if err := m.orphans(ctx, kind, named, report); err != nil {
+			return did, err
+		}
+	}
+	return did, nil
 }
 
 func placeOf(url *string) string {
@@ -104,10 +111,10 @@ func (m *Mover) examine(ctx context.Context, a bloom.Artifact) (kind, detail str
 
 // orphans are reported once they are old enough to be swept: a younger one may be on
 // its way to be named.
-func (m *Mover) orphans(ctx context.Context, named map[string]bool, report func(bloom.ContentDefect)) error {
+func (m *Mover) orphans(ctx context.Context, kind sweptKind, named map[string]bool, report func(bloom.ContentDefect)) error {
 	found := map[string]time.Duration{}
-	if err := m.c.Blobs.List(ctx, "artifacts/", func(url string, age time.Duration) error {
-		if _, ours := taskOf(url); ours && !named[url] && age >= OrphanAge {
+	if err := m.c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
+		if _, ours := kind.owner(url); ours && !named[url] && age >= OrphanAge {
 			found[url] = age
 		}
 		return nil
@@ -115,9 +122,11 @@ func (m *Mover) orphans(ctx context.Context, named map[string]bool, report func(
 		return err
 	}
 	for _, url := range slices.Sorted(maps.Keys(found)) {
-		task, _ := taskOf(url)
-		report(bloom.ContentDefect{Kind: ContentOrphaned, TaskID: strings.Clone(task), URL: url,
-			Detail: fmt.Sprintf("put %s ago; the sweep deletes it", found[url].Round(time.Hour))})
+		d := bloom.ContentDefect{Kind: ContentOrphaned, URL: url, Detail: fmt.Sprintf("put %s ago; the sweep deletes it", found[url].Round(time.Hour))}
+		if owner, _ := kind.owner(url); kind == sweptArtifacts {
+			d.TaskID = strings.Clone(owner)
+		}
+		report(d)
 	}
 	return nil
 }

@@ -253,6 +253,24 @@ func (u *Unit) setTranscript(contextID string, t *bloom.Transcript) {
 	u.c.Scripts[contextID] = t
 }
 
+// MovePart records where a part of a context's transcript or working folder lies now.
+func (s *Store) MovePart(ctx context.Context, contextID, from, to string) error {
+	_, err := apart(ctx, s, func(r *ReadSet) { r.Scripts.Add(contextID) }, func(u *Unit) (struct{}, error) {
+		was, err := u.transcript(contextID)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if was != nil {
+			if now, ok := was.Moved(from, to); ok {
+				u.setTranscript(contextID, &now)
+				return struct{}{}, nil
+			}
+		}
+		return struct{}{}, bloom.Conflict("The context's content was moved or replaced in the meantime")
+	})
+	return err
+}
+
 // ForgetContext drops a context and its transcript.
 func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 	if id != bloom.CleanText(id) {
@@ -277,15 +295,23 @@ func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 		case x.Unfinished > 0:
 			return struct{}{}, bloom.Conflict("The context has %d tasks that have not ended; cancel them first", x.Unfinished)
 		}
-		was, err := u.transcript(id)
-		if err != nil {
-			return struct{}{}, err
-		}
-		u.c.Removal.URLs = append(u.c.Removal.URLs, bloom.Transcript{}.Dropped(was)...)
-		u.setTranscript(id, nil)
-		u.c.Forgotten = append(u.c.Forgotten, id)
-		u.audit(bloom.ActionContextForgotten, bloom.EntityContext, id, actor, "Forgotten with its transcript", nil)
-		return struct{}{}, nil
+		_, err := u.forget(id, actor)
+		return struct{}{}, err
 	})
 	return err
+}
+
+// forget drops a context and its transcript, and returns how many contents are to be
+// deleted with it.
+func (u *Unit) forget(id, actor string) (contents int, err error) {
+	was, err := u.transcript(id)
+	if err != nil {
+		return 0, err
+	}
+	urls := bloom.Transcript{}.Dropped(was)
+	u.c.Removal.URLs = append(u.c.Removal.URLs, urls...)
+	u.setTranscript(id, nil)
+	u.c.Forgotten = append(u.c.Forgotten, id)
+	u.audit(bloom.ActionContextForgotten, bloom.EntityContext, id, actor, "Forgotten with its transcript", nil)
+	return len(urls), nil
 }

@@ -92,6 +92,7 @@ type Reader interface {
 	Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error)
 	Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
 	TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
+	Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error)
 	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
 	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
 
@@ -118,6 +119,9 @@ type Reader interface {
 	OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error)
+	// OldContexts lists contexts whose newest tasks are numbered above after, in the order
+	// of those numbers.
+	OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error)
 
 	AuditHead(ctx context.Context) (bloom.ChainHead, error)
 	AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error)

@@ -292,6 +292,13 @@ type AgedAudit struct {
 	Only    bool // it is in no file of the export
 }
 
+// AgedContext is a context that may not have been used for long: its id, LastUsedAt,
+// UpdatedAt and Unfinished are read.
+type AgedContext struct {
+	Seq int64
+	bloom.Context
+}
+
 // Changes is what a transaction writes. Tasks and leases that are to be updated are
 // locked.
 type Changes struct {
@@ -363,9 +370,11 @@ type Removal struct {
 	Streams  []*Aged         // whose events go, the tasks stay
 	Events   map[int64]int64 // of tasks, by Seq: events numbered below
 	Audit    []int64
-	Contents []int64  // notes of removed contents
-	URLs     []string // contents to be noted as removed
-	Sessions []string
+	Contents []int64 // notes of removed contents
+	// Forgotten are notes of contexts that were forgotten.
+	Forgotten []int64
+	URLs      []string // contents to be noted as removed
+	Sessions  []string
 	// SessionsOf are keys whose sessions go, SessionsBefore is the time, Unix
 	// milliseconds, at which those that go have expired.
 	SessionsOf     []string
@@ -373,7 +382,7 @@ type Removal struct {
 }
 
 func (r *Removal) empty() bool {
-	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.URLs)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
+	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.Forgotten)+len(r.URLs)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
 }
 
 // Counts is by how much a transaction changes what stats shows, in the order of

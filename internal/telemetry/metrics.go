@@ -66,7 +66,7 @@ const (
 // Removed counts what retention removed.
 func (m *Metrics) Removed(r bloom.Removed) {
 	for kind, n := range map[string]int64{
-		"task": r.Tasks, "lease": r.Leases, "result": r.Results, "artifact": r.Artifacts, "event": r.Events, "audit": r.Audit,
+		"task": r.Tasks, "lease": r.Leases, "result": r.Results, "artifact": r.Artifacts, "event": r.Events, "audit": r.Audit, "context": r.Contexts,
 	} {
 		m.removed.WithLabelValues(kind).Add(float64(n))
 	}

@@ -268,5 +268,8 @@ func queueRemoval(b *pgx.Batch, c *store.Changes) {
 	if len(r.Contents) > 0 {
 		b.Queue(`DELETE FROM removed_contents WHERE seq = ANY($1::bigint[])`, r.Contents)
 	}
+	if len(r.Forgotten) > 0 {
+		b.Queue(`DELETE FROM forgotten_contexts WHERE seq = ANY($1::bigint[])`, r.Forgotten)
+	}
 	queueSessionsEnd(b, r)
 }

@@ -79,13 +79,45 @@ func (d *database) TranscriptIn(ctx context.Context, folder string) (*bloom.Tran
 	return d.transcript(ctx, "folder", folder)
 }
 
+// localParts tells that a part lies in a folder; the index transcripts_local has the same
+// words.
+const localParts = `position('"file:' in x.parts) + position('"file:' in x.workspace) > 0`
+
+// Transcripts lists transcripts in the order of their contexts' ids. What is damaged has
+// no parts.
+func (d *database) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
+	where := ` FROM transcripts x WHERE x.context_id > $1`
+	if local {
+		where += ` AND ` + localParts
+	}
+	return read(ctx, d, func(c reader) ([]bloom.ContextTranscript, error) {
+		return collect(ctx, c, func(r pgx.Rows) (t bloom.ContextTranscript, err error) {
+			var parts, workspace string
+			err = r.Scan(&t.ContextID, &t.SessionID, &t.Size, &t.SHA256, &parts, &workspace)
+			_ = json.Unmarshal([]byte(parts), &t.Parts)
+			t.Workspace = bloom.ParseSnapshot(workspace)
+			return t, err
+		}, `SELECT `+transcriptColumns+where+` ORDER BY x.context_id LIMIT $2`, after, limit)
+	})
+}
+
 // Forgotten lists contexts that were forgotten after the given number.
 func (d *database) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	return read(ctx, d, func(c reader) ([]bloom.ForgottenContext, error) {
 		return collect(ctx, c, func(r pgx.Rows) (f bloom.ForgottenContext, err error) {
-			err = r.Scan(&f.Seq, &f.ID)
+			err = r.Scan(&f.Seq, &f.ID, &f.At)
 			return f, err
-		}, `SELECT seq, context_id FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT $2`, after, bloom.Page{Limit: limit}.Size())
+		}, `SELECT seq, context_id, at FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT $2`, after, bloom.Page{Limit: limit}.Size())
+	})
+}
+
+// OldContexts lists contexts in the order of their newest tasks.
+func (d *database) OldContexts(ctx context.Context, after int64, limit int) ([]store.AgedContext, error) {
+	return read(ctx, d, func(c reader) ([]store.AgedContext, error) {
+		return collect(ctx, c, func(r pgx.Rows) (x store.AgedContext, err error) {
+			err = r.Scan(&x.Seq, &x.ID, &x.LastUsedAt, &x.UpdatedAt, &x.Unfinished)
+			return x, err
+		}, `SELECT x.seq, x.id, x.last_used_at, x.updated_at, x.unfinished FROM contexts x WHERE x.seq > $1 ORDER BY x.seq LIMIT $2`, after, limit)
 	})
 }
 

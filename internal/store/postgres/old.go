@@ -29,7 +29,7 @@ func Old(ctx context.Context, url string, keep bloom.Keep) (old bloom.Removed, e
 		return old, fmt.Errorf("postgresql: %w", err)
 	}
 	const ended = ` FROM llm_tasks t WHERE t.status IN ('completed','failed','dead','cancelled') AND t.updated_at < `
-	tasks, events, audit := keep.Before(now)
+	before := keep.Before(now)
 	err = c.QueryRow(ctx, `WITH old AS MATERIALIZED (SELECT t.id`+ended+`$1), trimmed AS MATERIALIZED (SELECT t.seq`+ended+`$2)
 		SELECT (SELECT count(*) FROM old),
 			(SELECT count(*) FROM leases x JOIN old ON old.id = x.task_id),
@@ -38,8 +38,10 @@ func Old(ctx context.Context, url string, keep bloom.Keep) (old bloom.Removed, e
 			(SELECT count(*) FROM runtime_artifacts x JOIN old ON old.id = x.task_id WHERE x.url IS NOT NULL),
 			(SELECT count(*) FROM task_events x JOIN trimmed ON trimmed.seq = x.task),
 			(SELECT count(*) FROM audit_logs a WHERE a.timestamp < $3
-				AND NOT EXISTS (SELECT FROM llm_tasks t WHERE t.id::text = a.entity_id AND t.status IN ('queued','leased','running')))`,
-		tasks, max(tasks, events), audit).Scan(&old.Tasks, &old.Leases, &old.Results, &old.Artifacts, &old.Contents, &old.Events, &old.Audit)
+				AND NOT EXISTS (SELECT FROM llm_tasks t WHERE t.id::text = a.entity_id AND t.status IN ('queued','leased','running'))),
+			(SELECT count(*) FROM contexts x WHERE x.unfinished = 0 AND x.updated_at < $4 AND x.last_used_at < $4)`,
+		before.Tasks, max(before.Tasks, before.Events), before.Audit, before.Contexts).
+		Scan(&old.Tasks, &old.Leases, &old.Results, &old.Artifacts, &old.Contents, &old.Events, &old.Audit, &old.Contexts)
 	if err != nil {
 		return old, fmt.Errorf("postgresql: %w", err)
 	}

@@ -51,7 +51,11 @@ SELECT 1, md5(n::text)::uuid, (ARRAY['task_created','task_leased','task_started'
 INSERT INTO runtime_artifacts (created_at, size, finalized, id, task_id, type, sha256, media_type, content)
 SELECT 1, 1, true, md5('a' || n)::uuid, md5(n::text)::uuid, 't', 's', 'm', 'x' FROM generate_series(1, 30000) n;
 INSERT INTO llm_results (task_id, epoch, completed_at, id, artifact_id, worker_id, status, metrics, body_hash)
-SELECT md5(n::text)::uuid, 1, 1, md5('r' || n)::uuid, md5('a' || n)::uuid, 'w', 'success', '{}', 'h' FROM generate_series(1, 30000) n`
+SELECT md5(n::text)::uuid, 1, 1, md5('r' || n)::uuid, md5('a' || n)::uuid, 'w', 'success', '{}', 'h' FROM generate_series(1, 30000) n;
+INSERT INTO contexts (id, seq, created_at, last_used_at, updated_at, tasks, unfinished) SELECT 'x' || n, 1000 + n, 1, 1, 1, 1, (n % 50 = 0)::int FROM generate_series(1, 30000) n;
+INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts)
+SELECT 'x' || n, md5(n::text), 1, 1, 's', 's', '[{"url":"file:' || n || '","size":1}]' FROM generate_series(1, 30000) n;
+INSERT INTO forgotten_contexts (at, context_id) SELECT 1, 'y' || n FROM generate_series(1, 30000) n`
 
 func TestNoStatementReadsWhatOnlyGrows(t *testing.T) {
 	t.Parallel()
@@ -111,7 +115,7 @@ func checkPlans(t *testing.T, log string) {
 			n, _ := strconv.Atoi(m[1])
 			most = max(most, n)
 		}
-		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results"} {
+		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results", "contexts", "transcripts", "forgotten_contexts"} {
 			if strings.Contains(s, "Seq Scan on "+table) {
 				most = many
 			}
@@ -189,13 +193,17 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.KeepSeries(ctx))
 	reads(t, s, first, name)
-	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit} {
+	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit, s.RemoveContexts} {
 		did, err := remove(ctx, bloom.RemoveRequest{OlderThan: time.Hour, Limit: 200})
 		ok(err)
 		if !strings.HasPrefix(name, "before") && (did.Total() == 0 || !did.More) {
 			t.Fatalf("%s: nothing was removed: %s after %d", name, did, did.Next)
 		}
 	}
+	_, err = s.Forgotten(ctx, 0, 10)
+	ok(err)
+	_, err = s.RemoveForgotten(ctx, bloom.RemoveRequest{OlderThan: time.Hour})
+	ok(err)
 	_, err = s.RemovedContent(ctx, 0, 10)
 	ok(err)
 	ok(s.ForgetContent(ctx, []int64{1}))

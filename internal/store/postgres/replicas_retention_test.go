@@ -18,6 +18,14 @@ func (p *pair) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Re
 	return p.next().RemoveAudit(ctx, r)
 }
 
+func (p *pair) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	return p.next().RemoveContexts(ctx, r)
+}
+
+func (p *pair) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+	return p.next().RemoveForgotten(ctx, r)
+}
+
 func (p *pair) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
 	return p.next().RemovedContent(ctx, after, limit)
 }
@@ -48,4 +56,12 @@ func (p *pair) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error
 
 func (p *pair) WaitingArtifacts(ctx context.Context) (int64, error) {
 	return p.next().WaitingArtifacts(ctx)
+}
+
+func (p *pair) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
+	return p.next().Transcripts(ctx, after, limit, local)
+}
+
+func (p *pair) MovePart(ctx context.Context, contextID, from, to string) error {
+	return p.next().MovePart(ctx, contextID, from, to)
 }

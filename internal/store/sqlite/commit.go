@@ -244,6 +244,7 @@ func (t *tx) remove(c *store.Changes) error {
 		{len(r.Tasks), `DELETE FROM run_transcripts WHERE task IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Tasks), `DELETE FROM llm_tasks WHERE seq IN (SELECT value FROM json_each(?))`, []any{seqs}},
 		{len(r.Contents), `DELETE FROM removed_contents WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Contents))}},
+		{len(r.Forgotten), `DELETE FROM forgotten_contexts WHERE seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(r.Forgotten))}},
 		{len(r.Sessions), `DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.Sessions)}},
 		{len(r.SessionsOf), `DELETE FROM sessions WHERE key_id IN (SELECT value FROM json_each(?))`, []any{schema.ListJSON(r.SessionsOf)}},
 		{int(min(r.SessionsBefore, 1)), `DELETE FROM sessions WHERE expires_at <= ?`, []any{r.SessionsBefore}},

@@ -55,11 +55,39 @@ func (d *database) TranscriptIn(ctx context.Context, folder string) (*bloom.Tran
 	})
 }
 
+// LocalParts tells that a part lies in a folder; the index transcripts_local has the same
+// words.
+const localParts = `instr(parts, '"file:') + instr(workspace, '"file:') > 0`
+
+// Transcripts lists transcripts in the order of their contexts' ids.
+func (d *database) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
+	query := `SELECT ` + transcriptColumns + `, context_id FROM transcripts WHERE context_id > ? ORDER BY context_id LIMIT +?`
+	if local {
+		query = `SELECT ` + transcriptColumns + `, context_id FROM transcripts INDEXED BY transcripts_local WHERE ` + localParts + ` AND context_id > ? ORDER BY context_id LIMIT +?`
+	}
+	return read(ctx, d, func(c *conn) ([]bloom.ContextTranscript, error) {
+		return collect(c, func(r row) bloom.ContextTranscript {
+			return bloom.ContextTranscript{ContextID: r.str(5), Transcript: scanTranscript(r)}
+		}, query, after, limit)
+	})
+}
+
 // Forgotten lists contexts that were forgotten after the given number.
 func (d *database) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	return read(ctx, d, func(c *conn) ([]bloom.ForgottenContext, error) {
-		return collect(c, func(r row) bloom.ForgottenContext { return bloom.ForgottenContext{Seq: r.int(0), ID: r.str(1)} },
-			`SELECT seq, context_id FROM forgotten_contexts WHERE seq > ? ORDER BY seq LIMIT +?`, after, bloom.Page{Limit: limit}.Size())
+		return collect(c, func(r row) bloom.ForgottenContext {
+			return bloom.ForgottenContext{Seq: r.int(0), ID: r.str(1), At: r.int(2)}
+		},
+			`SELECT seq, context_id, at FROM forgotten_contexts WHERE seq > ? ORDER BY seq LIMIT +?`, after, bloom.Page{Limit: limit}.Size())
+	})
+}
+
+// OldContexts lists contexts in the order of their newest tasks.
+func (d *database) OldContexts(ctx context.Context, after int64, limit int) ([]store.AgedContext, error) {
+	return read(ctx, d, func(c *conn) ([]store.AgedContext, error) {
+		return collect(c, func(r row) store.AgedContext {
+			return store.AgedContext{Seq: r.int(0), Context: bloom.Context{ID: r.str(1), LastUsedAt: r.int(2), UpdatedAt: r.int(3), Unfinished: r.int(4)}}
+		}, `SELECT seq, id, last_used_at, updated_at, unfinished FROM contexts INDEXED BY contexts_seq WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit)
 	})
 }
 

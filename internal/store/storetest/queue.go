@@ -242,41 +242,20 @@ var queueTests = map[string]func(*harness){
 		task := h.create(func(n *bloom.NewTask) { n.Spec.Labels = []string{"gpu"} })
 		same(h, "the other, at once", h.take("other"), task.ID)
 	},
-	"a worker that is full, silent, draining or gone keeps nobody waiting": func(h *harness) {
-		h.worker("other", 9)
-		homes := map[string]func(name string){
-			"full":   func(name string) { h.lease(h.create(inContext("filler "+name)).ID, name) },
-			"drain":  func(name string) { _, err := h.s.DrainWorker(h.ctx, name, true, "me"); h.ok(err) },
-			"gone":   func(name string) { h.ok(h.s.RemoveWorker(h.ctx, name, "me")) },
-			"silent": func(string) {},
-		}
-		for name := range homes {
-			h.worker(name, 1)
-			h.finish(h.create(inContext(name)).ID, name)
-		}
-		for name, stop := range homes {
-			stop(name)
-		}
+	"a context moves when its worker is full": moves(func(h *harness) {
+		h.lease(h.create(inContext("filler")).ID, "home")
+	}),
+	"a context moves when its worker is away": moves(func(h *harness) {
 		h.advance(bloom.OfflineAfter + time.Second)
 		h.claim("other", 0)
-		for _, name := range []string{"full", "drain"} {
-			if name == "full" {
-				_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1"})
-				h.ok(err)
-			}
-		}
 		_, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
 		h.ok(err)
-		var held []string
-		for name := range homes {
-			task := h.create(inContext(name))
-			r := h.claim("other", 1, held...)
-			if got := ids(r); !slices.Equal(got, []string{task.ID}) {
-				h.Fatalf("with a home that is %s: claimed %v", name, got)
-			}
-			held = append(held, r.Leases[0].Lease.ID)
-		}
-	},
+	}),
+	"a context moves when its worker is drained": moves(func(h *harness) {
+		_, err := h.s.DrainWorker(h.ctx, "home", true, "me")
+		h.ok(err)
+	}),
+	"a context moves when its worker is removed": moves(func(h *harness) { h.ok(h.s.RemoveWorker(h.ctx, "home", "me")) }),
 	"no more tasks wait for a worker than it has room for": func(h *harness) {
 		h.worker("home", 2)
 		h.worker("other", 9)
@@ -311,4 +290,23 @@ var queueTests = map[string]func(*harness){
 		}
 		same(h, "with many labels", got, many.ID)
 	},
+}
+
+// moves proves that the next task of a context is left to the context's worker while
+// that has room, whoever asks first, and to nobody once something has happened to it.
+func moves(happens func(*harness)) func(*harness) {
+	return func(h *harness) {
+		h.worker("home", 1)
+		h.worker("other", 9)
+		h.finish(h.create().ID, "home")
+		for range 3 {
+			stays := h.create()
+			same(h, "another one that asks first", h.take("other"), "")
+			same(h, "the context's worker", h.take("home"), stays.ID)
+			h.complete(success(stays.ID, deref(h.task(stays.ID).LeaseID), "done"))
+		}
+		happens(h)
+		task := h.create()
+		same(h, "another one then", h.take("other"), task.ID)
+	}
 }

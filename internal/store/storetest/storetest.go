@@ -58,7 +58,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"tasks", taskTests}, {"leases", leaseTests}, {"completions", completionTests}, {"claims", claimTests},
 		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"contexts", contextTests}, {"series", seriesTests}, {"lists", listTests},
-		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests}, {"retention", retentionTests}, {"access", accessTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
+		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests}, {"retention", retentionTests}, {"retention of contexts", contextRetentionTests}, {"access", accessTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
