@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -28,13 +29,22 @@ func (t *transcripts) of(task bloom.Task) (*client.Client, string, error) {
 	return api, *task.LeaseID, nil
 }
 
+// away marks an error after which the same call may succeed later.
+func away(err error) error {
+	if client.Temporary(err) {
+		return fmt.Errorf("%w: %w", claude.ErrAway, err)
+	}
+	return err
+}
+
 // State says what the runtime has of the task's context.
 func (t *transcripts) State(ctx context.Context, task bloom.Task) (bloom.TranscriptState, error) {
 	api, lease, err := t.of(task)
 	if err != nil {
 		return bloom.TranscriptState{}, err
 	}
-	return api.TranscriptState(ctx, task.ID, lease)
+	st, err := api.TranscriptState(ctx, task.ID, lease)
+	return st, away(err)
 }
 
 // Open streams the transcript.
@@ -43,7 +53,8 @@ func (t *transcripts) Open(ctx context.Context, task bloom.Task) (io.ReadCloser,
 	if err != nil {
 		return nil, err
 	}
-	return api.Transcript(ctx, task.ID, lease)
+	content, err := api.Transcript(ctx, task.ID, lease)
+	return content, away(err)
 }
 
 // Put uploads a part.

@@ -19,6 +19,7 @@ type Runner struct {
 	sessions *sessions
 	features *features
 	pool     *pool
+	removing chan struct{} // holds a token while the folder of a forgotten context is removed
 }
 
 // New makes a runner. It creates the working and the state folder; that claude
@@ -56,7 +57,7 @@ func New(config Config) (*Runner, error) {
 	for _, warning := range config.Warnings() {
 		config.Log.Warn(warning)
 	}
-	return &Runner{config: config, sessions: sessions, features: &features{}, pool: newPool(config.Warm, config.Log)}, nil
+	return &Runner{config: config, sessions: sessions, features: &features{}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
 }
 
 // Close ends the processes that are kept for later tasks. Tasks that still run
@@ -149,7 +150,9 @@ func (t *taskRun) do(parent context.Context) verdict {
 		return v
 	}
 	var release func()
-	t.first, release = t.runner.sessions.acquire(t.task.ContextID)
+	if t.first, release, err = t.runner.sessions.acquire(ctx, t.task.ContextID); err != nil {
+		return judge(outcome{stopped: err})
+	}
 	defer release()
 	if err := t.settleWorkspace(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -161,7 +164,16 @@ func (t *taskRun) do(parent context.Context) verdict {
 		return v
 	}
 
-	session, resumes := t.open(ctx, path)
+	session, resumes, err := t.open(ctx, path)
+	if err != nil {
+		if ctx.Err() != nil {
+			return judge(outcome{stopped: context.Cause(ctx)})
+		}
+		t.config.Log.Error("the transcript of a context cannot be fetched", "context_id", t.task.ContextID, "error", err)
+		v := failed(bloom.ClassInternal, "the context's transcript cannot be fetched now")
+		v.retryable = true
+		return v
+	}
 	prompt := t.recalled + t.prompt(ctx)
 	out := session.turn(ctx, prompt)
 	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
@@ -298,8 +310,9 @@ func (t *taskRun) prompt(ctx context.Context) string {
 }
 
 // open decides which session the task goes on with and how claude is called.
-// resumes reports whether it is an older one.
-func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes bool) {
+// resumes reports whether it is an older one. It fails when the server cannot be asked
+// for the session.
+func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes bool, err error) {
 	s := &coldSession{
 		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
 		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
@@ -310,11 +323,16 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		t.emit.warn("session_unreadable", "what was remembered of this context cannot be read; a new session is begun")
 	}
 	if t.config.Transcripts != nil && t.first {
-		saved = t.settle(ctx, saved)
+		if saved, err = t.settle(ctx, saved); err != nil {
+			return nil, false, err
+		}
 	}
 	switch {
 	case saved.SessionID != "" && saved.Workdir != t.workdir:
 		t.emit.warn("session_elsewhere", "this context's session was made in another working folder; a new one is begun")
+		if t.config.Transcripts != nil && t.first {
+			t.recall(ctx)
+		}
 	case saved.SessionID != "":
 		s.resume = saved.SessionID
 	case !t.first:
@@ -327,7 +345,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 	s.onSession = t.remember
 	s.onMessage = func(uuid string) { t.lastMessage = uuid }
 	s.args = append(t.runner.baseArgs(ctx, path), t.persona(ctx)...)
-	return t.warm(ctx, s), s.resume != ""
+	return t.warm(ctx, s), s.resume != "", nil
 }
 
 // remember keeps the session as soon as claude names it, so that it survives a

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,9 +21,13 @@ import (
 type sessions struct {
 	dir string
 
-	mu   sync.Mutex
-	busy map[string]int // context → runs that hold it
+	mu    sync.Mutex
+	busy  map[string]int // context → runs that hold it; forgetting while it is being forgotten
+	freed chan struct{}  // closed when a context becomes free
 }
+
+// forgetting marks a context that is being forgotten.
+const forgetting = -1
 
 // savedSession is the content of a context's file.
 type savedSession struct {
@@ -47,19 +52,71 @@ func openSessions(stateDir string) (*sessions, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("session folder: %w", err)
 	}
-	return &sessions{dir: dir, busy: map[string]int{}}, nil
+	return &sessions{dir: dir, busy: map[string]int{}, freed: make(chan struct{})}, nil
 }
 
-// acquire marks the context as at work. first reports that nobody else was.
-func (s *sessions) acquire(contextID string) (first bool, release func()) {
+// acquire marks the context as at work. first reports that nobody else was. It waits
+// while the context is being forgotten, and fails only when ctx ends.
+func (s *sessions) acquire(ctx context.Context, contextID string) (first bool, release func(), err error) {
+	release, err = s.wait(ctx, func() bool {
+		if s.busy[contextID] == forgetting {
+			return false
+		}
+		s.busy[contextID]++
+		first = s.busy[contextID] == 1
+		return true
+	}, func() { s.busy[contextID]-- }, contextID)
+	return first, release, err
+}
+
+// reserve marks the context as being forgotten, unless it is at work.
+func (s *sessions) reserve(contextID string) (release func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy[contextID]++
-	return s.busy[contextID] == 1, sync.OnceFunc(func() {
+	if s.busy[contextID] != 0 {
+		return nil, false
+	}
+	s.busy[contextID] = forgetting
+	return s.releaser(contextID, func() { s.busy[contextID] = 0 }), true
+}
+
+// await is reserve for when the context is no longer at work.
+func (s *sessions) await(ctx context.Context, contextID string) (release func(), err error) {
+	return s.wait(ctx, func() bool {
+		if s.busy[contextID] != 0 {
+			return false
+		}
+		s.busy[contextID] = forgetting
+		return true
+	}, func() { s.busy[contextID] = 0 }, contextID)
+}
+
+// wait calls take under the lock, again whenever a context has become free, until it
+// succeeds. release calls give under the lock.
+func (s *sessions) wait(ctx context.Context, take func() bool, give func(), contextID string) (release func(), err error) {
+	for {
+		s.mu.Lock()
+		taken, freed := take(), s.freed
+		s.mu.Unlock()
+		if taken {
+			return s.releaser(contextID, give), nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *sessions) releaser(contextID string, give func()) func() {
+	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.busy[contextID]--; s.busy[contextID] == 0 {
+		if give(); s.busy[contextID] == 0 {
 			delete(s.busy, contextID)
+			close(s.freed)
+			s.freed = make(chan struct{})
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 // Transcripts keeps the transcripts of contexts where other workers find them. Its
@@ -31,7 +32,12 @@ type Transcripts interface {
 	Earlier(ctx context.Context, task bloom.Task) ([]bloom.Exchange, error)
 }
 
+// ErrAway says that the server cannot be asked now, and may be later.
+var ErrAway = errors.New("the server is away")
+
 const (
+	// fetchTries is how often a transcript is fetched that turns out not to be whole.
+	fetchTries = 3
 	// manyParts is from how many parts on a transcript is sent anew, in few.
 	manyParts = 48
 	// moveTime bounds the moving of one transcript.
@@ -52,20 +58,23 @@ func (m *mark) is(st bloom.TranscriptState) bool {
 // settle makes the session that the task goes on with what the context's conversation
 // is by the last completion: what another worker has added is fetched, what a turn has
 // left that was not completed is cut off. It answers with the session to resume; the
-// zero value begins a new one.
-func (t *taskRun) settle(ctx context.Context, saved savedSession) savedSession {
+// zero value begins a new one. While the server is away it waits, and fails in the end:
+// the conversation is not begun anew for that.
+func (t *taskRun) settle(ctx context.Context, saved savedSession) (savedSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTime)
 	defer cancel()
-	st, err := t.config.Transcripts.State(ctx, t.task)
-	if err != nil {
+	st, err := t.state(ctx)
+	switch {
+	case errors.Is(err, ErrAway):
+		return saved, err
+	case err != nil:
 		t.config.Log.Warn("the server does not say what it has of a context; its session is used as it is here", "error", err)
 		if t.known, t.parts = saved.Base, saved.Parts; saved.Pushed {
 			t.known = saved.Next
 		}
-		return saved
-	}
-	if st.SessionID == "" {
-		return t.settleAlone(ctx, saved, st)
+		return saved, nil
+	case st.SessionID == "":
+		return t.settleAlone(ctx, saved, st), nil
 	}
 	t.known, t.parts = &mark{st.SessionID, st.Size, st.SHA256}, st.Parts
 	here := saved.Workdir == t.workdir
@@ -75,23 +84,62 @@ func (t *taskRun) settle(ctx context.Context, saved savedSession) savedSession {
 		// The last turn was completed; or it was not, and is taken back.
 		if t.cutTo(*t.known) {
 			saved.SessionID = st.SessionID
-			return saved
+			return saved, nil
 		}
 	case saved.Base.is(st) && saved.Next != nil:
 		if t.cutTo(*saved.Next) { // the server could not be given the last turn
 			saved.SessionID = saved.Next.SessionID
-			return saved
+			return saved, nil
 		}
 	}
-	if err := t.restore(ctx, st); err != nil {
+	if err := t.fetch(ctx, st); errors.Is(err, ErrAway) {
+		return saved, err
+	} else if err != nil {
 		t.config.Log.Warn("a transcript cannot be restored", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("transcript_damaged", "the context's transcript cannot be restored; a new session is begun with what is known of the last tasks")
 		t.recall(ctx)
-		return savedSession{}
+		return savedSession{}, nil
 	}
 	t.restored = true
 	t.emit.send(EventRestored, data{"session_id": st.SessionID, "bytes": st.Size})
-	return savedSession{ContextID: t.task.ContextID, SessionID: st.SessionID, Workdir: t.workdir, Movable: true}
+	return savedSession{ContextID: t.task.ContextID, SessionID: st.SessionID, Workdir: t.workdir, Movable: true}, nil
+}
+
+// state asks the server what it has, again while it is away.
+func (t *taskRun) state(ctx context.Context) (st bloom.TranscriptState, err error) {
+	err = persist(ctx, func() (again bool, err error) {
+		st, err = t.config.Transcripts.State(ctx, t.task)
+		return errors.Is(err, ErrAway), err
+	})
+	return st, err
+}
+
+// fetch restores the transcript, again while the server is away, and some times when it
+// does not come whole: a connection may have been cut.
+func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
+	tries := 0
+	return persist(ctx, func() (again bool, err error) {
+		err = t.restore(ctx, st)
+		if errors.Is(err, ErrAway) {
+			return true, err
+		}
+		tries++
+		return tries < fetchTries && bloom.KindOf(err) != bloom.KindNotFound, err
+	})
+}
+
+// persist calls try again for as long as it says so. When ctx ends first the error is
+// ErrAway.
+func persist(ctx context.Context, try func() (again bool, err error)) error {
+	for wait := (retry.Policy{First: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}).Waits(); ; {
+		again, err := try()
+		if err == nil || !again {
+			return err
+		}
+		if retry.Sleep(ctx, wait()) != nil {
+			return fmt.Errorf("%w: %w", ErrAway, err)
+		}
+	}
 }
 
 // settleAlone settles a context of which the server has no transcript.
@@ -265,12 +313,12 @@ func (t *taskRun) push(ctx context.Context, path string) (*bloom.TranscriptUpdat
 	if t.known != nil {
 		known = *t.known
 	}
+	if info, err := os.Stat(path); err == nil && info.Size() > bloom.MaxTranscript {
+		return nil, fmt.Errorf("the transcript has %d bytes, more than the %d that are kept", info.Size(), int64(bloom.MaxTranscript))
+	}
 	size, first, all, err := digest(path, known.Size)
 	if err != nil {
 		return nil, err
-	}
-	if size > bloom.MaxTranscript {
-		return nil, fmt.Errorf("the transcript has %d bytes, more than is kept", size)
 	}
 	u := &bloom.TranscriptUpdate{SessionID: t.sessionID, Size: size, SHA256: all, Parts: []bloom.TranscriptPart{}}
 	from := int64(0)
@@ -348,35 +396,4 @@ func endsWith(path, messageID string) bool {
 	}
 	tail, err := io.ReadAll(bufio.NewReader(f))
 	return err == nil && bytes.HasSuffix(tail, []byte("\n")) && bytes.Contains(tail, []byte(messageID))
-}
-
-// Forget drops what is kept of a context on this machine: its session, also claude's
-// own file, and its living process.
-func (r *Runner) Forget(contextID string) error {
-	r.pool.evict(contextID)
-	if err := r.forgetWorkspace(contextID); err != nil {
-		return err
-	}
-	saved, err := r.sessions.load(contextID)
-	if err != nil {
-		return errors.Join(err, r.sessions.forget(contextID))
-	}
-	for _, id := range []string{saved.SessionID, saved.last()} {
-		if !validSession(id) {
-			continue
-		}
-		path := r.config.sessionFile(saved.Workdir, id)
-		err = errors.Join(err, removeAny(path), removeAny(strings.TrimSuffix(path, ".jsonl")))
-	}
-	return errors.Join(err, r.sessions.forget(contextID))
-}
-
-func removeAny(path string) error { return os.RemoveAll(path) }
-
-// last is the session of the last completed turn.
-func (s savedSession) last() string {
-	if s.Next == nil {
-		return ""
-	}
-	return s.Next.SessionID
 }

@@ -25,6 +25,17 @@ type archive struct {
 	said   map[string][]bloom.Exchange
 	away   bool
 	puts   int // bytes
+	refuse int // so many calls fail that may succeed later; below 0 all of them
+	cut    int // so many transcripts end before their end
+}
+
+// refused reports that a call fails.
+func (a *archive) refused() bool {
+	if a.refuse != 0 {
+		a.refuse--
+		return true
+	}
+	return false
 }
 
 func newArchive() *archive {
@@ -39,6 +50,9 @@ func (a *archive) State(_ context.Context, task bloom.Task) (bloom.TranscriptSta
 	if a.away {
 		return bloom.TranscriptState{}, errAway
 	}
+	if a.refused() {
+		return bloom.TranscriptState{}, fmt.Errorf("%w: refused", claude.ErrAway)
+	}
 	t := a.kept[task.ContextID]
 	return bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts), Earlier: int64(len(a.said[task.ContextID]))}, nil
 }
@@ -46,6 +60,9 @@ func (a *archive) State(_ context.Context, task bloom.Task) (bloom.TranscriptSta
 func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.refused() {
+		return nil, fmt.Errorf("%w: refused", claude.ErrAway)
+	}
 	var all []byte
 	for _, p := range a.kept[task.ContextID].Parts {
 		frame, ok := a.frames[p.URL]
@@ -53,6 +70,10 @@ func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 			return nil, errors.New("a part is gone")
 		}
 		all = append(all, frame...)
+	}
+	if a.cut > 0 {
+		a.cut--
+		all = all[:len(all)/2]
 	}
 	return io.NopCloser(bytes.NewReader(all)), nil
 }
@@ -213,6 +234,29 @@ func TestWhatTheServerCouldNotBeGivenIsNotLost(t *testing.T) {
 	}
 }
 
+func TestAnOutageCostsTimeAndNotTheConversation(t *testing.T) {
+	t.Parallel()
+	a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	houses[0].turn(a, "my colour is green")
+	was := a.kept["ctx"]
+	a.refuse = -1
+	short := task("what is my colour?")
+	short.Policy.TimeoutSec = 1
+	run, j := houses[1].run(short)
+	if wantError(t, run, bloom.ClassTimeout); run.Completion.Transcript != nil || len(j.of(claude.EventWarning)) > 0 {
+		t.Errorf("events %v, %s", j.of(claude.EventWarning), show(run))
+	}
+	a.refuse, a.cut = 3, 2
+	run, j = houses[1].turn(a, "what is my colour?")
+	wantSuccess(t, run, "noted")
+	if u := run.Completion.Transcript; u == nil || u.After != was.SHA256 || len(j.of(claude.EventRestored)) != 1 || len(j.of(claude.EventWarning)) > 0 {
+		t.Errorf("events %v, the transcript goes on with %+v", j.of(claude.EventWarning), u)
+	}
+	if got := houses[1].conversation(); !strings.Contains(got, "my colour is green") || strings.Contains(got, "earlier_message") {
+		t.Errorf("the conversation:\n%s", got)
+	}
+}
+
 func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	t.Parallel()
 	spoil := func(a *archive, with []byte) {
@@ -256,7 +300,7 @@ func TestAContextIsForgotten(t *testing.T) {
 	a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
 	h := houses[0]
 	h.turn(a, "my colour is green")
-	if err := h.runner().Forget("ctx"); err != nil {
+	if err := h.runner().Forget("ctx")(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := sessionFiles(t, h); len(left) > 0 {

@@ -125,7 +125,7 @@ func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState)
 	t.runner.pool.evict(t.task.ContextID) // its process stands in the folder
 	fresh, old := t.workdir+".restoring", t.workdir+".replaced"
 	for _, dir := range []string{fresh, old} {
-		if err := workspace.Remove(dir); err != nil {
+		if err := workspace.Remove(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState)
 	if st.SHA256 != "" {
 		var err error
 		if entries, err = t.unpackWorkspace(ctx, fresh, st); err != nil {
-			return errors.Join(err, workspace.Remove(fresh))
+			return errors.Join(err, workspace.Remove(context.WithoutCancel(ctx), fresh))
 		}
 	}
 	if err := os.Rename(t.workdir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +146,7 @@ func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState)
 		return err
 	}
 	t.emit.send(EventWorkspaceRestored, data{"bytes": st.Size, "entries": entries})
-	return workspace.Remove(old)
+	return workspace.Remove(ctx, old)
 }
 
 func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.WorkspaceState) (entries int, err error) {
@@ -227,18 +227,4 @@ type counter int64
 func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil
-}
-
-// forgetWorkspace removes a context's folder from this machine if it moves with the
-// context.
-func (r *Runner) forgetWorkspace(contextID string) error {
-	if note, err := r.config.workspaceNote(contextID); err == nil && note == nil {
-		return nil
-	}
-	dir := r.config.workspaceOf(contextID)
-	err := errors.Join(workspace.Remove(dir), workspace.Remove(dir+".restoring"), workspace.Remove(dir+".replaced"))
-	if err != nil {
-		return err
-	}
-	return os.Remove(r.config.workspaceNotePath(contextID))
 }

@@ -255,7 +255,7 @@ func TestAFolderIsForgottenWithItsContext(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 1, 1)
 	c.turn(0, "echo secret > a; mkdir d; touch d/x; chmod 500 d")
-	if err := c.houses[0].runner().Forget("ctx"); err != nil {
+	if err := c.houses[0].runner().Forget("ctx")(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(c.houses[0].config.Workdir); len(left) > 0 || err != nil {

@@ -53,9 +53,11 @@ type Config struct {
 	// every claim and must be quick. A nil Ready is always ready.
 	Ready func() error
 
-	// Forget drops what is kept of a context that was forgotten, on this machine. It
-	// is called before new work is begun. Nil: this worker keeps nothing.
-	Forget func(contextID string) error
+	// Forget begins to drop what is kept of a context that was forgotten, on this
+	// machine. It is called before new work is begun and must be quick; finish, which
+	// does the rest, is called in a goroutine whose context ends with the worker. Nil:
+	// this worker keeps nothing.
+	Forget func(contextID string) (finish func(context.Context) error)
 
 	// OnMembridge is told with each registration where the control plane is, when
 	// the runtime knows. It must not block. Nil: nobody wants to know.

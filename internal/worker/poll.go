@@ -27,11 +27,13 @@ type polling struct {
 // poll is the claim loop: it returns nil when ctx ends, and an error when
 // another process has our name.
 func (w *Worker) poll(ctx context.Context) error {
+	forgets := newForgets(ctx, w)
+	defer forgets.stop()
 	for n := 0; ctx.Err() == nil; {
 		if err := w.able(ctx); err != nil {
 			return ended(ctx, err)
 		}
-		news, err := w.claim(ctx)
+		news, err := w.claim(ctx, forgets)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -115,18 +117,21 @@ func (w *Worker) notReady() error {
 
 // claim makes one poll. news tells whether the answer changed anything, or took
 // its time: then the next one may follow at once.
-func (w *Worker) claim(ctx context.Context) (news bool, err error) {
+func (w *Worker) claim(ctx context.Context, forgets *forgets) (news bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ask, asked := w.ask(cancel)
 	defer w.answered()
+	if forgets.more {
+		ask.Wait = 0 // an answer names only so many
+	}
 	start := w.now()
 	res, err := w.cfg.Client.Claim(ctx, w.cfg.Name, ask)
 	if err != nil {
 		return false, err
 	}
 	w.reached()
-	w.forget(res.Forgotten)
+	forgets.begin(res.Forgotten)
 	return w.obey(res, start, asked) || w.now().Sub(start) >= repeatPace, nil
 }
 
@@ -153,7 +158,7 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 		c.Held = append(c.Held, id)
 	}
 	if w.cfg.Forget != nil {
-		c.Forgotten = &w.state.forgotten
+		c.Forgotten = new(w.state.forgotten.told())
 	}
 	now := w.now()
 	switch {
@@ -254,19 +259,6 @@ func (w *Worker) once(leaseID string) bool {
 		w.told[leaseID] = true
 	}
 	return first
-}
-
-// forget drops what is kept of contexts that were forgotten. It is called by the poll's
-// goroutine alone.
-func (w *Worker) forget(contexts []bloom.ForgottenContext) {
-	for _, x := range contexts {
-		if err := w.cfg.Forget(x.ID); err != nil {
-			w.log.Error("a forgotten context could not be dropped whole", "context_id", x.ID, "error", err)
-		}
-		if err := w.state.forgot(x.Seq); err != nil {
-			w.log.Error("how far contexts were forgotten could not be noted", "error", err)
-		}
-	}
 }
 
 // lastClaim fetches what an interrupted poll may have been given, so that it

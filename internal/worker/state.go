@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +23,8 @@ type state struct {
 	instance string
 	copied   bool // the folder was copied from where its instance lives, or lived
 	lock     *os.File
-	// forgotten is the number of the last forgotten context that was dropped here.
-	forgotten int64
+	// forgotten is how far contexts were forgotten here.
+	forgotten *progress
 }
 
 // ErrStateInUse says that another living process uses the state folder.
@@ -49,19 +48,8 @@ func openState(dir string) (*state, error) {
 		lock.Close()
 		return nil, err
 	}
-	// One that cannot be read begins anew: forgetting twice harms nothing.
-	raw, _ := os.ReadFile(s.forgottenPath())
-	s.forgotten, _ = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
-	s.forgotten = max(0, s.forgotten)
+	s.forgotten = openProgress(filepath.Join(dir, "forgotten"))
 	return s, nil
-}
-
-func (s *state) forgottenPath() string { return filepath.Join(s.dir, "forgotten") }
-
-// forgot notes how far contexts were forgotten.
-func (s *state) forgot(seq int64) error {
-	s.forgotten = seq
-	return writeDurably(s.forgottenPath(), fmt.Appendf(nil, "%d\n", seq))
 }
 
 func (s *state) close() { s.lock.Close() }

@@ -61,7 +61,7 @@ func Pack(ctx context.Context, to io.Writer, dir string, limits Limits) (Packed,
 	if err != nil {
 		return Packed{}, err
 	}
-	p := &packer{root: root, ignored: ignored, limits: limits}
+	p := &packer{root: root, ignored: ignored, limits: limits, folders: map[string]bool{".": true}}
 	p.out = tar.NewWriter(&bounded{to: to, left: limits.Bytes})
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
@@ -80,6 +80,7 @@ type packer struct {
 	ignored ignore
 	limits  Limits
 	out     *tar.Writer
+	folders map[string]bool // that are in the archive
 	done    Packed
 }
 
@@ -120,10 +121,30 @@ func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
 	case stays:
 		return nil
 	}
+	return p.add(name, entry)
+}
+
+// header writes a header, after those of folders that are ignored but for what lies in
+// them.
+func (p *packer) header(h *tar.Header) error {
+	if parent := path.Dir(strings.TrimSuffix(h.Name, "/")); !p.folders[parent] {
+		info, err := p.root.Lstat(parent)
+		if err != nil {
+			return err
+		}
+		if err := p.folder(parent, info); err != nil {
+			return err
+		}
+	}
 	if p.done.Entries++; p.done.Entries > p.limits.Entries {
 		return fmt.Errorf("%w: more than %d", errTooMany, p.limits.Entries)
 	}
-	return p.add(name, entry)
+	return p.out.WriteHeader(h)
+}
+
+func (p *packer) folder(name string, info fs.FileInfo) error {
+	p.folders[name] = true
+	return p.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX})
 }
 
 func (p *packer) add(name string, entry fs.DirEntry) error {
@@ -135,15 +156,14 @@ func (p *packer) add(name string, entry fs.DirEntry) error {
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
 	switch {
 	case info.IsDir():
-		h.Typeflag, h.Name = tar.TypeDir, name+"/"
-		return p.out.WriteHeader(h)
+		return p.folder(name, info)
 	case info.Mode()&fs.ModeSymlink != 0:
 		h.Typeflag, h.ModTime = tar.TypeSymlink, time.Unix(0, 0) // a link's time cannot be set
 		if h.Linkname, err = p.root.Readlink(name); err != nil || !staysInside(name, h.Linkname) {
 			p.skip(name)
 			return nil //nolint:nilerr // it says so
 		}
-		return p.out.WriteHeader(h)
+		return p.header(h)
 	case info.Mode().IsRegular():
 		return p.file(name, h)
 	}
@@ -159,7 +179,7 @@ func (p *packer) file(name string, h *tar.Header) error {
 	}
 	defer f.Close()
 	h.Typeflag, h.Size = tar.TypeReg, info.Size()
-	if err := p.out.WriteHeader(h); err != nil {
+	if err := p.header(h); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(p.out, f, h.Size); err != nil {

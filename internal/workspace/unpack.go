@@ -23,7 +23,7 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 		return 0, err
 	}
 	defer root.Close()
-	u := &unpacker{ctx: ctx, root: root}
+	u := &unpacker{ctx: ctx, root: root, most: limits.Entries, made: map[string]bool{}}
 	in := &io.LimitedReader{R: from, N: limits.Bytes + 1}
 	archive := tar.NewReader(in)
 	left := limits.Bytes // also of what an archive says has so many zeros
@@ -35,22 +35,19 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 			if in.N <= 0 {
 				err = errTooLarge
 			}
-			return entries, errors.Join(err, u.finish())
+			return len(u.made), errors.Join(err, u.finish())
 		case in.N <= 0:
-			return entries, errTooLarge
+			return len(u.made), errTooLarge
 		case err != nil:
-			return entries, err
+			return len(u.made), err
 		case ctx.Err() != nil:
-			return entries, context.Cause(ctx)
-		}
-		if entries++; entries > limits.Entries {
-			return entries, errTooMany
+			return len(u.made), context.Cause(ctx)
 		}
 		if left -= h.Size; left < 0 {
-			return entries, errTooLarge
+			return len(u.made), errTooLarge
 		}
 		if err := u.add(h, archive); err != nil {
-			return entries, fmt.Errorf("%q: %w", h.Name, err)
+			return len(u.made), fmt.Errorf("%q: %w", h.Name, err)
 		}
 	}
 }
@@ -58,6 +55,8 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 type unpacker struct {
 	ctx   context.Context //nolint:containedctx // of one call
 	root  *os.Root
+	most  int             // entries, folders that the archive only implies among them
+	made  map[string]bool // entries by name
 	links []link
 	dirs  []dir
 }
@@ -82,20 +81,17 @@ func (u *unpacker) add(h *tar.Header, content io.Reader) error {
 		return errTooDeep
 	}
 	mode := fs.FileMode(h.Mode) & fs.ModePerm
-	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+	if err := u.folder(path.Dir(name)); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeDir {
+		u.dirs = append(u.dirs, dir{name, mode, h.ModTime})
+		return u.folder(name)
+	}
+	if err := u.count(name); err != nil {
 		return err
 	}
 	switch h.Typeflag {
-	case tar.TypeDir:
-		u.dirs = append(u.dirs, dir{name, mode, h.ModTime})
-		if err := u.root.Mkdir(name, 0o700); !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		info, err := u.root.Lstat(name)
-		if err == nil && !info.IsDir() {
-			err = fs.ErrExist
-		}
-		return err
 	case tar.TypeReg:
 		return u.file(name, mode, h, content)
 	case tar.TypeSymlink:
@@ -106,6 +102,31 @@ func (u *unpacker) add(h *tar.Header, content io.Reader) error {
 		return nil
 	}
 	return fmt.Errorf("an entry of type %q", h.Typeflag)
+}
+
+// count takes a new name into account.
+func (u *unpacker) count(name string) error {
+	if u.made[name] = true; len(u.made) > u.most {
+		return errTooMany
+	}
+	return nil
+}
+
+// folder makes a folder and those that it lies in, as far as they are not there.
+func (u *unpacker) folder(name string) error {
+	if name == "." || u.made[name] {
+		if info, err := u.root.Lstat(name); err != nil || info.IsDir() {
+			return err
+		}
+		return fs.ErrExist
+	}
+	if err := u.folder(path.Dir(name)); err != nil {
+		return err
+	}
+	if err := u.count(name); err != nil {
+		return err
+	}
+	return u.root.Mkdir(name, 0o700)
 }
 
 func (u *unpacker) file(name string, mode fs.FileMode, h *tar.Header, content io.Reader) error {
@@ -139,24 +160,4 @@ func (u *unpacker) finish() error {
 		}
 	}
 	return nil
-}
-
-// Remove removes a folder, also one whose parts are write-protected.
-func Remove(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	_ = root.Chmod(".", 0o700)
-	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			_ = root.Chmod(name, 0o700) // before it is listed
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -122,7 +123,7 @@ func TestAFolderComesBackAsItWas(t *testing.T) {
 		t.Error("the same files make another archive")
 	}
 	for _, dir := range []string{from, to} {
-		if err := workspace.Remove(dir); err != nil {
+		if err := workspace.Remove(t.Context(), dir); err != nil {
 			t.Errorf("a folder with a write-protected one is not removed: %v", err)
 		}
 	}
@@ -352,7 +353,105 @@ func TestWhatLiesTooDeepIsSkippedAndRefused(t *testing.T) {
 	if got := tree(t, to); len(got) != 0 {
 		t.Errorf("%d entries were made", len(got))
 	}
-	if err := workspace.Remove(dir); err != nil {
+	if err := workspace.Remove(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFoldersThatAnArchiveImpliesAreCounted(t *testing.T) {
+	t.Parallel()
+	var entries []entry
+	for i := range 20 { // a file and 100 folders each
+		entries = append(entries, entry{tar.Header{Name: fmt.Sprintf("%d/%sx", i, strings.Repeat("d/", 99))}, ""})
+	}
+	dir := t.TempDir()
+	n, err := workspace.Unpack(t.Context(), bytes.NewReader(archiveOf(t, entries...)), dir, limits)
+	if err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("%d entries, %v", n, err)
+	}
+	if made := len(tree(t, dir)); made > limits.Entries {
+		t.Errorf("%d files and folders were made", made)
+	}
+	twice := archiveOf(t, entry{tar.Header{Name: "d/e/f"}, "x"}, entry{tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o750}, ""})
+	if n, err := workspace.Unpack(t.Context(), bytes.NewReader(twice), t.TempDir(), limits); n != 3 || err != nil {
+		t.Errorf("a folder that is implied and then named: %d entries, %v", n, err)
+	}
+}
+
+func TestFoldersOfWhatIsNotIgnoredAreKept(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	write(t, from, workspace.IgnoreFile, "web\n!web/src/keep\n", 0o644)
+	write(t, from, "web/src/keep", "x", 0o644)
+	write(t, from, "web/src/drop", "x", 0o644)
+	write(t, from, "web/else/drop", "x", 0o644)
+	if err := os.Chmod(filepath.Join(from, "web/src"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	archive, packed := pack(t, from)
+	n, err := workspace.Unpack(t.Context(), bytes.NewReader(archive), to, limits)
+	if err != nil || n != packed.Entries {
+		t.Fatalf("%d entries of %+v, %v", n, packed, err)
+	}
+	want := tree(t, from)
+	for _, name := range []string{"web/src/drop", "web/else", "web/else/drop"} {
+		delete(want, name)
+	}
+	if diff := cmp.Diff(want, tree(t, to)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRemovingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "in")
+	for i := range 1000 {
+		write(t, dir, fmt.Sprintf("%d/x", i%10*1000+i), "", 0o600)
+	}
+	ctx := &fuse{Context: t.Context(), left: 100}
+	if err := workspace.Remove(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	left := len(tree(t, dir))
+	if left == 0 || left >= 2000 {
+		t.Errorf("%d entries are left", left)
+	}
+	if err := workspace.Remove(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := workspace.Remove(t.Context(), dir); err != nil {
+		t.Errorf("what is not there: %v", err)
+	}
+}
+
+// fuse is a context that ends after it was asked so often.
+type fuse struct {
+	context.Context
+	left int
+}
+
+func (f *fuse) Err() error {
+	if f.left--; f.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestWhatLiesDeepIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "in")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	nested(t, dir, 1500)
+	write(t, dir, ".removing-1/x", "", 0o600) // a name that removing would take
+	if err := workspace.Remove(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

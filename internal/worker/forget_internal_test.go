@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// TestWhatWasNotForgottenWholeIsForgottenAgain: the file says how far all contexts were
+// dropped, whatever their order, and a worker that stops in between begins there again.
+func TestWhatWasNotForgottenWholeIsForgottenAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "forgotten")
+	noted := func() string {
+		raw, _ := os.ReadFile(path)
+		return strings.TrimSpace(string(raw))
+	}
+	turns := map[string]chan error{"slow": make(chan error), "quick": make(chan error), "broken": make(chan error)}
+	w := &Worker{log: slog.New(slog.DiscardHandler), state: &state{forgotten: openProgress(path)}}
+	w.cfg.Forget = func(id string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			select {
+			case err := <-turns[id]:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	f := newForgets(t.Context(), w)
+	f.begin([]bloom.ForgottenContext{{Seq: 3, ID: "quick"}, {Seq: 5, ID: "slow"}, {Seq: 8, ID: "broken"}})
+	if told := w.state.forgotten.told(); told != 8 || !f.more {
+		t.Errorf("the server is asked for what comes after %d", told)
+	}
+	turns["quick"] <- nil
+	turns["broken"] <- errors.New("cannot be removed")
+	f.stop() // the slow one is interrupted
+	if got := noted(); got != "4" {
+		t.Errorf("noted %q, want 4", got)
+	}
+	again := openProgress(path)
+	if again.told() >= 5 {
+		t.Errorf("the next life begins after %d, and never drops what was interrupted", again.told())
+	}
+	w.state.forgotten = again
+	f = newForgets(t.Context(), w)
+	f.begin([]bloom.ForgottenContext{{Seq: 5, ID: "slow"}})
+	turns["slow"] <- nil
+	f.rest.Wait()
+	if got := noted(); got != "5" {
+		t.Errorf("noted %q, want 5", got)
+	}
+	f.begin(nil)
+	f.stop()
+	if f.more {
+		t.Error("it asks at once for more although the server named none")
+	}
+}
