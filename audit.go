@@ -37,6 +37,7 @@ const (
 	ActionContextForgotten = "context_forgotten"
 	ActionSyncRequested    = "sync_requested" // a project's memory is to be pushed or pulled
 	ActionAuditForked      = "audit_forked"   // exported files hold entries that the database has not: a backup was restored
+	ActionTasksMatched     = "tasks_matched"  // all tasks that matched a filter were cancelled or requeued; each has its own entry, too
 )
 
 // Entity types of the audit.
@@ -50,6 +51,7 @@ const (
 	EntitySession = "session"
 	EntityContext = "context"
 	EntityAudit   = "audit"
+	EntityQueue   = "queue"
 )
 
 // ActorAuditExport is the actor of what the export of the audit does by itself.

@@ -22,3 +22,32 @@ type TaskOutcome struct {
 type TaskOutcomes struct {
 	Results []TaskOutcome `json:"results" nullable:"false"`
 }
+
+// MaxTasksCounted is how many tasks a dry run of a bulk request counts at most.
+const MaxTasksCounted = 10_000
+
+// TasksMatching is the body of a bulk request for all tasks that match: those in a state
+// that the operation changes, and that fit every condition. One condition at least is
+// required. A request changes up to MaxBulkTasks tasks; the answer's Next continues.
+type TasksMatching struct {
+	Status    TaskStatus `json:"status" required:"false" enum:"queued,leased,running,completed,failed,dead,cancelled"`
+	ContextID string     `json:"context_id" required:"false" maxLength:"512"`
+	AgentSlug string     `json:"agent_slug" required:"false" maxLength:"512"`
+	WorkerID  string     `json:"worker_id" required:"false" maxLength:"512"`
+	Error     ErrorClass `json:"error_class" required:"false" maxLength:"64" doc:"Why the last attempt failed"`
+	Text      string     `json:"q" required:"false" maxLength:"512" doc:"As q of the list of tasks"`
+	DryRun    bool       `json:"dry_run" required:"false" doc:"Only count, up to 10000 tasks"`
+	Next      string     `json:"next" required:"false" maxLength:"64" doc:"The answer's next, to continue after it"`
+}
+
+// Empty reports whether there is no condition.
+func (m TasksMatching) Empty() bool {
+	return m.Status == "" && m.ContextID == "" && m.AgentSlug == "" && m.WorkerID == "" && m.Error == "" && m.Text == ""
+}
+
+// TasksMatched is the answer to a bulk request for all tasks that match.
+type TasksMatched struct {
+	Matched int64  `json:"matched" doc:"How many tasks matched"`
+	Changed int64  `json:"changed" doc:"How many of them were changed, or asked to stop; 0 in a dry run"`
+	Next    string `json:"next" doc:"Where to continue; empty when there are no more"`
+}

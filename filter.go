@@ -8,6 +8,7 @@ type TaskFilter struct {
 	ContextID string     `json:"context_id" required:"false" maxLength:"512"`
 	AgentSlug string     `json:"agent_slug" required:"false" maxLength:"512"`
 	WorkerID  string     `json:"worker_id" required:"false" maxLength:"512"`
+	Error     ErrorClass `json:"error_class" required:"false" maxLength:"64" doc:"Why the last attempt failed"`
 	Text      string     `json:"q" required:"false" maxLength:"512" doc:"Part of the prompt or of the id"`
 }
 

@@ -53,6 +53,14 @@ type Problem struct {
 	Since    int64    `json:"since,omitempty" doc:"Since when the oldest task waits, Unix milliseconds"`
 	Until    int64    `json:"until,omitempty" doc:"Until when a limit, a delay, a certificate or a key lasts, Unix milliseconds"`
 	Free     uint64   `json:"free_bytes,omitempty" doc:"disk_low: what is free"`
+	Causes   []Cause  `json:"causes,omitempty" nullable:"false" doc:"tasks_failed, tasks_dead: why, the most frequent first"`
+}
+
+// Cause is why some of a problem's tasks failed.
+type Cause struct {
+	ErrorClass string `json:"error_class" doc:"As of a task; empty when none was reported"`
+	Count      int64  `json:"count" doc:"How many of the tasks that were looked at"`
+	TaskID     string `json:"task_id" format:"uuid" doc:"The newest of them"`
 }
 
 // MaxProblemNames is how many names a Problem has at most.

@@ -294,7 +294,8 @@ type TaskQuery struct {
 	ContextID string
 	AgentSlug string
 	WorkerID  string
-	Text      string // what the prompt or the newest output contains, see SearchStore; or part of the id, 4 characters at least
+	Error     ErrorClass // why the last attempt failed
+	Text      string     // what the prompt or the newest output contains, see SearchStore; or part of the id, 4 characters at least
 	Page
 }
 

@@ -142,6 +142,11 @@ func TestTheWholeContract(t *testing.T) {
 			t.Fatalf("in bulk: %+v", got)
 		}
 	}
+	for _, all := range []func(context.Context, bloom.TasksMatching) (bloom.TasksMatched, error){c.CancelMatching, c.RequeueMatching} {
+		if got := must[bloom.TasksMatched](t)(all(ctx, bloom.TasksMatching{AgentSlug: "nobody"})); got != (bloom.TasksMatched{}) {
+			t.Fatalf("all that match: %+v", got)
+		}
+	}
 	if got := must[[]bloom.Task](t)(c.Runs(ctx)); len(got) != 2 {
 		t.Fatalf("%d runs", len(got))
 	}

@@ -67,7 +67,7 @@ func (c *Client) Task(ctx context.Context, id string) (bloom.Task, error) {
 // Tasks reads one page, newest first, and where the next begins.
 func (c *Client) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	v := newQuery(q.Page).with("status", string(q.Status)).with("context_id", q.ContextID).
-		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("q", q.Text)
+		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("error_class", q.Error).with("q", q.Text)
 	return list[bloom.Task](ctx, c, v.on("/llm-tasks"))
 }
 
@@ -118,6 +118,38 @@ func (c *Client) RequeueAll(ctx context.Context, ids []string) ([]bloom.TaskOutc
 func (c *Client) bulk(ctx context.Context, op string, ids []string) ([]bloom.TaskOutcome, error) {
 	out, _, err := post[bloom.TaskOutcomes](ctx, c, "/llm-tasks/"+op, bloom.TaskIDs{IDs: ids}, unsafe)
 	return out.Results, err
+}
+
+// CancelMatching cancels all unfinished tasks that match, newest first, and answers with
+// how many they were; with DryRun it only counts them. It goes on from batch to batch; on
+// an error the answer has what was done until then. A batch whose answer was lost is not
+// repeated.
+func (c *Client) CancelMatching(ctx context.Context, m bloom.TasksMatching) (bloom.TasksMatched, error) {
+	return c.matching(ctx, "cancel", m)
+}
+
+// RequeueMatching puts all failed, dead and cancelled tasks that match back in the queue,
+// as CancelMatching cancels.
+func (c *Client) RequeueMatching(ctx context.Context, m bloom.TasksMatching) (bloom.TasksMatched, error) {
+	return c.matching(ctx, "requeue", m)
+}
+
+func (c *Client) matching(ctx context.Context, op string, m bloom.TasksMatching) (sum bloom.TasksMatched, err error) {
+	safety := unsafe
+	if m.DryRun {
+		safety = safe
+	}
+	for {
+		out, _, err := post[bloom.TasksMatched](ctx, c, "/llm-tasks/"+op+"-matching", m, safety)
+		if err != nil {
+			return sum, err
+		}
+		sum.Matched, sum.Changed, sum.Next = sum.Matched+out.Matched, sum.Changed+out.Changed, out.Next
+		if out.Next == "" || m.DryRun {
+			return sum, nil
+		}
+		m.Next = out.Next
+	}
 }
 
 // Results reads a task's results, newest first.

@@ -73,7 +73,7 @@ func (p *person) run(args ...string) outcome {
 	errs := watched{see: p.stderr}
 	code := cli.Main(args, cli.System{
 		In: strings.NewReader(p.in), Out: &out, Err: &errs, Hostname: "host", Signals: p.signals,
-		OutTerminal: p.terminal, ErrTerminal: p.terminal,
+		OutTerminal: p.terminal, ErrTerminal: p.terminal, InTerminal: p.terminal,
 		Env: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
 	})
 	return outcome{code, out.String(), errs.String()}

@@ -15,8 +15,8 @@ type taskCmd struct {
 	Get     taskGetCmd     `cmd:"" help:"Show one task and its results."`
 	Logs    taskLogsCmd    `cmd:"" help:"Show a task's event stream."`
 	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end, and exit with its outcome."`
-	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task."`
-	Requeue taskRequeueCmd `cmd:"" help:"Put a failed, dead or cancelled task back in the queue."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task, or all tasks that match."`
+	Requeue taskRequeueCmd `cmd:"" help:"Put a failed, dead or cancelled task, or all that match, back in the queue."`
 }
 
 // taskID is the argument of the commands about one task.
@@ -24,14 +24,20 @@ type taskID struct {
 	ID string `arg:"" help:"The task's id."`
 }
 
-type taskListCmd struct {
-	remote
-	paging
+// conditions select tasks.
+type conditions struct {
 	Status  string `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status."`
 	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
 	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
 	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
+	Error   string `name:"error" placeholder:"CLASS" help:"Only tasks whose last attempt failed so: timeout, rate_limited, worker_lost …"`
 	Query   string `name:"query" aliases:"search" short:"q" placeholder:"TEXT" help:"Only tasks whose prompt or output contains these words (\"a phrase\", begin*), or with this in the id."`
+}
+
+type taskListCmd struct {
+	remote
+	paging
+	conditions
 }
 
 func (c *taskListCmd) Run(inv *invocation) error {
@@ -43,7 +49,7 @@ func (c *taskListCmd) Run(inv *invocation) error {
 		return err
 	}
 	tasks, err := take(c.paging, api.AllTasks(inv.ctx, bloom.TaskQuery{Status: bloom.TaskStatus(c.Status),
-		ContextID: c.Context, AgentSlug: c.Agent, WorkerID: c.Worker, Text: c.Query, Page: c.page()}))
+		ContextID: c.Context, AgentSlug: c.Agent, WorkerID: c.Worker, Error: c.Error, Text: c.Query, Page: c.page()}))
 	if err != nil {
 		return err
 	}
@@ -204,52 +210,6 @@ func plural(n int64, word string) string {
 		return "1 " + word
 	}
 	return thousands(n) + " " + word + "s"
-}
-
-type taskCancelCmd struct {
-	remote
-	taskID
-}
-
-func (c *taskCancelCmd) Run(inv *invocation) error {
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	task, err := api.Cancel(inv.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, task)
-	}
-	verdict := "is cancelled"
-	if !task.Status.Terminal() {
-		verdict = "was asked to stop; its worker ends it"
-	}
-	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, verdict)
-	return err
-}
-
-type taskRequeueCmd struct {
-	remote
-	taskID
-}
-
-func (c *taskRequeueCmd) Run(inv *invocation) error {
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	task, err := api.Requeue(inv.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, task)
-	}
-	_, err = fmt.Fprintf(inv.Out, "Task %s is %s again.\n", task.ID, task.Status)
-	return err
 }
 
 type taskWaitCmd struct {

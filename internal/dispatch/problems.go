@@ -87,6 +87,7 @@ type facts struct {
 	ordered   bloom.HeldBack
 	delayed   bloom.HeldBack
 	failed    []bloom.Task
+	dead      []bloom.Task
 	released  []bloom.Audit
 	displaced int
 	keys      []bloom.APIKey
@@ -113,6 +114,12 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 		},
 		func() (err error) {
 			f.failed, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskFailed, Page: page})
+			return err
+		},
+		func() (err error) {
+			if f.stats.Tasks.ByStatus[bloom.TaskDead] > 0 {
+				f.dead, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskDead, Page: page})
+			}
 			return err
 		},
 		func() (err error) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -245,21 +246,50 @@ func (f *facts) ofQueue() (found []bloom.Problem) {
 // ofEnded is what went wrong with tasks.
 func (f *facts) ofEnded() (found []bloom.Problem) {
 	if n := f.stats.Tasks.ByStatus[bloom.TaskDead]; n > 0 {
-		found = append(found, bloom.Problem{Code: bloom.ProblemDead, Severity: bloom.SeverityWarning, Link: "/tasks?status=dead", Count: n,
-			Sentence: counted(n, false, "task") + " " + verb(n, "is", "are") + " out of attempts", Action: "Their workers were lost again and again. See why, then requeue them."})
+		causes := causesOf(f.dead)
+		found = append(found, bloom.Problem{Code: bloom.ProblemDead, Severity: bloom.SeverityWarning, Link: "/tasks?status=dead", Count: n, Causes: causes,
+			Sentence: counted(n, false, "task") + " " + verb(n, "is", "are") + " out of attempts" + because(causes), Action: "Their workers were lost again and again. See why, then requeue them."})
 	}
-	n := int64(0)
-	for _, t := range f.lately() {
-		if t.ErrorClass == nil || *t.ErrorClass != bloom.ClassAuth {
-			n++
-		}
-	}
-	if n > 0 {
-		more := len(f.failed) == problemPage && len(f.lately()) == problemPage
-		found = append(found, bloom.Problem{Code: bloom.ProblemFailed, Severity: bloom.SeverityWarning, Link: "/tasks?status=failed", Count: n, More: more,
-			Sentence: counted(n, more, "task") + " failed in the last 24 hours", Action: "Each one's page says why and what to do."})
+	lately := f.lately()
+	more := len(f.failed) == problemPage && len(lately) == problemPage
+	failed := slices.DeleteFunc(slices.Clone(lately), func(t bloom.Task) bool { return t.ErrorClass != nil && *t.ErrorClass == bloom.ClassAuth })
+	if n := int64(len(failed)); n > 0 {
+		causes := causesOf(failed)
+		found = append(found, bloom.Problem{Code: bloom.ProblemFailed, Severity: bloom.SeverityWarning, Link: "/tasks?status=failed", Count: n, More: more, Causes: causes,
+			Sentence: counted(n, more, "task") + " failed in the last 24 hours" + because(causes), Action: "Each one's page says why and what to do."})
 	}
 	return found
+}
+
+// causesOf groups tasks, the newest first, by why they failed, the most frequent first.
+func causesOf(tasks []bloom.Task) (causes []bloom.Cause) {
+	for _, t := range tasks {
+		class := ""
+		if t.ErrorClass != nil {
+			class = *t.ErrorClass
+		}
+		i := slices.IndexFunc(causes, func(c bloom.Cause) bool { return c.ErrorClass == class })
+		if i < 0 {
+			causes, i = append(causes, bloom.Cause{ErrorClass: class, TaskID: t.ID}), len(causes)
+		}
+		causes[i].Count++
+	}
+	slices.SortStableFunc(causes, func(a, b bloom.Cause) int { return cmp.Compare(b.Count, a.Count) })
+	return causes
+}
+
+// because is what the causes add to a sentence.
+func because(causes []bloom.Cause) string {
+	var of []string
+	for _, c := range causes {
+		if c.ErrorClass != "" {
+			of = append(of, fmt.Sprintf("%s %d", c.ErrorClass, c.Count))
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(of, ", ")
 }
 
 // ofKeys are the keys that end soon.

@@ -43,7 +43,7 @@ var tags = []*huma.Tag{
 var parameterTexts = map[string]string{
 	"id": "The task's, worker's, artifact's, key's or session's id", "cid": "The project's canonical id",
 	"task_id": "Only of this task", "entity_id": "Only of this task, worker or setting", "action": "Only this action, for example task_created",
-	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker",
+	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker", "error_class": "Only those whose last attempt failed so",
 }
 
 // completeOpenAPI adds what the routes' types do not say. It panics when an operation

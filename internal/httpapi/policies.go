@@ -57,16 +57,18 @@ var policies = map[string]auth.Policy{
 	"GET /metrics":                                 auth.Read,
 
 	// Whoever may act on tasks.
-	"DELETE /api/runtime/contexts/{id}":         auth.Client,
-	"DELETE /api/runtime/filters/{name}":        auth.Client,
-	"PUT /api/runtime/filters/{name}":           auth.Client,
-	"POST /api/runtime/llm-tasks":               auth.Client,
-	"POST /api/runtime/llm-tasks/cancel":        auth.Client,
-	"POST /api/runtime/llm-tasks/requeue":       auth.Client,
-	"POST /api/runtime/llm-tasks/{id}/cancel":   auth.Client,
-	"POST /api/runtime/llm-tasks/{id}/dispatch": auth.Client,
-	"POST /api/runtime/llm-tasks/{id}/lease":    auth.Client,
-	"POST /api/runtime/llm-tasks/{id}/requeue":  auth.Client,
+	"DELETE /api/runtime/contexts/{id}":            auth.Client,
+	"DELETE /api/runtime/filters/{name}":           auth.Client,
+	"PUT /api/runtime/filters/{name}":              auth.Client,
+	"POST /api/runtime/llm-tasks":                  auth.Client,
+	"POST /api/runtime/llm-tasks/cancel":           auth.Client,
+	"POST /api/runtime/llm-tasks/requeue":          auth.Client,
+	"POST /api/runtime/llm-tasks/cancel-matching":  auth.Client,
+	"POST /api/runtime/llm-tasks/requeue-matching": auth.Client,
+	"POST /api/runtime/llm-tasks/{id}/cancel":      auth.Client,
+	"POST /api/runtime/llm-tasks/{id}/dispatch":    auth.Client,
+	"POST /api/runtime/llm-tasks/{id}/lease":       auth.Client,
+	"POST /api/runtime/llm-tasks/{id}/requeue":     auth.Client,
 
 	// Workers, each on its own leases.
 	"PUT /api/runtime/llm-tasks/{id}/artifacts":          auth.Worker,

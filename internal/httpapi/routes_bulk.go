@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
 // bulkAtOnce is how many tasks of one request are changed at the same time: the
@@ -14,10 +15,14 @@ const bulkAtOnce = 16
 
 func (s *Server) bulkRoutes() {
 	for _, op := range []struct {
-		name, summary string
-		do            func(ctx context.Context, id, actor string) (bloom.Task, error)
-	}{{"cancel", "Cancel many tasks", s.svc.Cancel}, {"requeue", "Put many tasks back in the queue", s.svc.Requeue}} {
-		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.name, id: op.name + "-tasks", summary: op.summary, tag: "tasks", body: bloom.TaskIDs{}},
+		dispatch.Bulk
+		many, all string
+		do        func(ctx context.Context, id, actor string) (bloom.Task, error)
+	}{
+		{dispatch.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", s.svc.Cancel},
+		{dispatch.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", s.svc.Requeue},
+	} {
+		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TaskOutcomes], error) {
 				var in bloom.TaskIDs
 				if err := s.decode(c, limitBody, &in); err != nil {
@@ -26,7 +31,34 @@ func (s *Server) bulkRoutes() {
 				results := s.each(ctx, c, in.IDs, op.do)
 				return &reply[bloom.TaskOutcomes]{http.StatusOK, bloom.TaskOutcomes{Results: results}}, nil
 			})
+		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name + "-matching", id: op.Name + "-matching-tasks", summary: op.all, tag: "tasks", body: bloom.TasksMatching{}},
+			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TasksMatched], error) {
+				var in bloom.TasksMatching
+				if err := s.decode(c, limitBody, &in); err != nil {
+					return nil, err
+				}
+				done, err := s.matching(ctx, c, op.Bulk, in, op.do)
+				return &reply[bloom.TasksMatched]{http.StatusOK, done}, err
+			})
 	}
+}
+
+// matching does one thing to the next of the tasks that match, or counts them.
+func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in bloom.TasksMatching, do func(ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
+	ids, next, err := s.svc.Matching(ctx, op, in)
+	if err != nil {
+		return done, err
+	}
+	done = bloom.TasksMatched{Matched: int64(len(ids)), Next: next}
+	if in.DryRun || len(ids) == 0 {
+		return done, nil
+	}
+	for _, r := range s.each(ctx, c, ids, do) {
+		if r.OK {
+			done.Changed++
+		}
+	}
+	return done, s.svc.AuditMatched(ctx, op, in, done, c.caller.Name)
 }
 
 // each does one thing to each of the tasks; one that is refused stops no other.

@@ -21,6 +21,7 @@ type taskFilter struct {
 	ContextID string `query:"context_id"`
 	AgentSlug string `query:"agent_slug"`
 	WorkerID  string `query:"worker_id"`
+	Error     string `query:"error_class"`
 	Text      string `query:"q" doc:"Words that the prompt or the newest output contains, phrases in quotation marks, beginnings of words with an asterisk; the last word is a beginning. Or part of the id, 4 characters at least. Each task has a snippet then, and a page at most 100 tasks, with texts of at most 4 KiB"`
 }
 
@@ -109,7 +110,7 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	}
 	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
-		WorkerID: in.WorkerID, Text: in.Text, Page: in.whole(p),
+		WorkerID: in.WorkerID, Error: in.Error, Text: in.Text, Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

@@ -24,10 +24,11 @@ type ToolUse struct {
 
 // Reply is one scripted answer of the model. The zero Reply is an empty text.
 type Reply struct {
-	Text  string
-	Tools []ToolUse // after the text; the reply then stops for tool use
-	Usage Usage     // zero means 10 in and 5 out
-	Model string    // empty repeats the model that was asked for
+	Thinking string // before the text
+	Text     string
+	Tools    []ToolUse // after the text; the reply then stops for tool use
+	Usage    Usage     // zero means 10 in and 5 out
+	Model    string    // empty repeats the model that was asked for
 
 	// Until, when not nil, holds the reply back until it is closed or the
 	// caller has gone.
@@ -91,6 +92,9 @@ func nextID(prefix string) string { return fmt.Sprintf("%s_standin%08d", prefix,
 // message is the reply as one JSON object, for a caller that does not stream.
 func (r Reply) message(model string) map[string]any {
 	content := []map[string]any{}
+	if r.Thinking != "" {
+		content = append(content, map[string]any{"type": "thinking", "thinking": r.Thinking, "signature": "c3RhbmRpbg=="})
+	}
 	if r.Text != "" || len(r.Tools) == 0 {
 		content = append(content, map[string]any{"type": "text", "text": r.Text})
 	}
@@ -141,16 +145,23 @@ type eventWriter struct{ w http.ResponseWriter }
 // block sends one content block: its start, its content in pieces, its stop.
 func (e eventWriter) block(index int, block map[string]any) {
 	var start, delta map[string]any
-	if block["type"] == "tool_use" {
+	switch block["type"] {
+	case "thinking":
+		start = map[string]any{"type": "thinking", "thinking": "", "signature": ""}
+		delta = map[string]any{"type": "thinking_delta", "thinking": block["thinking"]}
+	case "tool_use":
 		input, _ := json.Marshal(block["input"]) // scripted by a test; always marshals
 		start = map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"], "input": map[string]any{}}
 		delta = map[string]any{"type": "input_json_delta", "partial_json": string(input)}
-	} else {
+	default:
 		start = map[string]any{"type": "text", "text": ""}
 		delta = map[string]any{"type": "text_delta", "text": block["text"]}
 	}
 	e.send("content_block_start", map[string]any{"index": index, "content_block": start})
 	e.send("content_block_delta", map[string]any{"index": index, "delta": delta})
+	if signature, signed := block["signature"]; signed {
+		e.send("content_block_delta", map[string]any{"index": index, "delta": map[string]any{"type": "signature_delta", "signature": signature}})
+	}
 	e.send("content_block_stop", map[string]any{"index": index})
 }
 

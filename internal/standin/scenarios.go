@@ -102,6 +102,7 @@ func tour(step int, dir string) Reply {
 		reply = Tool("There is no queue yet. I'll write a small one, with a **lock** around its slice.", "Write", map[string]any{
 			"file_path": file, "content": queueSource,
 		})
+		reply.Thinking = "A channel has a fixed size, so that a slice and a mutex are the better fit."
 	case 2:
 		reply = Tool("", "Read", map[string]any{"file_path": file})
 	case 3:

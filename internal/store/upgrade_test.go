@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,6 +82,7 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 			})
 			e := &elder{T: t, s: s, tasks: map[string]bloom.Task{}}
 			e.fill()
+			e.search()
 			e.read()
 			e.goOn()
 			clock.Advance(time.Hour)
@@ -221,6 +223,29 @@ func (e *elder) fill() {
 		var err error
 		more, err = e.s.FillContexts(e.Context())
 		e.ok(err)
+	}
+}
+
+// search finds tasks that are older than the index.
+func (e *elder) search() {
+	find := func() (contexts []string) {
+		found, _, err := e.s.Tasks(e.Context(), bloom.TaskQuery{Text: "do cancelled"})
+		e.ok(err)
+		for _, t := range found {
+			contexts = append(contexts, t.ContextID)
+		}
+		return contexts
+	}
+	if got := find(); len(got) != 0 {
+		e.Errorf("found %v before they are in the index", got)
+	}
+	for more := true; more; {
+		var err error
+		_, more, err = e.s.IndexTasks(e.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
+		e.ok(err)
+	}
+	if got := find(); !slices.Equal(got, []string{"cancelled"}) {
+		e.Errorf("found %v, want what was cancelled", got)
 	}
 }
 

@@ -109,6 +109,24 @@ test('the language and the theme change at once and are remembered', async ({ pa
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 })
 
+test('the language is the browser’s at first, with its dates and numbers', async ({ browser, runtime }) => {
+  for (const [locale, lang, title, clock] of [
+    ['uk-UA', 'uk', 'Огляд', /\d{4}\sр\., \d{2}:\d{2}:\d{2}/],
+    ['de-DE', 'en', 'Overview', /\w{3} \d{1,2}, \d{4}, \d{1,2}:\d{2}:\d{2}\s[AP]M/],
+    ['en-GB', 'en', 'Overview', /\d{1,2} \w{3,4} \d{4}, \d{2}:\d{2}:\d{2}/],
+  ] as const) {
+    const context = await browser.newContext({ locale })
+    const page = await context.newPage()
+    await page.goto(runtime.url)
+    await expect(page.getByRole('heading', { level: 1, name: title })).toBeVisible()
+    await expect(page.locator('html')).toHaveAttribute('lang', lang)
+    await page.goto(`${runtime.url}/audit`)
+    await page.locator('td button').first().click()
+    await expect(page.getByRole('dialog')).toContainText(clock)
+    await context.close()
+  }
+})
+
 test('the keyboard is enough', async ({ page, runtime }) => {
   await page.goto(`${runtime.url}/tasks`)
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()

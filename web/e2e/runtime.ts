@@ -76,8 +76,8 @@ export class Runtime {
     } as NodeJS.ProcessEnv
   }
 
-  /** key: the admin key that callers must send; none is development mode. */
-  async startServer(key = '') {
+  /** key: the admin key that callers must send; none is development mode. more: further flags. */
+  async startServer(key = '', more: string[] = []) {
     this.port ||= await freePort()
     this.url = `http://127.0.0.1:${this.port}`
     const args = [
@@ -88,6 +88,7 @@ export class Runtime {
       path.join(this.dir, 'data'),
       '--reap-interval',
       '2s',
+      ...more,
     ]
     this.server = start(
       'bloom',

@@ -33,7 +33,47 @@ async function shoot(page: Page, url: string, name: string) {
   await page.goto(url)
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.waitForTimeout(900)
-  await page.screenshot({ path: path.join(to, `${name}.png`) })
+  // All of the page, but for the reference, which is as long as the API is large.
+  await page.screenshot({ path: path.join(to, `${name}.png`), fullPage: !url.endsWith('/docs') })
+}
+
+/** Dialogs and menus, which no address opens. */
+async function shootDialogs(page: Page, runtime: Runtime, look: string, language: 'en' | 'uk') {
+  const say = (en: string, uk: string) => (language === 'en' ? en : uk)
+  const shot = async (name: string) => {
+    await page.waitForTimeout(500)
+    await page.screenshot({ path: path.join(to, `dialog-${name}-${look}.png`) })
+    await page.keyboard.press('Escape')
+  }
+  await page.goto(`${runtime.url}/audit`)
+  await page.getByRole('button', { name: 'task_completed' }).first().click()
+  await shot('audit')
+  await page.goto(`${runtime.url}/tasks?status=failed`)
+  await page.getByRole('button', { name: say('All that match', 'Усі відповідні') }).click()
+  await page
+    .getByRole('menuitem', { name: say('Requeue all that match…', 'Повернути в чергу всі відповідні…') })
+    .click()
+  await shot('matching')
+  await page.goto(`${runtime.url}/artifacts`)
+  await page.locator('td button').first().click()
+  await shot('artifact')
+  await page.goto(`${runtime.url}/workers`)
+  await page.getByRole('button', { name: say('Actions for alpine-1', 'Дії для alpine-1') }).click()
+  await page.getByRole('menuitem', { name: say('Last log lines', 'Останні рядки журналу') }).click()
+  await shot('logs')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('dialog').getByRole('combobox').fill('queue')
+  await shot('palette')
+  await page.goto(`${runtime.url}/membridge`)
+  await page
+    .getByRole('button', { name: say('Promote', 'Зробити'), disabled: false })
+    .first()
+    .click()
+  await shot('promote')
+  if (look === 'narrow') {
+    await page.getByRole('button', { name: 'Open the navigation' }).click()
+    await shot('navigation')
+  }
 }
 
 async function fill(runtime: Runtime): Promise<Record<string, string>> {
@@ -79,7 +119,11 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     'task-failed': `/tasks/${refused.id}`,
     'task-waiting': `/tasks/${waiting.id}`,
     'task-running': `/tasks/${running.id}`,
-    'task-json': `/tasks/${json.id}`,
+    'task-json': `/tasks/${json.id}?view=result`,
+    'task-result': `/tasks/${tour.id}?view=result`,
+    'task-timeline': `/tasks/${tour.id}?view=timeline`,
+    'task-records': `/tasks/${tour.id}?view=records`,
+    'tasks-failed': '/tasks?status=failed',
     context: '/contexts/queue-package',
   }
 }
@@ -95,6 +139,7 @@ test('full', async ({ browser, runtime }) => {
     })
     const page = await context.newPage()
     for (const [name, address] of Object.entries(all)) await shoot(page, runtime.url + address, `${name}-${look.name}`)
+    await shootDialogs(page, runtime, look.name, look.language)
     await context.close()
   }
 })
@@ -121,7 +166,7 @@ test('broken', async ({ page, runtime }) => {
   for (const [name, address] of Object.entries({ ...pages, task: '/tasks/01a200c7-0126-7c60-9827-033779e6ccd8' })) {
     await page.goto(runtime.url + address)
     await page.waitForTimeout(4200) // what failed is tried again first
-    await page.screenshot({ path: path.join(to, `${name}-broken.png`) })
+    await page.screenshot({ path: path.join(to, `${name}-broken.png`), fullPage: true })
   }
 })
 

@@ -170,6 +170,9 @@ func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 		l.status(q.Status)
 	}
 	l.also("x.agent_slug", q.AgentSlug)
+	if q.Error != "" { // no index has it
+		l.filter += " AND x.error_class = " + l.arg(q.Error)
+	}
 	if q.Status == bloom.TaskCompleted {
 		l.status(q.Status)
 	}

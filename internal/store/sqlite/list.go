@@ -107,6 +107,10 @@ func (d *database) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 		l.by, l.byArg = "x.status IN ('queued','failed','dead','cancelled') AND x.status = ?", string(q.Status)
 	}
 	l.also("x.agent_slug", q.AgentSlug)
+	if q.Error != "" { // no index has it
+		l.filter += " AND x.error_class = ?"
+		l.filterArgs = append(l.filterArgs, q.Error)
+	}
 	if q.Status == bloom.TaskCompleted {
 		l.filter += " AND x.status = 'completed'"
 	}

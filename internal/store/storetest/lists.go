@@ -118,7 +118,7 @@ var listTests = map[string]func(*harness){
 	"every filter, alone and with others": func(h *harness) {
 		h.worker("w", 32)
 		h.worker("v", 32)
-		type made struct{ context, agent, worker, status, id string }
+		type made struct{ context, agent, worker, status, class, id string }
 		var all []made
 		for i := range 48 {
 			m := made{context: fmt.Sprint("c", i%2), agent: fmt.Sprint("a", i%3), worker: []string{"w", "v"}[i/2%2], status: "queued"}
@@ -134,13 +134,19 @@ var listTests = map[string]func(*harness){
 				h.finish(task.ID, m.worker)
 				m.status = "completed"
 			case 3:
-				h.complete(failure(task.ID, h.lease(task.ID, m.worker).ID, "no", false))
+				m.class = []string{bloom.ClassCrashed, bloom.ClassInvalidInput}[i%2]
+				end := failure(task.ID, h.lease(task.ID, m.worker).ID, "no", false)
+				end.Completion.ErrorClass = m.class
+				h.complete(end)
 				m.status = "failed"
 			}
 			all = append(all, m)
 		}
-		for mask := range 16 {
+		for mask := range 32 {
 			q := bloom.TaskQuery{Page: bloom.Page{Limit: 3}}
+			if mask&16 != 0 {
+				q.Error = bloom.ClassInvalidInput
+			}
 			if mask&1 != 0 {
 				q.ContextID = "c1"
 			}
@@ -159,7 +165,7 @@ var listTests = map[string]func(*harness){
 				var want []string
 				for _, m := range slices.Backward(all) {
 					if (q.ContextID == "" || m.context == q.ContextID) && (q.AgentSlug == "" || m.agent == q.AgentSlug) &&
-						(q.WorkerID == "" || m.worker == q.WorkerID) && (status == "" || m.status == string(status)) {
+						(q.WorkerID == "" || m.worker == q.WorkerID) && (q.Error == "" || m.class == q.Error) && (status == "" || m.status == string(status)) {
 						want = append(want, m.id)
 					}
 				}

@@ -18,7 +18,7 @@ const tasks = createRoute({
   validateSearch: (search: Record<string, unknown>): TaskFilters => {
     const filters: TaskFilters = {}
     if (isTaskStatus(search.status)) filters.status = search.status
-    for (const name of ['agent_slug', 'context_id', 'worker_id', 'q'] as const) {
+    for (const name of ['agent_slug', 'context_id', 'worker_id', 'error_class', 'q'] as const) {
       const value = search[name]
       if (value !== undefined && value !== '') filters[name] = String(value)
     }
@@ -74,6 +74,7 @@ export interface TaskFilters {
   agent_slug?: string
   context_id?: string
   worker_id?: string
+  error_class?: string
   q?: string
 }
 

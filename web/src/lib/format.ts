@@ -1,6 +1,7 @@
 import i18next from 'i18next'
 import { useMemo, useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
+import { localeOf } from './preferences'
 
 const formatters = new Map<string, unknown>()
 
@@ -14,14 +15,12 @@ function made<T>(key: string, make: () => T): T {
 }
 
 function formatsOf(language: string) {
+  const locale = localeOf(language)
   const number = (options: Intl.NumberFormatOptions) =>
-    made(`n:${language}:${JSON.stringify(options)}`, () => new Intl.NumberFormat(language, options))
+    made(`n:${locale}:${JSON.stringify(options)}`, () => new Intl.NumberFormat(locale, options))
   const date = (options: Intl.DateTimeFormatOptions) =>
-    made(`d:${language}:${JSON.stringify(options)}`, () => new Intl.DateTimeFormat(language, options))
-  const relative = made(
-    `r:${language}`,
-    () => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' }),
-  )
+    made(`d:${locale}:${JSON.stringify(options)}`, () => new Intl.DateTimeFormat(locale, options))
+  const relative = made(`r:${locale}`, () => new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'narrow' }))
 
   const unit = (value: number, unit: string, digits = 0) =>
     number({

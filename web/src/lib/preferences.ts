@@ -70,6 +70,10 @@ export function firstLanguage(): Language {
   return /^uk\b/i.test(navigator.language) ? 'uk' : 'en'
 }
 
+/** How dates and numbers are written: as in the browser's own region where it speaks the language. */
+export const localeOf = (language: string) =>
+  navigator.languages.find((locale) => locale.split('-')[0] === language) ?? language
+
 /** Whether this browser shows a notification when a task ends. */
 export const wantsNotifications = () => read('notify') === 'yes'
 export const rememberNotifications = (on: boolean) => write('notify', on ? 'yes' : null)

@@ -2,7 +2,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
-import { useShownTheme } from '@/lib/preferences'
+import { localeOf, useShownTheme } from '@/lib/preferences'
 
 export interface Series {
   label: string
@@ -37,12 +37,13 @@ export default function Chart({
     if (!host) return
     const style = getComputedStyle(document.documentElement)
     const colour = (token: string) => style.getPropertyValue(token).trim()
+    const locale = localeOf(i18n.language)
     const stacked = series.map((_, i) =>
       times.map((_, x) => series.slice(0, i + 1).reduce((sum, s) => sum + (s.values[x] ?? 0), 0)),
     )
-    const time = new Intl.DateTimeFormat(i18n.language, { hour: '2-digit', minute: '2-digit' })
-    const compact = new Intl.NumberFormat(i18n.language, { notation: 'compact', maximumFractionDigits: 3 })
-    const day = new Intl.DateTimeFormat(i18n.language, { day: 'numeric', month: 'short' })
+    const time = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' })
+    const compact = new Intl.NumberFormat(locale, { notation: 'compact', maximumFractionDigits: 3 })
+    const day = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short' })
     const axis = {
       stroke: colour('--ink-3'),
       font: '11px "Onest Variable"',

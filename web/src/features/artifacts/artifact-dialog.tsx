@@ -4,6 +4,7 @@ import { type Artifact, api, data, failureOf } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
+import { LongText } from '@/ui/code'
 import { Dialog } from '@/ui/dialog'
 import { Download } from '@/ui/download'
 import { Ago, CopyButton } from '@/ui/facts'
@@ -14,7 +15,14 @@ import { Loaded } from '@/ui/states'
 /** Longer text is saved, not shown. */
 const most = 4_000_000
 
+/** Of a compressed text, what is unpacked to be looked at. */
+const mostUnpacked = 1_000_000
+
 const isText = (type: string) => /^text\/|json|xml|yaml|javascript|x-sh/.test(type)
+
+/** Events of a run are kept as compressed JSON lines. */
+const isPacked = (a: Artifact) =>
+  a.media_type === 'application/gzip' && /\.(jsonl|ndjson|txt|log|json|csv|md)\.gz$/.test(nameOf(a))
 
 /** The whole of an artifact, which lists only show the beginning of. */
 export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => void }) {
@@ -54,19 +62,49 @@ export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => voi
 
 function Content({ artifact: a }: { artifact: Artifact }) {
   const { t } = useTranslation()
-  const shown = isText(a.media_type) && a.size <= most
+  const packed = isPacked(a)
+  const shown = packed || (isText(a.media_type) && a.size <= most)
   const text = useQuery({
     queryKey: [...keys.artifacts, 'content', a.id],
     enabled: shown && a.content === null,
     queryFn: async () => {
       const response = await fetch(`/api/runtime/artifacts/${encodeURIComponent(a.id)}/content`)
       if (!response.ok) throw await failureOf(response)
-      return response.text()
+      return packed && response.body ? unpacked(response.body) : response.text()
     },
   })
   if (!shown) return <p className="text-ink-2">{t('artifacts.noPreview')}</p>
   if (a.content !== null) return <Text text={a.content} json={/json/.test(a.media_type)} />
-  return <Loaded query={text}>{(found) => <Text text={found} json={/json/.test(a.media_type)} />}</Loaded>
+  return (
+    <Loaded query={text}>
+      {(found) => (packed ? <Unpacked text={found} /> : <Text text={found} json={/json/.test(a.media_type)} />)}
+    </Loaded>
+  )
+}
+
+/** The beginning of a gzip stream's text, to the end of a line. What follows is not even unpacked. */
+export async function unpacked(body: ReadableStream<Uint8Array<ArrayBuffer>>, atMost = mostUnpacked): Promise<string> {
+  const reader = body.pipeThrough(new DecompressionStream('gzip')).pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text
+    text += value
+    if (text.length > atMost) {
+      void reader.cancel().catch(() => undefined)
+      return text.slice(0, text.lastIndexOf('\n', atMost) + 1 || atMost)
+    }
+  }
+}
+
+function Unpacked({ text }: { text: string }) {
+  const { t } = useTranslation()
+  return (
+    <>
+      <LongText text={text.trimEnd()} />
+      {text.length >= mostUnpacked * 0.9 && <p className="mt-2 text-xs text-ink-3">{t('artifacts.cut')}</p>}
+    </>
+  )
 }
 
 function Text({ text, json }: { text: string; json: boolean }) {

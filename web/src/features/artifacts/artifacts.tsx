@@ -7,6 +7,7 @@ import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
 import { Download } from '@/ui/download'
+import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
 import { Input } from '@/ui/field'
 import { Page } from '@/ui/page'
@@ -22,32 +23,42 @@ export default function Artifacts() {
   const [task, setTask] = useState('')
   const [shown, setShown] = useState('')
   const wanted = uuid.test(task.trim()) ? task.trim() : ''
+  const partial = task.trim() !== '' && wanted === ''
+  const read = (cursor: string | undefined, limit = 50) =>
+    page<Artifact>(
+      api.GET('/api/runtime/artifacts', {
+        params: { query: { limit, ...(wanted ? { task_id: wanted } : {}), ...(cursor ? { cursor } : {}) } },
+      }),
+    )
   return (
     <Page
       title={t('artifacts.title')}
       lead={t('artifacts.lead')}
       actions={
-        <Input
-          data-search=""
-          type="search"
-          aria-label={t('artifacts.ofTask')}
-          placeholder={t('artifacts.ofTask')}
-          value={task}
-          onChange={(e) => setTask(e.target.value)}
-          className="sm:w-72"
-        />
+        <>
+          <Input
+            data-search=""
+            type="search"
+            aria-label={t('artifacts.ofTask')}
+            aria-describedby={partial ? 'artifacts-of' : undefined}
+            placeholder={t('artifacts.ofTask')}
+            value={task}
+            onChange={(e) => setTask(e.target.value)}
+            className="sm:w-72"
+          />
+          <Export name="artifacts" read={read} />
+          {partial && (
+            <p id="artifacts-of" role="status" className="w-full text-xs text-ink-3">
+              {t('artifacts.wholeId')}
+            </p>
+          )}
+        </>
       }
     >
       <Paged<Artifact>
         label={t('artifacts.title')}
         queryKey={[...keys.artifacts, 'list', wanted]}
-        read={(cursor) =>
-          page<Artifact>(
-            api.GET('/api/runtime/artifacts', {
-              params: { query: { limit: 50, ...(wanted ? { task_id: wanted } : {}), ...(cursor ? { cursor } : {}) } },
-            }),
-          )
-        }
+        read={(cursor) => read(cursor)}
         icon={Boxes}
         none={t('artifacts.none')}
         noneHint={t('artifacts.noneHint')}

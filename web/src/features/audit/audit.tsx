@@ -1,17 +1,16 @@
 import { Link } from '@tanstack/react-router'
-import { Download, ScrollText } from 'lucide-react'
+import { ScrollText } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type AuditEntry, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
-import { Button } from '@/ui/button'
-import { saveAs } from '@/ui/download'
+import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
 import { Input, Select } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
-import { useSayError } from '@/ui/toast'
+import { Entry } from './entry'
 
 const actions = [
   'task_created',
@@ -44,53 +43,21 @@ const actions = [
   'secrets_rotated',
   'context_forgotten',
   'task_imported',
+  'tasks_matched',
 ]
 
 export default function Audit() {
   const { t } = useTranslation()
-  const sayError = useSayError()
   const [action, setAction] = useState('')
   const [entity, setEntity] = useState('')
+  const [shown, setShown] = useState<AuditEntry>()
   const filters = { ...(action ? { action } : {}), ...(entity.trim() ? { entity_id: entity.trim() } : {}) }
-  const read = (limit: number) => (cursor: string | undefined) =>
+  const read = (cursor: string | undefined, limit = 50) =>
     page<AuditEntry>(
       api.GET('/api/runtime/audit', { params: { query: { ...filters, limit, ...(cursor ? { cursor } : {}) } } }),
     )
-  const save = async (kind: 'jsonl' | 'csv') => {
-    try {
-      // A file a person opens, not a backup: the newest ten thousand.
-      const entries: AuditEntry[] = []
-      let cursor: string | null | undefined
-      do {
-        const part = await read(1000)(cursor ?? undefined)
-        entries.push(...part.items)
-        cursor = part.next
-      } while (cursor && entries.length < 10_000)
-      saveAs(
-        new Blob([kind === 'csv' ? csv(entries) : entries.map((e) => `${JSON.stringify(e)}\n`).join('')]),
-        `audit.${kind}`,
-      )
-    } catch (error) {
-      sayError(error)
-    }
-  }
   return (
-    <Page
-      title={t('audit.title')}
-      lead={t('audit.lead')}
-      actions={
-        <>
-          <Button onClick={() => void save('csv')}>
-            <Download className="size-4" aria-hidden />
-            {'CSV'}
-          </Button>
-          <Button onClick={() => void save('jsonl')}>
-            <Download className="size-4" aria-hidden />
-            {'JSONL'}
-          </Button>
-        </>
-      }
-    >
+    <Page title={t('audit.title')} lead={t('audit.lead')} actions={<Export name="audit" read={read} csv={csv} />}>
       <div className="mb-4 flex flex-wrap gap-2">
         <Select
           aria-label={t('audit.action')}
@@ -118,7 +85,7 @@ export default function Audit() {
       <Paged<AuditEntry>
         label={t('audit.title')}
         queryKey={[...keys.audit, action, entity.trim()]}
-        read={read(50)}
+        read={(cursor) => read(cursor)}
         icon={ScrollText}
         none={t('audit.none')}
         noneHint={t('audit.noneHint')}
@@ -129,6 +96,7 @@ export default function Audit() {
             <Th>{t('audit.about')}</Th>
             <Th className="max-sm:hidden">{t('audit.who')}</Th>
             <Th className="max-sm:hidden">{t('audit.detail')}</Th>
+            <Th className="max-xl:hidden">{t('audit.hash')}</Th>
           </>
         }
         row={(e) => (
@@ -136,7 +104,15 @@ export default function Audit() {
             <Td className="text-ink-2">
               <Ago at={e.timestamp} />
             </Td>
-            <Td className="font-mono text-xs">{e.action}</Td>
+            <Td>
+              <button
+                type="button"
+                onClick={() => setShown(e)}
+                className="font-mono text-xs text-accent-strong hover:underline"
+              >
+                {e.action}
+              </button>
+            </Td>
             <Td>
               {/task/.test(e.entity_type) ? (
                 <Link
@@ -152,9 +128,11 @@ export default function Audit() {
             </Td>
             <Td className="max-w-48 truncate max-sm:hidden">{e.actor}</Td>
             <Td className="min-w-64 whitespace-normal text-ink-2 max-sm:hidden">{e.detail}</Td>
+            <Td className="font-mono text-xs text-ink-3 max-xl:hidden">{e.hash.slice(0, 12) || '–'}</Td>
           </Tr>
         )}
       />
+      {shown && <Entry entry={shown} onClose={() => setShown(undefined)} />}
     </Page>
   )
 }
@@ -166,7 +144,18 @@ export function csv(entries: AuditEntry[]): string {
     return `"${plain.replaceAll('"', '""')}"`
   }
   const lines = entries.map((e) =>
-    [new Date(e.timestamp).toISOString(), e.action, e.entity_type, e.entity_id, e.actor, e.detail].map(cell).join(','),
+    [
+      new Date(e.timestamp).toISOString(),
+      e.action,
+      e.entity_type,
+      e.entity_id,
+      e.actor,
+      e.detail,
+      String(e.seq),
+      e.hash,
+    ]
+      .map(cell)
+      .join(','),
   )
-  return ['timestamp,action,entity_type,entity_id,actor,detail', ...lines].join('\r\n')
+  return ['timestamp,action,entity_type,entity_id,actor,detail,seq,hash', ...lines].join('\r\n')
 }

@@ -1,18 +1,18 @@
-import { useInfiniteQuery, useQueries } from '@tanstack/react-query'
+import { useInfiniteQuery, useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { MessageSquarePlus, MessagesSquare } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
-import { api, data, page, type Result, type Task } from '@/api/client'
+import { api, data, page, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
 import { isFinal } from '@/features/task/events'
 import { useFormat } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
-import { Card } from '@/ui/card'
-import { Ago, CopyButton } from '@/ui/facts'
+import { Card, Fact, Facts } from '@/ui/card'
+import { Ago, CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Prose } from '@/ui/prose'
-import { Empty, Loaded } from '@/ui/states'
+import { Empty, Loaded, Skeleton } from '@/ui/states'
 
 const first = 20
 
@@ -70,6 +70,7 @@ export default function Context() {
                 {t('contexts.earlier')}
               </Button>
             )}
+            <About id={contextId} />
             <Turns tasks={tasks} />
           </>
         )}
@@ -78,9 +79,49 @@ export default function Context() {
   )
 }
 
-function Turns({ tasks }: { tasks: Task[] }) {
+/** The conversation as a whole: who goes on with it, its session, what it used. */
+function About({ id }: { id: string }) {
   const { t } = useTranslation()
   const format = useFormat()
+  const { data: c, isPending } = useQuery({
+    queryKey: [...keys.contexts, id, 'about'],
+    queryFn: () => data(api.GET('/api/runtime/contexts/{id}', { params: { path: { id } } })),
+    retry: false,
+  })
+  if (!c) return isPending ? <Skeleton className="mb-4 h-24" /> : null
+  return (
+    <Card className="mb-4 px-4 py-3">
+      <Facts className="sm:grid-cols-[minmax(6.5rem,auto)_1fr_minmax(6.5rem,auto)_1fr]">
+        <Fact name={t('contexts.tasks')}>{format.number(c.tasks)}</Fact>
+        <Fact name={t('contexts.worker')}>
+          {c.worker_id ? (
+            <Link to="/tasks" search={{ worker_id: c.worker_id }} className="text-accent-strong hover:underline">
+              {c.worker_id}
+            </Link>
+          ) : (
+            '–'
+          )}
+        </Fact>
+        <Fact name={t('contexts.session')}>
+          {c.session_id ? (
+            <span className="inline-flex items-center">
+              <Id id={c.session_id} />
+              <CopyButton text={c.session_id} label={t('contexts.copySession')} />
+            </span>
+          ) : (
+            '–'
+          )}
+        </Fact>
+        <Fact name={t('contexts.transcript')}>{c.size ? format.bytes(c.size) : '–'}</Fact>
+        <Fact name={t('contexts.tokens')}>{c.tokens ? format.number(c.tokens) : '–'}</Fact>
+        <Fact name={t('contexts.spent')}>{c.cost_usd ? format.money(c.cost_usd) : '–'}</Fact>
+      </Facts>
+    </Card>
+  )
+}
+
+function Turns({ tasks }: { tasks: Task[] }) {
+  const { t } = useTranslation()
   const results = useQueries({
     queries: tasks.map((task) => ({
       queryKey: [...keys.task(task.id), 'results'],
@@ -88,50 +129,41 @@ function Turns({ tasks }: { tasks: Task[] }) {
       enabled: isFinal(task.status),
     })),
   })
-  const cost = results.reduce(
-    (sum, r) => sum + (r.data?.reduce((n: number, x: Result) => n + (x.metrics.cost_usd ?? 0), 0) ?? 0),
-    0,
-  )
   return (
-    <>
-      {cost > 0 && (
-        <p className="tabular mb-3 text-xs text-ink-3">{t('contexts.cost', { cost: format.money(cost) })}</p>
-      )}
-      <ol className="space-y-4">
-        {tasks.map((task, i) => {
-          const result = results[i]?.data?.[0]
-          return (
-            <li key={task.id}>
-              <Card className="overflow-hidden">
-                <header className="flex items-center gap-3 border-b bg-sunken/60 px-4 py-2 text-xs text-ink-3">
-                  <TaskBadge status={task.status} />
-                  <span>{task.agent_slug}</span>
-                  <span className="max-sm:hidden">{task.worker_id}</span>
-                  <span className="ml-auto">
-                    <Ago at={task.created_at} />
-                  </span>
-                  <Link
-                    to="/tasks/$taskId"
-                    params={{ taskId: task.id }}
-                    className="font-medium text-accent-strong hover:underline"
-                  >
-                    {t('contexts.open')}
-                  </Link>
-                </header>
-                <div className="space-y-3 p-4">
-                  <div className="rounded-lg bg-accent-soft/60 px-3 py-2">
-                    <Prose text={task.prompt.slice(0, 8000)} />
-                  </div>
-                  {result?.output && <Prose text={result.output.slice(0, 20_000)} />}
-                  {result?.error_message && (
-                    <p className="text-bad wrap-anywhere">{result.error_message.slice(0, 2000)}</p>
-                  )}
+    <ol className="space-y-4">
+      {tasks.map((task, i) => {
+        const result = results[i]?.data?.[0]
+        return (
+          <li key={task.id}>
+            <Card className="overflow-hidden">
+              <header className="flex items-center gap-3 border-b bg-sunken/60 px-4 py-2 text-xs text-ink-3">
+                <TaskBadge status={task.status} />
+                <span>{task.agent_slug}</span>
+                <span className="max-sm:hidden">{task.worker_id}</span>
+                <span className="ml-auto">
+                  <Ago at={task.created_at} />
+                </span>
+                <Link
+                  to="/tasks/$taskId"
+                  params={{ taskId: task.id }}
+                  className="font-medium text-accent-strong hover:underline"
+                >
+                  {t('contexts.open')}
+                </Link>
+              </header>
+              <div className="space-y-3 p-4">
+                <div className="rounded-lg bg-accent-soft/60 px-3 py-2">
+                  <Prose text={task.prompt.slice(0, 8000)} />
                 </div>
-              </Card>
-            </li>
-          )
-        })}
-      </ol>
-    </>
+                {result?.output && <Prose text={result.output.slice(0, 20_000)} />}
+                {result?.error_message && (
+                  <p className="text-bad wrap-anywhere">{result.error_message.slice(0, 2000)}</p>
+                )}
+              </div>
+            </Card>
+          </li>
+        )
+      })}
+    </ol>
   )
 }

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { api, type Lease, page } from '@/api/client'
 import { keys } from '@/api/queries'
 import { Badge, type Tone } from '@/ui/badge'
+import { Export } from '@/ui/export'
 import { Ago, Elapsed, Id } from '@/ui/facts'
 import { Select } from '@/ui/field'
 import { Page } from '@/ui/page'
@@ -17,35 +18,39 @@ const tones: Record<Lease['status'], Tone> = { active: 'info', released: 'good',
 export default function Leases() {
   const { t } = useTranslation()
   const [status, setStatus] = useState<Lease['status'] | ''>('')
-  const query = { limit: 50, ...(status ? { status } : {}) }
+  const read = (cursor: string | undefined, limit = 50) =>
+    page<Lease>(
+      api.GET('/api/runtime/leases', {
+        params: { query: { limit, ...(status ? { status } : {}), ...(cursor ? { cursor } : {}) } },
+      }),
+    )
   return (
     <Page
       title={t('leases.title')}
       lead={t('leases.lead')}
       actions={
-        <Select
-          aria-label={t('leases.status')}
-          value={status}
-          onChange={(e) => setStatus(e.target.value as Lease['status'] | '')}
-          className="w-44"
-        >
-          <option value="">{t('leases.any')}</option>
-          {statuses.map((s) => (
-            <option key={s} value={s}>
-              {t(`leases.is.${s}`)}
-            </option>
-          ))}
-        </Select>
+        <>
+          <Select
+            aria-label={t('leases.status')}
+            value={status}
+            onChange={(e) => setStatus(e.target.value as Lease['status'] | '')}
+            className="w-44"
+          >
+            <option value="">{t('leases.any')}</option>
+            {statuses.map((s) => (
+              <option key={s} value={s}>
+                {t(`leases.is.${s}`)}
+              </option>
+            ))}
+          </Select>
+          <Export name="leases" read={read} />
+        </>
       }
     >
       <Paged<Lease>
         label={t('leases.title')}
         queryKey={[...keys.leases, status]}
-        read={(cursor) =>
-          page<Lease>(
-            api.GET('/api/runtime/leases', { params: { query: { ...query, ...(cursor ? { cursor } : {}) } } }),
-          )
-        }
+        read={(cursor) => read(cursor)}
         icon={KeyRound}
         none={t('leases.none')}
         noneHint={t('leases.noneHint')}

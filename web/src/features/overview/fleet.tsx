@@ -31,7 +31,7 @@ export function Fleet({ workers }: { workers: Worker[] }) {
                   />
                 </span>
                 <span className="tabular text-xs text-ink-3">
-                  {t('overview.slots', { used: worker.active_leases, all })}
+                  {t('overview.slots', { count: all, used: worker.active_leases, all })}
                 </span>
               </span>
               {worker.status !== 'online' && worker.last_heartbeat !== null && (

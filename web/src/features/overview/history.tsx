@@ -20,7 +20,7 @@ const periods = {
 } as const
 type Period = keyof typeof periods
 
-const measures = ['ended', 'wait', 'tokens', 'cost'] as const
+const measures = ['ended', 'queue', 'wait', 'tokens', 'cost'] as const
 type Measure = (typeof measures)[number]
 
 export const series = (period: Period) => ({
@@ -54,6 +54,10 @@ export function History() {
         line(t('overview.failed'), '--bad', (p) => p.failed + p.dead),
         line(t('overview.cancelled'), '--warn', (p) => p.cancelled),
       ],
+      queue: [
+        line(t('overview.running'), '--info', (p) => p.running ?? 0),
+        line(t('overview.queued'), '--warn', (p) => p.queued ?? 0),
+      ],
       wait: [line(t('overview.measure.wait'), '--info', (p) => (p.oldest_wait_ms ?? 0) / 1000)],
       tokens: [line(t('overview.measure.tokens'), '--accent', (p) => p.tokens_used)],
       cost: [line(t('overview.measure.cost'), '--accent', (p) => p.cost_usd)],
@@ -61,9 +65,10 @@ export function History() {
     return { times: list.map((p) => p.at), lines: all[measure] }
   }, [points, measure, t])
   const total = lines.reduce((sum, l) => sum + l.values.reduce((a, b) => a + b, 0), 0)
-  const most = Math.max(0, ...(lines[0]?.values ?? []))
+  const most = Math.max(0, ...lines.flatMap((l) => l.values))
   const said = {
     ended: format.number(total),
+    queue: '', // what is sampled has no sum
     wait: format.duration(most * 1000),
     tokens: format.compact(total),
     cost: format.money(total),
@@ -112,7 +117,9 @@ export function History() {
             <li key={line.label} className="flex items-center gap-1.5">
               <span aria-hidden className="size-2 rounded-full" style={{ background: `var(${line.colour})` }} />
               {line.label}
-              <span className="tabular text-ink-3">{format.number(line.values.reduce((a, b) => a + b, 0))}</span>
+              {measure === 'ended' && (
+                <span className="tabular text-ink-3">{format.number(line.values.reduce((a, b) => a + b, 0))}</span>
+              )}
             </li>
           ))}
         </ul>

@@ -32,6 +32,7 @@ export default function Overview() {
   const oldest = day?.now.oldest_wait_ms ?? null
   const today = (of: (p: NonNullable<typeof day>['points'][number]) => number) =>
     day?.points.reduce((sum, p) => sum + of(p), 0) ?? 0
+  const created = today((p) => p.created)
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
     return (
@@ -60,7 +61,9 @@ export default function Overview() {
             name={t('overview.running')}
             value={format.number((by.running ?? 0) + (by.leased ?? 0))}
             status="running"
-            note={slots > 0 && t('overview.slots', { used: active, all: slots })}
+            note={
+              slots > 0 && t('overview.slots', { count: slots, used: format.number(active), all: format.number(slots) })
+            }
           />
           <Tile
             name={t('overview.completed')}
@@ -79,7 +82,7 @@ export default function Overview() {
           <Tile
             name={t('overview.total')}
             value={format.compact(stats.data?.tasks.total ?? 0)}
-            note={t('overview.newInDay', { n: format.number(today((p) => p.created)) })}
+            note={t('overview.newInDay', { count: created, n: format.number(created) })}
           />
           <Tile
             name={t('overview.measure.tokens')}

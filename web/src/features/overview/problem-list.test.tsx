@@ -49,6 +49,20 @@ describe('what is wrong', () => {
       unmount()
     }
   })
+  it('tells why tasks failed, with the way to those that failed so', async () => {
+    const causes = [
+      { error_class: 'timeout', count: 1200, task_id: 'a' },
+      { error_class: 'of_the_future', count: 1, task_id: 'b' },
+      { error_class: '', count: 1, task_id: 'c' },
+    ]
+    await show(<ProblemList problems={[problem('tasks_failed', { count: 1202, causes })]} />)
+    const links = screen.getAllByRole('link').map((a) => `${a.textContent} ${a.getAttribute('href')}`)
+    expect(links.slice(1)).toEqual([
+      'It ran out of time1,200 /tasks?status=failed&error_class=timeout',
+      'The task failed1 /tasks?status=failed&error_class=of_the_future',
+      'The task failed1 /tasks/c?',
+    ])
+  })
   it('is nothing where nothing is wrong, also while tasks are delayed', async () => {
     await show(<ProblemList problems={[problem('tasks_delayed', { severity: 'info' })]} />)
     expect(screen.getByText('Work flows')).toBeTruthy()

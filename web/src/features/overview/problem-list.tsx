@@ -2,6 +2,7 @@ import { Link, type LinkProps } from '@tanstack/react-router'
 import { ArrowRight, CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Problem } from '@/api/client'
+import { errorClasses } from '@/features/task/error-classes'
 import type messages from '@/i18n/en/overview.json'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
@@ -65,6 +66,32 @@ function Row({ problem: p }: { problem: Problem }) {
         </span>
         <ArrowRight className="size-4 shrink-0 text-ink-3" aria-hidden />
       </Link>
+      {p.causes && p.causes.length > 0 && (
+        <Causes causes={p.causes} status={p.code === 'tasks_dead' ? 'dead' : 'failed'} />
+      )}
     </li>
+  )
+}
+
+/** Why tasks failed, the most frequent first; each leads to those that failed so. */
+function Causes({ causes, status }: { causes: NonNullable<Problem['causes']>; status: 'failed' | 'dead' }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  return (
+    <ul aria-label={t('overview.causes')} className="flex flex-wrap gap-1.5 pr-4 pb-3 pl-12">
+      {causes.slice(0, 6).map((c) => (
+        <li key={c.error_class} className="min-w-0">
+          <Link
+            {...linkOf(c.error_class ? `/tasks?status=${status}&error_class=${c.error_class}` : `/tasks/${c.task_id}`)}
+            className="flex h-6 items-center gap-1.5 rounded-full border px-2.5 text-xs text-ink-2 hover:border-line-strong hover:text-ink"
+          >
+            <span className="truncate">
+              {t(`task.why.${errorClasses.find((k) => k === c.error_class) ?? 'other'}.what`)}
+            </span>
+            <span className="tabular font-medium text-ink">{format.number(c.count)}</span>
+          </Link>
+        </li>
+      ))}
+    </ul>
   )
 }

@@ -147,6 +147,7 @@ function Server() {
           health && (
             <Facts>
               <Fact name={t('settings.address')}>{location.origin}</Fact>
+              <Fact name={t('settings.version')}>{health.version}</Fact>
               <Fact name={t('settings.storage')}>{health.storage === 'sqlite' ? 'SQLite' : 'PostgreSQL'}</Fact>
               <Fact name={t('settings.uptime')}>{format.duration(health.uptime * 1000)}</Fact>
               <Fact name={t('settings.access')}>{t(`settings.auth.${health.auth}`)}</Fact>

@@ -32,7 +32,7 @@ export function Waiting({ task }: { task: Task }) {
     task: told.task_id?.slice(-8),
     worker: told.worker_id,
     used: told.slots_used,
-    slots: told.slots,
+    count: told.slots ?? 0,
     when: until ? format.dateTime(until) : '',
     in: until ? format.relative(until, now) : '',
     labels: told.labels?.join(', ') ?? '',

@@ -5,14 +5,25 @@ import { useTranslation } from 'react-i18next'
 import { type TaskStatus, taskStatuses } from '@/api/client'
 import { stats, workers } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
+import { errorClasses } from '@/features/task/error-classes'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Input, Select } from '@/ui/field'
+import { Matching } from './matching'
 import { Saved } from './saved'
 
 /** What the list is narrowed to. It lives in the address. */
-export function Filters({ filters, onChange }: { filters: TaskFilters; onChange: (next: TaskFilters) => void }) {
+export function Filters({
+  filters,
+  onChange,
+  onMatched,
+}: {
+  filters: TaskFilters
+  onChange: (next: TaskFilters) => void
+  /** All tasks that match were changed. */
+  onMatched: () => void
+}) {
   const { t } = useTranslation()
   const format = useFormat()
   const counts = useQuery(stats).data?.tasks.by_status
@@ -20,6 +31,10 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
   const set = (name: keyof TaskFilters, value: string) => {
     const { [name]: _, ...rest } = filters
     onChange(value ? { ...rest, [name]: value } : rest)
+  }
+  const causeName = (name: string) => {
+    const known = errorClasses.find((k) => k === name)
+    return known ? t(`task.why.${known}.what`) : name
   }
   const pill = (value: TaskStatus | '', label: string, count: number | undefined) => (
     <button
@@ -72,7 +87,23 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
             </option>
           ))}
         </Select>
+        {(filters.error_class || filters.status === 'failed' || filters.status === 'dead') && (
+          <Select
+            aria-label={t('tasks.cause')}
+            value={filters.error_class ?? ''}
+            onChange={(e) => set('error_class', e.target.value)}
+            className="w-full sm:w-64"
+          >
+            <option value="">{t('tasks.anyCause')}</option>
+            {causes(filters.error_class).map((c) => (
+              <option key={c} value={c}>
+                {causeName(c)}
+              </option>
+            ))}
+          </Select>
+        )}
         <Saved filters={filters} onChange={onChange} />
+        <Matching filters={filters} onDone={onMatched} />
         {Object.keys(filters).length > 0 && (
           <Button look="ghost" onClick={() => onChange({})}>
             <X className="size-4" aria-hidden />
@@ -83,6 +114,10 @@ export function Filters({ filters, onChange }: { filters: TaskFilters; onChange:
     </div>
   )
 }
+
+/** Why tasks fail, and what is chosen although it is not known here. */
+const causes = (chosen: string | undefined): string[] =>
+  chosen && !errorClasses.some((k) => k === chosen) ? [chosen, ...errorClasses] : [...errorClasses]
 
 /** A text filter; it waits until the person stops typing. */
 function Text({

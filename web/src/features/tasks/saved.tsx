@@ -13,7 +13,7 @@ import { Menu, MenuItem, MenuLabel, MenuLine } from '@/ui/menu'
 import { Failure } from '@/ui/states'
 import { toast } from '@/ui/toast'
 
-const names = ['status', 'agent_slug', 'context_id', 'worker_id', 'q'] as const
+const names = ['status', 'agent_slug', 'context_id', 'worker_id', 'error_class', 'q'] as const
 
 /** A saved filter as the address has it: without what it leaves open. */
 const filtersOf = (saved: SavedFilter): TaskFilters =>

@@ -32,7 +32,7 @@ export default function Tasks() {
   }
   return (
     <Page title={t('tasks.title')}>
-      <Filters filters={filters} onChange={setFilters} />
+      <Filters filters={filters} onChange={setFilters} onMatched={() => void query.refetch()} />
       <Bulk tasks={tasks} chosen={chosen} onDone={() => setChosen(new Set())} />
       {fresh > 0 && !top && (
         <Button

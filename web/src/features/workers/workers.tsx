@@ -3,13 +3,13 @@ import { Link } from '@tanstack/react-router'
 import { EllipsisVertical, Plus, Server } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data, type Worker } from '@/api/client'
+import { api, data, type Task, type Worker } from '@/api/client'
 import { health, keys, workers as workersQuery } from '@/api/queries'
 import { Badge, WorkerBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
 import { Confirm, Dialog } from '@/ui/dialog'
-import { Ago } from '@/ui/facts'
+import { Ago, Elapsed } from '@/ui/facts'
 import { Menu, MenuItem, MenuLine } from '@/ui/menu'
 import { Page } from '@/ui/page'
 import { Empty, Loaded } from '@/ui/states'
@@ -22,6 +22,11 @@ export default function Workers() {
   const query = useQuery(workersQuery)
   const [adding, setAdding] = useState(false)
   const server = useQuery(health).data?.version ?? ''
+  const running = useQuery({
+    queryKey: [...keys.workers, 'running'],
+    queryFn: () =>
+      data(api.GET('/api/runtime/llm-tasks', { params: { query: { status: 'running', limit: 200, preview: 120 } } })),
+  }).data
   return (
     <Page
       title={t('workers.title')}
@@ -50,7 +55,11 @@ export default function Workers() {
           <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
             {list?.map((worker) => (
               <li key={worker.id}>
-                <WorkerCard worker={worker} server={server} />
+                <WorkerCard
+                  worker={worker}
+                  server={server}
+                  tasks={running?.filter((task) => task.worker_id === worker.id) ?? []}
+                />
               </li>
             ))}
           </ul>
@@ -63,7 +72,7 @@ export default function Workers() {
   )
 }
 
-function WorkerCard({ worker, server }: { worker: Worker; server: string }) {
+function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string; tasks: Task[] }) {
   const { t } = useTranslation()
   const all = Math.max(1, worker.capabilities.max_concurrency)
   const skewed = server !== '' && worker.agent_version !== '' && worker.agent_version !== server
@@ -87,9 +96,10 @@ function WorkerCard({ worker, server }: { worker: Worker; server: string }) {
             search={{ worker_id: worker.id, status: 'running' }}
             className="text-xs text-ink-2 hover:underline"
           >
-            {t('overview.slots', { used: worker.active_leases, all })}
+            {t('overview.slots', { count: all, used: worker.active_leases, all })}
           </Link>
         </div>
+        {tasks.length > 0 && <Running tasks={tasks} />}
         <Facts>
           <Fact name={t('workers.heartbeat')}>
             {worker.last_heartbeat === null ? t('workers.never') : <Ago at={worker.last_heartbeat} />}
@@ -129,6 +139,30 @@ function WorkerCard({ worker, server }: { worker: Worker; server: string }) {
         </Facts>
       </div>
     </Card>
+  )
+}
+
+/** What the worker runs now. */
+function Running({ tasks }: { tasks: Task[] }) {
+  const { t } = useTranslation()
+  return (
+    <ul aria-label={t('workers.running')} className="mb-3 space-y-0.5 rounded-lg bg-sunken px-3 py-2 text-[13px]">
+      {tasks.slice(0, 4).map((task) => (
+        <li key={task.id} className="flex items-baseline gap-2">
+          <Link
+            to="/tasks/$taskId"
+            params={{ taskId: task.id }}
+            className="min-w-0 flex-1 truncate hover:text-accent-strong hover:underline"
+          >
+            {task.prompt}
+          </Link>
+          <Elapsed from={task.updated_at} className="shrink-0 text-xs text-ink-3" />
+        </li>
+      ))}
+      {tasks.length > 4 && (
+        <li className="text-xs text-ink-3">{t('workers.moreRunning', { count: tasks.length - 4 })}</li>
+      )}
+    </ul>
   )
 }
 

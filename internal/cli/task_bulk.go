@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// whichTasks names one task, or all that match.
+type whichTasks struct {
+	ID string `arg:"" optional:"" help:"The task's id; without one, all tasks that match the conditions."`
+	conditions
+	DryRun bool `name:"dry-run" help:"Only count the tasks that match."`
+	Yes    bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
+}
+
+// bulk is what a command does to all tasks that match.
+type bulk struct {
+	verb, done string
+	call       func(context.Context, bloom.TasksMatching) (bloom.TasksMatched, error)
+}
+
+func (w *whichTasks) matching() bloom.TasksMatching {
+	return bloom.TasksMatching{Status: bloom.TaskStatus(w.Status), ContextID: w.Context, AgentSlug: w.Agent, WorkerID: w.Worker, Error: w.Error, Text: w.Query}
+}
+
+func (w *whichTasks) check() error {
+	conditions := !w.matching().Empty()
+	switch {
+	case w.ID != "" && (conditions || w.DryRun):
+		return usagef("give a task's id or conditions, not both")
+	case w.ID == "" && !conditions:
+		return usagef("give a task's id, or at least one of --status, --context, --agent, --worker, --error and --query")
+	}
+	return nil
+}
+
+// all changes all tasks that match, after it has asked.
+func (w *whichTasks) all(inv *invocation, asJSON bool, b bulk) error {
+	m := w.matching()
+	m.DryRun = true
+	found, err := b.call(inv.ctx, m)
+	if err != nil {
+		return err
+	}
+	count := plural(found.Matched, "task")
+	if found.Next != "" {
+		count = "more than " + count
+	}
+	switch {
+	case w.DryRun && !asJSON:
+		_, err = fmt.Fprintf(inv.Out, "%s would be %s.\n", count, b.done)
+		return err
+	case found.Matched == 0 && !asJSON && found.Next == "":
+		_, err = fmt.Fprintf(inv.Out, "No task matches that could be %s.\n", b.done)
+		return err
+	case !w.DryRun && (found.Matched > 0 || found.Next != ""):
+		if err := w.ask(inv, b.verb+" "+count); err != nil {
+			return err
+		}
+		m.DryRun = false
+		if found, err = b.call(inv.ctx, m); err != nil {
+			return fmt.Errorf("%s of %s %s: %w", thousands(found.Changed), plural(found.Matched, "task"), b.done, err)
+		}
+	}
+	if asJSON {
+		return writeJSON(inv.Out, found)
+	}
+	left := ""
+	if n := found.Matched - found.Changed; n > 0 {
+		left = fmt.Sprintf(" %s had changed in the meantime.", plural(n, "task"))
+	}
+	_, err = fmt.Fprintf(inv.Out, "%s %s.%s\n", plural(found.Changed, "task"), b.done, left)
+	return err
+}
+
+// ask has a person confirm; a program says --yes.
+func (w *whichTasks) ask(inv *invocation, what string) error {
+	if w.Yes {
+		return nil
+	}
+	if !inv.InTerminal {
+		return usagef("%s? Add --yes to confirm, or --dry-run to only count", what)
+	}
+	fmt.Fprintf(inv.Err, "%s? [y/N] ", what)
+	line, err := bufio.NewReader(inv.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(inv.Err, "Nothing was changed.")
+		return errSilent
+	}
+	return err
+}
+
+type taskCancelCmd struct {
+	remote
+	whichTasks
+}
+
+func (c *taskCancelCmd) Run(inv *invocation) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.ID == "" {
+		return c.all(inv, c.JSON, bulk{"Cancel", "cancelled", api.CancelMatching})
+	}
+	task, err := api.Cancel(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	verdict := "is cancelled"
+	if !task.Status.Terminal() {
+		verdict = "was asked to stop; its worker ends it"
+	}
+	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, verdict)
+	return err
+}
+
+type taskRequeueCmd struct {
+	remote
+	whichTasks
+}
+
+func (c *taskRequeueCmd) Run(inv *invocation) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.ID == "" {
+		return c.all(inv, c.JSON, bulk{"Requeue", "requeued", api.RequeueMatching})
+	}
+	task, err := api.Requeue(inv.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	_, err = fmt.Fprintf(inv.Out, "Task %s is %s again.\n", task.ID, task.Status)
+	return err
+}

@@ -1,0 +1,102 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
+)
+
+// Bulk is an operation on all tasks that match a filter.
+type Bulk struct {
+	Name     string             // of the route
+	done     string             // in the audit log
+	statuses []bloom.TaskStatus // that it changes, in the order in which tasks pass through them
+}
+
+// The operations.
+var (
+	BulkCancel  = Bulk{"cancel", "Cancelled", []bloom.TaskStatus{bloom.TaskQueued, bloom.TaskLeased, bloom.TaskRunning}}
+	BulkRequeue = Bulk{"requeue", "Requeued", []bloom.TaskStatus{bloom.TaskFailed, bloom.TaskDead, bloom.TaskCancelled}}
+)
+
+// bulkPages is how many pages of the store one request reads at most: each page looks at
+// a bounded number of rows, however few of them match.
+const bulkPages = 50
+
+// Matching lists the ids of the next tasks that an operation changes, newest first
+// within each status, and where to continue; next is empty when there are no more. A
+// walk that follows next comes to each task once, however the tasks change meanwhile.
+func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (ids []string, next string, err error) {
+	input.Normalize(&m)
+	if m.Empty() {
+		return nil, "", bloom.Invalid("Name at least one condition", bloom.FieldError{Field: "status", Message: "must be given, or another condition"})
+	}
+	statuses := op.statuses
+	if m.Status != "" {
+		statuses = slices.DeleteFunc(slices.Clone(statuses), func(is bloom.TaskStatus) bool { return is != m.Status })
+	}
+	at, cursor, err := bulkPlace(m.Next, statuses)
+	if err != nil {
+		return nil, "", err
+	}
+	most := bloom.MaxBulkTasks
+	if m.DryRun {
+		most = bloom.MaxTasksCounted
+	}
+	for range bulkPages {
+		if at >= len(statuses) {
+			return ids, "", nil
+		}
+		if len(ids) >= most {
+			break
+		}
+		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Text: m.Text,
+			Page: bloom.Page{Limit: min(most-len(ids), bloom.MaxPageSize), TextBytes: 1, Cursor: cursor}}
+		var tasks []bloom.Task
+		if tasks, cursor, err = s.store.Tasks(ctx, q); err != nil {
+			return nil, "", err
+		}
+		for _, t := range tasks {
+			if !t.CancelRequested || t.Status.Terminal() {
+				ids = append(ids, t.ID)
+			}
+		}
+		if cursor == (bloom.Cursor{}) {
+			at++
+		}
+	}
+	if at >= len(statuses) {
+		return ids, "", nil
+	}
+	return ids, string(statuses[at]) + "." + cursor.String(), nil
+}
+
+// bulkPlace is where a walk through tasks of these statuses goes on.
+func bulkPlace(next string, statuses []bloom.TaskStatus) (at int, cursor bloom.Cursor, err error) {
+	if next == "" {
+		return 0, cursor, nil
+	}
+	status, rest, _ := strings.Cut(next, ".")
+	if at = slices.Index(statuses, bloom.TaskStatus(status)); at < 0 {
+		return 0, cursor, bloom.Invalid("The cursor is not one of this request", bloom.FieldError{Field: "next", Message: "must be next of the answer before, with the same conditions"})
+	}
+	cursor, err = bloom.ParseCursor(rest)
+	return at, cursor, err
+}
+
+// AuditMatched records who changed all tasks that match, in addition to the entry of
+// each task.
+func (s *Service) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
+	var of []string
+	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"text", m.Text}} {
+		if c[1] != "" {
+			of = append(of, fmt.Sprintf("%s %q", c[0], c[1]))
+		}
+	}
+	return s.store.AppendAudit(ctx, bloom.Audit{Action: bloom.ActionTasksMatched, EntityType: bloom.EntityQueue, EntityID: op.Name, Actor: actor,
+		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, strings.Join(of, ", ")), Data: bloom.MustJSON(m)})
+}

@@ -1,0 +1,234 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+// awayMembridge is a control plane that has not answered for a while.
+type awayMembridge struct{}
+
+func (awayMembridge) Health(context.Context) (json.RawMessage, error) { return nil, io.EOF }
+func (awayMembridge) Check(context.Context) error                     { return io.EOF }
+func (awayMembridge) Configure(string, string)                        {}
+func (awayMembridge) State() dispatch.MembridgeState {
+	return dispatch.MembridgeState{ConsecutiveFailures: 3}
+}
+
+// elsewhere is object storage to which nothing has been moved yet.
+type elsewhere struct{}
+
+func (elsewhere) State() bloom.BlobState {
+	return bloom.BlobState{Kind: bloom.BlobsS3, Connected: true, Can: bloom.BlobAbilities}
+}
+func (elsewhere) Placed(string) bool { return false }
+func (elsewhere) PutFile(context.Context, string, io.Reader, int64, string) (string, error) {
+	return "", bloom.ErrBlobsAway
+}
+func (elsewhere) Link(context.Context, string, time.Duration, string, string) (string, error) {
+	return "", nil
+}
+
+// ends leases a task and ends it in error.
+func (r *rig) ends(more, class string) bloom.Task {
+	r.t.Helper()
+	task := r.task(more)
+	r.lease(task.ID)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"error","error_message":"no","error_class":"`+class+`","metrics":{"duration_ms":1}}`)
+	return task
+}
+
+// A scene is what has to be wrong for a problem to be found.
+type scene struct {
+	set     func(*dispatch.Config)
+	provoke func(*rig)
+}
+
+func machine(m dispatch.Machine) func(*dispatch.Config) {
+	return func(dc *dispatch.Config) { dc.Machine = func() dispatch.Machine { return m } }
+}
+
+func blobs(kind string) func(*dispatch.Config) {
+	return func(dc *dispatch.Config) {
+		dc.BlobState = func() bloom.BlobState { return bloom.BlobState{Kind: kind} }
+	}
+}
+
+// later lets more time pass than a task may wait without a reason.
+func (r *rig) later() { r.clock.by.Add(int64(2 * time.Minute)) }
+
+var scenes = map[string]scene{
+	bloom.ProblemStorage:     {provoke: func(r *rig) { must(r.t, r.store.Close()) }},
+	bloom.ProblemDisk:        {set: machine(dispatch.Machine{DiskLow: true, FreeBytes: 1 << 30})},
+	bloom.ProblemCertificate: {set: machine(dispatch.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
+	bloom.ProblemNoWorkers:   {provoke: func(r *rig) { r.task("") }},
+	bloom.ProblemAllOffline:  {provoke: func(r *rig) { r.offline("w1") }},
+	bloom.ProblemOffline: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.offline("w2")
+	}},
+	bloom.ProblemNoClaude: {provoke: func(r *rig) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"online","capabilities":{"claude_cli":false}}`)
+	}},
+	bloom.ProblemDrained: {provoke: func(r *rig) { r.drained("w1") }},
+	bloom.ProblemVersions: {set: machine(dispatch.Machine{Version: "2.0"}), provoke: func(r *rig) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)
+	}},
+	bloom.ProblemLimited: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		task := r.task("")
+		l := r.lease(task.ID)
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
+			`{"lease_id":"`+l.Lease.ID+`","reason":"rate_limited","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+	}},
+	bloom.ProblemRefused: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.ends("", bloom.ClassAuth)
+	}},
+	bloom.ProblemFailed: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.ends("", bloom.ClassInvalidInput)
+	}},
+	bloom.ProblemDead: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.lease(r.task(`,"max_attempts":1`).ID)
+		r.clock.by.Add(int64(time.Hour))
+		_, err := r.store.Reap(context.Background(), 10)
+		must(r.t, err)
+	}},
+	bloom.ProblemWaitLabels: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.task(`,"labels":["gpu"]`)
+	}},
+	bloom.ProblemWaitDrained: {provoke: func(r *rig) {
+		r.drained("w1")
+		r.task("")
+	}},
+	bloom.ProblemWaitSlots: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.lease(r.task("").ID)
+		r.task("")
+		r.later()
+	}},
+	bloom.ProblemWaitOrder: {provoke: func(r *rig) {
+		r.worker("w1", 2)
+		r.lease(r.task(`,"policy":{"ordered":true}`).ID)
+		r.task(`,"policy":{"ordered":true}`)
+		r.later()
+	}},
+	bloom.ProblemWait: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.task("")
+		r.later()
+	}},
+	bloom.ProblemDelayed: {provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.task(`,"run_at":` + itoa(bloom.Millis(r.clock.Now().Add(time.Hour))))
+	}},
+	bloom.ProblemQueueFull: {set: func(dc *dispatch.Config) { dc.MaxQueued = 1 }, provoke: func(r *rig) {
+		r.worker("w1", 1)
+		r.task("")
+	}},
+	bloom.ProblemKeysExpire: {provoke: func(r *rig) {
+		r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+	}},
+	bloom.ProblemArtifacts: {set: blobs(bloom.BlobsS3)},
+	bloom.ProblemArtifactsWait: {set: func(dc *dispatch.Config) { dc.Objects = elsewhere{} }, provoke: func(r *rig) {
+		r.worker("w1", 1)
+		task := r.task("")
+		r.lease(task.ID)
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"a result"}`)
+	}},
+	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = awayMembridge{} }},
+}
+
+func (r *rig) offline(name string) {
+	r.call(201, nil, "POST", "/workers", `{"name":"`+name+`","status":"offline"}`)
+}
+
+func (r *rig) drained(name string) {
+	r.worker(name, 1)
+	r.call(200, nil, "POST", "/workers/"+name+"/drain", `{"drain":true}`)
+}
+
+// Each problem is found where what it is about is wrong, alone, and is gone without it.
+func TestEachProblemIsFound(t *testing.T) {
+	t.Parallel()
+	declared := problemCodes(t)
+	if known := slices.Sorted(maps.Keys(scenes)); !slices.Equal(known, declared) {
+		t.Fatalf("there are scenes for %v, and codes %v", known, declared)
+	}
+	// What a scene cannot be without.
+	with := map[string][]string{bloom.ProblemWaitDrained: {bloom.ProblemDrained}, bloom.ProblemLimited: {bloom.ProblemDelayed}}
+	for code, s := range scenes {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+				if s.set != nil {
+					s.set(dc)
+				}
+			})
+			if s.provoke != nil {
+				if found := r.problems(); len(found) != 0 && s.set == nil {
+					t.Fatalf("before anything is wrong: %v", codes(found))
+				}
+				s.provoke(r)
+			}
+			want := append([]string{code}, with[code]...)
+			slices.Sort(want)
+			if found := r.problems(); !slices.Equal(codes(found), want) {
+				t.Errorf("found %+v, want %v", found, want)
+			}
+		})
+	}
+}
+
+// problemCodes are the values of the constants Problem….
+func problemCodes(t *testing.T) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../problem.go", nil, 0)
+	must(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if ok && strings.HasPrefix(spec.Names[0].Name, "Problem") {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			must(t, err)
+			all = append(all, value)
+		}
+		return true
+	})
+	slices.Sort(all)
+	return all
+}
+
+func TestFailedTasksAreGroupedByCause(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 9)
+	r.ends("", bloom.ClassInvalidInput)
+	r.ends("", bloom.ClassAuth) // is a problem of its own
+	r.ends("", bloom.ClassBudgetExceeded)
+	newest := r.ends("", bloom.ClassInvalidInput)
+	p := r.problems()["tasks_failed"]
+	if p.Count != 3 || len(p.Causes) != 2 || p.Causes[0] != (bloom.Cause{ErrorClass: bloom.ClassInvalidInput, Count: 2, TaskID: newest.ID}) || p.Causes[1].Count != 1 {
+		t.Errorf("told as %+v", p)
+	}
+	if want := "3 tasks failed in the last 24 hours: invalid_input 2, budget_exceeded 1"; p.Sentence != want {
+		t.Errorf("%q, want %q", p.Sentence, want)
+	}
+}

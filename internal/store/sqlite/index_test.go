@@ -1,0 +1,77 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// The search index has nothing of its own: it is made anew when its file is gone, is
+// none, or belongs to another state of the database.
+func TestTheSearchIndexIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(t *testing.T, path string) error{
+		"its file was deleted":   func(_ *testing.T, path string) error { return os.Remove(path) },
+		"its file is no index":   func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("walrus"), 0o600) },
+		"it was cut off":         func(_ *testing.T, path string) error { return os.Truncate(path, 5000) },
+		"another database's lies there": func(t *testing.T, path string) error {
+			other := filepath.Join(t.TempDir(), "bloom.db")
+			searched(t, other, "a seal", "another seal", "a third seal")
+			content, err := os.ReadFile(other + ".search")
+			return errors.Join(err, os.WriteFile(path, content, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "bloom.db")
+			searched(t, path, "an old walrus")
+			if err := harm(t, path+".search"); err != nil {
+				t.Fatal(err)
+			}
+			s := openAt(t, path, storetest.NewClock())
+			indexAll(t, s)
+			for text, want := range map[string]int{"walrus": 1, "seal": 0} {
+				if got, _, err := s.Tasks(t.Context(), bloom.TaskQuery{Text: text}); err != nil || len(got) != want {
+					t.Errorf("%q: found %d, %v, want %d", text, len(got), err, want)
+				}
+			}
+		})
+	}
+}
+
+// searched leaves a database with a task of each prompt, all of them in its index.
+func searched(t *testing.T, path string, prompts ...string) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: storetest.NewClock()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prompt := range prompts {
+		n := storetest.Plain("zoo")
+		n.Spec.Prompt = prompt
+		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		indexAll(t, s) // one round each
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func indexAll(t *testing.T, s *sqlite.Store) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		_, more, err = s.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs'
+import { accessible, expect, test } from './fixtures'
+import { Runtime } from './runtime'
+
+test('an audit entry shows its hash and the state it left; the lists are saved as files', async ({ page, runtime }) => {
+  const { id } = await runtime.task('Leave a trace')
+  await runtime.ended(id)
+  await page.goto(`${runtime.url}/audit`)
+  await page.getByLabel('Id of a task, worker …').fill(id)
+  await page.getByRole('button', { name: 'task_completed' }).click()
+  const entry = page.getByRole('dialog', { name: 'task_completed' })
+  await expect(entry).toContainText('"completed"')
+  // It is chained soon after it was written; the dialog shows the list's row, which is read again then.
+  await page.keyboard.press('Escape')
+  await expect(async () => {
+    await page.reload()
+    await page.getByLabel('Id of a task, worker …').fill(id)
+    await page.getByRole('button', { name: 'task_completed' }).click()
+    await expect(entry.getByText(/^[0-9a-f]{64}$/)).toBeVisible({ timeout: 1000 })
+  }).toPass({ timeout: 30_000 })
+  await accessible(page)
+  await page.keyboard.press('Escape')
+  const saved = async (button: string) => {
+    const saving = page.waitForEvent('download')
+    await page.getByRole('button', { name: button }).click()
+    const file = await saving
+    return { name: file.suggestedFilename(), text: readFileSync(await file.path(), 'utf8') }
+  }
+  const csv = await saved('Save as CSV')
+  expect(csv.name).toBe('audit.csv')
+  expect(csv.text.split('\r\n')[0]).toBe('timestamp,action,entity_type,entity_id,actor,detail,seq,hash')
+  expect(csv.text).toContain(`"task_created","llm_task","${id}"`)
+  for (const [path, name] of [
+    ['/audit', 'audit.jsonl'],
+    ['/leases', 'leases.jsonl'],
+    ['/artifacts', 'artifacts.jsonl'],
+  ]) {
+    await page.goto(runtime.url + path)
+    const file = await saved('Save as JSONL')
+    expect(file.name).toBe(name)
+    const lines = file.text.trimEnd().split('\n')
+    expect(
+      lines.some((line) => Object.values(JSON.parse(line)).includes(id)),
+      path,
+    ).toBe(true)
+  }
+})
+
+test('the kept events of a run are looked at without saving them', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer('', ['--run-transcripts', 'always'])
+    await own.startWorker()
+    const { id } = await own.task('Be kept')
+    expect(await own.ended(id)).toBe('completed')
+    const kept = async () =>
+      (await own.api<{ type: string }[]>(`/artifacts?task_id=${id}`)).some((a) => a.type === 'transcript')
+    await expect.poll(kept, { timeout: 90_000 }).toBe(true)
+    await page.goto(`${own.url}/tasks/${id}?view=records`)
+    await page.getByRole('button', { name: /^transcript\// }).click()
+    await expect(page.getByRole('dialog').getByText('"type":"completed"')).toBeVisible()
+    await accessible(page)
+  } finally {
+    await own.close()
+  }
+})
+
+test('all that a filter matches is cancelled and requeued, also what is not loaded', async ({ page, runtime }) => {
+  const context = `matching-${Math.random()}`
+  const count = 130 // more than a page of the list
+  await Promise.all(
+    Array.from({ length: count }, (_, i) =>
+      runtime.task(`Number ${i}`, { labels: ['unobtainium'], context_id: context }),
+    ),
+  )
+  const stay = await runtime.task('Of another context', { labels: ['unobtainium'] })
+  await page.goto(`${runtime.url}/tasks?context_id=${context}`)
+  await expect(page.locator('[data-task]').first()).toBeVisible()
+  const all = async (item: string) => {
+    await page.getByRole('button', { name: 'All that match' }).click()
+    await page.getByRole('menuitem', { name: item }).click()
+    return page.getByRole('dialog')
+  }
+  let dialog = await all('Cancel all that match…')
+  await expect(dialog).toContainText(`Cancel ${count} tasks that match?`)
+  await expect(dialog).toContainText(context)
+  await accessible(page)
+  await dialog.getByRole('button', { name: 'Cancel them' }).click()
+  await expect(page.getByText(`${count} tasks cancelled`)).toBeVisible()
+  await expect(page.locator('[data-task]').getByText('Queued')).toHaveCount(0)
+  await expect(page.locator('[data-task]').getByText('Cancelled').first()).toBeVisible()
+  const ended = await runtime.api<unknown[]>(`/llm-tasks?context_id=${context}&status=cancelled&limit=1000`)
+  expect(ended).toHaveLength(count)
+  expect((await runtime.api<{ status: string }>(`/llm-tasks/${stay.id}`)).status).toBe('queued')
+  dialog = await all('Requeue all that match…')
+  await dialog.getByRole('button', { name: 'Requeue them' }).click()
+  await expect(page.getByText(`${count} tasks back in the queue`)).toBeVisible()
+  // Nothing is left to requeue: it cannot be asked for.
+  dialog = await all('Requeue all that match…')
+  await expect(dialog).toContainText('Requeue 0 tasks that match?')
+  await expect(dialog.getByRole('button', { name: 'Requeue them' })).toBeDisabled()
+  await dialog.getByRole('button', { name: 'Cancel', exact: true }).click()
+  dialog = await all('Cancel all that match…')
+  await dialog.getByRole('button', { name: 'Cancel them' }).click()
+  await expect(page.getByText(`${count} tasks cancelled`).first()).toBeVisible()
+  await runtime.api(`/llm-tasks/${stay.id}/cancel`, {})
+})
