@@ -20,13 +20,16 @@ export const test = base.extend<{ page: Page }, Shared>({
     },
     { scope: 'worker', timeout: 120_000 },
   ],
-  // Every test fails on an error that nobody caught, on a policy that was broken and on a request to another host.
+  // Every test fails on an error that nobody caught or that broke a page, on a policy that was broken and on a request to another host.
   page: async ({ page }, use) => {
     const wrong: string[] = []
     page.on('pageerror', (error) => wrong.push(String(error)))
     page.on('console', (message) => {
-      if (message.type() === 'error' && /Content Security Policy|Refused to/i.test(message.text()))
-        wrong.push(message.text())
+      const text = message.text()
+      if (message.type() !== 'error') return
+      if (/Content Security Policy|Refused to/i.test(text)) wrong.push(text)
+      // What a page caught and shows as its failure; that a part cannot be fetched is the server's absence.
+      if (/\b(Type|Range|Reference)Error\b/.test(text) && !/fetch|dynamically imported/i.test(text)) wrong.push(text)
     })
     page.on('request', (request) => {
       const { hostname, protocol } = new URL(request.url())

@@ -308,7 +308,7 @@ test('the first key ends development mode and the page stays', async ({ page }) 
     await expect(dialog.getByText(/^blm_/)).toBeVisible()
     await dialog.getByRole('button', { name: 'I have copied it' }).click()
     await expect(page.getByRole('row', { name: /^me Admin/ })).toContainText('Active')
-    await expect(page.getByText('Signed in as me (admin)')).toBeVisible()
+    await expect(page.getByText('Signed in as me (Admin)')).toBeVisible()
   } finally {
     await own.close()
   }

@@ -129,7 +129,7 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
 }
 
 test('full', async ({ browser, runtime }) => {
-  test.setTimeout(600_000)
+  test.setTimeout(1_800_000)
   const all = { ...pages, ...(await fill(runtime)) }
   for (const look of looks) {
     const context = await browser.newContext({

@@ -44,4 +44,7 @@ test('a worker’s last log lines are shown', async ({ page, runtime }) => {
     timeout: 15_000,
   })
   await accessible(page)
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('list', { name: 'Last log lines' })).toBeHidden()
+  await expect(page.getByRole('heading', { level: 1, name: 'Workers' })).toBeVisible()
 })

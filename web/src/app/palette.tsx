@@ -70,7 +70,9 @@ export default function Palette({
               className="h-12 w-full border-b bg-transparent px-4 text-[15px] outline-none placeholder:text-ink-3"
             />
             <Command.List className="max-h-[60dvh] overflow-y-auto p-1.5">
-              <Command.Empty className="px-3 py-6 text-center text-ink-2">{t('app.palette.nothing')}</Command.Empty>
+              {found.length === 0 && (
+                <Command.Empty className="px-3 py-6 text-center text-ink-2">{t('app.palette.nothing')}</Command.Empty>
+              )}
               {found.length > 0 && (
                 <Command.Group heading={t('app.palette.tasks')} className={group} forceMount>
                   {found.map((task) => (

@@ -10,8 +10,14 @@ import { Failure } from './states'
 export function useFocusBack() {
   const before = useRef<Element | null>(null)
   return {
-    onOpenAutoFocus: () => {
+    onOpenAutoFocus: (event: Event) => {
       before.current = document.activeElement
+      const content = event.currentTarget
+      if (!(content instanceof HTMLElement)) return
+      // Its first field, or else the dialog itself: not the button that closes it, with its tooltip.
+      event.preventDefault()
+      const field = content.querySelector<HTMLElement>('input, textarea, select')
+      ;(field ?? content).focus()
     },
     onCloseAutoFocus: (event: Event) => {
       event.preventDefault()
@@ -47,7 +53,7 @@ export function Dialog({
           {...focus}
           {...(lead ? {} : { 'aria-describedby': undefined })}
           className={cn(
-            'rise fixed top-[12vh] left-1/2 z-40 max-h-[80dvh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-xl border bg-raised p-5 shadow-float',
+            'rise fixed top-[12vh] left-1/2 z-40 max-h-[80dvh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-xl border bg-raised p-5 shadow-float outline-none',
             wide ? 'max-w-2xl' : 'max-w-md',
           )}
         >

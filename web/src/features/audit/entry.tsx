@@ -27,7 +27,7 @@ export function Entry({ entry: e, onClose }: { entry: AuditEntry; onClose: () =>
           {e.hash ? (
             <span className="flex items-start gap-1">
               <span className="font-mono text-xs leading-5">{e.hash}</span>
-              <CopyButton text={e.hash} label={t('audit.copyHash')} />
+              <CopyButton text={e.hash} label={t('audit.copyHash')} className="-my-1" />
             </span>
           ) : (
             t('audit.unchained')

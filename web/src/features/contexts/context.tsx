@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { MessageSquarePlus, MessagesSquare } from 'lucide-react'
+import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, page, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
@@ -10,6 +11,7 @@ import { TaskBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
 import { Ago, CopyButton, Id } from '@/ui/facts'
+import { JsonTree } from '@/ui/json-tree'
 import { Page } from '@/ui/page'
 import { Prose } from '@/ui/prose'
 import { Empty, Loaded, Skeleton } from '@/ui/states'
@@ -106,7 +108,7 @@ function About({ id }: { id: string }) {
           {c.session_id ? (
             <span className="inline-flex items-center">
               <Id id={c.session_id} />
-              <CopyButton text={c.session_id} label={t('contexts.copySession')} />
+              <CopyButton text={c.session_id} label={t('contexts.copySession')} className="-my-1" />
             </span>
           ) : (
             '–'
@@ -155,7 +157,7 @@ function Turns({ tasks }: { tasks: Task[] }) {
                 <div className="rounded-lg bg-accent-soft/60 px-3 py-2">
                   <Prose text={task.prompt.slice(0, 8000)} />
                 </div>
-                {result?.output && <Prose text={result.output.slice(0, 20_000)} />}
+                {result?.output && <Output text={result.output} json={task.desired_format === 'json'} />}
                 {result?.error_message && (
                   <p className="text-bad wrap-anywhere">{result.error_message.slice(0, 2000)}</p>
                 )}
@@ -166,4 +168,16 @@ function Turns({ tasks }: { tasks: Task[] }) {
       })}
     </ol>
   )
+}
+
+/** What a turn came to: its beginning where it is long, the task's page has all of it. */
+function Output({ text, json }: { text: string; json: boolean }) {
+  const tree = useMemo(() => {
+    try {
+      return json && text.length < 100_000 ? (JSON.parse(text) as unknown) : undefined
+    } catch {
+      return undefined
+    }
+  }, [text, json])
+  return tree === undefined ? <Prose text={text.slice(0, 20_000)} /> : <JsonTree value={tree} />
 }

@@ -86,6 +86,10 @@ function Reference({ spec }: { spec: Spec }) {
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
     element.style.setProperty('--red', colour('--bad'))
     host.replaceChildren(element)
+    // Its one line above the groups has a size of its own, and no room on a phone.
+    const small = new CSSStyleSheet()
+    small.replaceSync('div[style*="justify-content:flex-end"] { font-size: 13px; padding-right: 8px; flex-wrap: wrap }')
+    element.shadowRoot?.adoptedStyleSheets.push(small)
     element.loadSpec(ordered(spec))
     return () => host.replaceChildren()
   }, [spec, theme, known])

@@ -68,7 +68,7 @@ export default function Membridge() {
         {(found) => (
           <div className="grid gap-5 items-start lg:grid-cols-[20rem_minmax(0,1fr)]">
             <Panel title={t('membridge.projects')} flush>
-              <ul className="divide-y">
+              <ul className="divide-y overflow-hidden rounded-b-card">
                 {found.map((p) => (
                   <li key={p.canonical_id}>
                     <button

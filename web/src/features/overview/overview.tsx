@@ -187,7 +187,7 @@ function Latest({ tasks }: { tasks: Task[] }) {
               params={{ taskId: task.id }}
               className="flex h-11 items-center gap-3 px-4 hover:bg-sunken/70"
             >
-              <span className="w-32 shrink-0">
+              <span className="w-32 shrink-0 max-sm:w-26">
                 <TaskBadge status={task.status} />
               </span>
               <span className="min-w-0 flex-1 truncate">{task.prompt.slice(0, 200)}</span>

@@ -152,9 +152,10 @@ function Server() {
               <Fact name={t('settings.uptime')}>{format.duration(health.uptime * 1000)}</Fact>
               <Fact name={t('settings.access')}>{t(`settings.auth.${health.auth}`)}</Fact>
               <Fact name={t('settings.membridge')}>
-                {health.membridge.connected
-                  ? t('settings.connected')
-                  : (health.membridge.lastError ?? t('settings.notConnected'))}
+                {health.membridge.connected ? t('settings.connected') : t('settings.notConnected')}
+                {!health.membridge.connected && health.membridge.lastError && (
+                  <span className="block text-xs text-ink-3">{health.membridge.lastError}</span>
+                )}
               </Fact>
             </Facts>
           )
@@ -169,7 +170,9 @@ function Server() {
           >
             {t('settings.signOut')}
           </Button>
-          <span className="text-ink-2">{t('settings.signedIn', { name: me.name, role: me.role })}</span>
+          <span className="text-ink-2">
+            {t('settings.signedIn', { name: me.name, role: me.role ? t(`keys.is.${me.role}`) : '' })}
+          </span>
         </div>
       )}
     </Panel>

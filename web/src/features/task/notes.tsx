@@ -43,7 +43,7 @@ export function Notes({ task, result }: { task: Task; result: Result }) {
             <p className="font-medium">{t('task.warnings')}</p>
             <ul className="mt-0.5 text-ink-2">
               {warnings.map((w) => (
-                <li key={w.text} className="wrap-anywhere">
+                <li key={w.text} className="wrap-anywhere first-letter:uppercase">
                   {w.text}
                 </li>
               ))}

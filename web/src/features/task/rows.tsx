@@ -127,6 +127,16 @@ function detailOf({ type, data }: Step): string {
       return [of('status'), of('limit')].filter(Boolean).join(' · ')
     case 'warning':
       return of('text') || of('code')
+    // What the label says already need not be said again, in the server's words.
+    case 'leased':
+    case 'started':
+    case 'completed':
+      return of('worker_id')
+    case 'failed':
+      return [of('worker_id'), of('error_class')].filter(Boolean).join(' · ')
+    case 'requeued':
+    case 'cancel_requested':
+      return ''
     default:
       return of('detail') || of('reason')
   }

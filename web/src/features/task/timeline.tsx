@@ -114,4 +114,6 @@ export function Timeline({ task, conversation }: { task: Task; conversation: Con
   )
 }
 
-const reason = (step: Step) => (typeof step.data.detail === 'string' ? step.data.detail : '')
+/** Why a span ended, where the name of its end does not say it all. */
+const reason = (step: Step) =>
+  ['leased', 'started', 'completed'].includes(step.type) || typeof step.data.detail !== 'string' ? '' : step.data.detail

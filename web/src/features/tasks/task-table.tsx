@@ -16,7 +16,7 @@ const rowHeight = 44
 /** Widths of the columns; what does not fit on a narrow screen is left out there. */
 const cells: Record<string, string> = {
   choose: 'w-10',
-  status: 'w-34 max-sm:w-32',
+  status: 'w-34 max-sm:w-30',
   prompt: '',
   agent_slug: 'w-32 max-lg:hidden',
   context_id: 'w-36 max-xl:hidden',

@@ -19,6 +19,14 @@ describe('the log of a worker', () => {
     expect(screen.getByText('ERROR')).toBeTruthy()
     expect(container.querySelector('img')).toBeNull()
   })
+  it('goes away without harm where scrolling answers a promise', async () => {
+    Element.prototype.scrollIntoView = (() => Promise.resolve()) as never
+    const line = { at: 1, level: 'INFO', text: 'task begun' }
+    logs.now = { worker_id: 'a', updated_at: Date.now(), lines: [line] }
+    const { unmount } = await show(<WorkerLogs id="a" />)
+    await screen.findByText(/task begun/)
+    expect(unmount).not.toThrow()
+  })
   it('says that none were reported', async () => {
     logs.now = { worker_id: 'a', updated_at: 0, lines: [] }
     await show(<WorkerLogs id="a" />, 'uk')

@@ -21,7 +21,10 @@ export function WorkerLogs({ id }: { id: string }) {
   const lines = query.data?.lines ?? []
   const newest = lines.at(-1)
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new line is scrolled to
-  useEffect(() => end.current?.scrollIntoView?.({ block: 'nearest' }), [newest?.at, newest?.text])
+  useEffect(() => {
+    // What it answers (a promise, in newer browsers) is no cleanup.
+    end.current?.scrollIntoView?.({ block: 'nearest' })
+  }, [newest?.at, newest?.text])
   if (query.error && !query.data) return <Failure error={query.error} retry={() => void query.refetch()} />
   if (!query.data) return <Skeleton className="h-40" />
   if (lines.length === 0) return <p className="py-6 text-center text-ink-2">{t('workers.noLogs')}</p>
