@@ -17,9 +17,9 @@ import (
 func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, path string) error{
-		"its file was deleted":   func(_ *testing.T, path string) error { return os.Remove(path) },
-		"its file is no index":   func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("walrus"), 0o600) },
-		"it was cut off":         func(_ *testing.T, path string) error { return os.Truncate(path, 5000) },
+		"its file was deleted": func(_ *testing.T, path string) error { return os.Remove(path) },
+		"its file is no index": func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("walrus"), 0o600) },
+		"it was cut off":       func(_ *testing.T, path string) error { return os.Truncate(path, 5000) },
 		"another database's lies there": func(t *testing.T, path string) error {
 			other := filepath.Join(t.TempDir(), "bloom.db")
 			searched(t, other, "a seal", "another seal", "a third seal")

@@ -48,7 +48,13 @@ export function Filters({
       )}
     >
       {label}
-      {count ? <span className="tabular ml-1.5 font-normal opacity-75">{format.compact(count)}</span> : null}
+      {count ? (
+        <span
+          className={cn('tabular ml-1.5 font-normal', (filters.status ?? '') === value ? 'opacity-75' : 'text-ink-3')}
+        >
+          {format.compact(count)}
+        </span>
+      ) : null}
     </button>
   )
   return (
