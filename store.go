@@ -355,7 +355,8 @@ type Renewal struct {
 }
 
 // ClaimResult is the answer to a claim. Leases holds new ones and those the
-// worker was given but did not name.
+// worker was given but did not name. A lease that the worker named and that could not
+// be renewed now is neither in Renewed nor in Lost: it is the worker's until it expires.
 type ClaimResult struct {
 	Leases  []LeasedTask `json:"leases" nullable:"false"`
 	Renewed []Renewal    `json:"renewed" nullable:"false"`

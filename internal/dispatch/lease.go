@@ -54,7 +54,7 @@ func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor strin
 	if !errors.Is(refusal, bloom.ErrLeaseLost) {
 		return
 	}
-	err := s.store.AppendAudit(ctx, bloom.Audit{
+	err := s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
 		Action: bloom.ActionLeaseLost, EntityType: bloom.EntityTask, EntityID: taskID, Actor: actor,
 		Detail: "A completion under a lease that is no longer current was refused",
 		Data:   bloom.MustJSON(map[string]string{"lease_id": leaseID}),

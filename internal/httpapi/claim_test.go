@@ -1,9 +1,12 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -284,5 +287,63 @@ func TestAnOrderedTaskWakesWhenTheOneBeforeItEnds(t *testing.T) {
 	r.call(200, nil, "POST", "/llm-tasks/"+first.ID+"/complete", `{"lease_id":"`+lease+`","status":"success","output":""}`)
 	if got := <-out; len(got.Leases) != 1 || got.Leases[0].Task.ID != second.ID {
 		t.Fatalf("then claimed %+v", got)
+	}
+}
+
+// brokenOff serves a claim whose caller leaves: at once, or when after is closed. It
+// returns when the server is done with it.
+func (r *rig) brokenOff(after <-chan struct{}, worker, body string) {
+	r.t.Helper()
+	ctx, leave := context.WithCancel(r.t.Context())
+	defer leave()
+	if after == nil {
+		leave()
+	} else {
+		go func() {
+			<-after
+			leave()
+		}()
+	}
+	req := r.request("POST", "/api/runtime/workers/"+worker+"/claim", body).WithContext(ctx)
+	req.RemoteAddr = "127.0.0.1:1"
+	r.api.ServeHTTP(httptest.NewRecorder(), req)
+}
+
+func TestABrokenOffClaimHarmsNoLease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 2)
+	held := r.lease(r.task("").ID).Lease
+	body := `{"instance_id":"i","max":1,"held":["` + held.ID + `"]}`
+	open := r.task("")
+	r.brokenOff(nil, "w1", body)
+	r.clock.by.Add(int64(5 * time.Second))
+	var got bloom.ClaimResult
+	r.call(200, &got, "POST", "/workers/w1/claim", body)
+	if len(got.Renewed) != 1 || got.Renewed[0].ExpiresAt < held.ExpiresAt+5000 || len(got.Lost) != 0 {
+		t.Errorf("the lease was not renewed from %d: %+v", held.ExpiresAt, got)
+	}
+	if len(got.Leases) != 1 || got.Leases[0].Task.ID != open.ID {
+		t.Errorf("the open task was not handed out: %+v", got.Leases)
+	}
+	if log := r.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
+		t.Errorf("a caller who left is logged as trouble: %s", log)
+	}
+}
+
+func TestAnInterruptedPollIsNoWarning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	interrupt, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		r.brokenOff(interrupt, "w1", `{"instance_id":"i","max":1,"wait_sec":60,"forgotten_after":0}`)
+	}()
+	r.waiting(1)
+	close(interrupt)
+	<-over
+	if log := r.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
+		t.Errorf("a caller who left is logged as trouble: %s", log)
 	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
@@ -29,7 +30,7 @@ func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error)
 		actor = "anonymous"
 	}
 	f := s.failure(r.Context(), "", err)
-	ctx := bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)})
+	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)})
 	if err := s.svc.Refused(ctx, r.Pattern, actor, f.Message); err != nil {
 		s.log.WarnContext(ctx, "a refused request could not be audited", "error", err)
 	}

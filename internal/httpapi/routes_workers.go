@@ -183,7 +183,7 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 			return
 		}
 		if b.Forgotten != nil {
-			if res.Forgotten, err = s.svc.Forgotten(ctx, *b.Forgotten); err != nil {
+			if res.Forgotten, err = s.svc.Forgotten(ctx, *b.Forgotten); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "a worker is not told which contexts to forget", "error", err)
 			}
 		}

@@ -176,32 +176,31 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *look) error 
 		if !r.renews(h.Lease.ID) {
 			continue
 		}
-		renewed, err := u.renew(h)
-		if err != nil {
+		if err := u.renew(res, h); err != nil {
 			return err
 		}
-		res.Renewed = append(res.Renewed, renewed)
 	}
 	return nil
 }
 
 // renew is the heartbeat of a lease. One that somebody else is at, or that cannot be
-// changed, stays as it is.
-func (u *Unit) renew(h Holding) (bloom.Renewal, error) {
+// changed, stays as it is: it is neither renewed nor lost.
+func (u *Unit) renew(res *bloom.ClaimResult, h Holding) error {
 	_, leased := u.leases[h.Lease.ID]
 	_, locked := u.rows.Leases[h.Lease.ID]
-	if !leased && !locked || u.s.bad.has(h.Lease.ID) {
-		return bloom.Renewal{LeaseID: h.Lease.ID, ExpiresAt: h.Lease.ExpiresAt}, nil
+	if !leased && !locked || u.s.bad.has(notRenewed, h.Lease.ID) {
+		return nil
 	}
 	t, l, err := u.named(h.Lease.TaskID, h.Lease.ID)
 	if err != nil {
-		return bloom.Renewal{}, err
+		return err
 	}
 	tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
 	if err != nil {
-		return bloom.Renewal{}, err
+		return err
 	}
-	return bloom.Renewal{LeaseID: l.ID, ExpiresAt: tr.Lease.ExpiresAt}, u.apply(t, l, tr, l.WorkerID)
+	res.Renewed = append(res.Renewed, bloom.Renewal{LeaseID: l.ID, ExpiresAt: tr.Lease.ExpiresAt})
+	return u.apply(t, l, tr, l.WorkerID)
 }
 
 // choose names the best open tasks for a worker that holds so many, before anything
@@ -305,7 +304,7 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 
 // offers reports whether an open task may be given to a worker now.
 func (u *Unit) offers(t *Task, w *lifecycle.KnownWorker) bool {
-	return !u.s.bad.has(t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
+	return !u.s.bad.has(notGiven, t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
 		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
 }
 

@@ -32,7 +32,7 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 			k := &look{ClaimRequest: r, part: true, lease: id}
 			k.Max = 0
 			if _, err := s.claim(ctx, k); isBad(err) {
-				s.setAside(id, err, "a lease cannot be renewed and is skipped")
+				s.setAside(notRenewed, id, err)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 		case err == nil:
 			r.Max-- // the whole claim hands it over
 		case isBad(err) && k.took != "":
-			s.setAside(k.took, err, "a task cannot be given out and is skipped")
+			s.setAside(notGiven, k.took, err)
 			found++
 		default:
 			return bloom.ClaimResult{}, err
@@ -69,20 +69,46 @@ func (s *Store) withoutNext(o *op, err error) bool {
 
 // isBad reports whether an operation failed because of what is stored.
 func isBad(err error) bool {
-	return err != nil && bloom.KindOf(err) == bloom.KindInternal && !errors.Is(err, errEndless)
+	return err != nil && bloom.KindOf(err) == bloom.KindInternal && !errors.Is(err, errEndless) && !passing(err)
 }
 
-// setAside logs what could not be changed and leaves it out of batches for a while.
-func (s *Store) setAside(id string, err error, failed string) {
-	s.bad.add(id)
-	s.log.Error(failed, "id", id, "error", err)
+// passing reports whether an operation failed for a reason that says nothing of what
+// is stored: its caller left, its time ran out, or the database does not answer.
+func passing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || bloom.KindOf(err) == bloom.KindUnavailable
+}
+
+// failing is an operation that failed because of what is stored, as the log says it.
+type failing string
+
+const (
+	notRenewed failing = "a lease cannot be renewed and is skipped"
+	notExpired failing = "a lease cannot be expired and is skipped"
+	notMoved   failing = "a lease's deadline cannot be moved"
+	notGiven   failing = "a task cannot be given out and is skipped"
+	notOpened  failing = "a delayed task cannot be opened and is skipped"
+	notSynced  failing = "a worker's report cannot be stored"
+	notSilent  failing = "a silent worker cannot be set offline"
+)
+
+// setAside logs what could not be changed and leaves it out of that operation's
+// batches for a while.
+func (s *Store) setAside(op failing, id string, err error) {
+	s.bad.add(op, id)
+	s.log.Error(string(op), "id", id, "error", err)
 }
 
 // bad remembers for a while what could not be changed because of what is stored, so
-// that batches do not meet it again and again.
+// that batches do not meet it again and again. It is remembered by operation: a lease
+// that cannot be renewed may well be expired.
 type bad struct {
 	mu    sync.Mutex
-	until map[string]time.Time
+	until map[badRow]time.Time
+}
+
+type badRow struct {
+	op failing
+	id string
 }
 
 // badFor is how long that is, badMost how many may be remembered.
@@ -91,31 +117,32 @@ const (
 	badMost = 1000
 )
 
-func (b *bad) add(id string) {
+func (b *bad) add(op failing, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.until) < badMost {
-		b.until[id] = time.Now().Add(badFor)
+		b.until[badRow{op, id}] = time.Now().Add(badFor)
 	}
 }
 
-func (b *bad) list() []string {
+func (b *bad) list(op failing) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := []string{}
-	for id, until := range b.until {
-		if time.Now().After(until) {
-			delete(b.until, id)
-			continue
+	for row, until := range b.until {
+		switch {
+		case time.Now().After(until):
+			delete(b.until, row)
+		case row.op == op:
+			ids = append(ids, row.id)
 		}
-		ids = append(ids, id)
 	}
 	return ids
 }
 
-func (b *bad) has(id string) bool {
+func (b *bad) has(op failing, id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	until, ok := b.until[id]
+	until, ok := b.until[badRow{op, id}]
 	return ok && time.Now().Before(until)
 }

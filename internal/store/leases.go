@@ -198,7 +198,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 	if err != nil {
 		return did, err
 	}
-	overdue, err := s.db.ActiveLeases(ctx, now, limit, s.bad.list())
+	overdue, err := s.db.ActiveLeases(ctx, now, limit, s.bad.list(notExpired))
 	if err != nil {
 		return did, s.fail(err)
 	}
@@ -218,7 +218,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 			return tr.Task.Status, u.apply(t, l, tr, reapActor)
 		})
 		return err
-	}, "a lease cannot be expired and is skipped")
+	}, notExpired)
 	for _, status := range ended {
 		if status != "" {
 			did.Count(status)
@@ -228,12 +228,12 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 }
 
 // eachLease is each with the leases' places.
-func (s *Store) eachLease(leases []bloom.Lease, run func(i int) error, failed string) {
+func (s *Store) eachLease(leases []bloom.Lease, run func(i int) error, op failing) {
 	ids, places := make([]string, len(leases)), make(map[string]int, len(leases))
 	for i, l := range leases {
 		ids[i], places[l.ID] = l.ID, i
 	}
-	s.each(ids, func(id string) error { return run(places[id]) }, failed)
+	s.each(ids, func(id string) error { return run(places[id]) }, op)
 }
 
 // everLease is a time before which every lease expires.
@@ -263,7 +263,7 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 			return changes, nil
 		})
 		return err
-	}, "a lease's deadline cannot be moved")
+	}, notMoved)
 	n := 0
 	for _, m := range moved {
 		if m {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
@@ -166,7 +165,7 @@ func (s *Store) openDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	due, err := s.db.Due(ctx, now, openBatch, s.bad.list())
+	due, err := s.db.Due(ctx, now, openBatch, s.bad.list(notOpened))
 	if err != nil {
 		return err
 	}
@@ -180,12 +179,13 @@ func (s *Store) openDue(ctx context.Context) error {
 			return struct{}{}, u.open(t, bloom.GateOpen)
 		})
 		return err
-	}, "a delayed task cannot be opened and is skipped")
+	}, notOpened)
 	return nil
 }
 
-// each runs an operation for every id at once. An id whose operation fails because of what is stored is set aside for a while.
-func (s *Store) each(ids []string, run func(id string) error, failed string) {
+// each runs an operation for every id at once. An id whose operation fails because of
+// what is stored is set aside for a while.
+func (s *Store) each(ids []string, run func(id string) error, op failing) {
 	errs := make([]error, len(ids))
 	done := make(chan int, len(ids))
 	for i, id := range ids {
@@ -197,9 +197,9 @@ func (s *Store) each(ids []string, run func(id string) error, failed string) {
 	for range ids {
 		i := <-done
 		switch err := errs[i]; {
-		case err == nil, errors.Is(err, context.Canceled), bloom.KindOf(err) == bloom.KindUnavailable, isNotFound(err):
+		case err == nil, passing(err), isNotFound(err):
 		default:
-			s.setAside(ids[i], err, failed)
+			s.setAside(op, ids[i], err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *Store) removeOld(ctx context.Context, f found, err error, action string
 		return bloom.Removed{Next: f.next, More: f.more}, err
 	}
 	did, err := s.removeBatch(ctx, f, action, remove)
-	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal {
+	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal || passing(err) {
 		return did, err
 	}
 	did = bloom.Removed{}
@@ -76,6 +76,9 @@ func (s *Store) removeOld(ctx context.Context, f found, err error, action string
 			one.next, one.more = f.next, f.more
 		}
 		removed, err := s.removeBatch(ctx, one, action, remove)
+		if passing(err) {
+			return did, err
+		}
 		if err != nil {
 			s.log.Error("a task cannot be removed and is skipped", "task_id", e.ID, "error", err)
 			removed.Next, removed.More = one.next, one.more

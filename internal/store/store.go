@@ -55,7 +55,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 		served: make(chan struct{}), closing: make(chan struct{}), usual: usual{workers: map[string]usualSets{}},
 		unsealed: make(chan struct{}, 1), sealed: make(chan struct{}),
 	}
-	s.bad.until = map[string]time.Time{}
+	s.bad.until = map[badRow]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lookFilled()
 	go func() {

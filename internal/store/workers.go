@@ -124,7 +124,7 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 			news <- told
 		}
 		return nil
-	}, "a worker's report cannot be stored")
+	}, notSynced)
 	close(news)
 	for told := range news {
 		if told {
@@ -219,7 +219,7 @@ func (s *Store) MarkSilent(ctx context.Context, longer time.Duration) (int, erro
 			set <- id
 		}
 		return err
-	}, "a silent worker cannot be set offline")
+	}, notSilent)
 	return len(set), nil
 }
 

@@ -24,6 +24,7 @@ type leaseKeeper struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
+	expires int64     // Unix milliseconds by the server's clock, as it said last
 	until   time.Time // believed in until then
 	renewed time.Time // start of the request that renewed it last
 	told    bool      // the server said that it is lost
@@ -31,7 +32,7 @@ type leaseKeeper struct {
 }
 
 func newLeaseKeeper(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *leaseKeeper {
-	h := &leaseKeeper{client: c, task: got.Task, lease: got.Lease, log: logOf(log, got.Task.ID, got.Lease.ID, requestOf(got.Task))}
+	h := &leaseKeeper{client: c, task: got.Task, lease: got.Lease, expires: got.Lease.ExpiresAt, log: logOf(log, got.Task.ID, got.Lease.ID, requestOf(got.Task))}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	return h
 }
@@ -41,10 +42,28 @@ func (h *leaseKeeper) ttl() time.Duration { return time.Duration(h.lease.TTLSeco
 // margin is kept for the work to stop before somebody else may begin it.
 func (h *leaseKeeper) margin() time.Duration { return min(h.ttl()/5, 10*time.Second) }
 
-// renew says that a request begun at start renewed the lease.
-func (h *leaseKeeper) renew(start time.Time) {
+// renew says that a heartbeat begun at start renewed the lease, which expires then by
+// the server's clock.
+func (h *leaseKeeper) renew(start time.Time, expires int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.expires = expires
+	h.believe(start)
+}
+
+// claimed says when the lease expires by the answer to a claim begun at start. It was
+// renewed only if that is later than before: a server may leave a lease as it is.
+func (h *leaseKeeper) claimed(start time.Time, expires int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if expires > h.expires {
+		h.expires = expires
+		h.believe(start)
+	}
+}
+
+// believe counts the lease's time from start. h.mu is held.
+func (h *leaseKeeper) believe(start time.Time) {
 	if start.After(h.renewed) {
 		h.renewed, h.until = start, start.Add(h.ttl()-h.margin())
 	}
@@ -170,7 +189,7 @@ func (h *leaseKeeper) heartbeat(start time.Time, left time.Duration) error {
 	res, err := h.client.Heartbeat(ctx, h.task.ID, h.lease.ID)
 	switch {
 	case err == nil:
-		h.renew(start)
+		h.renew(start, res.ExpiresAt)
 		if res.CancelRequested {
 			h.cancelled()
 		}

@@ -217,7 +217,7 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*job) (news bool) {
 	for _, r := range res.Renewed {
 		if j := asked[r.LeaseID]; j != nil {
-			j.keeper.renew(start)
+			j.keeper.claimed(start, r.ExpiresAt)
 		}
 	}
 	for _, id := range res.Lost {

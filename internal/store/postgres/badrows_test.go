@@ -16,6 +16,7 @@ type breakable struct {
 
 // Break makes every change of a task's row fail.
 func (b breakable) Break(t testing.TB, taskID string) { breakRow(t, b.url, taskID) }
+func (b breakable) Mend(t testing.TB, taskID string)  { mendRow(t, b.url, taskID) }
 
 func breakRow(t testing.TB, url, taskID string) {
 	t.Helper()
@@ -26,5 +27,12 @@ func breakRow(t testing.TB, url, taskID string) {
 		if _, err := connect(t, url).Exec(context.WithoutCancel(t.Context()), q); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func mendRow(t testing.TB, url, taskID string) {
+	t.Helper()
+	if _, err := connect(t, url).Exec(context.WithoutCancel(t.Context()), fmt.Sprintf(`DROP TRIGGER "bad %s" ON llm_tasks`, taskID)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -36,6 +36,7 @@ func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }
 
 // Break makes every change of a task's row fail.
 func (p *pair) Break(t testing.TB, taskID string) { breakRow(t, p.url, taskID) }
+func (p *pair) Mend(t testing.TB, taskID string)  { mendRow(t, p.url, taskID) }
 
 func (p *pair) Name() string                   { return p.stores[0].Name() }
 func (p *pair) Ping(ctx context.Context) error { return p.next().Ping(ctx) }

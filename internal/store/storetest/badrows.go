@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -10,18 +11,24 @@ import (
 
 // Breaker is implemented by stores under test: it makes the database refuse every
 // change of a task's row, as it does with one that breaks a constraint or that
-// somebody has damaged.
+// somebody has damaged, until it is mended.
 type Breaker interface {
 	Break(t testing.TB, taskID string)
+	Mend(t testing.TB, taskID string)
 }
 
-func (h *harness) breakRow(taskID string) {
+func (h *harness) breaker() Breaker {
 	h.Helper()
 	b, ok := h.s.(Breaker)
 	if !ok {
 		h.Fatal("the store under test cannot break a row")
 	}
-	b.Break(h.T, taskID)
+	return b
+}
+
+func (h *harness) breakRow(taskID string) {
+	h.Helper()
+	h.breaker().Break(h.T, taskID)
 }
 
 // One row that cannot be changed holds up no other.
@@ -63,11 +70,39 @@ var badRowTests = map[string]func(*harness){
 		next := h.create()
 		h.breakRow(bad.TaskID)
 		r := h.claim("w", 1, bad.ID, good.ID)
-		if !slices.ContainsFunc(r.Renewed, func(n bloom.Renewal) bool { return n.LeaseID == good.ID }) || slices.Contains(r.Lost, bad.ID) {
+		if len(r.Renewed) != 1 || r.Renewed[0].LeaseID != good.ID || len(r.Lost) != 0 {
 			h.Errorf("claimed %+v", r)
 		}
 		if !slices.Equal(ids(r), []string{next.ID}) {
 			h.Errorf("claimed %v, want %v", ids(r), next.ID)
+		}
+	},
+	"a lease that could not be renewed is expired in its time": func(h *harness) {
+		h.worker("w", 9)
+		bad := h.lease(h.create().ID, "w")
+		h.breakRow(bad.TaskID)
+		h.claim("w", 0, bad.ID)
+		h.breaker().Mend(h.T, bad.TaskID)
+		h.advance(2 * time.Minute)
+		h.reap(bloom.Reaped{Requeued: 1})
+	},
+	"a claim that was cut short breaks no lease and no task": func(h *harness) {
+		h.worker("w", 9)
+		l := h.lease(h.create().ID, "w")
+		open := h.create()
+		left, leave := context.WithCancel(h.ctx)
+		leave()
+		late, done := context.WithDeadline(h.ctx, time.Unix(0, 0))
+		defer done()
+		for _, ctx := range []context.Context{left, late} {
+			if _, err := h.s.Claim(ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}, Renew: true}); err == nil {
+				h.Fatal("claimed for a caller who had left")
+			}
+		}
+		h.advance(30 * time.Second)
+		r := h.claim("w", 1, l.ID)
+		if !slices.Equal(r.Renewed, []bloom.Renewal{{LeaseID: l.ID, ExpiresAt: h.now() + 60_000}}) || !slices.Equal(ids(r), []string{open.ID}) {
+			h.Errorf("claimed %+v", r)
 		}
 	},
 	"a delayed task that cannot be opened stops no other": func(h *harness) {

@@ -122,7 +122,7 @@ var raceTests = map[string]func(*harness){
 			for _, a := range answers {
 				for _, id := range named {
 					renewed := slices.ContainsFunc(a.Renewed, func(r bloom.Renewal) bool { return r.LeaseID == id })
-					if lost := slices.Contains(a.Lost, id); lost == renewed || lost && !slices.Contains(ended, id) {
+					if lost := slices.Contains(a.Lost, id); lost && (renewed || !slices.Contains(ended, id)) {
 						h.Errorf("a lease is lost %v, renewed %v, completed %v", lost, renewed, slices.Contains(ended, id))
 					}
 				}
