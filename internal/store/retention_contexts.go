@@ -69,7 +69,7 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 		}
 		return did, nil
 	})
-	if err == nil || bloom.KindOf(err) != bloom.KindInternal {
+	if err == nil || bloom.KindOf(err) != bloom.KindInternal || passing(err) {
 		return did, err
 	}
 	if len(old) == 1 {
