@@ -153,6 +153,10 @@ bench: build ## Measure a fresh server (BENCHTIME=10s)
 bench-postgresql: build ## Measure pgbench, River, Temporal and us on a PostgreSQL that syncs (BENCHTIME=10s RUNS=1)
 	@scripts/bench-postgresql.sh $(BENCHTIME)
 
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs the internet: vuln.go.dev)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m)
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -1,13 +1,17 @@
 package httpapi_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
@@ -109,35 +113,83 @@ func FuzzOtherBodies(f *testing.F) {
 	})
 }
 
+// routesOf are the paths of all routes with a method, with the ids of a task and of
+// the worker w1 in them. What waits on purpose is left out.
+func (r *rig) routesOf(method string, task bloom.Task) (paths []string) {
+	for route := range r.api.Policies() {
+		is, path, _ := strings.Cut(route, " ")
+		if is == method && path != "/api/runtime/events" && !strings.HasPrefix(path, "/docs") {
+			paths = append(paths, strings.NewReplacer("/workers/{id}", "/workers/w1", "{id}", task.ID, "{cid}", "c", "{name}", "n").Replace(path))
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// FuzzPuts sends a body and a query to the routes that take files and parts of files
+// under a lease, and saved filters.
+func FuzzPuts(f *testing.F) {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("x")))
+	for i, seed := range [][2]string{{"x", "lease_id=LEASE&path=a/b.txt&sha256=" + sum}, {"x", "lease_id=LEASE&sha256=" + sum}, {`{"status":"failed","q":"x"}`, ""},
+		{"x", "lease_id=LEASE&path=../../etc/passwd&type=T&tag=a&tag=%00"}, {"", "path=%2e%2e%2f&sha256=zz"}, {"\xff", "lease_id=LEASE&path=" + strings.Repeat("a/", 600)}} {
+		f.Add(seed[0], seed[1], uint8(i))
+	}
+	r := newRig(f)
+	r.worker("w1", 4)
+	task := r.task("")
+	l := r.lease(task.ID)
+	paths := r.routesOf("PUT", task)
+	if len(paths) < 4 {
+		f.Fatal(paths)
+	}
+	f.Fuzz(func(t *testing.T, body, query string, which uint8) {
+		req := httptest.NewRequest("PUT", paths[int(which)%len(paths)], strings.NewReader(body))
+		req.URL.RawQuery = strings.ReplaceAll(query, "LEASE", l.Lease.ID)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(auth.HeaderKey, adminKey)
+		r.answersProperly(t, req)
+	})
+}
+
 // FuzzHeadersAndQueries puts one text in everything of a request that is parsed and is
-// no body. Nobody gets in who does not send the key.
+// no body: query, headers, parts of the path. Nobody gets in who does not send the key.
 func FuzzHeadersAndQueries(f *testing.F) {
-	for _, seed := range []string{"", "1", "-1", "bearer x", "Basic YTpi", "application/json; charset=\"", "application/x-ndjson", "127.0.0.1, ::1%eth0",
-		"v1:AAAA", "\"__Host-bloom=v1:A\"", "limit=1&cursor=x&preview=9999999999999999999", "%zz", "../..", "https://evil.example", strings.Repeat("9", 400)} {
-		f.Add(seed)
+	for i, seed := range []string{"", "1", "-1", "bearer x", "Basic YTpi", "application/json; charset=\"", "application/x-ndjson", "127.0.0.1, ::1%eth0",
+		"v1:AAAA", "\"__Host-bloom=v1:A\"", "limit=1&cursor=x&preview=9999999999999999999", "%zz", "../..", "https://evil.example", strings.Repeat("9", 400),
+		"q=%22a+b%22*&status=queued&agent_slug=x", "since=-1&from=1e9&to=9&step=0", "after=-9223372036854775808&limit=0", "lease_id=x&redirect=1&task_id=%00", "bytes=0-,-1", "W/\"x\""} {
+		f.Add(seed, uint8(i*7))
 	}
 	r := newRig(f, withLimits(httpapi.Limits{Address: 1 << 20, Key: 1 << 20}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
 	})
+	r.worker("w1", 4)
 	task := r.task("")
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "") // its stream ends
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, path := range []string{"/llm-tasks", "/llm-tasks/" + task.ID + "/events", "/audit", "/leases", "/artifacts", "/session"} {
-			req := httptest.NewRequest("GET", "/api/runtime"+path, nil)
-			req.URL.RawQuery = text
-			for _, name := range []string{"X-Request-Id", "X-Forwarded-For", "X-Forwarded-Proto", "Last-Event-Id", "Accept", "Origin", "Sec-Fetch-Site", "Cookie", "Authorization", "Via"} {
-				req.Header.Set(name, text)
-			}
-			stranger := req.Clone(t.Context())
-			r.answersProperly(t, stranger)
-			if w := httptest.NewRecorder(); path != "/session" {
-				if r.api.ServeHTTP(w, stranger); w.Code != 401 {
-					t.Fatalf("%s: a stranger gets %d", path, w.Code)
-				}
-			}
-			req.Header.Del("Cookie")
-			req.Header.Set(auth.HeaderKey, adminKey)
-			r.answersProperly(t, req)
+	paths := r.routesOf("GET", task)
+	open := map[string]bool{}
+	for route, policy := range r.api.Policies() {
+		open[strings.TrimPrefix(route, "GET ")] = policy.Open()
+	}
+	f.Fuzz(func(t *testing.T, text string, which uint8) {
+		path := paths[int(which)%len(paths)]
+		req := httptest.NewRequest("GET", path, nil)
+		req.URL.RawQuery = text
+		for _, name := range []string{"X-Request-Id", "X-Forwarded-For", "X-Forwarded-Proto", "Last-Event-Id", "Accept", "Origin", "Sec-Fetch-Site", "Cookie", "Authorization", "Via", "Range", "If-None-Match"} {
+			req.Header.Set(name, text)
 		}
+		stranger := req.Clone(t.Context())
+		r.answersProperly(t, stranger)
+		if w := httptest.NewRecorder(); !open[path] {
+			if r.api.ServeHTTP(w, stranger); w.Code != 401 {
+				t.Fatalf("%s: a stranger gets %d", path, w.Code)
+			}
+		}
+		req.Header.Del("Cookie")
+		req.Header.Set(auth.HeaderKey, adminKey)
+		r.answersProperly(t, req)
+		odd := req.Clone(t.Context())
+		odd.URL.Path = strings.NewReplacer(task.ID, text, "w1", text).Replace(path)
+		odd.URL.RawQuery = ""
+		r.answersProperly(t, odd)
 	})
 }

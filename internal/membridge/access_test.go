@@ -3,6 +3,7 @@ package membridge_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -357,7 +358,7 @@ func FuzzRequestBodies(f *testing.F) {
 		f.Add(body)
 	}
 	p := start(f)
-	paths := []string{"/agents", "/agents/a/heartbeat", "/agents/a/drain", "/projects", "/agent/heartbeat", "/projects/c/leadership/select", "/sync/push"}
+	paths := []string{"/agents", "/agents/a/heartbeat", "/agents/a/drain", "/projects", "/agent/heartbeat", "/projects/c/leadership/select", "/sync/push", "/sync/pull"}
 	p.Quiesce() // no heartbeat may wait
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range paths {
@@ -367,6 +368,43 @@ func FuzzRequestBodies(f *testing.F) {
 			}
 			if a.status >= 400 {
 				isProblem(t, path, a)
+			}
+		}
+	})
+}
+
+// FuzzHeadersAndQueries puts one text in everything of a request that is parsed and is
+// no body: query, headers, parts of the path. Nobody gets in who does not send a key.
+func FuzzHeadersAndQueries(f *testing.F) {
+	for _, seed := range []string{"", "limit=-1&project=x", "limit=1e3", "wait_sec=NaN", "bearer x", "127.0.0.1, ::1%eth0", "https://evil.example", "%zz", "../..", "a;b", strings.Repeat("9", 400)} {
+		f.Add(seed)
+	}
+	p := start(f, func(c *membridge.Config) {
+		c.Proxies = guard.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
+		c.Limits = membridge.Limits{Address: 1 << 20, Admin: 1 << 20, Agent: 1 << 20}
+	})
+	p.Quiesce() // no heartbeat may wait
+	f.Fuzz(func(t *testing.T, text string) {
+		for route, policy := range policies {
+			method, path, _ := strings.Cut(route, " ")
+			req := httptest.NewRequest(method, path, nil)
+			req.URL.RawQuery = text
+			req.URL.Path = strings.NewReplacer("{name}", text, "{cid}", text, "{id}", text).Replace(path)
+			for _, name := range []string{membridge.AdminHeader, membridge.AgentHeader, membridge.TokenHeader, "Authorization", "X-Forwarded-For", "Forwarded", "Origin", "Sec-Fetch-Site", "Accept", "Content-Type"} {
+				req.Header.Set(name, text)
+			}
+			for _, key := range []string{"", adminKey} {
+				if key != "" {
+					req.Header.Set(membridge.AdminHeader, key)
+				}
+				w := httptest.NewRecorder()
+				p.Handler().ServeHTTP(w, req.Clone(t.Context()))
+				if w.Code == 500 || key == "" && policy != "open" && w.Code < 300 {
+					t.Fatalf("%s %q with key %q: %d %s", route, text, key, w.Code, w.Body)
+				}
+				if w.Code >= 400 {
+					isProblem(t, route, answer{w.Code, w.Body.Bytes(), w.Header()})
+				}
 			}
 		}
 	})
