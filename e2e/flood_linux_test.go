@@ -2,11 +2,11 @@ package e2e_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -47,7 +47,7 @@ func TestAFloodHoldsUpNobody(t *testing.T) {
 			}
 		})
 	}
-	began := time.Now()
+	began, ownBefore := time.Now(), processorTime(t, os.Getpid())
 	admin, err := client.New(h.url, client.Options{APIKey: adminKey})
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +64,9 @@ func TestAFloodHoldsUpNobody(t *testing.T) {
 	stop()
 	flood.Wait()
 	peak := peakMemory(t, server.cmd.Process.Pid)
-	used := processorTime(t, server.cmd.Process.Pid)
-	t.Logf("%d tasks ran while %d hostile requests were answered in %.1f s (%.0f/s); the server used %.1f s of processor, at most %.0f µs a request; peak memory %d MiB",
-		tasks, sent.Load(), took.Seconds(), float64(sent.Load())/took.Seconds(), used.Seconds(), float64(used.Microseconds())/float64(max(1, sent.Load())), peak>>10)
+	used, own := processorTime(t, server.cmd.Process.Pid), processorTime(t, os.Getpid())-ownBefore
+	t.Logf("%d tasks ran while %d hostile requests were answered in %.1f s (%.0f/s); the server used %.1f s of processor, at most %.0f µs a request, and this test %.1f s; peak memory %d MiB",
+		tasks, sent.Load(), took.Seconds(), float64(sent.Load())/took.Seconds(), used.Seconds(), float64(used.Microseconds())/float64(max(1, sent.Load())), own.Seconds(), peak>>10)
 	if peak > 300<<10 {
 		t.Errorf("the server took %d MiB", peak>>10)
 	}
@@ -148,19 +148,38 @@ func floodOnce(ctx context.Context, addr string, n int) (answered int64) {
 			return answered
 		}
 		for range kinds {
-			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				return answered
-			}
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if err != nil {
+			if !skipAnswer(in) {
 				return answered
 			}
 			answered++
 		}
 	}
 	return answered
+}
+
+// skipAnswer reads an answer with a stated length, as cheaply as can be: the processors
+// are the server's, too.
+func skipAnswer(in *bufio.Reader) bool {
+	length := int64(-1)
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return false
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if value, is := bytes.CutPrefix(line, []byte("Content-Length: ")); is {
+			if length, err = strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64); err != nil {
+				return false
+			}
+		}
+	}
+	if length < 0 {
+		return false // chunked, or ended with the connection
+	}
+	_, err := io.CopyN(io.Discard, in, length)
+	return err == nil
 }
 
 // peakMemory is the most memory that a process has had, in KiB.
