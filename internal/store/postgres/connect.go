@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // minVersion is PostgreSQL 15 as the server numbers it.
@@ -199,31 +200,21 @@ func (d *database) warnUnsafe(ctx context.Context) {
 	}
 }
 
-// reader is what reads run on: the pool, or one connection of it.
-type reader interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// read runs fn on the readers' pool. A read that met a dead connection is run
-// again on another.
-func read[T any](ctx context.Context, d *database, fn func(c reader) (T, error)) (T, error) {
-	var zero T
+// Run runs fn on the readers' pool. A read that met a dead connection is run again on
+// another.
+func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
-			return zero, err
+			return err
 		}
 		if d.stopped.Load() {
-			return zero, bloom.ErrUnavailable
+			return bloom.ErrUnavailable
 		}
-		v, err := fn(d.reads)
-		if err == nil {
-			return v, nil
-		}
-		if tries < readTries && ctx.Err() == nil && isGone(err) {
+		err := fn(reader{d.reads})
+		if err != nil && tries < readTries && ctx.Err() == nil && isGone(err) {
 			continue
 		}
-		return zero, d.fail(err)
+		return d.fail(err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // DefaultReaders is how many connections read at once.
@@ -71,6 +72,7 @@ var _ bloom.Store = (*Store)(nil)
 
 // database is the connections to the server.
 type database struct {
+	sqldb.Reads
 	cfg     Config
 	fence   *fence
 	hot     *pgxpool.Pool // for writes: plans are fixed and never scan
@@ -92,6 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, fence: newFence(ctx, conn)}
+	d.Reads = sqldb.Reads{Dialect: dialect, Source: d}
 	d.fence.guard(conn)
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
@@ -162,14 +165,18 @@ func (d *database) Name() string { return "postgresql" }
 
 // Ping reports whether the server answers and can write.
 func (d *database) Ping(ctx context.Context) error {
-	standby, err := read(ctx, d, func(c reader) (standby bool, err error) {
-		err = c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`).Scan(&standby)
-		return standby, err
+	standby, err := sqldb.Read(ctx, d, func(c sqldb.Conn) (bool, error) {
+		return sqldb.One(ctx, c, sqldb.Self[bool], nil, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`)
 	})
 	if err == nil && standby {
 		return bloom.ErrUnavailable
 	}
 	return err
+}
+
+// Time is the server's, or the test's.
+func (d *database) Time(ctx context.Context, c sqldb.Conn) (int64, error) {
+	return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT `+nowSQL, d.testNow())
 }
 
 // Tell lets other servers know.

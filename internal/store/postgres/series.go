@@ -10,25 +10,11 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // counterSlots is how many rows the counters are spread over.
 const counterSlots = 64
-
-var (
-	seriesNames = strings.Join(store.SeriesColumns, ", ")
-	seriesAdd   = eachColumn(store.SeriesColumns, "%[1]s = task_series.%[1]s + excluded.%[1]s")
-	seriesSum   = eachColumn(store.SeriesColumns, "sum(%[1]s)::bigint")
-)
-
-// eachColumn is a list with one entry for each column.
-func eachColumn(columns []string, format string) string {
-	entries := make([]string, len(columns))
-	for i, c := range columns {
-		entries[i] = fmt.Sprintf(format, c)
-	}
-	return strings.Join(entries, ", ")
-}
 
 // parameters are n of a statement's, from the first on.
 func parameters(first, n int) []string {
@@ -51,8 +37,8 @@ var addCounts, addSeries = func() (counts, series string) {
 			SELECT c.slot FROM counters c WHERE c.slot >= $1 ORDER BY c.slot LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING slot)`
 	const ok = ` SELECT 1 / count(*)::int FROM changed`
 	values := strings.Join(parameters(2+len(sets), 1+len(store.SeriesColumns)), ", ")
-	return held + ok, held + `, charted AS (INSERT INTO task_series (slot, at, ` + seriesNames + `) SELECT slot, ` + values + ` FROM changed
-		ON CONFLICT (at, slot) DO UPDATE SET ` + seriesAdd + `)` + ok
+	return held + ok, held + `, charted AS (INSERT INTO task_series (slot, at, ` + sqldb.SeriesNames + `) SELECT slot, ` + values + ` FROM changed
+		ON CONFLICT (at, slot) DO UPDATE SET ` + sqldb.SeriesAdd + `)` + ok
 }()
 
 // queueCounts adds the counts and the series, last of all so that the slot is held
@@ -86,40 +72,25 @@ func queueGauge(b *pgx.Batch, c *store.Changes) {
 		ON CONFLICT (at, slot) DO UPDATE SET queued = excluded.queued, running = excluded.running, wait = excluded.wait`,
 		store.Minute(c.Now), store.GaugeSlot, g.Queued, g.Running, g.Wait)
 	b.Queue(`WITH old AS (DELETE FROM task_series WHERE at < $1 AND (at % 3600000 <> 0 OR slot <> 0) RETURNING *)
-		INSERT INTO task_series (at, slot, `+seriesNames+`, queued, running, wait)
-			SELECT at / 3600000 * 3600000, 0, `+seriesSum+`, max(queued), max(running), max(wait) FROM old GROUP BY 1
-		ON CONFLICT (at, slot) DO UPDATE SET `+seriesAdd+`, queued = greatest(task_series.queued, excluded.queued),
+		INSERT INTO task_series (at, slot, `+sqldb.SeriesNames+`, queued, running, wait)
+			SELECT at / 3600000 * 3600000, 0, `+sqldb.SeriesSum+`, max(queued), max(running), max(wait) FROM old GROUP BY 1
+		ON CONFLICT (at, slot) DO UPDATE SET `+sqldb.SeriesAdd+`, queued = greatest(task_series.queued, excluded.queued),
 			running = greatest(task_series.running, excluded.running), wait = greatest(task_series.wait, excluded.wait)`, g.Fold)
 	b.Queue(`DELETE FROM task_series WHERE at < $1`, g.Drop)
-}
-
-// Series adds up the time series by steps.
-func (d *database) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
-	return read(ctx, d, func(c reader) ([]bloom.SeriesPoint, error) {
-		return collect(ctx, c, func(r pgx.Rows) (p bloom.SeriesPoint, err error) {
-			var cost int64
-			err = r.Scan(&p.At, &p.Created, &p.Started, &p.Completed, &p.Failed, &p.Dead, &p.Cancelled, &p.TokensUsed, &p.InputTokens, &p.OutputTokens, &cost,
-				&p.Queued, &p.Running, &p.OldestWait)
-			p.CostUSD = bloom.Dollars(cost)
-			return p, err
-		}, `SELECT at / $3::bigint * $3::bigint AS step, `+seriesSum+`, max(queued), max(running), max(wait)
-			FROM task_series WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1 LIMIT $4`, from, to, step, bloom.MaxSeriesPoints)
-	})
 }
 
 // OldestWaiting goes from line to line of the queue's index and reads the first of
 // each.
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
-	return read(ctx, d, func(c reader) (oldest int64, err error) {
-		const head = `SELECT t.label_key, t.priority, t.run_at FROM llm_tasks t WHERE t.gate = 'open' AND `
-		const next = ` ORDER BY t.label_key, t.priority DESC, t.seq LIMIT 1`
-		err = c.QueryRow(ctx, `WITH RECURSIVE heads AS (
+	const head = `SELECT t.label_key, t.priority, t.run_at FROM llm_tasks t WHERE t.gate = 'open' AND `
+	const next = ` ORDER BY t.label_key, t.priority DESC, t.seq LIMIT 1`
+	return sqldb.Read(ctx, d, func(c sqldb.Conn) (int64, error) {
+		return sqldb.One(ctx, c, sqldb.Self[int64], nil, `WITH RECURSIVE heads AS (
 				(`+head+`t.label_key >= ''`+next+`)
 				UNION ALL
 				SELECT n.* FROM heads h, LATERAL (
 					SELECT x.* FROM ((`+head+`t.label_key = h.label_key AND t.priority < h.priority`+next+`)
 						UNION ALL (`+head+`t.label_key > h.label_key`+next+`)) x ORDER BY x.label_key LIMIT 1) n)
-			SELECT coalesce(min(run_at), 0) FROM (SELECT run_at FROM heads LIMIT $1) h`, bloom.MaxWaitingLines).Scan(&oldest)
-		return oldest, err
+			SELECT coalesce(min(run_at), 0) FROM (SELECT run_at FROM heads LIMIT $1) h`, bloom.MaxWaitingLines)
 	})
 }

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	lite "modernc.org/sqlite"
-
-	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 // conn is one connection and its prepared statements. It is used by one
@@ -102,18 +100,9 @@ func value(a any) driver.Value {
 		return *v
 	case json.RawMessage:
 		return string(v)
-	case bloom.TaskStatus:
-		return string(v)
-	case bloom.LeaseStatus:
-		return string(v)
-	case bloom.WorkerStatus:
-		return string(v)
-	case bloom.Outcome:
-		return string(v)
-	case bloom.Format:
-		return string(v)
-	case bloom.Gate:
-		return string(v)
+	}
+	if v := reflect.ValueOf(a); v.Kind() == reflect.String {
+		return v.String()
 	}
 	panic(fmt.Sprintf("sqlite: cannot bind a %T", a))
 }
@@ -207,6 +196,3 @@ func (r row) intp(i int) *int64 {
 }
 
 func (r row) bool(i int) bool { return r.int(i) != 0 }
-
-// list reads a JSON array of strings, never nil.
-func (r row) list(i int) []string { return schema.ParseList(r.str(i)) }

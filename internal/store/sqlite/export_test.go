@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func (s *Store) Plans() map[string]string {
 			err := c.each("EXPLAIN QUERY PLAN "+q, func(r row) error {
 				steps = append(steps, r.str(3))
 				return nil
-			}, make([]any, strings.Count(q, "?"))...)
+			}, make([]any, strings.Count(q, "?")+distinct(q))...)
 			if err != nil {
 				steps = append(steps, err.Error())
 			}
@@ -39,4 +40,13 @@ func (s *Store) Plans() map[string]string {
 		s.db.read.slots <- c
 	}
 	return plans
+}
+
+// distinct is how many parameters with a number a query has.
+func distinct(q string) int {
+	n := 0
+	for strings.Contains(q, fmt.Sprintf("$%d", n+1)) {
+		n++
+	}
+	return n
 }

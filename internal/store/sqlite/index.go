@@ -13,6 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // index is the words of tasks, in a file of its own beside the database: filling it
@@ -52,7 +53,7 @@ func (d *database) openIndex() (err error) {
 	for try := range 2 {
 		c, fits, err := dialIndex(path, rounds, next)
 		if err == nil && fits {
-			d.index = &index{write: c, read: newReaders(path, d.cfg.Readers)}
+			d.index = &index{write: c, read: newReaders(path, d.cfg.Readers, d.fail)}
 			return nil
 		}
 		if c != nil {
@@ -107,60 +108,37 @@ func (i *index) close() error {
 
 // SearchQueue lists the oldest rows of the queue.
 func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEntry, error) {
-	return read(ctx, d, func(c *conn) ([]store.SearchEntry, error) {
-		return collect(c, func(r row) store.SearchEntry { return store.SearchEntry{ID: r.int(0), Tasks: parseNumbers(r.str(1))} },
+	return sqldb.Read(ctx, d.read, func(c sqldb.Conn) ([]store.SearchEntry, error) {
+		return sqldb.Collect(ctx, c, func(e *store.SearchEntry) []any { return []any{&e.ID, (*numberList)(&e.Tasks)} },
 			`SELECT id, tasks FROM search_queue ORDER BY id LIMIT +?`, limit)
 	})
 }
 
-// SearchRetries lists tasks whose output could not be read.
-func (d *database) SearchRetries(ctx context.Context, limit int) ([]store.SearchRetry, error) {
-	return read(ctx, d, func(c *conn) ([]store.SearchRetry, error) {
-		return collect(c, func(r row) store.SearchRetry {
-			return store.SearchRetry{Task: r.int(0), Tries: r.int(1), Due: r.int(2)}
-		},
-			`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT +?`, limit)
-	})
+// numberList reads a JSON array of numbers.
+type numberList []int64
+
+// Scan takes the column's text.
+func (l *numberList) Scan(src any) error {
+	list, _ := src.(string)
+	_ = json.Unmarshal([]byte(list), (*[]int64)(l))
+	return nil
+}
+
+// indexed reads a number from the index.
+func (d *database) indexed(ctx context.Context, query string) (int64, error) {
+	return sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) (int64, error) { return sqldb.One(ctx, c, sqldb.Self[int64], nil, query) })
 }
 
 // SearchBelow is the number below which no task was looked at yet.
 func (d *database) SearchBelow(ctx context.Context) (int64, error) {
-	return readFrom(ctx, d, d.index.read, func(c *conn) (int64, error) { return c.number(`SELECT below FROM state`) })
-}
-
-// TasksBelow lists tasks by number, the newest first.
-func (d *database) TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error) {
-	return read(ctx, d, func(c *conn) ([]int64, error) {
-		return collect(c, func(r row) int64 { return r.int(0) }, `SELECT seq FROM llm_tasks WHERE seq < ? ORDER BY seq DESC LIMIT +?`, below, limit)
-	})
-}
-
-// textsOf reads texts up to as many characters as may count.
-const textsOf = `SELECT t.seq, t.id, substr(t.prompt, 1, ?2), COALESCE(r.error_message || ' ', '') || COALESCE(substr(a.content, 1, ?2), ''), a.url FROM llm_tasks t
-	LEFT JOIN llm_results r ON r.task_id = t.id AND r.epoch = (SELECT MAX(l.epoch) FROM llm_results l WHERE l.task_id = t.id)
-	LEFT JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE `
-
-func scanTexts(r row) bloom.TaskText {
-	return bloom.TaskText{Seq: r.int(0), ID: r.str(1), Prompt: r.str(2), Output: r.str(3), URL: r.str(4)}
-}
-
-// TextsAt reads what is searched of tasks by number.
-func (d *database) TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error) {
-	return read(ctx, d, func(c *conn) ([]bloom.TaskText, error) {
-		return collect(c, scanTexts, textsOf+`t.seq IN (SELECT value FROM json_each(?1))`, string(bloom.MustJSON(seqs)), bloom.MaxSearchText)
-	})
-}
-
-// TaskTexts reads what is searched of tasks by id.
-func (d *database) TaskTexts(ctx context.Context, ids []string) ([]bloom.TaskText, error) {
-	return read(ctx, d, func(c *conn) ([]bloom.TaskText, error) {
-		return collect(c, scanTexts, textsOf+`t.id IN (SELECT value FROM json_each(?1))`, string(bloom.MustJSON(ids)), bloom.MaxSearchText)
-	})
+	return d.indexed(ctx, `SELECT below FROM state`)
 }
 
 // PutWords replaces what the index has of tasks.
 func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) (err error) {
-	rounds, err := read(ctx, d, func(c *conn) (int64, error) { return c.number(`SELECT rounds FROM search_rounds`) })
+	rounds, err := sqldb.Read(ctx, d.read, func(c sqldb.Conn) (int64, error) {
+		return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT rounds FROM search_rounds`)
+	})
 	if err != nil {
 		return err
 	}
@@ -197,64 +175,15 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 	return err
 }
 
-// putSearch leaves what the index has to look at, or notes what it has looked at.
-func (t *tx) putSearch(c *store.Changes) error {
-	if seqs := c.TextsChanged(); len(seqs) > 0 {
-		if _, err := t.exec(`INSERT INTO search_queue (tasks) VALUES (?)`, string(bloom.MustJSON(seqs))); err != nil {
-			return err
-		}
+// Words lists the newest tasks that contain a query's words.
+func (d *database) Words(ctx context.Context, _ sqldb.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
+	seqs, err = sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) ([]int64, error) {
+		return sqldb.Collect(ctx, c, sqldb.Self[int64], `SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?`, matching(q), below, n)
+	})
+	if len(seqs) == n {
+		low = seqs[n-1]
 	}
-	for _, s := range c.Searched {
-		if _, err := t.exec(`DELETE FROM search_queue WHERE id IN (SELECT value FROM json_each(?))`, string(bloom.MustJSON(s.Done))); err != nil {
-			return err
-		}
-		if _, err := t.exec(`DELETE FROM search_retries WHERE task IN (SELECT value FROM json_each(?))`, string(bloom.MustJSON(s.Read))); err != nil {
-			return err
-		}
-		for _, r := range s.Again {
-			if _, err := t.exec(`INSERT OR REPLACE INTO search_retries (task, due, tries) VALUES (?, ?, ?)`, r.Task, r.Due, r.Tries); err != nil {
-				return err
-			}
-		}
-		if err := t.set(`UPDATE search_rounds SET rounds = rounds + 1`); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func parseNumbers(list string) (numbers []int64) {
-	_ = json.Unmarshal([]byte(list), &numbers)
-	return numbers
-}
-
-func (l listing[T]) finder(ctx context.Context, d *database, c *conn) store.Finder[T] {
-	return store.Finder[T]{
-		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) {
-			seqs, err := readFrom(ctx, d, d.index.read, func(c *conn) ([]int64, error) {
-				return collect(c, func(r row) int64 { return r.int(0) },
-					`SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?`, matching(q), below, n)
-			})
-			return seqs, lowest(seqs, n), err
-		},
-		IDs: func(part string, below int64, n int) ([]int64, int64, error) { return idsWith(c, part, below, n) },
-		Fetch: func(seqs []int64) ([]store.Found[T], error) {
-			where, args := `x.seq IN (SELECT value FROM json_each(?))`, []any{string(bloom.MustJSON(seqs))}
-			if l.by != "" {
-				where, args = where+` AND +`+l.by, append(args, l.byArg)
-			}
-			return collect(c, func(r row) store.Found[T] { return store.Found[T]{Seq: r.int(0), Item: l.scan(r[1:])} },
-				`SELECT x.seq, `+l.columns+` FROM `+l.table+` x WHERE `+where+l.filter, append(args, l.filterArgs...)...)
-		},
-	}
-}
-
-// lowest is how far a list of at most n went: to its last entry, or to the end.
-func lowest(seqs []int64, n int) int64 {
-	if len(seqs) < n {
-		return 0
-	}
-	return seqs[len(seqs)-1]
+	return seqs, low, err
 }
 
 // matching is a query in the index's language. Words are letters, digits and marks.
@@ -269,24 +198,8 @@ func matching(q fulltext.Query) string {
 	return b.String()
 }
 
-// idsWith lists tasks whose id contains a text, of the newest scanRows.
-func idsWith(c *conn, part string, below int64, n int) (seqs []int64, low int64, err error) {
-	rows, last := 0, int64(0)
-	err = c.each(`SELECT x.seq, x.id FROM llm_tasks x WHERE x.seq < ? ORDER BY x.seq DESC LIMIT +?`, func(r row) error {
-		if rows, last = rows+1, r.int(0); strings.Contains(r.str(1), part) {
-			seqs = append(seqs, last)
-		}
-		if rows == scanRows || len(seqs) == n {
-			low = last
-			return errStop
-		}
-		return nil
-	}, below, scanRows)
-	return seqs, low, err
-}
-
 // Indexed is how many tasks the index has.
 func (s *Store) Indexed(ctx context.Context) (int, error) {
-	n, err := readFrom(ctx, s.db, s.db.index.read, func(c *conn) (int64, error) { return c.number(`SELECT COUNT(*) FROM words`) })
+	n, err := s.db.indexed(ctx, `SELECT COUNT(*) FROM words`)
 	return int(n), err
 }

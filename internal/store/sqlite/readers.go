@@ -8,59 +8,53 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // readers is a bounded pool of read-only connections, opened when first needed.
 type readers struct {
 	path  string
-	slots chan *conn // nil: a slot whose connection is not open yet
+	fail  func(error) error // logs and explains what a read met
+	slots chan *conn        // nil: a slot whose connection is not open yet
 	done  chan struct{}
 	open  atomic.Int32 // connections
 	once  sync.Once
 }
 
-func newReaders(path string, n int) *readers {
-	r := &readers{path: path, slots: make(chan *conn, n), done: make(chan struct{})}
+func newReaders(path string, n int, fail func(error) error) *readers {
+	r := &readers{path: path, fail: fail, slots: make(chan *conn, n), done: make(chan struct{})}
 	for range n {
 		r.slots <- nil
 	}
 	return r
 }
 
-// read runs fn in one snapshot of the database. ctx only bounds the wait for a
+// Run runs fn in one snapshot of the database. ctx only bounds the wait for a
 // connection: what one call reads is bounded.
-func read[T any](ctx context.Context, d *database, fn func(c *conn) (T, error)) (T, error) {
-	return readFrom(ctx, d, d.read, fn)
-}
-
-func readFrom[T any](ctx context.Context, d *database, from *readers, fn func(c *conn) (T, error)) (T, error) {
-	var zero T
-	c, err := from.take(ctx)
+func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
+	c, err := r.take(ctx)
 	if err != nil {
-		return zero, d.fail(err)
+		return r.fail(err)
 	}
-	defer func() { from.slots <- c }()
+	defer func() { r.slots <- c }()
 	if c == nil {
-		if c, err = dial(dsn(from.path, "ro"), readerPragmas...); err != nil {
-			return zero, d.fail(err)
+		if c, err = dial(dsn(r.path, "ro"), readerPragmas...); err != nil {
+			return r.fail(err)
 		}
-		d.read.open.Add(1)
+		r.open.Add(1)
 	}
 	if _, err := c.exec("BEGIN"); err != nil {
-		return zero, d.fail(err)
+		return r.fail(err)
 	}
-	v, err := fn(c)
+	err = fn(c)
 	if _, end := c.exec("COMMIT"); end != nil {
 		// A connection that cannot end its transaction would pin an old
 		// snapshot for ever: begin again with a new one.
 		_ = c.close()
 		c = nil
-		d.read.open.Add(-1)
+		r.open.Add(-1)
 	}
-	if err != nil {
-		return zero, d.fail(err)
-	}
-	return v, nil
+	return r.fail(err)
 }
 
 func (r *readers) take(ctx context.Context) (*conn, error) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // Defaults of a Config.
@@ -61,6 +62,7 @@ var _ bloom.Store = (*Store)(nil)
 // database is the file: one connection that writes, which belongs to whoever runs
 // the store's transaction, and a pool of those that read.
 type database struct {
+	sqldb.Reads
 	cfg   Config
 	lock  *os.File
 	read  *readers
@@ -92,6 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, lock: held}
+	d.Reads = sqldb.Reads{Dialect: dialect, Source: d}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
 	}
@@ -106,7 +109,7 @@ func (d *database) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers), newFollower(d.cfg.Clock, d.cfg.Logger)
+	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers, d.fail), newFollower(d.cfg.Clock, d.cfg.Logger)
 	if err := errors.Join(d.openIndex(), d.openChain()); err != nil {
 		return errors.Join(err, d.write.close())
 	}
@@ -147,8 +150,22 @@ func (d *database) Name() string { return "sqlite" }
 
 // Ping reads; the store's own Ping writes, too.
 func (d *database) Ping(ctx context.Context) error {
-	_, err := read(ctx, d, func(c *conn) (int64, error) { return c.number(`SELECT 1`) })
-	return err
+	return d.Run(ctx, func(c sqldb.Conn) error { return c.Query(ctx, func(sqldb.Row) error { return nil }, `SELECT 1`) })
+}
+
+// Run lends a connection that reads; all that it reads is of one moment.
+func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
+	return d.read.Run(ctx, fn)
+}
+
+// Snapshot is Run.
+func (d *database) Snapshot(ctx context.Context, fn func(c sqldb.Conn) error) error {
+	return d.read.Run(ctx, fn)
+}
+
+// Time is the clock's.
+func (d *database) Time(context.Context, sqldb.Conn) (int64, error) {
+	return bloom.Millis(d.cfg.Clock.Now()), nil
 }
 
 // Tell has nobody to tell: no other process uses the file.

@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+)
+
+var dialect = &sqldb.Dialect{
+	IsTrue:     "%s",
+	Pending:    "%s.pending",
+	Phase:      "t.phase = %s",
+	LastEvent:  "t.last_event",
+	Greatest:   "greatest",
+	Position:   "strpos",
+	Among:      "%s = ANY(ARRAY(%s))",
+	ListText:   "%s::text",
+	LocalParts: `position('"file:' in x.parts) + position('"file:' in x.workspace) > 0`,
+	Now:        nowSQL,
+	Lock:       " FOR UPDATE OF %s SKIP LOCKED",
+	TaskOf:     "CASE WHEN a.entity_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN a.entity_id::uuid END",
+	Tokens:     metric("tokens_used", bloom.MaxTokens),
+	Cost:       "round(" + metric("cost_usd", int64(bloom.MaxCostUSD)) + " * 1000000000)",
+	In: func(column string, parameter int, kind string) string {
+		return fmt.Sprintf("%s = ANY(%s)", column, array(parameter, kind))
+	},
+	Array: func(keys any) any { return keys },
+	Table: func(columns ...string) string {
+		names, arrays := make([]string, len(columns)), make([]string, len(columns))
+		for i, c := range columns {
+			name, kind, _ := strings.Cut(c, " ")
+			names[i], arrays[i] = name, array(i+1, kind)
+		}
+		return "unnest(" + strings.Join(arrays, ", ") + ") k (" + strings.Join(names, ", ") + ")"
+	},
+	Columns: func(columns ...any) []any { return columns },
+	Replan:  []any{pgx.QueryExecModeCacheDescribe},
+}
+
+// nowSQL is the store's time in a statement: the test's, or the server's.
+const nowSQL = `(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))`
+
+// array is a parameter that is an array of a type. Ids are passed as texts.
+func array(parameter int, kind string) string {
+	if kind == "uuid" {
+		return fmt.Sprintf("$%d::text[]::uuid[]", parameter)
+	}
+	return fmt.Sprintf("$%d::%s[]", parameter, kind)
+}
+
+// metric is a number of a result's metrics, at most so much.
+func metric(name string, most int64) string {
+	return fmt.Sprintf("CASE WHEN jsonb_typeof(r.metrics->'%[1]s') = 'number' THEN least((r.metrics->>'%[1]s')::numeric, %[2]d) ELSE 0 END", name, most)
+}
+
+// queryer is a pool or a connection.
+type queryer interface {
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+}
+
+// reader is a queryer for package sqldb.
+type reader struct{ queryer }
+
+// Query calls take with every row.
+func (r reader) Query(ctx context.Context, take func(sqldb.Row) error, query string, args ...any) error {
+	rows, err := r.queryer.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	return each(rows, take)
+}
+
+func each(rows pgx.Rows, take func(sqldb.Row) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := take(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// batch puts together what one Load asks for.
+type batch struct{ pgx.Batch }
+
+// Each has take called for every row of an answer.
+func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
+	b.Queue(query, args...).Query(func(rows pgx.Rows) error { return each(rows, take) })
+}
+
+// Pick asks for all keys at once.
+func (b *batch) Pick(take func(sqldb.Row) error, query, column, kind string, keys []string, more string) {
+	if len(keys) > 0 {
+		b.Each(take, query+" WHERE "+dialect.In(column, 1, kind)+more, keys)
+	}
+}

@@ -1,0 +1,175 @@
+package sqldb
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
+)
+
+// Column is one value of every row, as a statement's array.
+func Column[T, V any](rows []T, value func(T) V) []V {
+	c := make([]V, len(rows))
+	for i, r := range rows {
+		c[i] = value(r)
+	}
+	return c
+}
+
+// attempts is a table of attempts.
+func (l *Load) attempts(keys []store.OutcomeKey) (table string, args []any) {
+	return l.Table("task uuid", "epoch bigint"), l.Columns(Column(keys, func(k store.OutcomeKey) string { return k.TaskID }),
+		Column(keys, func(k store.OutcomeKey) int64 { return k.Epoch }))
+}
+
+// Stored reads what was stored before: first uses of idempotency keys, outcomes, events,
+// and files.
+func (l *Load) Stored() {
+	if keys := l.Want.Keys.List(); len(keys) > 0 {
+		for _, k := range keys {
+			l.Rows.Keys[k] = nil
+		}
+		type first struct {
+			store.Key
+			store.Keyed
+		}
+		l.Each(scan(func(f *first) []any { return []any{&f.Scope, &f.Key.Key, &f.TaskID, &f.BodyHash} }, func(f *first) { l.Rows.Keys[f.Key] = &f.Keyed }),
+			`SELECT k.scope, k.key, t.id, t.body_hash FROM `+l.Table("scope text", "key text")+`
+				JOIN llm_tasks t ON t.idempotency_scope = k.scope AND t.idempotency_key = k.key`,
+			l.Columns(Column(keys, func(k store.Key) string { return k.Scope }), Column(keys, func(k store.Key) string { return k.Key }))...)
+	}
+	if keys := l.Want.Outcomes.List(); len(keys) > 0 {
+		for _, k := range keys {
+			l.Rows.Outcomes[k] = nil
+		}
+		table, args := l.attempts(keys)
+		l.Each(scan(func(o *store.Outcome) []any {
+			return append(append([]any{&o.BodyHash}, resultFields(&o.Result)...), artifactFields(&o.Artifact)...)
+		}, func(o *store.Outcome) {
+			l.Rows.Outcomes[store.OutcomeKey{TaskID: o.Result.TaskID, Epoch: o.Result.Epoch}] = o
+		}),
+			`SELECT r.body_hash, `+resultColumns+`, `+artifactColumns+` FROM `+table+`
+				JOIN llm_results r ON r.task_id = k.task AND r.epoch = k.epoch JOIN runtime_artifacts a ON a.id = r.artifact_id`, args...)
+	}
+	if keys := slices.DeleteFunc(l.Want.Repeats.List(), l.unknown); len(keys) > 0 {
+		l.Each(scan(func(k *store.EventKey) []any { return []any{&k.TaskID, &k.Seq} }, func(k *store.EventKey) { l.Rows.Repeats[*k] = true }),
+			`SELECT t.id, e.worker_seq FROM `+l.Table("task uuid", "seq bigint")+` JOIN llm_tasks t ON t.id = k.task
+				JOIN task_events e ON e.task = t.seq AND e.epoch = t.epoch AND e.worker_seq = k.seq`,
+			l.Columns(Column(keys, func(k store.EventKey) string { return k.TaskID }), Column(keys, func(k store.EventKey) int64 { return k.Seq }))...)
+	}
+	l.files()
+}
+
+// unknown notes that an event is not stored, for now, and reports whether its task
+// cannot be there.
+func (l *Load) unknown(k store.EventKey) bool {
+	l.Rows.Repeats[k] = false
+	return !isID(k.TaskID)
+}
+
+// files reads what is known of runs' files and transcripts.
+func (l *Load) files() {
+	if keys := l.Want.Files.List(); len(keys) > 0 {
+		for _, k := range keys {
+			l.Rows.Files[k] = nil
+		}
+		l.Each(scan(artifactFields, func(a *bloom.Artifact) {
+			l.Rows.Files[store.FileKey{TaskID: a.TaskID, Epoch: a.Epoch, Path: a.Path}] = a
+		}),
+			`SELECT `+artifactColumns+` FROM `+l.Table("task uuid", "epoch bigint", "path text")+`
+				JOIN runtime_artifacts a ON a.task_id = k.task AND a.epoch = k.epoch AND a.path = k.path`,
+			l.Columns(Column(keys, func(k store.FileKey) string { return k.TaskID }), Column(keys, func(k store.FileKey) int64 { return k.Epoch }),
+				Column(keys, func(k store.FileKey) string { return k.Path }))...)
+	}
+	if keys := l.Want.FileCounts.List(); len(keys) > 0 {
+		type count struct {
+			store.OutcomeKey
+			n int64
+		}
+		table, args := l.attempts(keys)
+		l.Each(scan(func(c *count) []any { return []any{&c.TaskID, &c.Epoch, &c.n} }, func(c *count) { l.Rows.FileCounts[c.OutcomeKey] = c.n }),
+			`SELECT k.task, k.epoch, (SELECT count(*) FROM runtime_artifacts a WHERE a.task_id = k.task AND a.epoch = k.epoch AND a.path IS NOT NULL) FROM `+table, args...)
+	}
+	for id := range l.Want.Kept {
+		l.Rows.Kept[id] = 0
+	}
+	l.Pick(scan(keyedFields[int64], func(k *keyed[int64]) { l.Rows.Kept[k.key] = k.value }),
+		`SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq`, "t.id", "uuid", IDs(l.Want.Kept.List()), "")
+}
+
+// Places locks artifacts that are to be moved.
+func (l *Load) Places() {
+	l.Pick(scan(func(p *keyed[store.ContentPlace]) []any { return []any{&p.key, &p.value.URL} }, func(p *keyed[store.ContentPlace]) { l.Rows.Places[p.key] = &p.value }),
+		`SELECT a.id, a.url FROM runtime_artifacts a`, "a.id", "uuid", IDs(l.Want.Places.List()), l.lock("a"))
+}
+
+// isHome reports that a task's lease is the last one of its context, by which the
+// context's next task finds the worker that knows it, where such a task waits or is
+// under way.
+const isHome = `, coalesce((SELECT l.task_id FROM leases l%[1]s WHERE l.context_id = t.context_id ORDER BY l.seq DESC LIMIT 1) = t.id AND (
+	SELECT count(*) = %[2]d OR max(CASE WHEN o.status IN ('queued','leased','running') THEN 1 ELSE 0 END) = 1
+	FROM (SELECT o.status FROM llm_tasks o%[3]s WHERE o.context_id = t.context_id ORDER BY o.seq DESC LIMIT %[2]d) o), false)`
+
+// Old locks what may be removed. Of what others have locked nothing is known.
+func (l *Load) Old() {
+	l.Pick(scan(func(e *store.Aged) []any {
+		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept, &e.Home)
+	}, func(e *store.Aged) { l.Rows.Old[e.ID] = e }), `SELECT `+agedColumns+`,
+			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq LIMIT 1), 0),
+			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq DESC LIMIT 1), 0),
+			(SELECT count(*) FROM leases x WHERE x.task_id = t.id AND x.status <> 'active'),
+			(SELECT count(*) FROM llm_results x WHERE x.task_id = t.id),
+			(SELECT count(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
+			(SELECT count(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
+			coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0)`+
+		fmt.Sprintf(isHome, l.Via("leases_context"), bloom.HomeWindow, l.Via("llm_tasks_context"))+` FROM llm_tasks t`,
+		"t.id", "uuid", IDs(l.Want.Old.List()), l.lock("t"))
+	if seqs := l.Want.OldAudit.List(); len(seqs) > 0 {
+		l.Each(scan(func(e *store.AgedAudit) []any { return []any{&e.Seq, &e.At, &e.Keep, &e.Only} }, func(e *store.AgedAudit) { l.Rows.OldAudit[e.Seq] = e }),
+			`SELECT a.seq, a.timestamp, a.seq = (SELECT max(seq) FROM audit_logs) OR a.seq > (SELECT seq FROM audit_head)
+				OR EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = `+l.TaskOf+` AND t.status IN ('queued','leased','running')),
+				a.seq > (SELECT exported FROM audit_export)
+			FROM audit_logs a WHERE `+l.In("a.seq", 1, "bigint")+l.lock("a"), l.Array(seqs))
+	}
+}
+
+// Export reads how far the audit was exported, when nobody else is at it.
+func (l *Load) Export() {
+	if l.Want.Export {
+		l.Each(scan(func(e *bloom.AuditExport) []any { return []any{&e.Exported, &e.Hash, &e.Planned, &e.Branch} }, func(e *bloom.AuditExport) { l.Rows.Export = e }),
+			`SELECT e.exported, e.hash, e.planned, e.branch FROM audit_export e`+l.lock("e"))
+	}
+}
+
+// Missing are rows that were wanted under a lock and not found: they are not there, or
+// somebody else has locked them.
+type Missing struct {
+	Tasks, Places, Leases, Active, Workers, Keys, Sessions, Contexts, Transcripts []string
+}
+
+// Missing notes as not there what was not found.
+func (l *Load) Missing() Missing {
+	w, r := l.Want, l.Rows
+	m := Missing{
+		Tasks: absent(w.Tasks, r.Tasks), Places: absent(w.Places, r.Places), Leases: absent(w.Leases, r.Leases), Workers: absent(w.Workers, r.Workers),
+		Keys: absent(w.APIKeys, r.APIKeys), Sessions: absent(w.Sessions, r.Sessions), Contexts: absent(w.Contexts, r.Contexts), Transcripts: absent(w.Scripts, r.Scripts),
+	}
+	for task := range w.Active {
+		if _, ok := r.Active[task]; !ok {
+			r.Active[task] = ""
+			m.Active = append(m.Active, task)
+		}
+	}
+	return m
+}
+
+func absent[V any](want store.Set[string], have map[string]*V) (missing []string) {
+	for id := range want {
+		if _, ok := have[id]; !ok {
+			have[id] = nil
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}

@@ -1,0 +1,232 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store"
+)
+
+// isID reports whether a text can be the id of anything; PostgreSQL takes no other as
+// the value of an id.
+func isID(s string) bool { return schema.IsID(s) }
+
+// IDs are those that can be ids.
+func IDs(all []string) []string {
+	known := make([]string, 0, len(all))
+	for _, id := range all {
+		if isID(id) {
+			known = append(known, id)
+		}
+	}
+	return known
+}
+
+// Task reads one task.
+func (r *Reads) Task(ctx context.Context, id string) (bloom.Task, error) {
+	if !isID(id) {
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	t, err := one(ctx, r, WholeFields, bloom.ErrTaskNotFound, `SELECT `+r.WholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
+	return t.Task, err
+}
+
+// QueuePlace reads what decides a queued task's turn.
+func (r *Reads) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+	if !isID(id) {
+		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
+	}
+	return one(ctx, r, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
+		`SELECT coalesce((SELECT CAST(o.id AS TEXT) FROM llm_tasks o WHERE t.ordered AND o.context_id = t.context_id AND o.seq < t.seq
+				AND `+r.pending("o")+` ORDER BY o.seq LIMIT 1), ''),
+			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
+}
+
+// ofTask reads what belongs to a task, ErrTaskNotFound when there is no such task.
+func ofTask[T any](ctx context.Context, r *Reads, taskID string, list func(c Conn, seq int64) ([]T, error)) ([]T, error) {
+	if !isID(taskID) {
+		return nil, bloom.ErrTaskNotFound
+	}
+	return Read(ctx, r.Source, func(c Conn) ([]T, error) {
+		seq, err := One(ctx, c, Self[int64], bloom.ErrTaskNotFound, `SELECT seq FROM llm_tasks WHERE id = $1`, taskID)
+		if err != nil {
+			return nil, err
+		}
+		return list(c, seq)
+	})
+}
+
+// Events lists a task's stream after the given number.
+func (r *Reads) Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error) {
+	return ofTask(ctx, r, taskID, func(c Conn, seq int64) ([]bloom.Event, error) {
+		return Collect(ctx, c, func(e *bloom.Event) []any { return []any{&e.Seq, &e.Type, &e.At, &e.Epoch, (*verbatim)(&e.Data)} },
+			`SELECT seq, type, at, epoch, data FROM (
+				SELECT seq, type, at, epoch, data, sum(octet_length(data)) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - octet_length(data) AS sofar
+				FROM task_events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)) b WHERE sofar < $4`, seq, after, bloom.Page{Limit: limit}.Size(), bloom.MaxEventPageBytes)
+	})
+}
+
+// Results lists a task's results, newest first.
+func (r *Reads) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
+	return ofTask(ctx, r, taskID, func(c Conn, _ int64) ([]bloom.Result, error) {
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT %d OFFSET %d`
+		newest, err := Collect(ctx, c, resultFields, `SELECT `+resultColumns+fmt.Sprintf(from, bloom.ResultsWithOutput, 0), taskID)
+		if err != nil || len(newest) < bloom.ResultsWithOutput {
+			return newest, err
+		}
+		older, err := Collect(ctx, c, resultFields, `SELECT `+strings.TrimSuffix(resultColumns, "a.content")+`CAST(NULL AS TEXT)`+
+			fmt.Sprintf(from, bloom.MaxPageSize, bloom.ResultsWithOutput), taskID)
+		return append(newest, older...), err
+	})
+}
+
+// Lease is one lease of a task.
+func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	if !isID(taskID) || !isID(leaseID) {
+		return bloom.Lease{}, bloom.ErrLeaseLost
+	}
+	return one(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
+}
+
+// selectStats adds up the counters' rows; only the workers, who are few, are counted.
+var selectStats = `SELECT c.*, w.* FROM (SELECT ` + each(store.CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
+	(SELECT count(*), count(*) FILTER (WHERE status = 'online') FROM workers WHERE NOT removed) w`
+
+// Stats reads the counters.
+func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
+	type row struct {
+		n               store.Counts
+		workers, online int64
+	}
+	got, err := one(ctx, r, func(s *row) []any {
+		fields := make([]any, 0, len(s.n)+2)
+		for i := range s.n {
+			fields = append(fields, &s.n[i])
+		}
+		return append(fields, &s.workers, &s.online)
+	}, nil, selectStats)
+	st := bloom.Stats{
+		Tasks:   bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}},
+		Leases:  bloom.LeaseStats{Total: got.n[store.CountLeases], Active: got.n[store.CountActive]},
+		Workers: bloom.WorkerStats{Total: got.workers, Online: got.online},
+	}
+	for i, status := range bloom.TaskStatuses {
+		if got.n[i] != 0 {
+			st.Tasks.ByStatus[status] = got.n[i]
+			st.Tasks.Total += got.n[i]
+		}
+	}
+	return st, err
+}
+
+// Worker reads a worker and the leases it holds.
+func (r *Reads) Worker(ctx context.Context, id string) (worker bloom.Worker, leases []bloom.Lease, err error) {
+	err = r.Source.Run(ctx, func(c Conn) error {
+		w, err := One(ctx, c, workerFields, bloom.ErrWorkerNotFound, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.id = $1 AND NOT w.removed`, id)
+		if err != nil {
+			return err
+		}
+		leases, err = Collect(ctx, c, leaseFields, `SELECT `+leaseColumns+` FROM leases l WHERE l.worker_id = $1 AND l.status = 'active' ORDER BY l.seq DESC`, id)
+		worker, worker.ActiveLeases = w.Worker, len(leases)
+		return err
+	})
+	return worker, leases, err
+}
+
+// Workers lists all workers by name.
+func (r *Reads) Workers(ctx context.Context) ([]bloom.Worker, error) {
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM workers w WHERE NOT w.removed ORDER BY w.id`)
+	return publicWorkers(known), err
+}
+
+func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
+	workers := make([]bloom.Worker, len(known))
+	for i := range known {
+		workers[i] = known[i].Worker
+	}
+	return workers
+}
+
+// ControlDrained names the workers that the control plane drains.
+func (r *Reads) ControlDrained(ctx context.Context) ([]string, error) {
+	return all(ctx, r, Self[string], `SELECT w.id FROM workers w WHERE NOT w.removed AND w.control_draining ORDER BY w.id`)
+}
+
+// WorkerLogs reads the last lines that a worker reported.
+func (r *Reads) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
+	return one(ctx, r, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
+		`SELECT w.id, coalesce(l.updated_at, 0), coalesce(l.lines, '[]') FROM workers w
+			LEFT JOIN worker_logs l ON l.worker_id = w.id WHERE w.id = $1 AND NOT w.removed`, bloom.CleanText(id))
+}
+
+// Artifact reads one artifact.
+func (r *Reads) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+	missing := bloom.NotFound("Artifact")
+	if !isID(id) {
+		return bloom.Artifact{}, missing
+	}
+	return one(ctx, r, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
+}
+
+// Settings reads all settings.
+func (r *Reads) Settings(ctx context.Context) (map[string]string, error) {
+	pairs, err := all(ctx, r, func(p *[2]string) []any { return []any{&p[0], &p[1]} }, `SELECT key, value FROM runtime_settings`)
+	if err != nil {
+		return nil, err
+	}
+	settings := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		settings[p[0]] = p[1]
+	}
+	return settings, nil
+}
+
+// Context reads one context.
+func (r *Reads) Context(ctx context.Context, id string) (bloom.Context, error) {
+	return one(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+}
+
+// Transcript reads a context's transcript, nil when there is none.
+func (r *Reads) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
+	return r.transcript(ctx, `x.context_id = $1`, contextID)
+}
+
+// TranscriptIn reads the transcript whose parts lie in a folder, nil when there is none.
+func (r *Reads) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+	return r.transcript(ctx, `x.folder = $1`, folder)
+}
+
+func (r *Reads) transcript(ctx context.Context, by, value string) (*bloom.Transcript, error) {
+	found, err := all(ctx, r, transcriptFields, `SELECT `+transcriptColumns+` FROM transcripts x WHERE `+by, value)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0].Transcript, nil
+}
+
+// Key reads one key.
+func (r *Reads) Key(ctx context.Context, id string) (bloom.KnownKey, error) {
+	missing := bloom.NotFound("Key")
+	if id != bloom.CleanText(id) {
+		return bloom.KnownKey{}, missing
+	}
+	return one(ctx, r, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
+}
+
+// AnyKey reports whether a key was ever created.
+func (r *Reads) AnyKey(ctx context.Context) (bool, error) {
+	return one(ctx, r, Self[bool], nil, `SELECT EXISTS (SELECT 1 FROM api_keys)`)
+}
+
+// Session reads one session.
+func (r *Reads) Session(ctx context.Context, id string) (bloom.KnownSession, error) {
+	missing := bloom.NotFound("Session")
+	if id != bloom.CleanText(id) {
+		return bloom.KnownSession{}, missing
+	}
+	return one(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
+}

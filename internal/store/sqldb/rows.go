@@ -1,0 +1,206 @@
+package sqldb
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store"
+)
+
+// TaskColumns stay clear of the prompt and of everything else that may be long.
+func (d *Dialect) TaskColumns() string {
+	return `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
+	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
+	t.preferred_until, ` + d.LastEvent + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
+}
+
+// TaskFields is where TaskColumns go.
+func TaskFields(t *store.Task) []any {
+	return []any{
+		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
+		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
+		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
+		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID,
+	}
+}
+
+// WholeColumns have the texts, too.
+func (d *Dialect) WholeColumns() string { return d.TaskColumns() + `, t.context_hints, t.prompt` }
+
+// WholeFields is where WholeColumns go.
+func WholeFields(t *store.Task) []any {
+	return append(TaskFields(t), (*List)(&t.ContextHints), &t.Prompt)
+}
+
+const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`
+
+func leaseFields(l *bloom.Lease) []any {
+	return []any{
+		&l.ID, &l.TaskID, &l.WorkerID, &l.Epoch, &l.Status, &l.StartedAt, &l.ExpiresAt, &l.TTLSeconds, &l.LastHeartbeat, &l.ContextID,
+	}
+}
+
+const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents`
+
+// heldColumn comes after workerColumns: how many leases a worker holds.
+const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
+
+func workerFields(w *lifecycle.KnownWorker) []any {
+	return []any{
+		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels),
+		&w.LastHeartbeat, (*List)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &w.ActiveLeases,
+	}
+}
+
+const artifactColumns = `a.id, a.task_id, a.job_id, a.type, a.created_at, a.finalized, a.url, a.entity_refs, a.tags, a.size, a.sha256, a.media_type,
+	coalesce(a.path, ''), coalesce(a.epoch, 0), a.content`
+
+func artifactFields(a *bloom.Artifact) []any {
+	return []any{
+		&a.ID, &a.TaskID, &a.JobID, &a.Type, &a.CreatedAt, &a.Finalized, &a.URL, (*List)(&a.EntityRefs), (*List)(&a.Tags),
+		&a.Size, &a.SHA256, &a.MediaType, &a.Path, &a.Epoch, &a.Content,
+	}
+}
+
+const resultColumns = `r.id, r.task_id, r.worker_id, r.artifact_id, r.status, r.error_message, r.metrics, r.completed_at, r.error_class, r.epoch, a.content`
+
+func resultFields(r *bloom.Result) []any {
+	return []any{
+		&r.ID, &r.TaskID, &r.WorkerID, &r.ArtifactID, &r.Status, &r.ErrorMessage, &object{&r.Metrics}, &r.CompletedAt, &r.ErrorClass, &r.Epoch, &r.Output,
+	}
+}
+
+const agedColumns = `t.seq, t.created_at, t.id, t.context_id, t.status, t.updated_at`
+
+func agedFields(e *store.Aged) []any {
+	return []any{&e.Seq, &e.CreatedAt, &e.ID, &e.ContextID, &e.State.Status, &e.State.UpdatedAt}
+}
+
+const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
+	(SELECT NULLIF(s.session_id, '') FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0),
+	coalesce((SELECT s.workspace_size FROM transcripts s WHERE s.context_id = x.id), 0)`
+
+func contextFields(x *bloom.Context) []any {
+	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
+}
+
+const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts, x.workspace`
+
+func transcriptFields(t *bloom.ContextTranscript) []any {
+	return []any{&t.ContextID, &t.SessionID, &t.Size, &t.SHA256, &object{&t.Parts}, (*snapshot)(&t.Transcript)}
+}
+
+const keyColumns = `x.id, x.name, x.role, x.worker_id, x.digest, x.created_at, x.created_by, x.expires_at, x.last_used_at, x.revoked_at`
+
+func keyFields(k *bloom.KnownKey) []any {
+	return []any{&k.ID, &k.Name, &k.Role, &k.WorkerID, &k.Digest, &k.CreatedAt, &k.CreatedBy, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt}
+}
+
+const sessionColumns = `x.id, x.name, x.role, x.key_id, x.created_at, x.last_used_at, x.expires_at, x.address, x.user_agent, x.turn, x.turned_at`
+
+func sessionFields(s *bloom.KnownSession) []any {
+	return []any{&s.ID, &s.Name, &s.Role, &s.KeyID, &s.CreatedAt, &s.LastUsedAt, &s.ExpiresAt, &s.Address, &s.Agent, &s.Turn, &s.TurnedAt}
+}
+
+// AuditColumns are those of an entry of the audit, a.
+const AuditColumns = `a.seq, a.id, a.timestamp, a.action, a.entity_type, a.entity_id, a.actor, a.detail, a.data, a.key_id, a.address`
+
+// AuditFields is where AuditColumns go.
+func AuditFields(a *bloom.Audit) []any {
+	return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
+}
+
+// text is a column's text, whatever its type.
+func text(src any) string {
+	switch src := src.(type) {
+	case string:
+		return src
+	case []byte:
+		return string(src)
+	}
+	return ""
+}
+
+// List reads a JSON array of strings, never nil.
+type List []string
+
+// Scan takes the column's text.
+func (l *List) Scan(src any) error {
+	*l = schema.ParseList(text(src))
+	return nil
+}
+
+// globs reads a JSON array of strings that is nil when it is empty.
+type globs []string
+
+// Scan takes the column's text.
+func (g *globs) Scan(src any) error {
+	*g = store.Globs(text(src))
+	return nil
+}
+
+// object reads JSON into a value, which stays as it is when that cannot be read.
+type object struct{ into any }
+
+// Scan takes the column's text.
+func (o *object) Scan(src any) error {
+	_ = json.Unmarshal([]byte(text(src)), o.into)
+	return nil
+}
+
+// snapshot reads a transcript's working folder.
+type snapshot bloom.Transcript
+
+// Scan takes the column's text.
+func (s *snapshot) Scan(src any) error {
+	s.Workspace = bloom.ParseSnapshot(text(src))
+	return nil
+}
+
+// verbatim is JSON as it is stored.
+type verbatim json.RawMessage
+
+// Scan takes the column's text.
+func (v *verbatim) Scan(src any) error {
+	switch src := src.(type) {
+	case string:
+		*v = verbatim(src)
+	case []byte:
+		*v = slices.Clone(src)
+	}
+	return nil
+}
+
+// nanos reads billionths of a dollar as dollars.
+type nanos float64
+
+// Scan takes the column's number.
+func (n *nanos) Scan(src any) error {
+	v, _ := src.(int64)
+	*n = nanos(bloom.Dollars(v))
+	return nil
+}
+
+// Hash reads a hash as others see it; empty for NULL.
+type Hash string
+
+// Scan takes the column's bytes.
+func (h *Hash) Scan(src any) error {
+	raw, _ := src.([]byte)
+	*h = Hash(hex.EncodeToString(raw))
+	return nil
+}
+
+// Unhex is a hash as it is stored.
+func Unhex(hash string) []byte {
+	raw, _ := hex.DecodeString(hash)
+	return raw
+}

@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+)
+
+var dialect = &sqldb.Dialect{
+	IsTrue:     "%s = 1",
+	Queued:     " AND status = 'queued'",
+	Pending:    "%[1]s.ordered = 1 AND %[1]s.status IN ('queued','leased','running')",
+	Phase:      "t.status IN ('queued','failed','dead','cancelled') AND t.status = %s",
+	LastEvent:  "coalesce((SELECT max(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event)",
+	Greatest:   "max",
+	Position:   "instr",
+	Among:      "%s IN (%s)",
+	ListText:   "%s",
+	LocalParts: `instr(x.parts, '"file:') + instr(x.workspace, '"file:') > 0`,
+	Index:      " INDEXED BY %s",
+	Now:        "$1",
+	TaskOf:     "a.entity_id",
+	Tokens:     metric("tokens_used", bloom.MaxTokens),
+	Cost:       "round(" + metric("cost_usd", int64(bloom.MaxCostUSD)) + " * 1e9)",
+	In: func(column string, parameter int, _ string) string {
+		return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, parameter)
+	},
+	Array: func(keys any) any { return string(bloom.MustJSON(keys)) },
+	Table: func(columns ...string) string {
+		fields := make([]string, len(columns))
+		for i, c := range columns {
+			name, _, _ := strings.Cut(c, " ")
+			fields[i] = fmt.Sprintf("value ->> %d AS %s", i, name)
+		}
+		return "(SELECT " + strings.Join(fields, ", ") + " FROM json_each($1)) k"
+	},
+	Columns: func(columns ...any) []any {
+		var rows [][]any
+		for _, c := range columns {
+			values := reflect.ValueOf(c)
+			if rows == nil {
+				rows = make([][]any, values.Len())
+			}
+			for i := range rows {
+				rows[i] = append(rows[i], values.Index(i).Interface())
+			}
+		}
+		return []any{string(bloom.MustJSON(rows))}
+	},
+}
+
+// metric is a number of a result's metrics, at most so much.
+func metric(name string, most int64) string {
+	m := "CASE WHEN json_valid(r.metrics) THEN r.metrics ELSE '{}' END"
+	return fmt.Sprintf("CASE WHEN json_type(%[1]s, '$.%[2]s') IN ('integer', 'real') THEN min(json_extract(%[1]s, '$.%[2]s'), %[3]d) ELSE 0 END", m, name, most)
+}
+
+// Query runs a query. What one call reads is bounded, so ctx does not reach SQLite.
+func (c *conn) Query(_ context.Context, take func(sqldb.Row) error, query string, args ...any) error {
+	return c.each(query, func(r row) error { return take(r) }, args...)
+}
+
+// batch runs the statements of a Load at once, up to the first that fails.
+type batch struct {
+	c   *conn
+	err error
+}
+
+// Each has take called with every row.
+func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
+	if b.err == nil {
+		b.err = b.c.Query(background, take, query, args...)
+	}
+}
+
+// Pick asks for 8, 4, 2 and 1 keys: one query for many rows costs far less than many for
+// one, and few sizes need few prepared statements.
+func (b *batch) Pick(take func(sqldb.Row) error, query, column, _ string, keys []string, more string) {
+	args := make([]any, 0, 8)
+	for n := 8; n > 0; n /= 2 {
+		for ; len(keys) >= n; keys = keys[n:] {
+			args = args[:0]
+			for _, k := range keys[:n] {
+				args = append(args, k)
+			}
+			b.Each(take, query+" WHERE "+column+" IN ("+strings.Repeat("?,", n-1)+"?)"+more, args...)
+		}
+	}
+}
+
+// Scan puts the row's values where they go. What is NULL or of another type is the zero
+// value.
+func (r row) Scan(dest ...any) error {
+	if len(dest) != len(r) {
+		return fmt.Errorf("sqlite: %d columns for %d values", len(r), len(dest))
+	}
+	for i, d := range dest {
+		if err := r.put(i, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r row) put(i int, dest any) error {
+	switch d := dest.(type) {
+	case *string:
+		*d = r.str(i)
+	case **string:
+		*d = r.strp(i)
+	case *int64:
+		*d = r.int(i)
+	case **int64:
+		*d = r.intp(i)
+	case *int:
+		*d = int(r.int(i))
+	case *bool:
+		*d = r.bool(i)
+	case sql.Scanner:
+		return d.Scan(r[i])
+	default:
+		switch v := reflect.ValueOf(dest).Elem(); v.Kind() {
+		case reflect.String:
+			v.SetString(r.str(i))
+		case reflect.Int64:
+			v.SetInt(r.int(i))
+		default:
+			return fmt.Errorf("sqlite: cannot read into a %T", dest)
+		}
+	}
+	return nil
+}
