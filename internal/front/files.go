@@ -89,6 +89,7 @@ type reloaded struct {
 
 	mu      sync.Mutex
 	cert    *tls.Certificate
+	expired bool           // it was said of this certificate
 	seen    [2]fs.FileInfo // the files when they were last read
 	checked time.Time
 }
@@ -116,15 +117,26 @@ func (r *reloaded) read(seen [2]fs.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("certificate %s: %w", r.certificate, err)
 	}
-	r.cert, r.seen, r.checked = &cert, seen, time.Now()
+	r.cert, r.seen, r.checked, r.expired = &cert, seen, time.Now(), false
 	return nil
 }
 
 // current is the certificate now. Files that cannot be used, because somebody is
-// writing them, leave the one before in place until they can.
+// writing them, leave the one before in place until they can. One that has expired is
+// used and told of: the other side, which refuses it, often cannot say why.
 func (r *reloaded) current() *tls.Certificate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	cert := r.follow()
+	if ends := cert.Leaf.NotAfter; !r.expired && time.Now().After(ends) {
+		r.expired = true
+		r.log.Error("the certificate has expired: replace its files, which are read again by themselves", "file", r.certificate, "not_after", ends)
+	}
+	return cert
+}
+
+// follow reads the files again when they have changed. It is called with the lock held.
+func (r *reloaded) follow() *tls.Certificate {
 	if time.Since(r.checked) < checkEvery {
 		return r.cert
 	}
