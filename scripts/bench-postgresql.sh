@@ -5,7 +5,7 @@
 # with two replicas, and as a fleet (clients that create, workers that claim). Lease by
 # lease and the fleet are measured on SQLite too. Everything runs on loopback and in a
 # temporary folder; nothing stays behind.
-# usage: [BENCH="pgbench river temporal run two fleet"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
+# usage: [BENCH="pgbench river temporal run two fleet costs"] [SERVERS="bin/bloom"] [RUNS=1] [SAMPLES=200] scripts/bench-postgresql.sh [DURATION]
 # SERVERS are the binaries whose servers are measured, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -177,6 +177,41 @@ bench_fleet() {
 	done
 }
 
+# What tools/scaling calculates with. On PostgreSQL a second server is only told of
+# changes; with a bucket, outputs go to MinIO.
+bench_costs() {
+	local store pids others
+	for store in sqlite postgresql bucket; do
+		title "$binary, costs of single operations on $store"
+		database
+		others=()
+		case $store in
+		sqlite) serve "$port" sqlite ;;
+		postgresql)
+			serve $((port + 1))
+			others=("$server" "$postgres")
+			serve "$port"
+			;;
+		bucket)
+			[[ -x .tools/bin/minio ]] || { echo "left out: scripts/build-minio.sh builds MinIO"; continue; }
+			export MINIO_ROOT_USER=bloom-bench MINIO_ROOT_PASSWORD=bloom-bench-secret
+			own .tools/bin/minio server --quiet --address "127.0.0.1:$((port + 2))" "$work/bucket" >"$work/minio.log" 2>&1
+			others=("$!")
+			started+=("$!")
+			wait_for 30 curl -fs "http://127.0.0.1:$((port + 2))/minio/health/ready"
+			export MINIO_ENDPOINT=127.0.0.1 MINIO_PORT=$((port + 2)) MINIO_USE_SSL=false MINIO_ACCESS_KEY=$MINIO_ROOT_USER MINIO_SECRET_KEY=$MINIO_ROOT_PASSWORD
+			serve "$port" sqlite
+			unset MINIO_ENDPOINT MINIO_PORT MINIO_USE_SSL MINIO_ACCESS_KEY MINIO_SECRET_KEY
+			;;
+		esac
+		pids=("$server" "${others[@]}")
+		run bin/bloom bench costs --url "http://127.0.0.1:$port" -d "$duration" "${pids[@]/#/--pid=}"
+		[[ $store == bucket ]] || run bin/bloom bench polls --url "http://127.0.0.1:$port" -d "$duration" --polls 1000 "${pids[@]/#/--pid=}"
+		awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
+		end "$server" "${others[@]:0:1}"
+	done
+}
+
 port=${BENCH_PORT:-5058}
 db_port=${BENCH_DATABASE_PORT:-5068}
 # Modules of their own keep these out of ours. Temporal takes minutes to build at first.
@@ -188,7 +223,7 @@ echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cor
 for ((i = 0; i < runs; i++)); do
 	for bench in ${BENCH:-$all}; do
 		case $bench in
-		run | two | fleet) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
+		run | two | fleet | costs) for binary in ${SERVERS:-bin/bloom}; do "bench_$bench"; done ;;
 		*) "bench_$bench" ;;
 		esac
 	done

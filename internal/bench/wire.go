@@ -147,13 +147,23 @@ func (w *wire) complete(task, lease string) error {
 	return err
 }
 
+// events reports on a run, in lines of JSON.
+func (w *wire) events(task, lease string, lines []byte) error {
+	var accepted map[string]any
+	return w.post("/llm-tasks/"+task+"/events?lease_id="+lease, lines, &accepted)
+}
+
 // claim is one long poll of a worker's process that holds leases.
 func (w *wire) claim(worker, instance string, most int, holds map[string]bool) ([]bloom.LeasedTask, error) {
+	return w.claimWithin(worker, instance, most, fleetWait, holds)
+}
+
+func (w *wire) claimWithin(worker, instance string, most, seconds int, holds map[string]bool) ([]bloom.LeasedTask, error) {
 	var got struct {
 		Leases []bloom.LeasedTask `json:"leases"`
 	}
 	body := bloom.MustJSON(map[string]any{
-		"instance_id": instance, "max": most, "wait_sec": fleetWait, "held": slices.Collect(maps.Keys(holds)),
+		"instance_id": instance, "max": most, "wait_sec": seconds, "held": slices.AppendSeq([]string{}, maps.Keys(holds)),
 	})
 	err := w.post("/workers/"+worker+"/claim", body, &got)
 	return got.Leases, err

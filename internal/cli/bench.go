@@ -13,6 +13,7 @@ type benchCmd struct {
 	Run   benchRunCmd   `cmd:"" default:"withargs" help:"Measure lifecycles, latencies and lists."`
 	Fleet benchFleetCmd `cmd:"" help:"Measure the real path: clients create, workers claim and complete."`
 	Polls benchPollsCmd `cmd:"" help:"Let many workers wait for work at once."`
+	Costs benchCostsCmd `cmd:"" help:"Measure what single operations cost server and database."`
 	Fill  benchFillCmd  `cmd:"" help:"Create many tasks, to measure with a full store."`
 }
 
@@ -138,6 +139,50 @@ func (inv *invocation) printPolls(r *bench.PollsReport) error {
 	}
 	for _, s := range r.Steps {
 		inv.say("%s: p50 %.1f ms, p99 %.1f ms (%d)", s.Name, s.P50, s.P99, s.Count)
+	}
+	return nil
+}
+
+type benchCostsCmd struct {
+	remote
+	Clients  int           `name:"clients" short:"c" default:"8" placeholder:"N" help:"Clients at once."`
+	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long each operation is repeated."`
+	Events   int           `name:"events" default:"5" placeholder:"N" help:"Events in a request."`
+	Streams  int           `name:"streams" default:"500" placeholder:"N" help:"Streams followed at once; 0 for none."`
+	PID      []int         `name:"pid" required:"" placeholder:"PID" help:"Process on this machine whose CPU to measure, with its children: the server first, then others of the same database, and the database (repeatable; Linux)."`
+}
+
+func (c *benchCostsCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.Clients < 1 || c.Events < 1 || c.Streams < 0 || c.Duration <= 0 {
+		return usagef("--clients, --events and --duration must be greater than 0, --streams not below")
+	}
+	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
+		return err
+	}
+	m := bench.Costs{APIKey: string(c.APIKey), Clients: c.Clients, Duration: c.Duration, Events: c.Events, Streams: c.Streams, PID: c.PID}
+	report, err := m.Measure(inv.ctx, api)
+	return shown(&c.remote, inv, report, err, inv.printCosts)
+}
+
+func (inv *invocation) printCosts(r *bench.CostsReport) error {
+	fmt.Fprintf(inv.Out, "%s, %s; milliseconds of one core an operation\n\n", r.Storage, plural(int64(r.Clients), "client"))
+	t := newTable(append([]string{"OPERATION", "COUNT", "PER SECOND"}, r.Processes...)...)
+	for _, o := range r.Operations {
+		row := []any{o.Name, thousands(o.Count), fmt.Sprintf("%.0f", o.PerSecond)}
+		for _, ms := range o.CPU {
+			row = append(row, fmt.Sprintf("%.3f", ms))
+		}
+		t.row(row...)
+	}
+	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+		return err
+	}
+	if r.Streams > 0 {
+		inv.say("%s streams: %.0f KiB of %s each", thousands(int64(r.Streams)), r.StreamKiB, r.Processes[0])
 	}
 	return nil
 }

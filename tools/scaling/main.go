@@ -5,7 +5,7 @@
 //
 //	go run . -servers 100 -workers 100000 -tasks 300
 //
-// The costs are flags: measure yours with `bloom bench` (docs/operations/scaling.md). It
+// The costs are flags: measure yours with `bloom bench costs` (docs/operations/scaling.md). It
 // does not know networks, disks that become slow when they are full, or plans that change.
 package main
 
@@ -38,6 +38,7 @@ type costs struct {
 	serverEvents, databaseSend float64 // a request with events
 	serverRenew, databaseRenew float64 // a lease's renewal
 	serverHear                 float64 // a notice of another server's change
+	serverTell                 float64 // a request with events passed on to one stream
 	connections                int     // to the database, of each server
 	waitKiB, streamKiB, idle   float64 // memory of a server: KiB, KiB, MiB
 	taskKiB                    float64 // in the database
@@ -81,6 +82,7 @@ func main() {
 	flag.Float64Var(&c.serverRenew, "server-renew", 0.10, "ms of a server's core a renewal")
 	flag.Float64Var(&c.databaseRenew, "database-renew", 0.08, "ms of the database's core a renewal")
 	flag.Float64Var(&c.serverHear, "server-hear", 0.02, "ms of a server's core a notice of another server's change")
+	flag.Float64Var(&c.serverTell, "server-tell", 0.05, "ms of a server's core a request with events that a stream is told of")
 	flag.IntVar(&c.connections, "server-connections", 18, "connections of a server to the database")
 	flag.Float64Var(&c.waitKiB, "wait-kib", 49, "KiB of a server's memory a waiting worker")
 	flag.Float64Var(&c.streamKiB, "stream-kib", 60, "KiB of a server's memory a stream")
@@ -138,8 +140,9 @@ func simulate(s size, c costs, l limits, random *rand.Rand) []*resource {
 		asks := waiting/pollSeconds + float64(created)*math.Max(0, askers)
 		renewals, sends := float64(running)/renewSeconds, float64(running)*s.events
 		changes := 3*float64(created) + sends // creation, start and end are announced
+		told := math.Min(float64(s.readers), float64(running)) * s.events
 		database.asked = append(database.asked, float64(created)*c.databaseTask+asks*c.databaseAsk+sends*c.databaseSend+renewals*c.databaseRenew)
-		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew)/n+changes*c.serverHear)
+		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew+told*c.serverTell)/n+changes*c.serverHear)
 		memory.asked = append(memory.asked, c.idle+(waiting*c.waitKiB+float64(s.readers)*c.streamKiB)/1024/n)
 		slots.asked = append(slots.asked, float64(running+queued))
 		open.asked = append(open.asked, n*float64(c.connections))
