@@ -145,6 +145,13 @@ $(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 test-packages: web test-deps $(BIN)/nfpm ## Build packages twice, then install, upgrade and remove the deb (root; not part of test)
 	BLOOM_TEST_PACKAGES=1 go test -count=1 -timeout 20m -run TestPackages ./deploy
 
+# The last release, or the commit before the newest migration.
+OLD ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo "$$(git log -1 --format=%h -- internal/store/postgres/migrations)~1")
+
+.PHONY: test-upgrade
+test-upgrade: test-deps ## Upgrade an earlier version's servers and workers under load, and go back (OLD=commit; not part of test)
+	BLOOM_TEST_UPGRADE=$(OLD) go test -count=1 -timeout 20m -v -run TestAnEarlierVersion ./e2e
+
 .PHONY: bench
 bench: build ## Measure a fresh server (BENCHTIME=10s)
 	@scripts/bench.sh $(BENCHTIME)

@@ -163,6 +163,8 @@ type workerOptions struct {
 	args []string
 	// claude is the command line; "" is the real one.
 	claude string
+	// program is the worker's binary; "" is the one under test.
+	program string
 }
 
 // modelEnv lets claude find the stand-in.
@@ -188,7 +190,7 @@ func (h *house) work(o workerOptions) *proc {
 		o.claude = claudeBinary(h.t)
 	}
 	env = append(h.env("BLOOM_API_KEY="+workerKey, "CLAUDE_CONFIG_DIR="+h.configDir(o.name)), env...)
-	p := spawn(h.t, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
+	p := spawnAs(h.t, o.program, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
 		"worker", "--runtime-url", h.url, "--name", o.name, "--data-dir", filepath.Join(h.dir, "data-"+o.name),
 		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
 	}, o.args...)...)

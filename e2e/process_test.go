@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,13 @@ type proc struct {
 // spawn starts bloom. What it prints is kept and shown when the test fails.
 func spawn(t *testing.T, name string, env []string, args ...string) *proc {
 	t.Helper()
-	p := command(t, name, env, programs.bloom, args...)
+	return spawnAs(t, "", name, env, args...)
+}
+
+// spawnAs is spawn for another version's binary; "" is the one under test.
+func spawnAs(t *testing.T, program, name string, env []string, args ...string) *proc {
+	t.Helper()
+	p := command(t, name, env, cmp.Or(program, programs.bloom), args...)
 	// bloom hides its environment from /proc, so its mark is also its name there.
 	for _, pair := range env { // the last one counts
 		if strings.HasPrefix(pair, markName+"=") {

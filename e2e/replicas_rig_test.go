@@ -24,6 +24,7 @@ type replica struct {
 	address  string
 	database string
 	args     []string
+	program  string         // its binary; "" is the one under test
 	api      *client.Client // one try a call, so that its user may go elsewhere
 	proc     *proc
 }
@@ -57,7 +58,7 @@ func (h *house) replicas(n int, database string, args ...string) []*replica {
 // begin starts the replica and waits until it listens.
 func (r *replica) begin() {
 	r.h.t.Helper()
-	r.proc = spawn(r.h.t, "replica "+strconv.Itoa(r.n), r.h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey, "DATABASE_URL="+r.database),
+	r.proc = spawnAs(r.h.t, r.program, "replica "+strconv.Itoa(r.n), r.h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey, "DATABASE_URL="+r.database),
 		append([]string{
 			"server", "--data-dir", filepath.Join(r.h.dir, "replica-"+strconv.Itoa(r.n)), "--listen", r.address, "--reap-interval", "250ms",
 		}, r.args...)...)

@@ -1,0 +1,239 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/pgtest"
+)
+
+// earlier builds the program of the commit that BLOOM_TEST_UPGRADE names, or skips.
+func earlier(t *testing.T) string {
+	t.Helper()
+	ref := os.Getenv("BLOOM_TEST_UPGRADE")
+	if ref == "" {
+		t.Skip("builds an earlier version; make test-upgrade runs it")
+	}
+	dir := t.TempDir()
+	build := exec.Command("bash", "-c", `set -eo pipefail; mkdir tree; git -C "$1" archive "$2" -- '*.go' go.mod go.sum cmd internal client deploy | tar -x -C tree
+		cd tree && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/bloom-runtime/bloom/internal/cli.Version=$2" -o ../bloom ./cmd/bloom`, "earlier", repository(t), ref)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", ref, err, out)
+	}
+	return filepath.Join(dir, "bloom")
+}
+
+func repository(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestAnEarlierVersionIsUpgradedUnderLoadAndBack upgrades two servers of an earlier
+// version and their workers one after the other, as docs/operations/postgresql.md says,
+// while clients create and follow tasks: no call fails, and each task runs once. Then it
+// takes the way back that docs/operations/install.md describes: the earlier program over
+// the dump from before, with all that had been acknowledged by then.
+func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
+	old := earlier(t)
+	database, front := pgtest.Start(t), newBalancer(t)
+	h := newHouse(t)
+	h.front = front
+	s := &site{house: h, replicas: h.replicas(2, database), runs: filepath.Join(h.dir, "runs")}
+	claude := quickClaude(t, s.runs)
+	for _, r := range s.replicas {
+		r.program = old
+		r.begin()
+	}
+	work := func(i int, program string) *proc {
+		return h.work(workerOptions{name: fmt.Sprint("worker-", i), claude: claude, program: program, env: []string{}, args: []string{"--max-concurrency", "4"}})
+	}
+	workers := []*proc{work(0, old), work(1, old)}
+	s.stored(t, 200)
+
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for range 3 {
+		load.Go(func() { h.postUntil(t, stop) })
+	}
+	s.more(t, 20)
+	dump := filepath.Join(h.dir, "before.dump")
+	before := s.ended(t)
+	postgresql(t, "pg_dump", "--format=custom", "--file="+dump, database)
+	for i, r := range s.replicas {
+		if code := r.proc.terminate(); code != 0 {
+			t.Errorf("replica %d of the earlier version ended with code %d", i, code)
+		}
+		r.program = ""
+		r.begin()
+		s.more(t, 20)
+	}
+	for i, p := range workers {
+		if code := p.terminate(); code != 0 {
+			t.Errorf("worker %d of the earlier version ended with code %d", i, code)
+		}
+		workers[i] = work(i, "")
+		s.more(t, 20)
+	}
+	close(stop)
+	load.Wait()
+	eventually(t, "every task has ended", s.allCompleted)
+	s.everyTaskRanOnce(t)
+	if err := h.invariants(); err != nil {
+		t.Error(err)
+	}
+
+	for _, p := range slices.Concat(workers, []*proc{s.replicas[0].proc, s.replicas[1].proc}) {
+		h.stop(p)
+	}
+	refused := spawnAs(t, old, "earlier version over the new schema", h.env("RUNTIME_API_KEY="+adminKey), "server", "--database-url", database, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	if code := refused.wait(); code != 1 || !strings.Contains(refused.out.String(), "newer") {
+		t.Errorf("the earlier version over the new schema ends with %d: %s", code, refused.out.tail())
+	}
+	restored := pgtest.Start(t)
+	postgresql(t, "pg_restore", "--exit-on-error", "--no-owner", "--dbname="+restored, dump)
+	for _, r := range s.replicas {
+		r.program, r.database = old, restored
+		r.begin()
+	}
+	workers = []*proc{work(0, old), work(1, old)}
+	for _, id := range before {
+		if results, err := h.api.Results(t.Context(), id); err != nil || len(results) != 1 {
+			t.Errorf("task %s had ended before the dump, and has %d results: %v", id, len(results), err)
+		}
+	}
+	if !h.postAndFollow(t, 7) {
+		t.Error("the earlier version does not work on")
+	}
+	eventually(t, "what was under way in the dump has ended", s.allCompleted)
+	for _, p := range slices.Concat(workers, []*proc{s.replicas[0].proc, s.replicas[1].proc}) {
+		h.stop(p)
+	}
+}
+
+// TestAnEarlierVersionsFileIsUpgradedAndBack is the same for one server with SQLite,
+// which is away for as long as its start takes.
+func TestAnEarlierVersionsFileIsUpgradedAndBack(t *testing.T) {
+	old := earlier(t)
+	h := newHouse(t)
+	data := filepath.Join(h.dir, "server")
+	s := &site{house: h, runs: filepath.Join(h.dir, "runs")}
+	claude := quickClaude(t, s.runs)
+	serve := func(program string) *proc {
+		p := spawnAs(t, program, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), "server", "--data-dir", data, "--listen", h.reserve())
+		h.servers = append(h.servers, p)
+		p.says("listens at")
+		return p
+	}
+	server := serve(old)
+	worker := h.work(workerOptions{name: "worker", claude: claude, program: old, env: []string{}, args: []string{"--max-concurrency", "4"}})
+	s.stored(t, 200)
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for range 3 {
+		load.Go(func() { h.postUntil(t, stop) })
+	}
+	s.more(t, 20)
+	before, copied := s.ended(t), filepath.Join(h.dir, "before.db")
+	if out, err := exec.Command(old, "backup", copied, "--data-dir", data).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	h.stop(server)
+	server = serve("")
+	s.more(t, 20)
+	close(stop)
+	load.Wait()
+	eventually(t, "every task has ended", s.allCompleted)
+	s.everyTaskRanOnce(t)
+	if err := h.invariants(); err != nil {
+		t.Error(err)
+	}
+	h.stop(server)
+	for _, name := range []string{"bloom.db", "bloom.db-wal", "bloom.db-shm", "bloom.db.search"} {
+		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(copied, filepath.Join(data, "bloom.db")); err != nil {
+		t.Fatal(err)
+	}
+	server = serve(old)
+	for _, id := range before {
+		if results, err := h.api.Results(t.Context(), id); err != nil || len(results) != 1 {
+			t.Errorf("task %s had ended before the backup, and has %d results: %v", id, len(results), err)
+		}
+	}
+	if !h.postAndFollow(t, 7) {
+		t.Error("the earlier version does not work on")
+	}
+	eventually(t, "what was under way in the backup has ended", s.allCompleted)
+	h.stop(worker)
+	h.stop(server)
+}
+
+// stored has n tasks done before anything else happens.
+func (s *site) stored(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		task := spec(fmt.Sprint("stored ", i))
+		task.Prompt = "say done-1; and nothing else"
+		if _, err := s.api.Submit(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "what is stored has ended", s.allCompleted)
+}
+
+// more waits until n more tasks have ended.
+func (s *site) more(t *testing.T, n int64) {
+	t.Helper()
+	completed := func() int64 {
+		now, err := s.api.Stats(t.Context())
+		if err != nil {
+			return 0
+		}
+		return now.Tasks.ByStatus[bloom.TaskCompleted]
+	}
+	from := completed()
+	eventually(t, "the load goes on", func() bool { return completed() >= from+n })
+}
+
+func (s *site) allCompleted() bool {
+	now, err := s.api.Stats(s.t.Context())
+	return err == nil && now.Tasks.Total > 0 && now.Tasks.ByStatus[bloom.TaskCompleted] == now.Tasks.Total
+}
+
+// ended are the tasks that have ended by now.
+func (s *site) ended(t *testing.T) (ids []string) {
+	t.Helper()
+	for task, err := range s.api.AllTasks(t.Context(), bloom.TaskQuery{Status: bloom.TaskCompleted}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, task.ID)
+	}
+	return ids
+}
+
+// postgresql runs one of the client programs, of the version of the server.
+func postgresql(t *testing.T, program string, args ...string) {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if err != nil || len(found) == 0 {
+		found = []string{program}
+	}
+	if out, err := exec.Command(found[len(found)-1], args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+}
