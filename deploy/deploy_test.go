@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// bloom builds the program once for all tests of this package.
+// bloom builds the program once for all tests of this package, as make build does, so
+// that most of it is in the build cache.
 func bloom(t *testing.T) string {
 	t.Helper()
 	path, err := built()
@@ -24,7 +25,7 @@ var programs string // the folder of built, removed by TestMain
 
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "bloom")
-	cmd := exec.Command("go", "build", "-o", path, "../cmd/bloom")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/bloom")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(err, errors.New(string(out)))

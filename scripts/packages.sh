@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # packages.sh builds the release into dist/: programs and packages for every
-# platform we ship, a bill of materials for each program, and checksums. Two builds
+# platform we ship, a bill of materials for each program, the alert rules, and checksums. Two builds
 # of one commit give the same bytes.
 # usage: [ARCHS="amd64 arm64 armv7"] [FORMATS="apk deb rpm"] [VERSION=…] scripts/packages.sh [DIR]
 set -euo pipefail
@@ -31,7 +31,7 @@ package_version() {
 PACKAGE_VERSION=$(package_version)
 
 mkdir -p "$dist"
-rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/SHA256SUMS"
+rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml" "$dist/SHA256SUMS"
 (cd tools/sbom && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/sbom .)
 for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	goarch=$ARCH goarm=''
@@ -48,5 +48,6 @@ for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	done
 done
 rm -f "$dist/nfpm.yaml"
+install -m 0644 deploy/monitoring/alerts.yaml "$dist/bloom-alerts.yaml"
 (cd "$dist" && sha256sum bloom-* >SHA256SUMS)
 ls -l "$dist"

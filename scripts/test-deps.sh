@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test-deps.sh installs what the tests run besides Go: the claude command line from
 # npm (into .tools), and missing system packages: PostgreSQL's server programs, nginx,
-# PgBouncer, OpenRC, systemd's tools and logrotate. Packages are installed only as
+# PgBouncer, OpenRC, systemd's tools, logrotate, BusyBox and debootstrap. Packages are installed only as
 # root, or with sudo when BLOOM_INSTALL=1 says so. No service is left enabled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,19 @@ have openrc-run || missing+=(openrc)
 have logrotate || missing+=(logrotate)
 have systemd-analyze || missing+=(systemd)
 have ip || missing+=(iproute2)
-((${#missing[@]} == 0)) && exit 0
+have busybox || missing+=(busybox-static)
+have systemd-nspawn || missing+=(systemd-container)
+have debootstrap || missing+=(debootstrap)
+
+# Some tests of deploy/ boot a bare Debian; where it cannot be made they are skipped.
+bare_debian() {
+	((EUID == 0)) && have debootstrap || return 0
+	scripts/debian-root.sh || echo "test-deps: without a bare Debian, tests that boot one are skipped" >&2
+}
+if ((${#missing[@]} == 0)); then
+	bare_debian
+	exit 0
+fi
 
 # Without PostgreSQL its tests fail; those of the other programs are skipped.
 cannot() {
@@ -68,3 +80,4 @@ for package in "${missing[@]}"; do
 		"${sudo[@]}" update-rc.d "$script" disable >/dev/null 2>&1 || true
 	done
 done
+bare_debian

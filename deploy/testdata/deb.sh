@@ -1,37 +1,50 @@
 #!/bin/sh
 # deb.sh installs, starts, upgrades, removes and purges the real package with the real
-# dpkg, in namespaces of its own. usage: deb.sh OLD.deb NEW.deb WORKDIR
+# dpkg on a bare Debian with its systemd, in namespaces of its own.
+# usage: deb.sh OLD.deb NEW.deb DEBIAN-ROOT WORKDIR
 set -eu
-old=$1 new=$2 work=$3
-. "$(dirname "$0")/system.sh"
-export BLOOM_RUNTIME_URL=http://127.0.0.1:5000 DEBIAN_FRONTEND=noninteractive
-key=/etc/bloom/runtime.key
+old=$1 new=$2 debian=$3 work=$4
+. "$(dirname "$0")/machines.sh"
 
-dpkg -i "$old" || fail "install"
-bloom --version | grep -q v1.0.0 || fail "wrong version: $(bloom --version)"
-[ -z "$(pgrep -f '/usr/bin/bloom (server|membridge|worker)')" ] || fail "it started unasked"
-rc-service bloom-membridge start && rc-service bloom-runtime start && rc-service bloom-worker start || fail "start"
-await "the server answers" bloom stats --key-file $key
-await "the worker is known" sh -c "bloom workers --key-file $key | grep -q online"
-task=$(bloom task submit "upgrade me" --label nobody --key-file $key) || fail "submit"
+sh_() { on deb 'export BLOOM_RUNTIME_URL=http://127.0.0.1:'"${port:=5000}"' BLOOM_API_KEY_FILE=/etc/bloom/runtime.key DEBIAN_FRONTEND=noninteractive; '"$1"; }
+running() { sh_ 'systemctl is-active bloom-runtime bloom-membridge bloom-worker' | grep -q '^active'; }
+
+ip link set lo up
+boot deb debian
+cp "$old" "$work/deb/root/root/old.deb"
+cp "$new" "$work/deb/root/root/new.deb"
+
+sh_ 'dpkg -i old.deb' || fail "install"
+sh_ 'bloom --version' | grep -q v1.0.0 || fail "wrong version"
+running && fail "it started unasked"
+sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
+await "the server answers" sh_ 'bloom stats'
+await "the worker is known" sh_ 'bloom workers | grep -q online'
+sh_ 'bloom task submit "upgrade me" --label nobody' || fail "submit"
 echo "ok: installed"
 
-sed -i 's/^PORT=5000/PORT=5001/' /etc/bloom-runtime.env
-export BLOOM_RUNTIME_URL=http://127.0.0.1:5001
-before=$(cat $key)
-dpkg -i "$new" || fail "upgrade"
-bloom --version | grep -q v1.0.1 || fail "wrong version: $(bloom --version)"
-await "the new server answers with the old settings and key" bloom stats --key-file $key
-[ "$(cat $key)" = "$before" ] || fail "the key is another"
-bloom task list --key-file $key | grep -q "upgrade me" || fail "the task is gone"
-curl -fs "$BLOOM_RUNTIME_URL/health" | grep -q '"version":"v1.0.1"' || fail "health shows another version"
+sh_ 'cp /etc/bloom/runtime.key before && sed -i "s/^PORT=5000/PORT=5001/" /etc/bloom-runtime.env'
+port=5001
+sh_ 'dpkg -i new.deb' || fail "upgrade"
+sh_ 'bloom --version' | grep -q v1.0.1 || fail "wrong version"
+await "the new server answers with the old settings and key" sh_ 'bloom stats'
+sh_ 'cmp before /etc/bloom/runtime.key' || fail "the key is another"
+sh_ 'bloom task list' | grep -q "upgrade me" || fail "the task is gone"
+curl -fs http://127.0.0.1:5001/health | grep -q '"version":"v1.0.1"' || fail "health shows another version"
+curl -fs -H "X-Runtime-API-Key: $(cat "$work/deb/root/etc/bloom/runtime.key")" http://127.0.0.1:5001/metrics | grep -q 'bloom_build_info{version="v1.0.1"} 1' || fail "metrics show another version"
 echo "ok: upgraded"
 
-dpkg -r bloom-runtime || fail "remove"
-[ -z "$(pgrep -f '/usr/bin/bloom (server|membridge|worker)')" ] || fail "something still runs"
-[ ! -e /usr/bin/bloom ] || fail "the program is left"
-[ -s $key ] && [ -s /etc/bloom-runtime.env ] && [ -s /var/lib/bloom/bloom.db ] || fail "settings, keys or data are gone"
-dpkg -P bloom-runtime || fail "purge"
-[ ! -e /etc/bloom ] && [ ! -e /etc/bloom-runtime.env ] && [ ! -e /etc/init.d/bloom-runtime ] || fail "settings are left"
-[ -s /var/lib/bloom/bloom.db ] || fail "the data is gone"
+sh_ 'dpkg -r bloom-runtime' || fail "remove"
+running && fail "something still runs"
+sh_ '[ ! -e /usr/bin/bloom ]' || fail "the program is left"
+sh_ '[ -s /etc/bloom/runtime.key ] && [ -s /etc/bloom-runtime.env ] && [ -s /var/lib/bloom/bloom.db ]' || fail "settings, keys or data are gone"
+sh_ 'dpkg -P bloom-runtime' || fail "purge"
+sh_ '[ ! -e /etc/bloom ] && [ ! -e /etc/bloom-runtime.env ] && [ ! -e /etc/init.d/bloom-runtime ]' || fail "settings are left"
+sh_ '[ -s /var/lib/bloom/bloom.db ]' || fail "the data is gone"
 echo "ok: removed"
+
+# What systemd itself makes of the files for users and folders.
+sh_ 'userdel bloom && userdel bloom-worker && rm -rf /var/lib/bloom* && dpkg-deb -x new.deb x' || fail "userdel"
+sh_ 'systemd-sysusers x/usr/lib/sysusers.d/bloom.conf && systemd-tmpfiles --create x/usr/lib/tmpfiles.d/bloom.conf' || fail "sysusers or tmpfiles"
+[ "$(sh_ 'stat -c "%U %G %a" /var/lib/bloom /var/lib/bloom-worker /etc/bloom' | tr '\n' ,)" = "bloom bloom 700,bloom-worker bloom-worker 700,root bloom 750," ] || fail "users or folders are others"
+echo "ok: users and folders"

@@ -46,6 +46,7 @@ type serviceInstallCmd struct {
 	serviceTarget
 	Set      []string `name:"set" sep:"none" placeholder:"NAME=VALUE" help:"Setting to write to the role's environment file (repeatable)."`
 	KeyFile  string   `name:"worker-key-file" placeholder:"FILE" help:"File with the key that this machine's worker shows to the server."`
+	CAFile   string   `name:"worker-ca-file" placeholder:"FILE" help:"Certificate authority (PEM) that this machine's worker trusts alone for the server's certificate; it is copied."`
 	Packaged bool     `name:"packaged" hidden:"" help:"Leave out what a package brings itself."`
 	Now      bool     `name:"now" help:"Start the services now, and with the machine."`
 }
@@ -60,6 +61,11 @@ func (c *serviceInstallCmd) Run(inv *invocation) error {
 		return usage(err)
 	}
 	cfg.Settings, cfg.Key, cfg.Packaged, cfg.Start = c.Set, string(key), c.Packaged, c.Now
+	if c.CAFile != "" {
+		if cfg.Authority, err = os.ReadFile(c.CAFile); err != nil {
+			return usagef("--worker-ca-file: %v", err)
+		}
+	}
 	steps, err := service.Install(cfg)
 	if err != nil {
 		return usage(err)

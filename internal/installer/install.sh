@@ -8,15 +8,16 @@
 set -eu
 
 main() {
-	server=@SERVER@ key='' key_file='' name='' slots='' start=yes
+	server=@SERVER@ key='' key_file='' ca_file='' name='' slots='' start=yes
 
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--key | --key-file | --name | --slots)
+		--key | --key-file | --ca-file | --name | --slots)
 			[ $# -gt 1 ] || fail "$1 needs a value"
 			case $1 in
 			--key) key=$2 ;;
 			--key-file) key_file=$2 ;;
+			--ca-file) ca_file=$2 ;;
 			--name) name=$2 ;;
 			--slots) slots=$2 ;;
 			esac
@@ -44,6 +45,7 @@ main() {
 	[ "$(id -u)" = 0 ] || fail "services belong to root: pipe into \"sudo sh\" instead of \"sh\""
 	[ -z "$key" ] || [ -z "$key_file" ] || fail "give --key or --key-file, not both"
 	[ -z "$key_file" ] || [ -r "$key_file" ] || fail "$key_file cannot be read"
+	[ -z "$ca_file" ] || [ -r "$ca_file" ] || fail "$ca_file cannot be read"
 
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
@@ -67,6 +69,7 @@ main() {
 		key_file=$work/key
 	fi
 	[ -z "$key_file" ] || set -- "$@" --worker-key-file "$key_file"
+	[ -z "$ca_file" ] || set -- "$@" --worker-ca-file "$ca_file"
 	[ "$start" = no ] || set -- "$@" --now
 	# It copies itself to /usr/local/bin.
 	"$work/$file" service install "$@"
@@ -78,6 +81,7 @@ usage() {
 curl -fsSL SERVER/install.sh | sudo sh -s -- [OPTION…]
   --key KEY        the worker key that the server was started with, or one for this worker
   --key-file FILE  a file with it, which keeps it out of the process list
+  --ca-file FILE   the authority (PEM) of the server's certificate, if the system does not know it
   --name NAME      the worker's name (default: this machine's)
   --slots N        tasks at once (default: 2)
   --no-start       install only
@@ -86,9 +90,9 @@ USAGE
 
 fetch() { # fetch URL FILE
 	if command -v curl >/dev/null 2>&1; then
-		curl -fsSL --retry 3 -o "$2" "$1"
+		curl -fsSL --retry 3 ${ca_file:+--cacert "$ca_file"} -o "$2" "$1"
 	elif command -v wget >/dev/null 2>&1; then
-		wget -q -O "$2" "$1"
+		wget -q ${ca_file:+--ca-certificate="$ca_file"} -O "$2" "$1"
 	else
 		fail "neither curl nor wget is installed"
 	fi

@@ -150,7 +150,7 @@ func TestTheScriptInstallsWhatItVerified(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	for want, args := range map[string][]string{
-		"unknown option --keys": {"--keys", "x"}, "--key needs a value": {"--key"}, "not both": {"--key", "a", "--key-file", "b"}, "cannot be read": {"--key-file", "/none"},
+		"unknown option --keys": {"--keys", "x"}, "--key needs a value": {"--key"}, "not both": {"--key", "a", "--key-file", "b"}, "cannot be read": {"--key-file", "/none"}, "/none.pem cannot be read": {"--ca-file", "/none.pem"},
 	} {
 		if out, err := install(t, url, args...); err == nil || !strings.Contains(out, want) || strings.Contains(out, "called with") {
 			t.Errorf("%v: %v %s", args, err, out)

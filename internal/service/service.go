@@ -4,6 +4,7 @@
 package service
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -42,8 +43,9 @@ func (r role) home() string {
 // workerKey is the file with the key that this machine's worker shows. It is not in
 // keyFolder: who runs as the worker's user must not read the server's keys.
 const (
-	keyFolder = "/etc/bloom"
-	workerKey = "/etc/bloom-worker.key"
+	keyFolder       = "/etc/bloom"
+	workerKey       = "/etc/bloom-worker.key"
+	workerAuthority = "/etc/bloom-worker-ca.pem"
 )
 
 var roles = []role{
@@ -69,6 +71,9 @@ type Config struct {
 	// Key is what a worker shows to the server; empty takes the one of the server on
 	// this machine.
 	Key string
+	// Authority is the certificate (PEM) of the authority that a worker trusts alone
+	// for the server's; empty leaves that to the settings.
+	Authority []byte
 	// Packaged leaves out what a package brings itself: program, service definitions.
 	Packaged bool
 	// Start has the services started now and with the machine.
@@ -109,7 +114,9 @@ func Install(c Config) ([]Step, error) {
 			steps = append(steps, c.makeUser(r))
 		}
 	}
-	steps = append(steps, c.folder(keyFolder, 0o750, "root", "bloom"))
+	if slices.ContainsFunc(chosen, func(r role) bool { return len(r.keys) > 0 }) {
+		steps = append(steps, c.folder(keyFolder, 0o750, "root", "bloom"))
+	}
 	if program != c.Program {
 		steps = append(steps, c.copyProgram(program))
 	}
@@ -120,6 +127,10 @@ func Install(c Config) ([]Step, error) {
 		}
 		if r.name == "worker" {
 			steps = append(steps, c.key(workerKey, filepath.Join(keyFolder, "worker.key"), r.user))
+			if len(c.Authority) > 0 {
+				steps = append(steps, c.write(workerAuthority, c.Authority, 0o644))
+				c.Settings = append(slices.Clone(c.Settings), "BLOOM_CA_FILE="+workerAuthority)
+			}
 		}
 		steps = append(steps, c.environment(r))
 		if !c.Packaged {
@@ -172,6 +183,9 @@ func (c Config) check(chosen []role) error {
 	}
 	if strings.ContainsAny(c.Key, " \t\n\r") {
 		return errors.New("a key holds no blanks or line breaks")
+	}
+	if len(c.Authority) > 0 && !x509.NewCertPool().AppendCertsFromPEM(c.Authority) {
+		return errors.New("--worker-ca-file holds no certificate in PEM form")
 	}
 	return nil
 }
