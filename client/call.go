@@ -107,7 +107,7 @@ func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error
 		return fmt.Errorf("the server's answer is longer than %d MiB", maxAnswer>>20)
 	}
 	if json.Unmarshal(raw, out) != nil || !isOurs(raw, out) {
-		return c.foreign(resp)
+		return c.foreign(resp, raw)
 	}
 	return nil
 }

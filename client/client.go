@@ -68,9 +68,9 @@ func New(baseURL string, o Options) (*Client, error) {
 	if strings.ContainsAny(o.APIKey, "\r\n") {
 		return nil, errors.New("the API key holds a line break")
 	}
-	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/api/runtime")
+	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), apiPath)
 	c := &Client{
-		base:      base + "/api/runtime",
+		base:      base + apiPath,
 		key:       o.APIKey,
 		userAgent: cmp.Or(o.UserAgent, DefaultUserAgent),
 		timeout:   cmp.Or(o.Timeout, DefaultTimeout),
@@ -107,6 +107,9 @@ func newHTTPClient(secure *tls.Config) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
+
+// apiPath is where a runtime has its API.
+const apiPath = "/api/runtime"
 
 // WithRetry is the same client, on the same connections, with another Retry.
 // WithRetry(NoRetry) suits a caller with a loop of its own.

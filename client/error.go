@@ -125,7 +125,7 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 		body.RequestID = cmp.Or(resp.Header.Get("X-Request-Id"), "none")
 	}
 	if !known || !ourRefusal(body.Error, body.Code, body.RequestID) {
-		return c.foreign(resp)
+		return c.foreign(resp, raw)
 	}
 	return &APIError{
 		Status: resp.StatusCode, RequestID: body.RequestID, RetryAfter: retryAfter(resp.Header),

@@ -201,7 +201,7 @@ func (c *Client) open(ctx context.Context, call *call) (*http.Response, error) {
 	if call.accept == typeEvents && !isStream(resp) {
 		resp.Body.Close()
 		cancel()
-		return nil, c.foreign(resp)
+		return nil, c.foreign(resp, nil)
 	}
 	resp.Body = &cancelBody{resp.Body, cancel}
 	return resp, nil

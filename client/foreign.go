@@ -18,12 +18,26 @@ import (
 const serviceName = "bloom-runtime"
 
 // foreign is the error for an answer that is not a runtime's.
-func (c *Client) foreign(resp *http.Response) error {
+func (c *Client) foreign(resp *http.Response, body []byte) error {
 	why := fmt.Errorf("something other than a BLOOM runtime answered with %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
-		why = fmt.Errorf("it redirects to %s; use that address", to)
+	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		if base, _, ours := strings.Cut(to.String(), apiPath); ours {
+			why = fmt.Errorf("it redirects to %s; use that address", base)
+		} else {
+			why = fmt.Errorf("it redirects to %s, which is not a runtime's address", to)
+		}
+	}
+	if resp.StatusCode == http.StatusBadRequest && strings.HasPrefix(c.base, "http:") && wantsTLS(body) {
+		why = fmt.Errorf("it speaks https; use https%s", strings.TrimSuffix(strings.TrimPrefix(c.base, "http"), apiPath))
 	}
 	return &Unreachable{URL: c.base, Sent: true, RetryAfter: retryAfter(resp.Header), Err: why}
+}
+
+// wantsTLS reports whether a server's answer to plain HTTP says that it speaks HTTPS, in
+// the words of Go's or nginx's server.
+func wantsTLS(body []byte) bool {
+	said := bytes.ToLower(body)
+	return bytes.Contains(said, []byte("http request to an https server")) || bytes.Contains(said, []byte("plain http request was sent to https port"))
 }
 
 // isOurs reports whether a decoded success holds what only the runtime puts there.

@@ -3,7 +3,9 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -33,6 +35,22 @@ func OpenSealer(c config.Sealing, dataDir string) (*auth.Sealer, error) {
 		return nil, Misuse{fmt.Errorf("BLOOM_SECRET_KEY: %w", err)}
 	}
 	return s, nil
+}
+
+// Fresh reports whether OpenDatabase would make the database: there is none yet in the
+// data folder. It fails when there is no such folder: its name is mistyped.
+func Fresh(dataDir, databaseURL string) (bool, error) {
+	if databaseURL != "" {
+		return false, nil
+	}
+	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
+		return false, Misuse{fmt.Errorf("--data-dir: there is no folder %s; name the one of the server, or make it first", dataDir)}
+	}
+	_, err := os.Stat(filepath.Join(dataDir, DatabaseFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
 }
 
 // OpenDatabase opens the PostgreSQL database at the URL, or without one the database

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -73,13 +78,37 @@ func explain(err error) string {
 	var away *client.Unreachable
 	switch {
 	case errors.As(err, &away):
-		return fmt.Sprintf("no runtime answers at %s (%v)\nIs it running? Start one with: bloom up", away.URL, root(away.Err))
+		return notReached(away)
 	case errors.As(err, &api) && api.Status == 401:
 		return api.Error() + "\nGive the key with --key-file FILE or BLOOM_API_KEY."
 	case errors.As(err, &api) && api.Status >= 500 && api.RequestID != "":
 		return api.Error() + " (request " + api.RequestID + ")"
 	}
 	return strings.TrimSpace(err.Error())
+}
+
+// notReached says why there is no answer, and what to do where that is known.
+func notReached(away *client.Unreachable) string {
+	base := strings.TrimSuffix(away.URL, "/api/runtime")
+	said := fmt.Sprintf("no runtime answers at %s (%v)", base, root(away.Err))
+	u, err := url.Parse(base)
+	switch {
+	case errors.As(away.Err, new(x509.UnknownAuthorityError)):
+		return fmt.Sprintf("the certificate of %s is not trusted (%v)\nName the authority that signed it with --ca-file FILE or BLOOM_CA_FILE.", base, root(away.Err))
+	case errors.As(away.Err, new(*tls.CertificateVerificationError)):
+		return fmt.Sprintf("the certificate of %s is not accepted (%v)", base, root(away.Err))
+	case errors.Is(away.Err, http.ErrSchemeMismatch):
+		return said + "\nIt speaks http: use http" + strings.TrimPrefix(base, "https")
+	case errors.Is(away.Err, syscall.ECONNREFUSED) && err == nil && loopback(u.Hostname()):
+		return said + "\nIs it running? Start one with: bloom up"
+	}
+	return said
+}
+
+// loopback reports whether the host is this machine.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // named adds to "not found" the id that was asked for.

@@ -41,11 +41,18 @@ func (c *keyring) do(inv *invocation, server func(*client.Client) error, databas
 		}
 		return server(api)
 	}
+	fresh, err := app.Fresh(c.DataDir, string(c.DatabaseURL))
+	if err != nil {
+		return err
+	}
 	store, err := app.OpenDatabase(inv.ctx, c.DataDir, string(c.DatabaseURL))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if fresh {
+		fmt.Fprintf(inv.Err, "There was no database in %s: a new one was made.\n", clean(c.DataDir, false))
+	}
 	return database(store)
 }
 
@@ -54,17 +61,20 @@ const offlineActor = "bloom keys --offline"
 
 type keysCreateCmd struct {
 	keyring
-	Role    string     `name:"role" required:"" enum:"admin,client,worker,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, viewer."`
-	Name    string     `name:"name" required:"" placeholder:"NAME" help:"Whose key it is; the audit log shows it."`
-	Expires config.Age `name:"expires" placeholder:"AGE" help:"How long the key is good, for example 90d or 12h; default: until it is revoked."`
-	Worker  string     `name:"worker" placeholder:"NAME" help:"Bind a worker key to this worker: it then acts only as that worker."`
+	Role    string      `name:"role" required:"" enum:"admin,client,worker,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, viewer."`
+	Name    string      `name:"name" required:"" placeholder:"NAME" help:"Whose key it is; the audit log shows it."`
+	Expires *config.Age `name:"expires" placeholder:"AGE" help:"How long the key is good, for example 90d or 12h; default: until it is revoked."`
+	Worker  string      `name:"worker" placeholder:"NAME" help:"Bind a worker key to this worker: it then acts only as that worker."`
 }
 
 func (c *keysCreateCmd) Run(inv *invocation) error {
 	spec := bloom.KeySpec{Name: c.Name, Role: bloom.Role(c.Role), WorkerID: c.Worker}
 	now := time.Now()
-	if c.Expires > 0 {
-		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(c.Expires)))
+	if c.Expires != nil {
+		if *c.Expires == 0 {
+			return usagef("--expires: must be longer than 0; leave it out for a key that is good until it is revoked")
+		}
+		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(*c.Expires)))
 	}
 	var made bloom.CreatedKey
 	err := c.do(inv, func(api *client.Client) (err error) {

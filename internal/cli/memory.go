@@ -159,9 +159,12 @@ func (c *memoryDoctorCmd) Run(inv *invocation) error {
 	wrong := 0
 	for _, f := range p.Doctor(inv.ctx, c.Repair) {
 		status := app.Fine
-		if !f.OK {
+		switch {
+		case !f.OK:
 			status = app.Wrong
 			wrong++
+		case f.Note:
+			status = app.Doubtful
 		}
 		if f.Repaired {
 			f.Detail, f.Fix = "repaired: "+f.Detail, ""

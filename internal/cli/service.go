@@ -16,7 +16,7 @@ type serviceCmd struct {
 
 // serviceTarget is what both commands are told.
 type serviceTarget struct {
-	Role   []string     `arg:"" optional:"" name:"role" enum:"runtime,membridge,worker" help:"Roles: runtime, membridge, worker; default: runtime."`
+	Role   []string     `arg:"" name:"role" enum:"runtime,membridge,worker" help:"Roles: runtime, membridge, worker."`
 	Init   service.Init `name:"init" enum:"auto,openrc,systemd" default:"auto" help:"What runs services: auto (find out), openrc, systemd."`
 	Root   string       `name:"root" placeholder:"DIR" help:"Folder that holds a whole system, for making an image; nothing is started."`
 	DryRun bool         `name:"dry-run" help:"Print what would be done, change nothing."`
@@ -24,9 +24,6 @@ type serviceTarget struct {
 
 func (t serviceTarget) config() (service.Config, error) {
 	c := service.Config{Roles: t.Role, Init: t.Init, Root: t.Root}
-	if len(c.Roles) == 0 {
-		c.Roles = []string{"runtime"}
-	}
 	var err error
 	if c.Init == "auto" {
 		if c.Init, err = service.Detect(t.Root); err != nil {
@@ -55,6 +52,12 @@ func (c *serviceInstallCmd) Run(inv *invocation) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
+	}
+	for _, s := range c.Set {
+		name, _, _ := strings.Cut(s, "=")
+		if err := config.CheckVariable(inv.kong.Model, name); err != nil {
+			return usagef("--set: %w", err)
+		}
 	}
 	var key config.Secret
 	if err := config.ReadKey("--worker-key-file", "--worker-key", &key, c.KeyFile); err != nil {

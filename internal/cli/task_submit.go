@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -12,8 +14,8 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// maxPrompt is what the server takes in one creation, in bytes.
-const maxPrompt = 4 << 20
+// maxTask is what the server takes in one creation: the task as JSON, in bytes.
+const maxTask = 4 << 20
 
 // taskFlags describe a new task.
 type taskFlags struct {
@@ -40,14 +42,14 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		if inv.InTerminal {
 			fmt.Fprintln(inv.Err, "Type the prompt; Ctrl-D ends it.")
 		}
-		raw, err := io.ReadAll(io.LimitReader(inv.In, maxPrompt+1))
+		raw, err := io.ReadAll(io.LimitReader(inv.In, maxTask+1))
 		if err != nil {
 			return bloom.TaskSpec{}, fmt.Errorf("read the prompt: %w", err)
 		}
-		if len(raw) > maxPrompt {
-			return bloom.TaskSpec{}, usagef("the prompt is longer than %s", bytesSize(maxPrompt))
-		}
 		prompt = strings.TrimRight(string(raw), "\n")
+	}
+	if err := checkPrompt(prompt); err != nil {
+		return bloom.TaskSpec{}, err
 	}
 	if strings.TrimSpace(prompt) == "" {
 		return bloom.TaskSpec{}, usagef("there is no prompt: give one as an argument, or on standard input")
@@ -73,6 +75,39 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay))
 	}
 	return spec, nil
+}
+
+// checkPrompt refuses what would not arrive as it was written, or not at all.
+func checkPrompt(prompt string) error {
+	if !utf8.ValidString(prompt) && len(prompt) <= maxTask { // a longer one may be cut within a character
+		return usagef("the prompt is not UTF-8 text; convert it first, for example with: iconv -f latin1 -t utf-8")
+	}
+	if strings.ContainsRune(prompt, 0) {
+		return usagef("the prompt holds a zero byte, so it is not text; a prompt is text in UTF-8")
+	}
+	// As the client sends it.
+	var count counter
+	enc := json.NewEncoder(&count)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(prompt); err != nil {
+		return err
+	}
+	if count > maxTask-spareTask {
+		return usagef("the prompt is too long: it has %s as JSON, where a line break or a quote takes two bytes, and a server takes tasks of at most %s",
+			bytesSize(int64(count)), bytesSize(maxTask))
+	}
+	return nil
+}
+
+// spareTask is what is left of maxTask for everything but the prompt.
+const spareTask = 4 << 10
+
+// counter counts what is written.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // check refuses what the server would take for "as usual", or for something else.

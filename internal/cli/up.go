@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/front"
+	"github.com/bloom-runtime/bloom/internal/memory"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
@@ -253,7 +254,7 @@ func (inv *invocation) welcome(s *app.Server, cfg config.Server) {
 	if s.Mode() == auth.ModeKeys {
 		key := "$RUNTIME_API_KEY"
 		if cfg.RuntimeAPIKeyFile != "" {
-			key = "$(cat " + shellQuote(cfg.RuntimeAPIKeyFile) + ")"
+			key = "$(cat " + memory.Quote(cfg.RuntimeAPIKeyFile) + ")"
 		}
 		header = ` -H "X-Runtime-API-Key: ` + key + `"`
 		env = `BLOOM_API_KEY="` + key + `" `
@@ -291,20 +292,10 @@ func thisProgram() string {
 	}
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, self); err == nil && !strings.HasPrefix(rel, "..") {
-			return shellQuote("./" + rel)
+			return memory.Quote("./" + rel)
 		}
 	}
-	return shellQuote(self)
-}
-
-func shellQuote(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
-	}
-	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return memory.Quote(self)
 }
 
 // claudeBanner says whether tasks can be run here. Without claude or without

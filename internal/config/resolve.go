@@ -170,6 +170,23 @@ func walk(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
+// CheckVariable refuses a name that looks like a setting's variable and is none.
+// Variables of others, such as ANTHROPIC_API_KEY, are not known here and pass.
+func CheckVariable(app *kong.Application, name string) error {
+	known := map[string]*kong.Flag{}
+	walk(app.Node, func(f *kong.Flag) { known[f.Tag.Get("var")] = f })
+	if known[name] != nil {
+		return nil
+	}
+	hint := suggest(name, known)
+	if hint == noSuggestion && !strings.HasPrefix(name, "BLOOM_") {
+		return nil
+	}
+	return fmt.Errorf("no setting has the variable %q%s", name, hint)
+}
+
+const noSuggestion = "; `bloom config show` lists them"
+
 func suggest(key string, known map[string]*kong.Flag) string {
 	plain := func(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) }
 	for _, k := range sortedKeys(known) {
@@ -182,7 +199,7 @@ func suggest(key string, known map[string]*kong.Flag) string {
 			return fmt.Sprintf("; did you mean %q?", k)
 		}
 	}
-	return "; `bloom config show` lists them"
+	return noSuggestion
 }
 
 // oneEditApart reports whether one letter added, left out or changed, or two

@@ -15,8 +15,10 @@ import (
 
 // Finding is one check of the doctor's.
 type Finding struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Note: it is ordinary, and somebody may still want to change it. OK is true.
+	Note   bool   `json:"note,omitempty"`
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"` // what to do
 	// repair does it, where that takes no decision.
@@ -52,6 +54,9 @@ func (p *Project) Doctor(ctx context.Context, repair bool) []Finding {
 func bad(name string, err error, fix string) Finding {
 	return Finding{Name: name, Detail: err.Error(), Fix: fix}
 }
+
+// repairing is the command that repairs what takes no decision.
+func (p *Project) repairing() string { return command(p.Project, "doctor") + " --repair" }
 
 func (p *Project) checkBucket(ctx context.Context) Finding {
 	const name = "object storage"
@@ -99,7 +104,7 @@ func (p *Project) checkPull(here *local, stored *Manifest) Finding {
 		return Finding{Name: name, OK: true, Detail: last + " holds what an older tool kept"}
 	case here != nil && stored != nil && about.RemoteSHA == stored.SHA256 && here.SHA256 != stored.SHA256 && p.inStepWith() != stored.SHA256:
 		return Finding{Name: name, Detail: "one was killed after its safety backup (" + last + "); the database is whole, and has what it had before or what came, with what was written since",
-			Fix: "bloom memory pull does it again"}
+			Fix: command(p.Project, "pull") + " does it again"}
 	}
 	return Finding{Name: name, OK: true, Detail: fmt.Sprintf("what it overwrote is one of %d backups in %s", len(folders), p.BackupFolder())}
 }
@@ -128,7 +133,7 @@ func (p *Project) checkLeftovers() Finding {
 		return Finding{Name: name, OK: true, Detail: "none"}
 	}
 	return Finding{Name: name, Detail: "a push or pull was killed and has left " + strings.Join(kinds, ", ") + "; the database is not touched by that",
-		Fix: "bloom memory doctor --repair removes it", repair: func(context.Context) error {
+		Fix: p.repairing() + " removes it", repair: func(context.Context) error {
 			var errs error
 			for _, path := range old {
 				errs = errors.Join(errs, os.RemoveAll(path))
@@ -156,7 +161,7 @@ func (p *Project) checkRemote(ctx context.Context) (Finding, *Manifest) {
 	}
 	if !same {
 		return Finding{Name: name, Detail: "a push was killed before its last step; the memory before it is whole and is what others pull, but tools that read claude-mem.db see another one",
-			Fix: again + ", or bloom memory doctor --repair puts the earlier one back", repair: p.underLock(func(ctx context.Context) error {
+			Fix: again + ", or " + p.repairing() + " puts the earlier one back", repair: p.underLock(func(ctx context.Context) error {
 				_, err := p.publish(ctx, p.source(m), m.SHA256)
 				return err
 			})}, m
@@ -202,7 +207,7 @@ func (p *Project) checkVersions(ctx context.Context, m *Manifest) Finding {
 		return Finding{Name: name, OK: true, Detail: "nothing but this memory and the one before it"}
 	}
 	return Finding{Name: name, Detail: fmt.Sprintf("a push was killed and has left %d uploads (%d bytes) that no memory refers to", n, size),
-		Fix: "the next push removes them, or bloom memory doctor --repair", repair: p.underLock(func(ctx context.Context) error {
+		Fix: "the next push removes them, or " + p.repairing(), repair: p.underLock(func(ctx context.Context) error {
 			p.sweepVersions(ctx, m)
 			return nil
 		})}
@@ -231,7 +236,7 @@ func (p *Project) checkLock(ctx context.Context) Finding {
 	age := p.Now().Sub(time.Unix(l.Timestamp, 0))
 	if p.stale(l) {
 		return Finding{Name: name, Detail: fmt.Sprintf("left by a push of %s that began %s ago and was killed", l.Holder, age.Round(time.Second)),
-			Fix: "the next push takes it over, or bloom memory doctor --repair frees it", repair: p.underLock(func(context.Context) error { return nil })}
+			Fix: "the next push takes it over, or " + p.repairing() + " frees it", repair: p.underLock(func(context.Context) error { return nil })}
 	}
 	return Finding{Name: name, Detail: fmt.Sprintf("held by %s for %s", l.Holder, age.Round(time.Second)),
 		Fix: fmt.Sprintf("wait for its push; if that is dead, the lock is free in %s, or push with --force", (p.LockTTL + p.LockGrace - age).Round(time.Second))}
@@ -242,12 +247,12 @@ func (p *Project) checkLease(ctx context.Context) Finding {
 	l, ok, err := p.Leadership(ctx)
 	switch {
 	case err != nil:
-		return bad(name, err, "select the primary again: bloom memory leadership --select NODE")
+		return bad(name, err, "select the primary again: "+command(p.Project, "leadership")+" --select NODE")
 	case !ok:
 		return Finding{Name: name, OK: true, Detail: "no node leads yet: the first push decides"}
 	case l.NeedsSelection:
-		return Finding{Name: name, Detail: l.PrimaryNode + " is primary because it was the first that asked; nobody chose it",
-			Fix: "choose: bloom memory leadership --select " + l.PrimaryNode}
+		return Finding{Name: name, OK: true, Note: true, Detail: l.PrimaryNode + " is primary because it was the first that asked; nobody chose it",
+			Fix: "to confirm it: " + selecting(p.Project, l.PrimaryNode)}
 	case l.Expired(p.Now()):
 		return Finding{Name: name, OK: true, Detail: fmt.Sprintf("%s is primary (epoch %d); its lease ran out, it renews it when it pushes", l.PrimaryNode, l.Epoch)}
 	}

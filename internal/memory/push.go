@@ -14,11 +14,33 @@ import (
 )
 
 // NotPrimaryError says that this node may not push.
-type NotPrimaryError struct{ Node, Primary string }
+type NotPrimaryError struct{ Project, Node, Primary string }
 
 func (e *NotPrimaryError) Error() string {
-	return fmt.Sprintf("%s is secondary: only %s, the primary, pushes. Make this node primary (bloom memory leadership --select %s, or Membridge in the web application), or pull",
-		e.Node, e.Primary, e.Node)
+	return fmt.Sprintf("%s is secondary: only %s, the primary, pushes. Make this node primary (%s, or Membridge in the web application), or pull",
+		e.Node, e.Primary, selecting(e.Project, e.Node))
+}
+
+// selecting is the command that makes a node the primary of a project.
+func selecting(project, node string) string {
+	return command(project, "leadership") + " --select " + Quote(node)
+}
+
+// command calls one of the memory commands for a project: without its name it would be
+// that of the folder in which a person happens to be.
+func command(project, name string) string {
+	return "bloom memory " + name + " --project " + Quote(project)
+}
+
+// Quote is s as a shell takes it for one word.
+func Quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Pushed is what a push did.
@@ -77,7 +99,7 @@ func (p *Project) mayPush(ctx context.Context) (Lease, error) {
 		return Lease{}, err
 	}
 	if role != Primary && !p.SecondaryMayPush {
-		return Lease{}, &NotPrimaryError{Node: p.Node, Primary: lease.PrimaryNode}
+		return Lease{}, &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: lease.PrimaryNode}
 	}
 	return lease, nil
 }
@@ -139,7 +161,7 @@ func (p *Project) stillPrimary(ctx context.Context, lease Lease) error {
 		return err
 	}
 	if !ok || now.Epoch != lease.Epoch || now.PrimaryNode != p.Node {
-		return &NotPrimaryError{Node: p.Node, Primary: now.PrimaryNode}
+		return &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: now.PrimaryNode}
 	}
 	return nil
 }
