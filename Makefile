@@ -164,6 +164,11 @@ bench-postgresql: build ## Measure pgbench, River, Temporal and us on a PostgreS
 vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs the internet: vuln.go.dev)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
+.PHONY: bench-contexts
+bench-contexts: ## Measure tasks with cold, spare and living claudes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)
+	BLOOM_TEST_CONTEXT_FIGURES=$(or $(SAMPLES),20) BLOOM_TEST_CONTEXT_MIB=50 go test -count=1 -v -timeout 30m -parallel 1 -run 'TestFiguresOfContexts|TestALargeContextMoves' ./e2e
+	BLOOM_TEST_CONTEXT_TURNS=500 go test -count=1 -v -timeout 30m -run 'TestManyTurnsInOneProcess|TestManyContextsShareFewProcesses' ./internal/claude
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m)
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -64,3 +64,6 @@ func LimitWarm(r *Runner, idle time.Duration, memory int64, free func() int64) {
 		l.free = free
 	}
 }
+
+// LimitTurns changes how many turns a process serves.
+func LimitTurns(r *Runner, turns int) { r.pool.limits.turns = turns }

@@ -258,7 +258,7 @@ func (l *living) strays() (n int) {
 
 // unfit says why the process must not serve another turn; empty when it may.
 // Work that a turn left running is not left to a later task.
-func (l *living) unfit(maxMemory int64) string {
+func (l *living) unfit(limits warmLimits) string {
 	if l.dead() {
 		return "it ended"
 	}
@@ -271,10 +271,10 @@ func (l *living) unfit(maxMemory int64) string {
 	if n := l.strays(); n > 0 {
 		return fmt.Sprintf("%d processes are left of its turns", n)
 	}
-	if l.turns >= warmTurns {
+	if l.turns >= limits.turns {
 		return fmt.Sprintf("it has served %d turns", l.turns)
 	}
-	if used := l.process.Memory(); used > maxMemory {
+	if used := l.process.Memory(); used > limits.memory {
 		return fmt.Sprintf("it uses %d MiB", used>>20)
 	}
 	return ""

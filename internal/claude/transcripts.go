@@ -151,7 +151,7 @@ func (t *taskRun) settleAlone(ctx context.Context, saved savedSession, st bloom.
 		saved.SessionID = saved.Next.SessionID
 		return saved
 	}
-	if saved.SessionID == "" && st.Earlier > 0 || saved.Base != nil {
+	if st.Earlier > 0 {
 		t.recall(ctx)
 		if t.recalled != "" {
 			t.emit.warn("transcript_missing", "there is no transcript of this context; a new session is begun with what is known of the last tasks")

@@ -3,6 +3,8 @@ package claude_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
@@ -118,6 +122,21 @@ func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
 		return
 	}
 	a.kept[task.ContextID] = now
+}
+
+// rewrite has the archive keep other content for a transcript, as if it had been given it.
+func (a *archive) rewrite(content string) {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err)
+	}
+	defer zip.Close()
+	frame := zip.EncodeAll([]byte(content), nil)
+	k := a.kept["ctx"]
+	k.Parts = []bloom.TranscriptPart{{URL: "file:rewritten", Size: int64(len(frame))}}
+	sum := sha256.Sum256([]byte(content))
+	k.Size, k.SHA256 = int64(len(content)), hex.EncodeToString(sum[:])
+	a.frames["file:rewritten"], a.kept["ctx"] = frame, k
 }
 
 // fleet are workers that share an archive and a model, each with its own folders.
@@ -272,6 +291,10 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 		"truncated": {func(a *archive) { k := a.kept["ctx"]; k.Size++; a.kept["ctx"] = k }, "transcript_damaged"},
 		"gone":      {func(a *archive) { clear(a.frames) }, "transcript_damaged"},
 		"missing":   {func(a *archive) { clear(a.kept) }, "transcript_missing"},
+		"of a newer version": {func(a *archive) {
+			a.rewrite(`{"type":"turn/v9","v":9,"say":[{"who":"user","text":"hello"}]}` + "\n")
+		}, "session_gone"},
+		"not what claude writes": {func(a *archive) { a.rewrite("\x00\x01 no lines of JSON\n\xff") }, "session_gone"},
 		"strange": {func(a *archive) {
 			k := a.kept["ctx"]
 			k.SessionID = "../../etc/passwd"
@@ -283,14 +306,54 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 			a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
 			houses[0].turn(a, "my colour is green")
 			c.harm(a)
-			run, j := houses[1].turn(a, "what is my colour?")
-			wantSuccess(t, run, "noted")
-			if got := houses[1].conversation(); !j.warned(c.code) || !strings.Contains(got, "my colour is green") {
-				t.Errorf("events %v, conversation:\n%s", j.of(claude.EventWarning), got)
+			houses[1].beginsAnew(a, c.code)
+		})
+	}
+}
+
+// beginsAnew takes a turn and wants a new session with a summary, and an event that says
+// why.
+func (h *house) beginsAnew(a *archive, code string) {
+	h.t.Helper()
+	run, j := h.turn(a, "what is my colour?")
+	wantSuccess(h.t, run, "noted")
+	got := h.conversation()
+	if !j.warned(code) || strings.Count(got, "my colour is green") != 1 || !strings.Contains(got, "earlier_message") {
+		h.t.Errorf("events %v, conversation:\n%s", j.of(claude.EventWarning), got)
+	}
+	if u := run.Completion.Transcript; u == nil || u.After != "" {
+		h.t.Errorf("the new session's transcript is not kept whole: %+v", u)
+	}
+}
+
+func TestATranscriptThatItsOwnWorkerCannotUseIsReplacedByASummary(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(h *house) // the first turn
+		harm   func(a *archive, h *house)
+		code   string
+	}{
+		"the server has lost it": {harm: func(a *archive, _ *house) { clear(a.kept) }, code: "transcript_missing"},
+		"a newer version has written to it": {harm: func(a *archive, h *house) {
+			a.rewrite(`{"type":"turn/v9"}` + "\n")
+		}, code: "session_gone"},
+		"for another folder": {
+			before: func(h *house) { h.config.Transcripts = nil }, // a worker of before there were transcripts
+			harm: func(a *archive, h *house) {
+				a.said["ctx"] = []bloom.Exchange{{Prompt: "my colour is green", Output: "noted"}}
+				h.config.Transcripts, h.config.Workdir = a, t.TempDir()
+			}, code: "session_elsewhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
+			h := houses[0]
+			if c.before != nil {
+				c.before(h)
 			}
-			if run.Completion.Transcript == nil || run.Completion.Transcript.After != "" {
-				t.Error("the new session's transcript is not kept whole")
-			}
+			h.turn(a, "my colour is green")
+			c.harm(a, h)
+			h.beginsAnew(a, c.code)
 		})
 	}
 }

@@ -34,6 +34,7 @@ func DefaultWarm(memory int64) int { return int(min(memory>>31, 8)) }
 type warmLimits struct {
 	idle, watch time.Duration
 	memory      int64        // of one process, in bytes
+	turns       int          // of one process
 	reserve     int64        // that must be free, in bytes
 	free        func() int64 // is free, in bytes
 }
@@ -64,7 +65,7 @@ func newPool(most int, log *slog.Logger) *pool {
 		most = DefaultWarm(process.TotalMemory())
 	}
 	life, stop := context.WithCancel(context.Background())
-	limits := warmLimits{idle: warmIdle, watch: warmWatch, memory: warmMemory, reserve: warmReserve, free: process.FreeMemory}
+	limits := warmLimits{idle: warmIdle, watch: warmWatch, memory: warmMemory, turns: warmTurns, reserve: warmReserve, free: process.FreeMemory}
 	return &pool{max: most, limits: limits, log: log, life: life, stop: stop}
 }
 
@@ -93,7 +94,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
 	if found.idle != nil {
 		found.idle.Stop()
 	}
-	why := found.unfit(p.limits.memory)
+	why := found.unfit(p.limits)
 	if why == "" && (found.key != key || found.sessionID != sessionID) {
 		why = "the task needs another one"
 	}
@@ -109,7 +110,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *living, kind string) {
 // put keeps the process for the context's next task, or ends it. The one that
 // was used longest ago makes room.
 func (p *pool) put(l *living) {
-	why := l.unfit(p.limits.memory)
+	why := l.unfit(p.limits)
 	p.mu.Lock()
 	if why == "" && (p.closed || p.max == 0) {
 		why = "none are kept"
@@ -334,7 +335,7 @@ func (o outcome) repeatable(kind string) bool {
 // find has a process for the next turn.
 func (s *warmSession) find() (err error) {
 	if s.mine != nil {
-		if s.mine.unfit(s.pool.limits.memory) == "" {
+		if s.mine.unfit(s.pool.limits) == "" {
 			s.kind = "living"
 			return nil
 		}
