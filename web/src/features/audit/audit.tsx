@@ -12,7 +12,8 @@ import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
 import { Entry } from './entry'
 
-const actions = [
+/** As audit.go names them. */
+export const actions = [
   'task_created',
   'task_leased',
   'task_started',
@@ -44,6 +45,7 @@ const actions = [
   'context_forgotten',
   'task_imported',
   'tasks_matched',
+  'audit_forked',
 ]
 
 export default function Audit() {
