@@ -5,6 +5,8 @@ import { Runtime } from './runtime'
 
 // `make screenshots` sets where they go; the tests leave this file out.
 const to = process.env.SCREENSHOTS ?? ''
+/** Which pictures are taken, by their names; all of them when it is not set. */
+const only = new RegExp(process.env.SCREENSHOTS_ONLY ?? '')
 
 const looks = [
   { name: 'light', width: 1440, scheme: 'light', language: 'en' },
@@ -30,6 +32,7 @@ const pages = {
 }
 
 async function shoot(page: Page, url: string, name: string) {
+  if (!only.test(name)) return
   await page.goto(url)
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.waitForTimeout(900)
@@ -39,6 +42,7 @@ async function shoot(page: Page, url: string, name: string) {
 
 /** Dialogs and menus, which no address opens. */
 async function shootDialogs(page: Page, runtime: Runtime, look: string, language: 'en' | 'uk') {
+  if (!only.test(`dialog-${look}`)) return
   const say = (en: string, uk: string) => (language === 'en' ? en : uk)
   const shot = async (name: string) => {
     await page.waitForTimeout(500)

@@ -83,7 +83,7 @@ function Causes({ causes, status }: { causes: NonNullable<Problem['causes']>; st
         <li key={c.error_class} className="min-w-0">
           <Link
             {...linkOf(c.error_class ? `/tasks?status=${status}&error_class=${c.error_class}` : `/tasks/${c.task_id}`)}
-            className="flex h-6 items-center gap-1.5 rounded-full border px-2.5 text-xs text-ink-2 hover:border-line-strong hover:text-ink"
+            className="flex h-7 items-center gap-1.5 rounded-full border px-2.5 text-xs text-ink-2 hover:border-line-strong hover:text-ink"
           >
             <span className="truncate">
               {t(`task.why.${errorClasses.find((k) => k === c.error_class) ?? 'other'}.what`)}
