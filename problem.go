@@ -18,6 +18,7 @@ const (
 	ProblemAllOffline    = "all_workers_offline"
 	ProblemOffline       = "workers_offline"
 	ProblemNoClaude      = "workers_without_claude"
+	ProblemWorkerError   = "workers_in_error"
 	ProblemDrained       = "workers_drained"
 	ProblemVersions      = "worker_versions_differ"
 	ProblemLimited       = "credentials_limited"

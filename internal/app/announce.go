@@ -136,14 +136,22 @@ func (w *Worker) newAnnouncer() *announce.Announcer {
 }
 
 // standing is what membridge is told. A worker that cannot reach the runtime is
-// of unknown status, not online: nobody should give it work.
+// of unknown status, not online, and one that cannot write its state folder has an
+// error: nobody should give them work.
 func (w *Worker) standing() (bloom.WorkerStatus, bloom.Capabilities) {
 	can := w.capabilities()
 	can.ClaudeCLI = w.ready() == nil
-	if inner := w.inner.Load(); inner != nil && inner.Status().Trouble == "" {
-		return bloom.WorkerOnline, can
+	inner := w.inner.Load()
+	if inner == nil {
+		return bloom.WorkerUnknown, can
 	}
-	return bloom.WorkerUnknown, can
+	switch s := inner.Status(); {
+	case s.Trouble != "":
+		return bloom.WorkerUnknown, can
+	case s.Unwritable != "":
+		return bloom.WorkerError, can
+	}
+	return bloom.WorkerOnline, can
 }
 
 func (w *Worker) running() int {

@@ -176,14 +176,17 @@ func some(names []string) string {
 func bounded20(names []string) []string { return names[:min(len(names), bloom.MaxProblemNames)] }
 
 // limitedUntil is until when each worker's credentials are limited, by what it released
-// until later, Unix milliseconds.
+// until later because of that, Unix milliseconds. A release has its reason in words
+// alone, which for a limit are "rate_limited", "the model's provider limits the rate"
+// and the like.
 func (f *facts) limitedUntil() map[string]int64 {
 	until := map[string]int64{}
 	for _, a := range f.released {
 		var data struct {
 			RunAt int64 `json:"run_at"`
 		}
-		if json.Unmarshal(a.Data, &data) == nil && data.RunAt > f.now {
+		_, reason, _ := strings.Cut(a.Detail, ": ")
+		if json.Unmarshal(a.Data, &data) == nil && data.RunAt > f.now && strings.Contains(strings.ToLower(reason), "limit") {
 			until[a.Actor] = max(until[a.Actor], data.RunAt)
 		}
 	}

@@ -97,7 +97,7 @@ func (f *facts) ofWorkers() (found []bloom.Problem) {
 	}
 	online := func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline }
 	there := names(online)
-	offline := names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOffline || w.Status == bloom.WorkerError })
+	offline := names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOffline })
 	switch {
 	case len(f.workers) == 0 && waiting:
 		add(bloom.ProblemNoWorkers, bloom.SeverityError, nil, "There is no worker", "Tasks wait. Start one with bloom worker; the Workers page has the command.")
@@ -108,6 +108,15 @@ func (f *facts) ofWorkers() (found []bloom.Problem) {
 		n := int64(len(offline))
 		add(bloom.ProblemOffline, bloom.SeverityWarning, offline, counted(n, false, "worker")+verb(n, " is", " are")+" offline: "+some(offline),
 			"Their tasks go to others when their leases expire. Check the machine and its network.")
+	}
+	if inError := names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerError }); len(inError) > 0 {
+		severity := bloom.SeverityWarning
+		if len(there) == 0 {
+			severity = bloom.SeverityError
+		}
+		n := int64(len(inError))
+		add(bloom.ProblemWorkerError, severity, inError, counted(n, false, "worker")+verb(n, " reports", " report")+" an error and"+verb(n, " takes", " take")+" no tasks: "+some(inError),
+			"Usually the state folder cannot be written because the disk is full: make room there, and the worker goes on by itself. Its log on the Workers page says more.")
 	}
 	if without := names(func(w bloom.Worker) bool { return online(w) && !w.Capabilities.ClaudeCLI }); len(without) > 0 {
 		severity := bloom.SeverityWarning
@@ -248,7 +257,7 @@ func (f *facts) ofEnded() (found []bloom.Problem) {
 	if n := f.stats.Tasks.ByStatus[bloom.TaskDead]; n > 0 {
 		causes := causesOf(f.dead)
 		found = append(found, bloom.Problem{Code: bloom.ProblemDead, Severity: bloom.SeverityWarning, Link: "/tasks?status=dead", Count: n, Causes: causes,
-			Sentence: counted(n, false, "task") + " " + verb(n, "is", "are") + " out of attempts" + because(causes), Action: "Their workers were lost again and again. See why, then requeue them."})
+			Sentence: counted(n, false, "task") + " " + verb(n, "is", "are") + " out of attempts" + because(causes), Action: "The lease of each one's last attempt expired: the worker was lost, or did not reach the server in time. Each one's page shows its attempts; requeue them when the cause is gone."})
 	}
 	lately := f.lately()
 	more := len(f.failed) == problemPage && len(lately) == problemPage

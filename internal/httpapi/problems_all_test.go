@@ -85,6 +85,9 @@ var scenes = map[string]scene{
 	bloom.ProblemNoClaude: {provoke: func(r *rig) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"online","capabilities":{"claude_cli":false}}`)
 	}},
+	bloom.ProblemWorkerError: {provoke: func(r *rig) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"error"}`)
+	}},
 	bloom.ProblemDrained: {provoke: func(r *rig) { r.drained("w1") }},
 	bloom.ProblemVersions: {set: machine(dispatch.Machine{Version: "2.0"}), provoke: func(r *rig) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)

@@ -137,3 +137,16 @@ func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
 }
 
 func itoa(n int64) string { return string(bloom.MustJSON(n)) }
+
+func TestATaskReleasedForLaterIsNoLimitOfCredentials(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("limit-1", 1)
+	task := r.task("")
+	l := r.lease(task.ID)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
+		`{"lease_id":"`+l.Lease.ID+`","reason":"the machine restarts","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+	if got := codes(r.problems()); !slices.Equal(got, []string{"tasks_delayed"}) {
+		t.Errorf("found %v", got)
+	}
+}

@@ -34,13 +34,13 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 		body = plainJSON(c)
 	}
 	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
-		Status: c.Status, Class: c.ErrorClass}
+		TTL: l.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
 }
 
 // release is the delivery of a released lease.
 func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
 	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(reason, 1000), NotBefore: max(0, notBefore)}
-	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec)}
+	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
 }
 
 // of notes which request the task comes from; l may be nil.

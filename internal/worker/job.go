@@ -32,12 +32,18 @@ func (w *Worker) take(got bloom.LeasedTask) {
 		// away. Its work is never begun a second time under the same lease.
 		logOf(w.log, got.Task.ID, id, requestOf(got.Task)).Warn("a lease whose work was cut short came back; the attempt is reported as lost")
 		w.send(completion(got.Lease, failure(bloom.ClassWorkerLost, "The worker was interrupted in the middle of this attempt", true), w.now()).of(got.Task))
+	case w.Status().Unwritable != "":
+		w.giveBack(got, unwritableReason, 0)
 	case got.Task.CancelRequested:
 		w.send(completion(got.Lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()).of(got.Task))
 	default:
 		w.start(got)
 	}
 }
+
+// unwritableReason is why a worker that cannot note that it begins a task releases it,
+// at once: others can run it.
+const unwritableReason = "the worker cannot write its state folder"
 
 func (w *Worker) start(got bloom.LeasedTask) {
 	h := newLeaseKeeper(w.life, w.cfg.Client, got, w.log)
@@ -71,7 +77,9 @@ func (w *Worker) work(j *job) {
 	note := note{TaskID: h.task.ID, LeaseID: h.lease.ID, BegunAt: bloom.Millis(w.now())}
 	if err := w.state.begin(note); err != nil {
 		h.log.Error("the journal could not be written; the task is released", "error", err)
-		w.first(release(h.lease, "the worker's disk refused its journal", bloom.Millis(w.now().Add(time.Minute)), w.now()).of(h.task))
+		w.unwritable(err)
+		h.end()
+		w.first(release(h.lease, unwritableReason, 0, w.now()).of(h.task))
 		return
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(h.ctx))
@@ -88,6 +96,7 @@ func (w *Worker) work(j *job) {
 		j.sender.close(w.cfg.FlushWait) // ends at once: its context has
 		return
 	}
+	l.keeper = h
 	// On disk first: neither a slow stream nor a crash may cost the outcome.
 	w.outbox.put(l)
 	j.sender.close(w.cfg.FlushWait)
@@ -213,9 +222,9 @@ func (w *Worker) settled(l delivery, delivered bool) {
 	case !delivered:
 		w.count(func(s *Status) { s.Refused++ })
 		if l.Kind == deliveryCompletion && !l.Substitute && l.malformed {
-			sub := completion(bloom.Lease{ID: l.LeaseID, TaskID: l.TaskID},
+			sub := completion(bloom.Lease{ID: l.LeaseID, TaskID: l.TaskID, TTLSeconds: l.TTL},
 				failure(bloom.ClassInternal, "The server did not accept this attempt's completion; the worker keeps it aside", false), w.now())
-			sub.Substitute, sub.Request = true, l.Request
+			sub.Substitute, sub.Request, sub.volatile = true, l.Request, l.unmoved
 			w.send(sub)
 		}
 	case l.Kind == deliveryRelease:

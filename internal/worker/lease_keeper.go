@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ type leaseKeeper struct {
 	until   time.Time // believed in until then
 	renewed time.Time // start of the request that renewed it last
 	told    bool      // the server said that it is lost
-	over    bool      // the work has ended; nothing is to be stopped any more
+	over    bool      // the work has ended: nothing is to be stopped any more, its outcome may wait
 }
 
 func newLeaseKeeper(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *leaseKeeper {
@@ -69,10 +70,22 @@ func (h *leaseKeeper) believe(start time.Time) {
 	}
 }
 
-func (h *leaseKeeper) times() (renewed, until time.Time) {
+// next is when the lease is to be renewed again.
+func (h *leaseKeeper) next() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.renewed, h.until
+	return h.renewed.Add(h.ttl() / 3)
+}
+
+// left is how long the lease is believed in without a renewal. An outcome waits for
+// as long as it takes: the lease is the worker's until the server ends it.
+func (h *leaseKeeper) left(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return math.MaxInt64
+	}
+	return h.until.Sub(now)
 }
 
 // lost says that the server no longer counts the lease as ours.
@@ -117,7 +130,7 @@ func (h *leaseKeeper) confirm(now func() time.Time) bool {
 	pace := client.Retry{Base: 50 * time.Millisecond, Max: min(h.ttl()/10, 2*time.Second)}
 	for n := 0; h.ctx.Err() == nil; n++ {
 		start := now()
-		err := h.heartbeat(start, giveUp.Sub(start))
+		err := h.heartbeat(context.WithoutCancel(h.ctx), start, giveUp.Sub(start))
 		if err == nil || !h.unanswered(err) {
 			return err == nil && h.ctx.Err() == nil
 		}
@@ -131,32 +144,30 @@ func (h *leaseKeeper) confirm(now func() time.Time) bool {
 }
 
 // keep renews the lease early, a third of the TTL after the last renewal, until
-// ctx ends. A claim that renewed it meanwhile spares the heartbeat.
+// ctx ends or the lease is lost. A claim that renewed it meanwhile spares the heartbeat.
 func (h *leaseKeeper) keep(ctx context.Context, now func() time.Time) {
 	pace := client.Retry{Base: h.ttl() / 40, Max: max(h.ttl()/10, time.Millisecond)}
 	failures := 0
 	for {
-		renewed, until := h.times()
-		wait := renewed.Add(h.ttl() / 3).Sub(now())
+		wait := h.next().Sub(now())
 		if failures > 0 {
 			wait = pace.Wait(failures-1, nil)
 		}
-		if retry.Sleep(ctx, max(0, min(wait, until.Sub(now())))) != nil {
+		if retry.Sleep(ctx, max(0, min(wait, h.left(now())))) != nil {
 			return
 		}
-		renewed, until = h.times()
-		if !now().Before(until) {
+		if h.left(now()) <= 0 {
 			h.expire()
 			return
 		}
-		if failures == 0 && now().Before(renewed.Add(h.ttl()/3)) {
+		if failures == 0 && now().Before(h.next()) {
 			continue // a claim was faster
 		}
 		if h.stopped() {
 			return
 		}
 		start := now()
-		if err := h.heartbeat(start, until.Sub(start)); err == nil {
+		if err := h.heartbeat(ctx, start, h.left(start)); err == nil {
 			failures = 0
 		} else if failures++; !h.unanswered(err) {
 			return
@@ -183,8 +194,8 @@ func (h *leaseKeeper) expire() {
 
 // heartbeat sends one heartbeat begun at start. It never takes longer than left, so
 // that a silent server cannot outlast the belief in the lease.
-func (h *leaseKeeper) heartbeat(start time.Time, left time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), min(left, max(h.ttl()/3, 250*time.Millisecond), 10*time.Second))
+func (h *leaseKeeper) heartbeat(ctx context.Context, start time.Time, left time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, min(left, max(h.ttl()/3, 250*time.Millisecond), 10*time.Second))
 	defer cancel()
 	res, err := h.client.Heartbeat(ctx, h.task.ID, h.lease.ID)
 	switch {

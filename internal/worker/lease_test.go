@@ -53,3 +53,40 @@ func standStill(w http.ResponseWriter, r *http.Request) bool {
 	_ = json.NewEncoder(w).Encode(res)
 	return true
 }
+
+// TestAnOutcomeThatWaitsKeepsItsLease: its completion is not taken for a while, and the
+// poll that is under way lasts far longer than the lease.
+func TestAnOutcomeThatWaitsKeepsItsLease(t *testing.T) {
+	b := newBench(t)
+	b.start(func(c *worker.Config) { c.LeaseTTL, c.PollWait = 3*time.Second, time.Minute })
+	task := b.rt.Submit("ctx", "do it")
+	run := b.runner.next(t)
+	heartbeats, refused := make(chan struct{}, 1000), make(chan struct{}, 1000)
+	b.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		switch stepOf(r) {
+		case "heartbeat":
+			heartbeats <- struct{}{}
+		case "complete":
+			refused <- struct{}{}
+			return answerOnce(w)
+		}
+		return false
+	})
+	run.end <- success("kept")
+	receive(t, refused, "a completion")
+	b.logs.await(t, "an outcome could not be delivered yet; it is kept and tried again")
+	for range cap(heartbeats) { // those of the run
+		select {
+		case <-heartbeats:
+		default:
+		}
+	}
+	for range 3 {
+		receive(t, heartbeats, "a heartbeat")
+	}
+	if got, err := b.api.Task(t.Context(), task.ID); err != nil || got.Status != bloom.TaskRunning {
+		t.Errorf("the task is %s, %v", got.Status, err)
+	}
+	b.rt.Intercept(nil)
+	b.until(task.ID, bloom.TaskCompleted)
+}

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,7 +31,11 @@ type delivery struct {
 	// Substitute stands for a completion that the server would not take.
 	Substitute bool   `json:"substitute,omitempty"`
 	Refused    string `json:"refused,omitempty"` // why, once it was set aside
+	TTL        int    `json:"ttl_seconds,omitempty"`
 	malformed  bool   // refused for its form, not for its lease
+	unmoved    bool   // refused, and its file could not be set aside: it is where it was
+	volatile   bool   // in memory only: another's file is in its place
+	keeper     *leaseKeeper
 }
 
 // Kinds of delivery.
@@ -49,6 +55,10 @@ type outbox struct {
 	// settled is called, without any lock, when a lease's outcome is delivered
 	// or refused.
 	settled func(l delivery, delivered bool)
+	// unwritable is called when an outcome cannot be written to disk.
+	unwritable func(error)
+	clock      bloom.Clock
+	ttl        time.Duration // of leases whose own is not known
 
 	mu      sync.Mutex
 	pending map[string]*delivery // by lease
@@ -58,9 +68,9 @@ type outbox struct {
 	wg      sync.WaitGroup
 }
 
-func newOutbox(dir string, c *client.Client, log *slog.Logger, settled func(delivery, bool)) *outbox {
+func newOutbox(dir string, c Config, log *slog.Logger, settled func(delivery, bool), unwritable func(error)) *outbox {
 	return &outbox{
-		dir: dir, client: c, log: log, settled: settled,
+		dir: dir, client: c.Client, log: log, settled: settled, unwritable: unwritable, clock: c.Clock, ttl: c.LeaseTTL,
 		retry:   client.Retry{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		pending: map[string]*delivery{}, unheld: map[string]bool{}, kick: make(chan struct{}),
 	}
@@ -106,12 +116,15 @@ func (o *outbox) load() ([]*delivery, error) {
 // put makes an outcome durable. When the disk refuses, it is kept in memory and
 // delivered all the same: there is nothing better to be done for it.
 func (o *outbox) put(l *delivery) {
-	raw, err := json.Marshal(l)
-	if err == nil {
-		err = writeDurably(o.path(l.LeaseID), raw)
-	}
-	if err != nil {
-		l.logTo(o.log).Error("an outcome could not be written to disk; it would be lost if this process died before delivering it", "error", err)
+	if !l.volatile {
+		raw, err := json.Marshal(l)
+		if err == nil {
+			err = writeDurably(o.path(l.LeaseID), raw)
+		}
+		if err != nil {
+			l.logTo(o.log).Error("an outcome could not be written to disk; it would be lost if this process died before delivering it", "error", err)
+			o.unwritable(err)
+		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,6 +165,15 @@ func (o *outbox) lost(leaseID string) (first bool) {
 	return true
 }
 
+// renewed says that a claim begun at start was answered with the lease's expiry.
+func (o *outbox) renewed(leaseID string, start time.Time, expires int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l := o.pending[leaseID]; l != nil && l.keeper != nil {
+		l.keeper.claimed(start, expires)
+	}
+}
+
 func (o *outbox) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,14 +195,22 @@ func (o *outbox) wake() {
 	o.kick = make(chan struct{})
 }
 
-// deliver tries for as long as ctx allows, in the background.
+// deliver tries for as long as ctx allows, in the background. Meanwhile the lease is
+// kept as a running task's is, whatever the polls do.
 func (o *outbox) deliver(ctx context.Context, l *delivery, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return // it stays on disk for the next life
 	}
+	if l.keeper == nil {
+		l.keeper = o.keeperOf(ctx, l)
+	}
 	o.wg.Go(func() {
+		keeping, stop := context.WithCancel(ctx)
+		defer stop()
+		defer l.keeper.cancel(nil)
+		o.wg.Go(func() { l.keeper.keep(keeping, o.clock.Now) })
 		for n := failures; ; n++ {
 			if n > 0 && !o.waitTurn(ctx, n) {
 				return
@@ -190,6 +220,14 @@ func (o *outbox) deliver(ctx context.Context, l *delivery, failures int) {
 			}
 		}
 	})
+}
+
+// keeperOf keeps the lease of an outcome whose work this life has not done.
+func (o *outbox) keeperOf(ctx context.Context, l *delivery) *leaseKeeper {
+	lease := bloom.Lease{ID: l.LeaseID, TaskID: l.TaskID, TTLSeconds: cmp.Or(l.TTL, int(o.ttl/time.Second))}
+	h := newLeaseKeeper(ctx, o.client, bloom.LeasedTask{Task: bloom.Task{ID: l.TaskID}, Lease: lease}, o.log)
+	h.over, h.renewed = true, o.clock.Now()
+	return h
 }
 
 func (o *outbox) waitTurn(ctx context.Context, n int) bool {
@@ -244,7 +282,14 @@ func refused(err error) bool {
 }
 
 func (o *outbox) forget(l *delivery) {
-	_ = os.Remove(o.path(l.LeaseID))
+	if !l.volatile {
+		_ = os.Remove(o.path(l.LeaseID))
+	}
+	o.drop(l)
+}
+
+// drop delivers no more, and leaves what is on disk.
+func (o *outbox) drop(l *delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.pending, l.LeaseID)
@@ -257,17 +302,48 @@ func (o *outbox) forget(l *delivery) {
 func (o *outbox) setAside(l *delivery, reason error) {
 	aside := *l
 	aside.Refused, aside.malformed = reason.Error(), malformed(reason)
-	raw, err := json.MarshalIndent(aside, "", "  ")
 	place := filepath.Join(o.dir, "refused", fmt.Sprintf("%s-%d.json", filepath.Base(l.LeaseID), l.At))
-	if err == nil {
-		err = writeDurably(place, raw)
+	moved, wrote := o.moveAside(&aside, place)
+	log := l.logTo(o.log).With("reason", reason)
+	switch {
+	case moved == nil && wrote == nil:
+		log.Error("the server refused an outcome; it is set aside", "file", place)
+	case moved == nil:
+		log.Error("the server refused an outcome; it is set aside without the reason, which could not be written", "file", place, "error", wrote)
+	case aside.volatile || !there(o.path(l.LeaseID)):
+		log.Error("the server refused an outcome; it is lost, since it could never be written to disk", "error", wrote)
+	default:
+		aside.unmoved = true
+		log.Error("the server refused an outcome; it could not be set aside and stays in the outbox", "file", o.path(l.LeaseID), "error", moved)
 	}
-	if err != nil {
-		l.logTo(o.log).Error("a refused outcome could not be kept", "error", err)
-	}
-	l.logTo(o.log).Error("the server refused an outcome; it is set aside", "reason", reason, "file", place)
-	o.forget(l)
+	o.drop(l)
 	o.settled(aside, false)
+}
+
+// moveAside moves an outcome's file first, which needs no room, and then writes the
+// reason into it. A file that cannot be moved is written anew, and removed where it was
+// only when that has worked.
+func (o *outbox) moveAside(aside *delivery, place string) (moved, wrote error) {
+	if moved = fs.ErrNotExist; !aside.volatile {
+		_ = os.MkdirAll(filepath.Dir(place), 0o700)
+		moved = os.Rename(o.path(aside.LeaseID), place)
+	}
+	raw, wrote := json.MarshalIndent(aside, "", "  ")
+	if wrote == nil {
+		wrote = writeDurably(place, raw)
+	}
+	if moved != nil && wrote == nil {
+		if !aside.volatile {
+			_ = os.Remove(o.path(aside.LeaseID))
+		}
+		moved = nil
+	}
+	return moved, wrote
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // malformed reports whether a refusal was about the completion's form.

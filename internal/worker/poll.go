@@ -75,6 +75,7 @@ const readyPace = 5 * time.Second
 // able looks whether tasks can be run, and registers anew when it now can take
 // them, or cannot.
 func (w *Worker) able(ctx context.Context) error {
+	w.writable()
 	err := w.notReady()
 	w.mu.Lock()
 	changed := (err == nil) != (w.unable == nil)
@@ -99,13 +100,44 @@ func (w *Worker) able(ctx context.Context) error {
 const drainPace = 2 * time.Second
 
 // fit reports whether tasks can be run here. w.mu is held.
-func (w *Worker) fit() bool { return w.unable == nil }
+func (w *Worker) fit() bool { return w.unable == nil && w.unwritten == nil }
+
+// unwritable says that the state folder could not be written: without it no task can
+// be begun, nor an outcome kept. Until it can be written the worker claims nothing.
+func (w *Worker) unwritable(err error) {
+	w.mu.Lock()
+	first := w.unwritten == nil
+	w.unwritten = err
+	w.mu.Unlock()
+	if first {
+		w.log.Error("not claiming tasks: the state folder cannot be written; make room or mend its permissions, the worker goes on by itself",
+			"folder", w.cfg.StateDir, "error", err)
+		w.interrupt()
+	}
+}
+
+// writable looks whether a state folder that could not be written now can.
+func (w *Worker) writable() {
+	w.mu.Lock()
+	before := w.unwritten
+	w.mu.Unlock()
+	if before == nil {
+		return
+	}
+	err := w.state.probe()
+	w.mu.Lock()
+	w.unwritten = err
+	w.mu.Unlock()
+	if err == nil {
+		w.log.Info("claiming tasks again: the state folder can be written")
+	}
+}
 
 // unreported reports whether something has changed since the last registration. w.mu
 // is held.
 func (w *Worker) unreported() bool {
 	drain, reported := w.controlDrain, w.reportedDrain
-	return w.fit() != w.reportedFit || drain != nil && (reported == nil || *reported != *drain)
+	return (w.unable == nil) != w.reportedFit || (w.unwritten != nil) != w.reportedTrouble || drain != nil && (reported == nil || *reported != *drain)
 }
 
 func (w *Worker) notReady() error {
@@ -219,6 +251,7 @@ func (w *Worker) obey(res bloom.ClaimResult, start time.Time, asked map[string]*
 		if j := asked[r.LeaseID]; j != nil {
 			j.keeper.claimed(start, r.ExpiresAt)
 		}
+		w.outbox.renewed(r.LeaseID, start, r.ExpiresAt)
 	}
 	for _, id := range res.Lost {
 		j := asked[id]

@@ -14,7 +14,7 @@ import (
 func TestWhatWasCompletedDoesNotSlowTheNextClaim(t *testing.T) {
 	t.Parallel()
 	w := &Worker{log: slog.New(slog.DiscardHandler), jobs: map[string]*job{}, told: map[string]bool{}}
-	w.outbox = newOutbox(t.TempDir(), nil, w.log, nil)
+	w.outbox = newOutbox(t.TempDir(), Config{}, w.log, nil, nil)
 	asked := map[string]*job{"done": {}, "waits": nil}
 	if !w.obey(bloom.ClaimResult{Lost: []string{"done"}}, time.Time{}, asked) {
 		t.Error("a completed lease's being called lost is followed by a wait")

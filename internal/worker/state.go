@@ -100,6 +100,24 @@ func writeDurably(path string, data []byte) error {
 	return nil
 }
 
+// probeSize is the room that the state folder must have before work is begun again:
+// not only for the next note, but for an outcome.
+const probeSize = 1 << 20
+
+// probe reports why the state folder cannot be written, nil when it can.
+func (s *state) probe() error {
+	for _, folder := range []string{"leases", "outbox"} {
+		path := filepath.Join(s.dir, folder, "probe")
+		if err := writeDurably(path, make([]byte, probeSize)); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // note is the journal's entry of a lease whose work was begun.
 type note struct {
 	TaskID  string `json:"task_id"`

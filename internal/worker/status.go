@@ -14,6 +14,7 @@ type Status struct {
 	Trouble     string // what went wrong with it otherwise
 	Polling     bool   // it has asked for work at least once
 	Draining    bool   // it takes no new work, drained or because it stops
+	Unwritable  string // why the state folder cannot be written; "" when it can
 	ParkedUntil time.Time
 	Capacity    int
 	Running     int
@@ -56,6 +57,9 @@ func (w *Worker) count(change func(*Status)) Status {
 	s := w.status
 	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
 	s.Draining, s.ParkedUntil = w.stop || w.serverDrain || w.controlDrain != nil && *w.controlDrain, w.parked
+	if w.unwritten != nil {
+		s.Unwritable = w.unwritten.Error()
+	}
 	for _, j := range w.jobs {
 		s.Runs = append(s.Runs, RunStatus{
 			TaskID: j.keeper.task.ID, LeaseID: j.keeper.lease.ID, ContextID: j.keeper.task.ContextID, Since: j.since,

@@ -39,15 +39,19 @@ type Worker struct {
 	jobs   map[string]*job // by lease
 	parked time.Time       // takes nothing before
 	unable error           // why no task can be run at present
-	stop   bool            // we are to stop: nothing more is taken
-	inPoll *polling        // the poll in flight
-	told   map[string]bool // leases whose cancel or loss was acted on
-	status Status
+	// unwritten is why the state folder cannot be written; nil when it can.
+	unwritten error
+	stop      bool            // we are to stop: nothing more is taken
+	inPoll    *polling        // the poll in flight
+	told      map[string]bool // leases whose cancel or loss was acted on
+	status    Status
 
 	serverDrain   bool  // the server says drain: its own level or the control plane's
 	controlDrain  *bool // the control plane's level; nil before it has said
 	reportedDrain *bool // what the last registration said of that
 	reportedFit   bool  // whether the last registration said that tasks can be run
+
+	reportedTrouble bool // whether the last registration said that the state folder cannot be written
 }
 
 // New makes a worker; nothing is touched before Run.
@@ -97,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.end(nil)
 	w.mu.Lock()
 	w.state = st
-	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg.Client, w.log, w.settled)
+	w.outbox = newOutbox(filepath.Join(st.dir, "outbox"), w.cfg, w.log, w.settled, w.unwritable)
 	w.mu.Unlock()
 	left, err := w.outbox.load()
 	if err != nil {
@@ -120,6 +124,9 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	stopping, stop := w.stopSignal(ctx)
 	defer stop()
+	if err := st.probe(); err != nil {
+		w.unwritable(err)
+	}
 	if w.unable = w.notReady(); w.unable != nil {
 		w.log.Error("not claiming tasks: claude is unavailable", "error", w.unable)
 	}
@@ -274,8 +281,11 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	spec.Status = bloom.WorkerOnline
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reportedFit = w.fit()
+	w.reportedFit, w.reportedTrouble = w.unable == nil, w.unwritten != nil
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.reportedFit
+	if w.reportedTrouble {
+		spec.Status = bloom.WorkerError
+	}
 	spec.Draining = w.controlDrain
 	return spec
 }
