@@ -13,6 +13,7 @@ const (
 // Codes of problems. Programs may branch on them; more may come.
 const (
 	ProblemStorage       = "storage_unavailable"
+	ProblemWrites        = "storage_refuses_writes"
 	ProblemDisk          = "disk_low"
 	ProblemNoWorkers     = "no_workers"
 	ProblemAllOffline    = "all_workers_offline"

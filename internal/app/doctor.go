@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +44,7 @@ type DoctorConfig struct {
 	Listen  string
 	URL     string
 	Key     string
+	TLS     *tls.Config // of calls to the server; nil for the system's
 	Run     config.Run
 }
 
@@ -254,16 +256,23 @@ func examineWorkers(workers []bloom.Worker) Finding {
 func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time.Time, found []Finding, workers []bloom.Worker) {
 	ctx, done := context.WithTimeout(ctx, doctorWait)
 	defer done()
-	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{at: &date}}})
+	through := http.DefaultTransport.(*http.Transport).Clone()
+	through.TLSClientConfig = c.TLS
+	defer through.CloseIdleConnections()
+	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{through, &date}}})
 	if err != nil {
 		return false, date, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}, nil
 	}
 	health, err := api.Health(ctx)
-	if client.IsUnreachable(err) {
-		return false, date, []Finding{{"server", Wrong, "no runtime answers at " + c.URL, "start one with bloom up, or name another with --url"}}, nil
-	}
 	if err != nil {
-		return false, date, []Finding{{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", c.URL, err), "look at the server's log"}}, nil
+		f, reached := examineNoHealth(c.URL, err)
+		found = append(found, f)
+		if problems, err := api.Problems(ctx); err == nil {
+			for _, p := range problems.Problems {
+				found = append(found, ofProblem(p))
+			}
+		}
+		return reached, date, found, nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
 	if health.Artifacts != nil && health.Artifacts.Connected { // else it is reported as a problem
@@ -287,11 +296,31 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 	return true, date, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
 }
 
+// examineNoHealth says why the server gave no account of itself, and whether it is one
+// that answers.
+func examineNoHealth(url string, err error) (f Finding, reached bool) {
+	var untrusted *tls.CertificateVerificationError
+	var away *client.Unreachable
+	switch {
+	case !errors.As(err, &away):
+		return Finding{"server", Wrong, fmt.Sprintf("%s answers, but is not well: %v", url, err), "look at the server's log"}, true
+	case errors.As(err, &untrusted):
+		return Finding{"server", Wrong, fmt.Sprintf("the certificate of %s is not trusted: %v", url, untrusted.Err),
+			"replace the server's certificate (it reads the files again by itself), or name the authority with --ca-file"}, true
+	case away.Sent:
+		return Finding{"server", Wrong, fmt.Sprintf("%s takes connections and does not answer: %v", url, err), "look at the server's log"}, true
+	}
+	return Finding{"server", Wrong, "no runtime answers at " + url, "start one with bloom up, or name another with --url"}, false
+}
+
 // dates notes the server's clock from its answers.
-type dates struct{ at *time.Time }
+type dates struct {
+	through http.RoundTripper
+	at      *time.Time
+}
 
 func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := http.DefaultTransport.RoundTrip(r)
+	res, err := d.through.RoundTrip(r)
 	if err == nil {
 		if t, err := http.ParseTime(res.Header.Get("Date")); err == nil {
 			*d.at = t

@@ -51,14 +51,17 @@ const DatabaseFile = "bloom.db"
 
 // Server is the runtime server, open and ready to run.
 type Server struct {
-	cfg        config.Server
-	log        *slog.Logger
-	auth       *auth.Authenticator
-	listener   net.Listener
-	private    net.Listener // for the worker of the same process; nil without TLS
-	front      *front.Front
-	handler    http.Handler
-	store      bloom.Store
+	cfg      config.Server
+	log      *slog.Logger
+	auth     *auth.Authenticator
+	listener net.Listener
+	private  net.Listener // for the worker of the same process; nil without TLS
+	front    *front.Front
+	handler  http.Handler
+	store    interface {
+		bloom.Store
+		telemetry.Inner
+	}
 	blobs      artifacts
 	folder     *local.Store
 	objects    *tiered.Store // nil without object storage
@@ -211,6 +214,9 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeStorage(s.service.Blobs, s.store.WaitingArtifacts)
+	if s.cfg.TLSCert != "" { // one of an authority is asked for when it is needed, and may take a while
+		s.metrics.DescribeCertificate(func() time.Time { return s.front.CertificateExpires("") })
+	}
 	s.metrics.DescribeAudit(s.store, s.auditFiles != nil)
 	s.loops = s.backgroundLoops()
 	return nil
@@ -218,7 +224,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 
 // machine is what the server knows of itself.
 func (s *Server) machine(version string) dispatch.Machine {
-	m := dispatch.Machine{Version: version}
+	m := dispatch.Machine{Version: version, WritesFail: s.store.WritesFail()}
 	if len(s.cfg.ACMEDomain) > 0 {
 		m.Domain = s.cfg.ACMEDomain[0]
 	}

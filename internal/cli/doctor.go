@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/front"
 )
 
 type doctorCmd struct {
@@ -20,6 +22,10 @@ func (c *doctorCmd) Run(inv *invocation) error {
 	if err := c.Client.Finish(); err != nil {
 		return usage(err)
 	}
+	secure, err := front.Client(c.Client.CAFile, c.Client.Cert, c.Client.CertKey, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return usage(err)
+	}
 	dir, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return usage(err)
@@ -28,28 +34,22 @@ func (c *doctorCmd) Run(inv *invocation) error {
 		return usage(err)
 	}
 	findings := app.Examine(inv.ctx, app.DoctorConfig{
-		DataDir: dir, Listen: c.Listen, URL: c.Client.URL, Key: string(c.Client.APIKey), Run: c.Worker,
+		DataDir: dir, Listen: c.Listen, URL: c.Client.URL, Key: string(c.Client.APIKey), TLS: secure, Run: c.Worker,
 	})
-	bad := 0
-	for _, f := range findings {
-		if f.Status == app.Wrong {
-			bad++
-		}
-	}
 	if c.JSON {
 		if err := writeJSON(inv.Out, findings); err != nil {
 			return err
 		}
 	} else {
-		printFindings(inv, findings, bad)
+		printFindings(inv, findings)
 	}
-	if bad > 0 {
+	if counted(findings, app.Wrong) > 0 {
 		return errSilent
 	}
 	return nil
 }
 
-func printFindings(inv *invocation, findings []app.Finding, bad int) {
+func printFindings(inv *invocation, findings []app.Finding) {
 	p := inv.outPainter()
 	for _, f := range findings {
 		mark, style := "ok   ", styleGreen
@@ -65,9 +65,21 @@ func printFindings(inv *invocation, findings []app.Finding, bad int) {
 			fmt.Fprintf(inv.Out, "       %-12s %s\n", "", p.paint(styleBold, clean("→ "+f.Fix, false)))
 		}
 	}
-	if bad == 0 {
+	switch bad, notes := counted(findings, app.Wrong), counted(findings, app.Doubtful); {
+	case bad > 0:
+		fmt.Fprintf(inv.Out, "\n%s to fix.\n", plural(bad, "thing"))
+	case notes > 0:
+		fmt.Fprintf(inv.Out, "\nNothing stops the work; %s to look at.\n", plural(notes, "note"))
+	default:
 		fmt.Fprintln(inv.Out, "\nNo problems found.")
-	} else {
-		fmt.Fprintf(inv.Out, "\n%s to fix.\n", plural(int64(bad), "thing"))
 	}
+}
+
+func counted(findings []app.Finding, v app.Verdict) (n int64) {
+	for _, f := range findings {
+		if f.Status == v {
+			n++
+		}
+	}
+	return n
 }

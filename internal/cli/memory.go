@@ -176,7 +176,7 @@ func (c *memoryDoctorCmd) Run(inv *invocation) error {
 			return err
 		}
 	} else {
-		printFindings(inv, findings, wrong)
+		printFindings(inv, findings)
 	}
 	if wrong > 0 {
 		return errSilent

@@ -15,6 +15,7 @@ import (
 // Machine is what a server knows of itself beside its store.
 type Machine struct {
 	Version     string
+	WritesFail  string // why the database took the last write not, in a sentence; empty when it did
 	FreeBytes   uint64 // of the data folder
 	DiskLow     bool
 	Domain      string // of the certificate

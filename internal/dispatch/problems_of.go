@@ -38,6 +38,10 @@ func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02
 
 // ofMachine is what is wrong with the server's own machine.
 func (f *facts) ofMachine() (found []bloom.Problem) {
+	if why := f.machine.WritesFail; why != "" {
+		found = append(found, bloom.Problem{Code: bloom.ProblemWrites, Severity: bloom.SeverityError, Link: "/settings",
+			Sentence: "The database does not take what is written", Action: why + ". What was acknowledged is safe; the server goes on by itself."})
+	}
 	if m := f.machine; m.DiskLow {
 		p := bloom.Problem{Code: bloom.ProblemDisk, Severity: bloom.SeverityWarning, Link: "/settings", Free: m.FreeBytes,
 			Sentence: "The server's disk is almost full: " + gib(m.FreeBytes) + " free", Action: "Make room, or let old tasks be removed: bloom retention --help says how."}
@@ -51,6 +55,9 @@ func (f *facts) ofMachine() (found []bloom.Problem) {
 			Sentence: "The server's certificate expires on " + day(m.CertExpires), Action: "Replace its files; the server reads them again by itself. With --acme-domain, the log says why it was not renewed."}
 		if m.Domain != "" {
 			p.Names = []string{m.Domain}
+		}
+		if m.CertExpires <= f.now {
+			p.Sentence = "The server's certificate expired on " + day(m.CertExpires)
 		}
 		if m.CertExpires-f.now < certVeryNear.Milliseconds() {
 			p.Severity = bloom.SeverityError

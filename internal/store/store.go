@@ -30,11 +30,12 @@ type Store struct {
 	contacts contacts
 	usual    usual
 	bad      bad
-	filled   atomic.Bool   // all tasks are in their contexts
-	indexed  atomic.Bool   // no task is older than the index and not in it
-	sealing  sync.Mutex    // held while entries of the audit are chained
-	unsealed chan struct{} // holds a token when entries were committed unchained
-	sealed   chan struct{} // closed when nothing more is chained
+	refused  atomic.Pointer[string] // what the database said of the last write, in a sentence; nil when it took it
+	filled   atomic.Bool            // all tasks are in their contexts
+	indexed  atomic.Bool            // no task is older than the index and not in it
+	sealing  sync.Mutex             // held while entries of the audit are chained
+	unsealed chan struct{}          // holds a token when entries were committed unchained
+	sealed   chan struct{}          // closed when nothing more is chained
 
 	life    context.Context // ends when the store has closed
 	end     context.CancelFunc
@@ -89,6 +90,27 @@ func (s *Store) Publish(changes []bloom.Change) { s.feed.Publish(changes) }
 
 // Queued is how many operations wait.
 func (s *Store) Queued() int { return s.queue.Len() }
+
+// WritesFail is why the database did not take the last write, in a sentence for people;
+// empty when it did. A database that is away or busy is not meant: see Ping.
+func (s *Store) WritesFail() string {
+	if why := s.refused.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+func (s *Store) noteWrite(u *Unit, err error) {
+	switch {
+	case err == nil && !u.c.Empty():
+		s.refused.Store(nil)
+	case err == nil || errors.Is(err, ErrAway) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	default:
+		if said := s.db.Explain(err); bloom.KindOf(said) == bloom.KindUnavailable {
+			s.refused.Store(&said.Message)
+		}
+	}
+}
 
 // Pools are the connections to the database now.
 func (s *Store) Pools() []Pool { return s.db.Pools() }

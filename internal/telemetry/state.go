@@ -25,6 +25,7 @@ type Membridge struct {
 // Inner is what a store reports about itself.
 type Inner interface {
 	Queued() int
+	WritesFail() string
 	Pools() []store.Pool
 }
 
@@ -45,6 +46,7 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 		queue:    desc("queue_tasks", "Tasks that a worker could start now, by the labels that they ask for; at most 20 sets of labels, of each up to 10,000 tasks are counted.", "labels"),
 		oldest:   desc("queue_oldest_age_seconds", "How long the task that waits longest could have been started, by the labels that it asks for.", "labels"),
 		waiting:  desc("store_operations_waiting", "Writes that wait for their turn."),
+		writable: desc("store_writable", "Whether the database took the last write."),
 		open:     desc("store_connections", "Connections to the database, by what they are for and whether they are used.", "pool", "state"),
 		most:     desc("store_connections_max", "Most connections to the database, by what they are for.", "pool"),
 		bridge:   desc("membridge_connected", "Whether the last call to membridge succeeded."),
@@ -53,16 +55,22 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 	})
 }
 
+// DescribeCertificate adds when the server's certificate expires.
+func (m *Metrics) DescribeCertificate(expires func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_certificate_expires_timestamp_seconds", Help: "When the server's certificate expires."},
+		func() float64 { return float64(expires().Unix()) }))
+}
+
 type state struct {
 	store                                                        bloom.Store
 	clock                                                        bloom.Clock
 	membridge                                                    func() Membridge
 	up, tasks, leases, workers, slots, bridge, failures, success *prometheus.Desc
-	waiting, open, most, queue, oldest                           *prometheus.Desc
+	waiting, writable, open, most, queue, oldest                 *prometheus.Desc
 }
 
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success, s.waiting, s.open, s.most, s.queue, s.oldest} {
+	for _, d := range []*prometheus.Desc{s.up, s.tasks, s.leases, s.workers, s.slots, s.bridge, s.failures, s.success, s.waiting, s.writable, s.open, s.most, s.queue, s.oldest} {
 		out <- d
 	}
 }
@@ -81,6 +89,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	if inner, ok := s.store.(Inner); ok {
 		gauge(s.waiting, float64(inner.Queued()))
+		gauge(s.writable, truth(inner.WritesFail() == ""))
 		for _, p := range inner.Pools() {
 			gauge(s.open, float64(p.Used), p.Name, "used")
 			gauge(s.open, float64(p.Open-p.Used), p.Name, "idle")

@@ -36,7 +36,7 @@ describe('what is wrong', () => {
   it('has a text for every code of the server in both languages', async () => {
     // As docs/http-api.md lists them.
     const codes =
-      'storage_unavailable disk_low certificate_expires no_workers all_workers_offline workers_offline workers_without_claude workers_in_error workers_drained worker_versions_differ credentials_limited credentials_refused tasks_wait_for_labels tasks_wait_for_drained_workers tasks_wait_for_slots tasks_wait_in_order tasks_wait tasks_dead tasks_failed queue_full keys_expire artifact_storage_unavailable artifacts_wait_for_storage membridge_unreachable'
+      'storage_unavailable storage_refuses_writes disk_low certificate_expires no_workers all_workers_offline workers_offline workers_without_claude workers_in_error workers_drained worker_versions_differ credentials_limited credentials_refused tasks_wait_for_labels tasks_wait_for_drained_workers tasks_wait_for_slots tasks_wait_in_order tasks_wait tasks_dead tasks_failed queue_full keys_expire artifact_storage_unavailable artifacts_wait_for_storage membridge_unreachable'
     for (const language of ['en', 'uk'] as const) {
       const { unmount } = await show(
         <ProblemList

@@ -1,0 +1,42 @@
+package cli_test
+
+import (
+	"encoding/pem"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+// A server that answers is running, whatever is wrong with it: its program is not to be
+// stopped.
+func TestDoctorKnowsARunningServerByItsCertificate(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	behind, err := url.Parse(rt.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(behind))
+	defer secure.Close()
+	args := []string{"doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--url", secure.URL, "--listen", strings.TrimPrefix(secure.URL, "https://")}
+
+	got := p.run(args...)
+	if !strings.Contains(got.out, "is not trusted: x509") || strings.Contains(got.out, "stop that program") || strings.Contains(got.out, "no runtime answers") {
+		t.Errorf("a certificate that is not trusted:\n%s", got.out)
+	}
+
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.run(append(args, "--ca-file", ca)...); !strings.Contains(got.out, secure.URL+" is well") {
+		t.Errorf("with its authority:\n%s", got.out)
+	}
+}
