@@ -106,13 +106,16 @@ func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
 	defer ticker.Stop()
 	for {
 		var again <-chan time.Time
-		if !l.runOne(ctx) {
+		tick := ticker.C
+		if done, err := l.runOne(ctx); err != nil {
+			again, tick = time.After(max(failsFor, min(l.every, againAfter))), nil
+		} else if !done {
 			again = time.After(min(l.every, againAfter))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-tick:
 		case <-again:
 		case <-l.soon:
 		}
@@ -123,15 +126,19 @@ func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
 // again: a loop that seldom runs must not wait for long when that replica has died.
 const againAfter = 10 * time.Second
 
-// runOne is a regular run, which Again can end; false when the job was not done.
-func (l *Loop) runOne(ctx context.Context) bool {
+// failsFor is how long a loop at least rests that failed: what it needs is away or full,
+// and each try is a line in the log of whoever has it.
+const failsFor = 5 * time.Second
+
+// runOne is a regular run, which Again can end; false when it was left to another replica.
+func (l *Loop) runOne(ctx context.Context) (bool, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	l.mu.Lock()
 	l.cut = cut
 	l.mu.Unlock()
 	_, done, err := l.once(ctx)
-	return done && err == nil // it has logged what there is to say
+	return done, err // it has logged what there is to say
 }
 
 // Again ends the regular run under way and begins another one at once: what it
