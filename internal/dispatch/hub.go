@@ -165,19 +165,21 @@ func (h *hub) handOn(from *waiter, wakes []*wake) {
 func (h *hub) changed(changes []bloom.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	workers := map[string]bool{}
 	for _, c := range changes {
 		switch c.Kind {
 		case bloom.ChangeTask:
+			workers[c.WorkerID] = true
 			h.taskChanged(c)
 		case bloom.ChangeWorker:
-			h.wakeWorker(c.WorkerID)
+			workers[c.WorkerID] = true
 		}
 	}
+	h.wakeWorkers(workers)
 }
 
 func (h *hub) taskChanged(c bloom.Change) {
 	delete(h.live, c.TaskID) // older news of the task is void
-	h.wakeWorker(c.WorkerID)
 	if c.TaskStatus != bloom.TaskQueued {
 		return
 	}
@@ -190,14 +192,11 @@ func (h *hub) taskChanged(c bloom.Change) {
 	h.deliver(k)
 }
 
-// wakeWorker makes every poll of a worker look: it was given a task, has lost
-// one, is to stop one, or to drain.
-func (h *hub) wakeWorker(id string) {
-	if id == "" {
-		return
-	}
+// wakeWorkers makes every poll of some workers look: they were given a task, have lost
+// one, are to stop one, or to drain.
+func (h *hub) wakeWorkers(workers map[string]bool) {
 	for _, w := range h.waiters {
-		if w.workerID == id {
+		if workers[w.workerID] && w.workerID != "" {
 			offer(w.signal)
 		}
 	}

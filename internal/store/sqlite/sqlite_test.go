@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -195,5 +197,23 @@ func hold(t testing.TB, path string) (release func()) {
 		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Whoever is answered may ask again at once: a worker that has just completed a task
+// must not be woken by that.
+func TestAChangeIsPublishedBeforeItsCallerIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, filepath.Join(t.TempDir(), "bloom.db"), storetest.NewClock())
+	var heard atomic.Bool
+	s.Subscribe(func([]bloom.Change) {
+		<-time.After(20 * time.Millisecond)
+		heard.Store(true)
+	})
+	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
+		t.Fatal(err)
+	}
+	if !heard.Load() {
+		t.Error("the caller was answered first")
 	}
 }
