@@ -129,8 +129,8 @@ func (p *poll) look(ctx context.Context) error {
 	return nil
 }
 
-// repeatOrders is how soon a worker that still runs what it was told to cancel,
-// or drains, is told so again: its last answer may have been lost.
+// repeatOrders is how soon a worker that still runs what it was ordered to cancel,
+// or drains, is ordered so again: its last answer may have been lost.
 const repeatOrders = 5 * time.Second
 
 // urgent reports whether an answer holds something its worker does not know.
@@ -146,7 +146,7 @@ func without(wakes []*wake, leases []bloom.LeasedTask) []*wake {
 	})
 }
 
-// partition tells lease ids that can be ours from those that cannot: the latter
+// partition separates lease ids that can be ours from those that cannot: the latter
 // are lost by definition.
 func partition(held []string) (ours, foreign []string) {
 	for _, id := range held {

@@ -40,7 +40,7 @@ type Stream struct {
 	past   past
 }
 
-// Stream opens a task's stream after the event numbered after. finished tells
+// Stream opens a task's stream after the event numbered after. finished says
 // that the task has ended and there is nothing more to read. The caller closes
 // the stream in any case.
 func (s *Service) Stream(ctx context.Context, taskID string, after int64) (stream *Stream, finished bool, err error) {
@@ -130,7 +130,7 @@ func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, e
 	return events, nil
 }
 
-// wait returns when something may have happened; up tells that the reader has
+// wait returns when something may have happened; up reports that the reader has
 // to be heard first.
 func (st *Stream) wait(ctx context.Context, deadline <-chan time.Time) (up bool) {
 	poll := time.NewTimer(jittered(st.s.poll))

@@ -6,7 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// feeds tells streams that something changed. A feed of one task is a mere
+// feeds notifies streams that something changed. A feed of one task is a mere
 // signal; a feed of everything collects what changed since it was last read.
 type feeds struct {
 	mu     sync.Mutex
@@ -110,7 +110,7 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 // Signal has a value when there is something to take.
 func (f *ChangeFeed) Signal() <-chan struct{} { return f.signal }
 
-// Take empties the feed. missed tells that there was more than it could hold, or
+// Take empties the feed. missed reports that there was more than it could hold, or
 // that the store itself did not hear of all:
 // whoever shows lists should read them again.
 func (f *ChangeFeed) Take() (changes []bloom.Change, missed bool) {

@@ -27,7 +27,7 @@ type hub struct {
 	rearm   chan struct{}
 }
 
-// orders is what a worker's process was told last: these stay true for a while,
+// orders is what a worker's process was ordered last: these stay true for a while,
 // and must not make every one of its polls come back at once.
 type orders struct {
 	instanceID string
@@ -96,8 +96,8 @@ func (h *hub) leave(w *waiter) {
 	w.wakes = nil
 }
 
-// tell notes the orders in an answer to a worker's process. news tells that
-// there is one in it that the process has not been told.
+// tell notes the orders in an answer to a worker's process. news reports that
+// there is one in it that the process does not know.
 func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *hub) idle() int {
 	return n
 }
 
-// take is the news that w was woken for, before it looks. ended tells that a
+// take is the news that w was woken for, before it looks. ended reports that a
 // newer poll has taken its place.
 func (h *hub) take(w *waiter) (wakes []*wake, ended bool) {
 	h.mu.Lock()
@@ -265,7 +265,7 @@ func (h *hub) run(closing <-chan struct{}) {
 	}
 }
 
-// deliverDue delivers what is due and tells how long to wait for the next.
+// deliverDue delivers what is due and returns how long to wait for the next.
 func (h *hub) deliverDue() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -48,7 +48,7 @@ func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease
 	return list(q)
 }
 
-// refusedStale tells the audit that somebody worked on under a lost lease. The
+// refusedStale records in the audit that somebody worked on under a lost lease. The
 // refusal stands whether or not this can be written.
 func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor string, refusal error) {
 	if !errors.Is(refusal, bloom.ErrLeaseLost) {

@@ -190,7 +190,7 @@ func (f *facts) lately() (tasks []bloom.Task) {
 	return tasks
 }
 
-// waitCodes are the problems that reasons to wait come to. A missing one is told of the
+// waitCodes are the problems that reasons to wait come to. A missing one is explained in the
 // workers, or is none.
 var waitCodes = map[bloom.WaitReason]struct {
 	code     string

@@ -109,7 +109,7 @@ type ObjectStorage interface {
 	Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error)
 }
 
-// DefaultPoll is how long a change that no hint told of stays unseen by those
+// DefaultPoll is how long a change that no hint announced stays unseen by those
 // who wait.
 const DefaultPoll = 4 * time.Second
 

@@ -108,7 +108,7 @@ func (s *Service) Settings() Settings {
 	}
 }
 
-// Mask shows of a secret as much as tells it from another one.
+// Mask shows of a secret as much as distinguishes it from another one.
 func Mask(secret string) string {
 	switch {
 	case secret == "":
@@ -260,7 +260,7 @@ func (s *Service) Ready(ctx context.Context) error { return s.store.Ping(ctx) }
 // StoreName is which store is in use.
 func (s *Service) StoreName() string { return s.store.Name() }
 
-// Promoted tells the audit that somebody chose which node leads a project.
+// Promoted records in the audit that somebody chose which node leads a project.
 func (s *Service) Promoted(ctx context.Context, project, node, actor string) error {
 	project, node = bloom.CleanText(project), bloom.CleanText(node)
 	return s.store.AppendAudit(ctx, bloom.Audit{
@@ -270,7 +270,7 @@ func (s *Service) Promoted(ctx context.Context, project, node, actor string) err
 	})
 }
 
-// SyncRequested tells the audit that somebody had an agent push or pull a project's
+// SyncRequested records in the audit that somebody had an agent push or pull a project's
 // memory. jobID is empty when the control plane did not say whether it took the order.
 func (s *Service) SyncRequested(ctx context.Context, kind, project, agent, jobID, actor string) error {
 	project, agent = bloom.CleanText(project), bloom.CleanText(agent)
@@ -284,14 +284,14 @@ func (s *Service) SyncRequested(ctx context.Context, kind, project, agent, jobID
 	})
 }
 
-// Refused tells the audit that a change was asked for without the right to it.
+// Refused records in the audit that a change was asked for without the right to it.
 func (s *Service) Refused(ctx context.Context, route, actor, why string) error {
 	return s.store.AppendAudit(ctx, bloom.Audit{
 		Action: bloom.ActionRefused, EntityType: "route", EntityID: route, Actor: actor, Detail: why, Data: nil,
 	})
 }
 
-// PromotionUnknown tells the audit that somebody chose a node, and that the control
+// PromotionUnknown records in the audit that somebody chose a node, and that the control
 // plane gave no answer by which to tell whether it leads.
 func (s *Service) PromotionUnknown(ctx context.Context, project, node, actor string) error {
 	project, node = bloom.CleanText(project), bloom.CleanText(node)

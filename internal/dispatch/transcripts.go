@@ -128,7 +128,7 @@ func (s *Service) Workspace(ctx context.Context, taskID, leaseID string, open bo
 	return st, content, err
 }
 
-// openParts opens parts, the first of them at once: so the caller can be told that they
+// openParts opens parts, the first of them at once: so the caller can be answered that they
 // are not there, or that their storage is away.
 func (s *Service) openParts(ctx context.Context, list []bloom.TranscriptPart) (io.ReadCloser, error) {
 	p := &parts{ctx: ctx, blobs: s.blobs, left: list}
@@ -188,7 +188,7 @@ func (p *parts) Close() error {
 	return err
 }
 
-// Bounds of what is told of a context's earlier tasks.
+// Bounds of what is said of a context's earlier tasks.
 const (
 	earlierTasks = 8
 	earlierBytes = 4 << 10

@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// RegisterWorker makes a worker known or updates it; created tells which.
+// RegisterWorker makes a worker known or updates it; created says which.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	input.Normalize(&w)
 	return s.store.RegisterWorker(ctx, w, actor)

@@ -130,7 +130,7 @@ func Created(t bloom.Task) Transition {
 }
 
 // GrantLease gives a queued task to a worker: epoch and attempts grow by one.
-// ordered tells that the task still waits for an earlier ordered one. now and
+// ordered reports that the task still waits for an earlier ordered one. now and
 // the lease's times are Unix milliseconds.
 func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, ttlSec int, ordered bool, now int64) (Transition, error) {
 	switch {
@@ -319,7 +319,7 @@ func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued by hand"}, nil
 }
 
-// OrderGate is the gate of a task that has just been queued: blocked tells that
+// OrderGate is the gate of a task that has just been queued: blocked reports that
 // an earlier ordered task of its context has not ended.
 func OrderGate(t bloom.TaskState, blocked bool, now int64) bloom.Gate {
 	switch {

@@ -25,7 +25,7 @@ type KnownWorker struct {
 	PostedAt int64 // WorkerReport.PostedAt as last reported
 }
 
-// WorkerChange is what a rule made of a worker, and how it is told.
+// WorkerChange is what a rule made of a worker, and how it is recorded.
 type WorkerChange struct {
 	Worker  KnownWorker // after
 	Created bool        // it was unknown, or had been removed

@@ -83,7 +83,7 @@ func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker
 	return tr.Lease, told, u.apply(t, nil, tr, r.Actor)
 }
 
-// grant leases a task. Its gate tells whether it waits for an earlier one: whatever
+// grant leases a task. Its gate reports whether it waits for an earlier one: whatever
 // changes that changes the gate in the same transaction.
 func (u *Unit) grant(t *Task, workerID string, ttlSec int) (lifecycle.Transition, error) {
 	return lifecycle.GrantLease(t.TaskState, t.ID, t.ContextID, schema.NewID(u.Now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),

@@ -138,7 +138,7 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 	return changed, err
 }
 
-// syncWorker takes one report in and tells whether it was news.
+// syncWorker takes one report in and reports whether it was news.
 func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerReport) (bool, error) {
 	return do(ctx, s, func(w *ReadSet) { w.Workers.Add(name) }, func(u *Unit) (bool, error) {
 		was, err := u.orUnknown(name)

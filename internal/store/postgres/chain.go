@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// gaps tells which numbers in the audit, that were taken and are not there, will never
+// gaps knows which numbers in the audit, that were taken and are not there, will never
 // be: those of transactions that were undone. Who takes a number has locked the table
 // before, and unlocks it after its entry can be seen. So once everybody who had the
 // table locked at one moment has unlocked it, what was missing at that moment is there

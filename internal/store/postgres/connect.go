@@ -32,7 +32,7 @@ var readSettings = map[string]string{
 	"enable_seqscan":   "off",
 	// Lists want their index's order, not all that it matches.
 	"enable_bitmapscan": "off",
-	// Whatever the database or the role has been told.
+	// Whatever the database or the role is configured to do.
 	"client_encoding":               "UTF8",
 	"default_transaction_isolation": "read committed",
 }
@@ -118,7 +118,7 @@ func (d *database) openPool(ctx context.Context, most int32, settings map[string
 	return pool, nil
 }
 
-// session is what tells a connection of the hot pool from all others.
+// session is what distinguishes a connection of the hot pool from all others.
 type session struct {
 	token int64     // a lock that the server holds for it until its process has ended
 	at    time.Time // when it was connected
@@ -173,7 +173,7 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 var ErrPooler = errors.New("postgresql: the address is that of a pooler such as PgBouncer, which does not keep a connection's settings and locks; " +
 	"name the server itself, bloom pools its connections")
 
-// cannotConnect tells a pooler by its refusal of the settings that a connection of
+// cannotConnect recognises a pooler by its refusal of the settings that a connection of
 // this store begins with.
 func cannotConnect(err error) error {
 	var pg *pgconn.PgError

@@ -31,7 +31,7 @@ func Migrations(ctx context.Context, url string) (steps []schema.Migration, err 
 	return steps, err
 }
 
-// MigrateUp applies what is pending and tells how many steps that were, for those
+// MigrateUp applies what is pending and returns how many steps that were, for those
 // who want that by hand: Open does it by itself.
 func MigrateUp(ctx context.Context, url string) (applied int, err error) {
 	cfg, err := parse(url)

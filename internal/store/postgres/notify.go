@@ -22,10 +22,10 @@ const newsName = "bloom-news"
 
 // Times of the notifier.
 const (
-	// notifyEvery is how often changes are told at most: what comes between is
-	// told together. NOTIFY takes a lock over the whole database at its commit.
+	// notifyEvery is how often changes are published at most: what comes between is
+	// published together. NOTIFY takes a lock over the whole database at its commit.
 	notifyEvery = 2 * time.Millisecond
-	// helloEvery is how often a replica says that it is there. Changes are told
+	// helloEvery is how often a replica says that it is there. Changes are published
 	// only while others are.
 	helloEvery = 10 * time.Second
 	peerGone   = 3 * helloEvery
@@ -36,14 +36,14 @@ const (
 	meetFor = 5 * time.Second
 )
 
-// notifyMost bounds what waits to be told; more is dropped, for changes are only
+// notifyMost bounds what waits to be published; more is dropped, for changes are only
 // hints and polling finds everything.
 const notifyMost = 4096
 
 // payloadMost is below the 8000 bytes that a notification may have.
 const payloadMost = 7800
 
-// notifier tells other replicas of this one's changes, and this one's subscribers
+// notifier notifies other replicas of this one's changes, and this one's subscribers
 // of theirs, outside every transaction that writes.
 type notifier struct {
 	d       *database
@@ -262,7 +262,7 @@ func (n *notifier) listen(ctx context.Context) {
 }
 
 // listenOnce listens until the connection is lost; again says that one was lost
-// before, and with it what was told meanwhile.
+// before, and with it what was published meanwhile.
 func (n *notifier) listenOnce(ctx context.Context, again bool) error {
 	c, err := pgx.ConnectConfig(ctx, n.conn)
 	if err != nil {

@@ -129,7 +129,7 @@ func (t *tx) Commit(ctx context.Context, c *store.Changes) error {
 }
 
 // Stands looks for the last entry of a transaction, once the server no longer works
-// on it: the process behind the connection that was cut is told to end, for it may
+// on it: the process behind the connection that was cut is made to end, for it may
 // wait for more, or have yet to read what it was sent. The number of the transaction
 // does not tell: a crash or a promotion forgets numbers of which nothing was written
 // down, and gives them to others. The look-up's own commit, of a lock that changes

@@ -67,7 +67,7 @@ func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.
 	return head, prev, store.MergeLinks(entries, bare, limit), err
 }
 
-// AuditLag tells how far chain and export are behind.
+// AuditLag says how far chain and export are behind.
 func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
 	return Read(ctx, r.Source, func(c Conn) (lag bloom.AuditLag, err error) {
 		now, err := r.Source.Time(ctx, c)

@@ -107,7 +107,7 @@ func value(a any) driver.Value {
 	panic(fmt.Sprintf("sqlite: cannot bind a %T", a))
 }
 
-// exec runs a statement and tells how many rows it changed.
+// exec runs a statement and returns how many rows it changed.
 func (c *conn) exec(query string, args ...any) (int64, error) {
 	s, err := c.prepare(query)
 	if err != nil {

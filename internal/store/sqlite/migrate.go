@@ -35,7 +35,7 @@ func Migrations(ctx context.Context, path string) (steps []schema.Migration, err
 }
 
 // MigrateUp applies what is pending to the database at path, creating the file
-// when there is none, and tells how many steps that were. It is for those who
+// when there is none, and returns how many steps that were. It is for those who
 // want that by hand: Open does it by itself. ErrLocked when a process has it open.
 func MigrateUp(ctx context.Context, path string) (applied int, err error) {
 	held, err := lock(path)
