@@ -27,7 +27,7 @@ var ErrContentDiffers = errors.New("the content is not what was announced")
 // Upload first, commit second: content nobody's row names is allowed and swept
 // later, a row that names missing content is not. Safe for concurrent use.
 type Blobs interface {
-	// Put stores content under key and returns its URL ("file:…", "minio://…").
+	// Put stores content under key and returns its URL ("file:…", "database:…", "minio://…").
 	// It returns only when the content would survive a power failure. Content
 	// whose SHA-256 (hex) or size differs from what is given is refused with
 	// ErrContentDiffers and leaves nothing behind. Putting the same key again replaces it whole.

@@ -7,6 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
 // maxRowContent is what a completion can bring at most, in bytes: among servers that
@@ -36,7 +37,11 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	if err != nil {
 		return Misuse{err}
 	}
-	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Spare: s.cfg.DatabaseURL == "", Logger: s.log, Stall: tiered.DefaultStall, Observe: s.metrics.Stored})
+	var shared bloom.Blobs // stays nil where this server's folder is all that there is
+	if database, ok := s.store.(*postgres.Store); ok {
+		shared = database.Contents()
+	}
+	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Shared: shared, Logger: s.log, Stall: tiered.DefaultStall, Observe: s.metrics.Stored})
 	if err != nil {
 		return err
 	}

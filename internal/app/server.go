@@ -165,12 +165,17 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
+	if err = s.openDatabase(ctx); err != nil {
+		return err
+	}
 	if err = s.openArtifacts(ctx); err != nil {
 		return err
 	}
-	if s.auditFiles, err = s.openAuditFiles(); err != nil {
-		return err
-	}
+	s.auditFiles, err = s.openAuditFiles()
+	return err
+}
+
+func (s *Server) openDatabase(ctx context.Context) error {
 	_, atEnd := s.cfg.Transcribe()
 	if s.cfg.DatabaseURL != "" {
 		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})

@@ -155,6 +155,23 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// Locks and leadership rely on conditions of another storage as well.
+func TestMemoryInAnotherStorage(t *testing.T) {
+	t.Parallel()
+	server := miniotest.StartVersity(t)
+	for name, test := range map[string]func(*testing.T, *objects.Bucket){
+		"what the primary pushes the others pull": movesOn,
+		"a selection changes the roles":           selection,
+		"of two pushers at once one wins":         twoPushers,
+		"a lock that was left is taken over":      staleLock,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bucket(t, server))
+		})
+	}
+}
+
 func movesOn(t *testing.T, b *objects.Bucket) {
 	one, two := newNode(t, b, "one"), newNode(t, b, "two")
 	if _, err := two.Pull(t.Context()); !errors.Is(err, memory.ErrNothingPushed) {

@@ -37,9 +37,10 @@ type Config struct {
 	Bucket *objects.Bucket
 	// Local has what was put before there was object storage.
 	Local *local.Store
-	// Spare puts content into Local while the storage is away. Without it, for servers
-	// that share a database but no folder, Put fails with bloom.ErrBlobsAway then.
-	Spare  bool
+	// Shared, if not nil, takes files in place of Local while the storage is away: for
+	// servers that share a database but no folder. Put fails with bloom.ErrBlobsAway then,
+	// for a row takes what it brings.
+	Shared bloom.Blobs
 	Logger *slog.Logger // discards when nil
 	// Stall bounds an upload that someone waits for, in whole but for what large content
 	// takes; DefaultStall when 0.
@@ -58,7 +59,7 @@ type Store struct {
 	patient, quick *s3.Store
 	bucket, probe  *objects.Bucket
 	local          *local.Store
-	spare          bool
+	shared         bloom.Blobs // nil: the folder does
 	stall          time.Duration
 	observe        func(operation string, took time.Duration, err error)
 	log            *slog.Logger
@@ -86,7 +87,7 @@ func New(c Config) (*Store, error) {
 	if c.Observe == nil {
 		c.Observe = func(string, time.Duration, error) {}
 	}
-	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, spare: c.Spare, stall: c.Stall, log: c.Logger,
+	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, shared: c.Shared, stall: c.Stall, log: c.Logger,
 		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
 }
 
@@ -154,11 +155,10 @@ func abilities(can objects.Abilities) []string {
 // fails is repeated here only when content can be read again (io.Seeker); otherwise
 // the caller has to.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	return s.put(ctx, key, content, size, sum, s.spare)
+	return s.put(ctx, key, content, size, sum, s.shared == nil)
 }
 
-// PutFile is Put of content that no row can keep: while the storage is away it goes
-// into the folder also where other servers cannot read it there.
+// PutFile is Put of content that no row can keep.
 func (s *Store) PutFile(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	if size > quickSize && s.State().Connected {
 		// Its upload may stall for long before it is given up.
@@ -187,6 +187,9 @@ func (s *Store) put(ctx context.Context, key string, content io.Reader, size int
 	}
 	if !spare {
 		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
+	}
+	if s.shared != nil {
+		return s.shared.Put(ctx, key, content, size, sum)
 	}
 	return s.local.Put(ctx, key, content, size, sum)
 }
@@ -227,10 +230,13 @@ func (s *Store) Placed(url string) bool {
 
 // at is the store that has url.
 func (s *Store) at(url string) bloom.Blobs {
-	if strings.HasPrefix(url, local.Scheme) {
+	switch {
+	case strings.HasPrefix(url, local.Scheme):
 		return s.local
+	case strings.HasPrefix(url, s3.Scheme), s.shared == nil, strings.HasPrefix(url, "s3://"):
+		return s.patient
 	}
-	return s.patient
+	return s.shared
 }
 
 // Open streams what lies at url.
@@ -255,8 +261,8 @@ func (s *Store) get(url string, open func(bloom.Blobs) (io.ReadCloser, error)) (
 // Stat returns the key and the size of what lies at url. It does not wait for a storage
 // that is away.
 func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
-	if s.at(url) != bloom.Blobs(s.patient) {
-		return s.local.Stat(ctx, url)
+	if at := s.at(url); at != bloom.Blobs(s.patient) {
+		return at.Stat(ctx, url)
 	}
 	if key := s.quick.Key(url); key != "" && s.Away() {
 		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
@@ -291,10 +297,15 @@ func (s *Store) Delete(ctx context.Context, url string) error {
 	return err
 }
 
-// List goes through the folder, then the bucket.
+// List goes through the folder, the database, then the bucket.
 func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
 	if err := s.local.List(ctx, prefix, fn); err != nil {
 		return err
+	}
+	if s.shared != nil {
+		if err := s.shared.List(ctx, prefix, fn); err != nil {
+			return err
+		}
 	}
 	return s.patient.List(ctx, prefix, fn)
 }

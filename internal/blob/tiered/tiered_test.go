@@ -46,7 +46,7 @@ func TestAStorageThatTricklesIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Spare: true, Stall: time.Second})
+	s, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Stall: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
