@@ -16,7 +16,7 @@ export const Th = ({ className, ...rest }: ComponentProps<'th'>) => (
     scope="col"
     {...rest}
     className={cn(
-      'h-9 border-b bg-surface px-3 first:rounded-tl-card last:rounded-tr-card text-left text-xs font-medium whitespace-nowrap text-ink-3',
+      'h-9 border-b bg-surface px-3 text-left text-xs font-medium whitespace-nowrap text-ink-3',
       className,
     )}
   />

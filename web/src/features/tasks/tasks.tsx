@@ -51,7 +51,7 @@ export default function Tasks() {
       {query.error && tasks.length === 0 ? (
         <Failure error={query.error} retry={() => void query.refetch()} />
       ) : (
-        <Card>
+        <Card className="overflow-clip">
           {query.isPending ? (
             <SkeletonRows rows={12} />
           ) : tasks.length === 0 ? (
