@@ -56,7 +56,7 @@ func newNode(t *testing.T, b *objects.Bucket, name string, change ...func(*memor
 func (n *node) plugin() *sql.DB {
 	n.t.Helper()
 	if n.db == nil {
-		db, err := sql.Open("sqlite", "file:"+n.DB+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(15000)")
+		db, err := sql.Open("sqlite", "file:"+n.DB+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(300000)") // however busy the machine is
 		if err != nil {
 			n.t.Fatal(err)
 		}
