@@ -88,6 +88,7 @@ type facts struct {
 	ordered   bloom.HeldBack
 	delayed   bloom.HeldBack
 	failed    []bloom.Task
+	completed []bloom.Task
 	dead      []bloom.Task
 	released  []bloom.Audit
 	displaced int
@@ -121,6 +122,10 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 			if f.stats.Tasks.ByStatus[bloom.TaskDead] > 0 {
 				f.dead, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskDead, Page: page})
 			}
+			return err
+		},
+		func() (err error) {
+			f.completed, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted, Page: page})
 			return err
 		},
 		func() (err error) {

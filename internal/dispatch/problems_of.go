@@ -162,7 +162,7 @@ func (f *facts) ofCredentials() (found []bloom.Problem) {
 	var last string
 	n := int64(0)
 	for _, t := range f.lately() {
-		if t.ErrorClass != nil && *t.ErrorClass == bloom.ClassAuth {
+		if t.ErrorClass != nil && *t.ErrorClass == bloom.ClassAuth && !f.completedSince(t) {
 			if n++; last == "" {
 				last = t.ID
 			}
@@ -174,10 +174,18 @@ func (f *facts) ofCredentials() (found []bloom.Problem) {
 	if n > 0 {
 		slices.Sort(names)
 		found = append(found, bloom.Problem{Code: bloom.ProblemRefused, Severity: bloom.SeverityError, Link: "/tasks/" + last, Count: n, Names: bounded20(names),
-			Sentence: "The model's provider refused the credentials of " + some(names) + " for " + counted(n, false, "task"),
+			Sentence: "The credentials of " + some(names) + " were refused or are missing for " + counted(n, false, "task"),
 			Action:   "Sign in to claude there again or set its key, then requeue. The task's page shows the provider's answer."})
 	}
 	return found
+}
+
+// completedSince reports whether the worker of a failed task has completed another after
+// it: what was wrong there is mended.
+func (f *facts) completedSince(t bloom.Task) bool {
+	return t.WorkerID != nil && slices.ContainsFunc(f.completed, func(c bloom.Task) bool {
+		return c.WorkerID != nil && *c.WorkerID == *t.WorkerID && c.UpdatedAt >= t.UpdatedAt
+	})
 }
 
 // lately are the tasks that failed within a day.

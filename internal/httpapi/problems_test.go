@@ -120,6 +120,11 @@ func TestProblemsOfCredentialsAndEndedTasks(t *testing.T) {
 	if p := found["tasks_failed"]; p.Count != 1 {
 		t.Errorf("failed: %+v", p)
 	}
+	r.clock.by.Add(int64(3 * time.Second)) // what was found is used for two
+	r.call(200, nil, "POST", "/llm-tasks/"+limited.ID+"/complete", `{"status":"success","output":"yes","metrics":{"duration_ms":1}}`)
+	if p, there := r.problems()["credentials_refused"]; there {
+		t.Errorf("after the worker has completed a task: %+v", p)
+	}
 }
 
 func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
