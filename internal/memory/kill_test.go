@@ -192,7 +192,7 @@ type state struct{ name, detail, fix string }
 func (n *node) examine(t *testing.T, at int, states []state, seen map[state]int) {
 	t.Helper()
 	for _, f := range n.Doctor(t.Context(), false) {
-		if f.OK {
+		if f.OK && !f.Note {
 			continue
 		}
 		known := false
