@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,9 @@ func TestFiguresOfContexts(t *testing.T) {
 	f := &figures{house: newHouse(t), asked: map[string]time.Time{}}
 	f.serve()
 	f.anything(func(r standin.Request) standin.Reply {
-		if last := r.LastUser(); len(r.Tools) > 0 && f.asked[last].IsZero() {
-			f.asked[last] = time.Now() // under the house's lock
+		prompts := figurePrompt.FindAllString(r.LastUser(), -1) // claude adds texts of its own
+		if len(prompts) > 0 && len(r.Tools) > 0 && f.asked[prompts[len(prompts)-1]].IsZero() {
+			f.asked[prompts[len(prompts)-1]] = time.Now() // under the house's lock
 		}
 		return standin.Reply{Text: "ok"}
 	})
@@ -50,6 +52,8 @@ func TestFiguresOfContexts(t *testing.T) {
 	first, next := f.p50["spare, a context's first task"]/f.p50["cold, a context's first task"], f.p50["living, its next task"]
 	t.Logf("a context's first task takes %.2f of a cold one (wanted: less than 0.6), its next task %.0f ms (wanted: at most 150)", first, next)
 }
+
+var figurePrompt = regexp.MustCompile(`<(?:cold|spare|living), [^>]*>`)
 
 // load is the machine's load, and what this program adds to it: a figure means little
 // without.
