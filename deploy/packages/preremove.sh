@@ -4,7 +4,9 @@ set -e
 case ${1:-} in upgrade | 1 | failed-upgrade) exit 0 ;; esac
 for service in bloom-worker bloom-runtime bloom-membridge; do
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now "$service.service" || true
+		# Apart: disabling fails where the script in /etc/init.d cannot be disabled, too.
+		systemctl stop "$service.service" || true
+		systemctl disable "$service.service" || true
 	elif [ -x /sbin/openrc-run ]; then
 		rc-service "$service" stop || true
 		rc-update --all del "$service" >/dev/null 2>&1 || true
