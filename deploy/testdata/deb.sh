@@ -45,6 +45,6 @@ echo "ok: removed"
 
 # What systemd itself makes of the files for users and folders.
 sh_ 'userdel bloom && userdel bloom-worker && rm -rf /var/lib/bloom* && dpkg-deb -x new.deb x' || fail "userdel"
-sh_ 'systemd-sysusers x/usr/lib/sysusers.d/bloom.conf && systemd-tmpfiles --create x/usr/lib/tmpfiles.d/bloom.conf' || fail "sysusers or tmpfiles"
+sh_ 'systemd-sysusers ~/x/usr/lib/sysusers.d/bloom.conf && systemd-tmpfiles --create ~/x/usr/lib/tmpfiles.d/bloom.conf' || fail "sysusers or tmpfiles"
 [ "$(sh_ 'stat -c "%U %G %a" /var/lib/bloom /var/lib/bloom-worker /etc/bloom' | tr '\n' ,)" = "bloom bloom 700,bloom-worker bloom-worker 700,root bloom 750," ] || fail "users or folders are others"
 echo "ok: users and folders"
