@@ -78,7 +78,7 @@ func (w *Worker) work(j *job) {
 	if err := w.state.begin(note); err != nil {
 		h.log.Error("the journal could not be written; the task is released", "error", err)
 		w.unwritable(err)
-		h.end()
+		_, _ = h.end()
 		w.first(release(h.lease, unwritableReason, 0, w.now()).of(h.task))
 		return
 	}
