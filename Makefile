@@ -145,11 +145,12 @@ $(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 test-packages: web test-deps $(BIN)/nfpm ## Build packages twice, then install, upgrade and remove the deb (root; not part of test)
 	BLOOM_TEST_PACKAGES=1 go test -count=1 -timeout 20m -run TestPackages ./deploy
 
-# The last release, or the commit before the newest migration.
-OLD ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo "$$(git log -1 --format=%h -- internal/store/postgres/migrations)~1")
+# The last release.
+OLD ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 
 .PHONY: test-upgrade
 test-upgrade: test-deps ## Upgrade an earlier version's servers and workers under load, and go back (OLD=commit; not part of test)
+	@[ -n "$(OLD)" ] || { echo "test-upgrade: there is no tag; name a commit: make test-upgrade OLD=COMMIT" >&2; exit 2; }
 	BLOOM_TEST_UPGRADE=$(OLD) go test -count=1 -timeout 20m -v -run TestAnEarlierVersion ./e2e
 
 .PHONY: bench
