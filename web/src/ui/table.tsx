@@ -15,10 +15,7 @@ export const Th = ({ className, ...rest }: ComponentProps<'th'>) => (
   <th
     scope="col"
     {...rest}
-    className={cn(
-      'h-9 border-b bg-surface px-3 text-left text-xs font-medium whitespace-nowrap text-ink-3',
-      className,
-    )}
+    className={cn('h-9 border-b bg-surface px-3 text-left text-xs font-medium whitespace-nowrap text-ink-3', className)}
   />
 )
 

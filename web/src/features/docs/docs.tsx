@@ -88,7 +88,9 @@ function Reference({ spec }: { spec: Spec }) {
     host.replaceChildren(element)
     // Its one line above the groups has a size of its own, and no room on a phone.
     const small = new CSSStyleSheet()
-    small.replaceSync('div[style*="justify-content:flex-end"] { font-size: 13px; justify-content: flex-start !important; padding-left: 12px }')
+    small.replaceSync(
+      'div[style*="justify-content:flex-end"] { font-size: 13px; justify-content: flex-start !important; padding-left: 12px }',
+    )
     element.shadowRoot?.adoptedStyleSheets.push(small)
     element.loadSpec(ordered(spec))
     return () => host.replaceChildren()
