@@ -104,7 +104,7 @@ func TestInstallingAgainKeepsWhatIsThere(t *testing.T) {
 			if got := read("etc/bloom-runtime.env"); got != want || read("etc/bloom/runtime.key") != key {
 				t.Errorf("a second installation made of the settings:\n%s\n%s", got, out)
 			}
-			cmd := exec.Command(bloom(t), "service", "uninstall", "--init", init, "--root", root)
+			cmd := exec.Command(bloom(t), "service", "uninstall", "runtime", "--init", init, "--root", root)
 			cmd.Env = []string{"HOME=" + t.TempDir()}
 			if out, err := cmd.CombinedOutput(); err != nil || read("etc/bloom/runtime.key") != key {
 				t.Errorf("uninstall: %v\n%s", err, out)
@@ -122,7 +122,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for init, want := range map[string]string{"openrc": "#!/sbin/openrc-run", "systemd": "ExecStart=/usr/local/bin/bloom server"} {
-		out := install(t, root, init, "--dry-run")
+		out := install(t, root, init, "--dry-run", "runtime")
 		if !strings.Contains(out, want) || !strings.Contains(out, "    PORT=5000\n") {
 			t.Errorf("%s: a dry run printed\n%s", init, out)
 		}
