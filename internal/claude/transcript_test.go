@@ -13,6 +13,22 @@ import (
 	"github.com/bloom-runtime/bloom/internal/claude"
 )
 
+// replayLiving is replay for a living process: it reads a turn, where the other reads to
+// the end of its input.
+func replayLiving(t *testing.T, transcript, then string) claude.Config {
+	t.Helper()
+	config := replay(t, transcript, then)
+	text, err := os.ReadFile(config.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config.Path, []byte(strings.Replace(string(text), "cat >/dev/null", "read -r turn", 1)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config.Warm = 1
+	return config
+}
+
 // replay is a worker whose claude prints a transcript and ends as told.
 func replay(t *testing.T, transcript, then string) claude.Config {
 	t.Helper()
@@ -39,6 +55,7 @@ func runConfig(t *testing.T, config claude.Config) (bloom.Run, *journal) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer runner.Close()
 	j := &journal{}
 	return runner.Run(t.Context(), task("replay"), j.emit), j
 }
@@ -72,23 +89,40 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		{"permission-denied", "exit 1", bloom.ClassPermissionDenied, false},
 		{"last-line-without-newline", "exit 0", "", false},
 	}
+	// A living process answers with its result: how it ends after that is no matter of the
+	// turn, and what it did not end with a line is no answer.
+	living := map[string]bloom.ErrorClass{
+		"success-with-tool, then exit 1": "", "success-with-tool, then kill -SEGV $$": "", "last-line-without-newline, then exit 0": bloom.ClassCrashed,
+	}
+	verdict := func(t *testing.T, config claude.Config, class bloom.ErrorClass, release bool) {
+		run, _ := runConfig(t, config)
+		if class == "" {
+			if run.Completion.Status != bloom.OutcomeSuccess || run.Release != nil {
+				t.Fatalf("run = %s, want success", show(run))
+			}
+			return
+		}
+		wantError(t, run, class)
+		if (run.Release != nil) != release {
+			t.Errorf("run = %s, want release %v", show(run), release)
+		}
+		if release && run.Release.NotBefore != 1900000000000 {
+			t.Errorf("not before = %d", run.Release.NotBefore)
+		}
+	}
 	for _, test := range tests {
-		t.Run(test.transcript+", then "+test.then, func(t *testing.T) {
+		name := test.transcript + ", then " + test.then
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run, _ := runConfig(t, replay(t, test.transcript, test.then))
-			if test.class == "" {
-				if run.Completion.Status != bloom.OutcomeSuccess || run.Release != nil {
-					t.Fatalf("run = %s, want success", show(run))
-				}
-				return
+			verdict(t, replay(t, test.transcript, test.then), test.class, test.release)
+		})
+		t.Run("living "+name, func(t *testing.T) {
+			t.Parallel()
+			class, differs := living[name]
+			if !differs {
+				class = test.class
 			}
-			wantError(t, run, test.class)
-			if (run.Release != nil) != test.release {
-				t.Errorf("run = %s, want release %v", show(run), test.release)
-			}
-			if test.release && run.Release.NotBefore != 1900000000000 {
-				t.Errorf("not before = %d", run.Release.NotBefore)
-			}
+			verdict(t, replayLiving(t, test.transcript, test.then), class, test.release)
 		})
 	}
 }
