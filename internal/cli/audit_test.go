@@ -20,6 +20,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
@@ -69,7 +70,11 @@ func (a *auditPlace) exported() {
 	a.Helper()
 	a.restart()
 	a.server.await("the export", func() bool {
-		r := a.report("--files", a.dir)
+		got := a.p.run("audit", "verify", "--json", "--files", a.dir)
+		if got.code != cli.ExitOK { // until a branch has its first file, the one before it differs
+			return false
+		}
+		r := decode[auditlog.Report](a.T, got.out)
 		return r.Unchained == 0 && r.LastLine == r.Last
 	})
 }

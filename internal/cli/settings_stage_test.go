@@ -251,7 +251,12 @@ func (s *stage) api() *client.Client {
 // submit posts a task for the worker, with its label.
 func (s *stage) submit(prompt string) bloom.Task {
 	s.Helper()
-	task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: "a context", AgentSlug: "poet", Prompt: prompt, MaxAttempts: 1})
+	return s.submitIn("a context", prompt)
+}
+
+func (s *stage) submitIn(contextID, prompt string) bloom.Task {
+	s.Helper()
+	task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: contextID, AgentSlug: "poet", Prompt: prompt, MaxAttempts: 1})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -261,9 +266,14 @@ func (s *stage) submit(prompt string) bloom.Task {
 // finished submits a task and waits for its end.
 func (s *stage) finished(prompt string) bloom.Task {
 	s.Helper()
+	return s.awaited(s.submit(prompt))
+}
+
+func (s *stage) awaited(task bloom.Task) bloom.Task {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), stageLimit)
 	defer cancel()
-	task, err := s.api().Await(ctx, s.submit(prompt).ID)
+	task, err := s.api().Await(ctx, task.ID)
 	if err != nil {
 		s.Fatal(err)
 	}
