@@ -52,6 +52,8 @@ var policies = map[string]string{
 	"GET /api/runtime/problems":                            "acv",
 	"GET /api/runtime/events":                              "acv",
 	"POST /api/runtime/llm-tasks/cancel":                   "ac",
+	"POST /api/runtime/llm-tasks/cancel-matching":          "ac",
+	"POST /api/runtime/llm-tasks/requeue-matching":         "ac",
 	"POST /api/runtime/llm-tasks/requeue":                  "ac",
 	"GET /api/runtime/runs":                                "acv",
 	"GET /api/runtime/audit":                               "acv",

@@ -96,6 +96,8 @@ func TestARegistrationsAnswersAreDescribed(t *testing.T) {
 var samples = map[string]string{
 	"/api/runtime/llm-tasks":                          `{"context_id":"c","agent_slug":"a","prompt":"p","policy":{}}`,
 	"/api/runtime/llm-tasks/cancel":                   `{"ids":["x"]}`,
+	"/api/runtime/llm-tasks/cancel-matching":          `{"agent_slug":"x","dry_run":true}`,
+	"/api/runtime/llm-tasks/requeue-matching":         `{"agent_slug":"x","dry_run":true}`,
 	"/api/runtime/llm-tasks/requeue":                  `{"ids":["x"]}`,
 	"/api/runtime/llm-tasks/{id}/lease":               `{}`,
 	"/api/runtime/llm-tasks/{id}/heartbeat":           `{}`,

@@ -74,6 +74,7 @@ func (r *rig) later() { r.clock.by.Add(int64(2 * time.Minute)) }
 
 var scenes = map[string]scene{
 	bloom.ProblemStorage:     {provoke: func(r *rig) { must(r.t, r.store.Close()) }},
+	bloom.ProblemWrites:      {set: machine(dispatch.Machine{WritesFail: "The disk that holds the database is full"})},
 	bloom.ProblemDisk:        {set: machine(dispatch.Machine{DiskLow: true, FreeBytes: 1 << 30})},
 	bloom.ProblemCertificate: {set: machine(dispatch.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
 	bloom.ProblemNoWorkers:   {provoke: func(r *rig) { r.task("") }},

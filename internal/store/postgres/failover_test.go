@@ -246,7 +246,7 @@ func TestThePrimaryFallsSilent(t *testing.T) {
 			t.Fatalf("refused for the fourth time: %v", err)
 		}
 	}
+	cut.end() // else a read may wait on what still hangs, and closing does
 	created(t, s, n.ID)
 	t.Logf("refused %d times", failed)
-	cut.end() // closing waits for what still hangs
 }
