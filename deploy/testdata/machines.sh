@@ -70,11 +70,22 @@ on() {
 
 # boot_debian boots the bare Debian with its systemd.
 boot_debian() {
-	mount -t overlay overlay -o "lowerdir=$debian,upperdir=$work/$1/upper,workdir=$work/$1/work" "$root"
+	mount -t overlay overlay -o "lowerdir=$debian,upperdir=$work/$1/upper,workdir=$work/$1/work" "$root" || unable "no overlay file system"
 	own_groups "$1" systemd-nspawn --quiet --keep-unit --register=no --machine="$1" --directory="$root" \
 		--resolv-conf=off --timezone=off --link-journal=no --boot >"$work/$1.boot.log" 2>&1 </dev/null &
 	container=$!
-	await "$1 has booted" booted "$1"
+	for _ in $(seq 600); do
+		booted "$1" >"$work/awaited" 2>&1 && return
+		kill -0 "$container" 2>/dev/null || break
+		sleep 0.2
+	done
+	cat "$work/$1.boot.log" "$work/awaited"
+	unable "systemd does not boot in a container"
+}
+# unable ends a script on a machine that cannot boot another system.
+unable() {
+	echo "UNABLE: $*"
+	exit 77
 }
 booted() {
 	pgrep -P "$container" >"$work/$1/leader" && on "$1" '[ "$(cat /proc/1/comm)" = systemd ] && case $(systemctl is-system-running) in running | degraded) ;; *) exit 1 ;; esac'
