@@ -60,7 +60,7 @@ const (
 
 // Examine looks at everything that stops people, spending nothing.
 func Examine(ctx context.Context, c DoctorConfig) []Finding {
-	reached, date, server, workers := examineServer(ctx, c)
+	reached, skew, server, workers := examineServer(ctx, c)
 	findings := examineClaude(ctx, c.Run)
 	// Where the running server's workers have a claude, this machine needs none.
 	if has := workersWithClaude(workers); findings[0].Status == Wrong && len(has) > 0 {
@@ -70,8 +70,8 @@ func Examine(ctx context.Context, c DoctorConfig) []Finding {
 	findings = append(findings, examineFolder(c.DataDir), examineDisk(c.DataDir), examineClock(time.Now()))
 	findings = append(findings, examinePort(ctx, c.Listen, reached))
 	findings = append(findings, server...)
-	if !date.IsZero() {
-		findings = append(findings, examineSkew(time.Now(), date))
+	if skew != nil {
+		findings = append(findings, examineSkew(skew.Abs()))
 	}
 	return findings
 }
@@ -172,8 +172,7 @@ func examineClock(now time.Time) Finding {
 	return Finding{Name: "clock", Status: Fine, Detail: now.Format(time.RFC3339)}
 }
 
-func examineSkew(now, server time.Time) Finding {
-	skew := now.Sub(server).Abs()
+func examineSkew(skew time.Duration) Finding {
 	if skew > maxSkew {
 		return Finding{"clock skew", Doubtful, fmt.Sprintf("this clock and the server's differ by %s", skew.Round(time.Second)),
 			"nothing breaks (the store's clock decides), but times will look odd: run NTP on both"}
@@ -253,15 +252,15 @@ func examineWorkers(workers []bloom.Worker) Finding {
 
 // examineServer reports whether a runtime answers, its clock, what was found, and
 // the server's workers.
-func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time.Time, found []Finding, workers []bloom.Worker) {
+func examineServer(ctx context.Context, c DoctorConfig) (reached bool, skew *time.Duration, found []Finding, workers []bloom.Worker) {
 	ctx, done := context.WithTimeout(ctx, doctorWait)
 	defer done()
 	through := http.DefaultTransport.(*http.Transport).Clone()
 	through.TLSClientConfig = c.TLS
 	defer through.CloseIdleConnections()
-	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{through, &date}}})
+	api, err := client.New(c.URL, client.Options{APIKey: c.Key, Retry: client.NoRetry, HTTPClient: &http.Client{Transport: &dates{through, &skew}}})
 	if err != nil {
-		return false, date, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}, nil
+		return false, skew, []Finding{{"server", Wrong, err.Error(), "give an address like http://127.0.0.1:5000 with --url"}}, nil
 	}
 	health, err := api.Health(ctx)
 	if err != nil {
@@ -272,7 +271,7 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 				found = append(found, ofProblem(p))
 			}
 		}
-		return reached, date, found, nil
+		return reached, skew, found, nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
 	if health.Artifacts != nil && health.Artifacts.Connected { // else it is reported as a problem
@@ -282,18 +281,18 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, date time
 		found = append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers))
 		problems, err := api.Problems(ctx)
 		if err != nil { // a server that does not know them yet
-			return true, date, found, workers
+			return true, skew, found, workers
 		}
 		for _, p := range problems.Problems {
 			found = append(found, ofProblem(p))
 		}
-		return true, date, found, workers
+		return true, skew, found, workers
 	}
 	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
 	if c.Key == "" {
 		fix = "the server wants a key: give it with --key-file FILE or BLOOM_API_KEY"
 	}
-	return true, date, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
+	return true, skew, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
 }
 
 // examineNoHealth says why the server gave no account of itself, and whether it is one
@@ -313,17 +312,18 @@ func examineNoHealth(url string, err error) (f Finding, reached bool) {
 	return Finding{"server", Wrong, "no runtime answers at " + url, "start one with bloom up, or name another with --url"}, false
 }
 
-// dates notes the server's clock from its answers.
+// dates notes by how much this clock is ahead of the server's, when an answer comes.
 type dates struct {
 	through http.RoundTripper
-	at      *time.Time
+	skew    **time.Duration
 }
 
 func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := d.through.RoundTrip(r)
 	if err == nil {
 		if t, err := http.ParseTime(res.Header.Get("Date")); err == nil {
-			*d.at = t
+			ahead := time.Since(t)
+			*d.skew = &ahead
 		}
 	}
 	return res, err

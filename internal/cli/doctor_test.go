@@ -40,3 +40,17 @@ func TestDoctorKnowsARunningServerByItsCertificate(t *testing.T) {
 		t.Errorf("with its authority:\n%s", got.out)
 	}
 }
+
+// What a slow claude takes to say its version is no difference between clocks.
+func TestDoctorTakesTheTimeWhenTheServerAnswers(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	slow := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(slow, []byte("#!/bin/sh\nsleep 7\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := newPerson(t, rt).run("doctor", "--claude", slow, "--data-dir", t.TempDir(), "--listen=127.0.0.1:0")
+	if !strings.Contains(got.out, "this clock agrees with the server's") {
+		t.Errorf("with a claude that takes 7 s:\n%s", got.out)
+	}
+}
