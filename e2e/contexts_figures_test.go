@@ -132,7 +132,7 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// memory tells what the worker's processes have resident.
+// memory is the resident memory of the worker's processes.
 func (f *figures) memory(worker *proc) {
 	var claudes []string
 	for _, pid := range marked(f.markOf("warm")) {

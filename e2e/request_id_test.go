@@ -44,7 +44,7 @@ func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	for _, event := range []string{"task begun", "task finished and reported"} {
 		line(worker.out, `msg="`+event+`".* task_id=`+task.ID+` .*request_id=`+regexp.QuoteMeta(id))
 	}
-	// Without one of its own a request gets one, which is followed likewise.
+	// A request without an id is given one, which is followed in the same way.
 	status, answer = h.raw(t, http.MethodPost, "/llm-tasks", string(body))
 	if err := json.Unmarshal([]byte(answer), &task); err != nil || status != 201 || task.RequestID == nil || len(*task.RequestID) != 24 {
 		t.Fatalf("%d %s: %v", status, answer, err)

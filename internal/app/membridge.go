@@ -138,7 +138,7 @@ type MembridgeConfig struct {
 	RuntimeURL  string // told to agents; may be empty
 	// Open reports whether requests of this machine need no key now; nil never.
 	Open func(context.Context) bool
-	// Private opens a listener of plain HTTP besides one of TLS, for the server of the
+	// Private opens a listener of plain HTTP beside one of TLS, for the server of the
 	// same process: the certificate is for a name that others call it by.
 	Private bool
 	// ListenFlag is how the person who started it says where it listens.

@@ -19,7 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 )
 
-// promised are the metrics for all that a server tells about itself.
+// promised are the metrics for all that a server says about itself.
 var promised = map[string][]string{
 	"tasks by status": {"bloom_tasks"},
 	"queue depth and age of the oldest by labels": {"bloom_queue_tasks", "bloom_queue_oldest_age_seconds"},

@@ -43,7 +43,7 @@ type Cost struct {
 	Name      string    `json:"operation"`
 	Count     int64     `json:"count"`
 	PerSecond float64   `json:"per_second"`
-	CPU       []float64 `json:"cpu_ms" doc:"Of one core, an operation, by process; what each does unasked is subtracted"`
+	CPU       []float64 `json:"cpu_ms" doc:"Of one core, an operation, by process; what each does when idle is subtracted"`
 }
 
 // costSite is a site whose clients have a worker each.
@@ -129,7 +129,7 @@ func (s *costSite) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// rest measures what the processes do unasked.
+// rest measures what the processes do when idle.
 func (s *costSite) rest(ctx context.Context) error {
 	before, err := usesOf(s.PID)
 	if err != nil {

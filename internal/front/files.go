@@ -123,7 +123,7 @@ func (r *reloaded) read(seen [2]fs.FileInfo) error {
 
 // current is the certificate now. Files that cannot be used, because somebody is
 // writing them, leave the one before in place until they can. One that has expired is
-// used and told of: the other side, which refuses it, often cannot say why.
+// used and logged: the other side, which refuses it, often cannot say why.
 func (r *reloaded) current() *tls.Certificate {
 	r.mu.Lock()
 	defer r.mu.Unlock()

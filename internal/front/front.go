@@ -168,7 +168,7 @@ func (f *Front) Close() error {
 		err = errors.Join(err, f.redirect.Close())
 	}
 	f.serving.Wait()
-	for left := len(f.served); left > 0; left-- { // none of those that Failed has told
+	for left := len(f.served); left > 0; left-- { // none of those that Failed has reported
 		if why := <-f.served; !errors.Is(why, http.ErrServerClosed) && !errors.Is(why, net.ErrClosed) {
 			err = errors.Join(err, why)
 		}

@@ -22,11 +22,11 @@ type Limit struct {
 type Limits struct {
 	clock   bloom.Clock
 	log     *slog.Logger
-	refused func(limit string) // for metrics; nil tells nobody
+	refused func(limit string) // for metrics; nil for none
 
 	mu     sync.Mutex
 	count  int       // refused since logged
-	logged time.Time // when that was last told
+	logged time.Time // when that was last logged
 }
 
 // NewLimits makes a server's limits, none of them yet. refused hears of every request
@@ -48,7 +48,7 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// Take counts a request of a caller, tells the caller in the header h what is left, and
+// Take counts a request of a caller, says in the header h what is left, and
 // refuses the request when the limit is reached; nil lets it pass.
 func (ls *Limits) Take(h http.Header, l *Limit, caller string) *Refusal {
 	if l.Limiter == nil {

@@ -22,7 +22,7 @@ func Local(r *http.Request) bool {
 
 // ownPort reports whether the Host names the port that the request came in on. Who
 // was called under another one is a proxy or a forwarded port, with callers of its
-// own. A proxy that sends our own address as the Host cannot be told apart.
+// own. A proxy that sends our own address as the Host cannot be distinguished.
 func ownPort(r *http.Request) bool {
 	at, known := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !known {

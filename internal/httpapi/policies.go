@@ -3,7 +3,7 @@ package httpapi
 import "github.com/bloom-runtime/bloom/internal/auth"
 
 // policies says for every route whom it admits. It is the only place that does: a route
-// that is not here cannot be registered, and OpenAPI tells what is here.
+// that is not here cannot be registered, and OpenAPI says what is here.
 var policies = map[string]auth.Policy{
 	// Callers without a key: health for load balancers, the sign-in, and files that hold no
 	// secret. Open routes show strangers less than those who have a key.

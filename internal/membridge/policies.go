@@ -10,7 +10,7 @@ const (
 )
 
 // policies says for every route whom it admits. It is the only place that does: a route
-// that is not here cannot be registered, and OpenAPI tells what is here.
+// that is not here cannot be registered, and OpenAPI says what is here.
 var policies = map[string]access{
 	// Callers without a key: what load balancers ask, and pages that hold no secret.
 	"GET /health":         accessOpen,

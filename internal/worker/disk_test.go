@@ -36,7 +36,7 @@ func TestAWorkerThatCannotWriteItsStateFolderLeavesTheQueueToOthers(t *testing.T
 	b.logs.await(t, "registered")
 	mend := spoil(t, filepath.Join(b.dir, "leases"))
 	task := b.rt.Submit("ctx", "do it")
-	b.logs.await(t, "not claiming tasks: the state folder cannot be written; make room or mend its permissions, the worker goes on by itself")
+	b.logs.await(t, "not claiming tasks: the state folder cannot be written; make room or correct its permissions, the worker goes on by itself")
 	b.logs.await(t, "task released")
 	got := b.until(task.ID, bloom.TaskQueued)
 	if got.Attempts != 0 || got.RunAt > bloom.Millis(time.Now()) {

@@ -61,7 +61,7 @@ type progress struct {
 	path string
 
 	mu    sync.Mutex
-	last  int64          // the last one that the server told of
+	last  int64          // the last one that the server named
 	open  map[int64]bool // those of them that are not done
 	noted int64          // all up to this one are done, and the file says so
 }
@@ -75,7 +75,7 @@ func openProgress(path string) *progress {
 	return &progress{path: path, last: noted, noted: noted, open: map[int64]bool{}}
 }
 
-// told is the number of the last one that the server told of.
+// told is the number of the last one that the server named.
 func (p *progress) told() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -110,7 +110,7 @@ func (w *Worker) unwritable(err error) {
 	w.unwritten = err
 	w.mu.Unlock()
 	if first {
-		w.log.Error("not claiming tasks: the state folder cannot be written; make room or mend its permissions, the worker goes on by itself",
+		w.log.Error("not claiming tasks: the state folder cannot be written; make room or correct its permissions, the worker goes on by itself",
 			"folder", w.cfg.StateDir, "error", err)
 		w.interrupt()
 	}

@@ -11,7 +11,7 @@ import (
 
 // Breaker is implemented by stores under test: it makes the database refuse every
 // change of a task's row, as it does with one that breaks a constraint or that
-// somebody has damaged, until it is mended.
+// somebody has damaged, until it is repaired.
 type Breaker interface {
 	Break(t testing.TB, taskID string)
 	Mend(t testing.TB, taskID string)
