@@ -250,8 +250,8 @@ func examineWorkers(workers []bloom.Worker) Finding {
 	return Finding{Name: "workers", Status: Fine, Detail: "online with claude: " + strings.Join(names, ", ")}
 }
 
-// examineServer reports whether a runtime answers, its clock, what was found, and
-// the server's workers.
+// examineServer reports whether a runtime answers, by how much this clock is ahead of
+// its (nil when that is not known), what was found, and the server's workers.
 func examineServer(ctx context.Context, c DoctorConfig) (reached bool, skew *time.Duration, found []Finding, workers []bloom.Worker) {
 	ctx, done := context.WithTimeout(ctx, doctorWait)
 	defer done()
@@ -265,13 +265,7 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, skew *tim
 	health, err := api.Health(ctx)
 	if err != nil {
 		f, reached := examineNoHealth(c.URL, err)
-		found = append(found, f)
-		if problems, err := api.Problems(ctx); err == nil {
-			for _, p := range problems.Problems {
-				found = append(found, ofProblem(p))
-			}
-		}
-		return reached, skew, found, nil
+		return reached, skew, append([]Finding{f}, examineProblems(ctx, api)...), nil
 	}
 	found = append(found, Finding{Name: "server", Status: Fine, Detail: fmt.Sprintf("%s is well (%s)", c.URL, health.Storage)})
 	if health.Artifacts != nil && health.Artifacts.Connected { // else it is reported as a problem
@@ -279,20 +273,26 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, skew *tim
 	}
 	if workers, err = api.Workers(ctx); err == nil {
 		found = append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers))
-		problems, err := api.Problems(ctx)
-		if err != nil { // a server that does not know them yet
-			return true, skew, found, workers
-		}
-		for _, p := range problems.Problems {
-			found = append(found, ofProblem(p))
-		}
-		return true, skew, found, workers
+		return true, skew, append(found, examineProblems(ctx, api)...), workers
 	}
 	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
 	if c.Key == "" {
 		fix = "the server wants a key: give it with --key-file FILE or BLOOM_API_KEY"
 	}
 	return true, skew, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
+}
+
+// examineProblems are the problems that the running server has found; none of a server
+// that does not answer, or does not know them yet.
+func examineProblems(ctx context.Context, api *client.Client) (found []Finding) {
+	problems, err := api.Problems(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, p := range problems.Problems {
+		found = append(found, ofProblem(p))
+	}
+	return found
 }
 
 // examineNoHealth says why the server gave no account of itself, and whether it is one

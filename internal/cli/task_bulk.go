@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 )
 
 // whichTasks names one task, or all that match.
@@ -94,35 +95,50 @@ func (w *whichTasks) ask(inv *invocation, what string) error {
 	return err
 }
 
+// change is what a command does to one task, or to all that match.
+type change struct {
+	bulk
+	one  func(context.Context, string) (bloom.Task, error)
+	said func(bloom.Task) string // what became of the one
+}
+
+func (w *whichTasks) change(inv *invocation, r *remote, of func(*client.Client) change) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	api, err := r.open()
+	if err != nil {
+		return err
+	}
+	c := of(api)
+	if w.ID == "" {
+		return w.all(inv, r.JSON, c.bulk)
+	}
+	task, err := c.one(inv.ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return writeJSON(inv.Out, task)
+	}
+	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, c.said(task))
+	return err
+}
+
 type taskCancelCmd struct {
 	remote
 	whichTasks
 }
 
 func (c *taskCancelCmd) Run(inv *invocation) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	if c.ID == "" {
-		return c.all(inv, c.JSON, bulk{"Cancel", "cancelled", api.CancelMatching})
-	}
-	task, err := api.Cancel(inv.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, task)
-	}
-	verdict := "is cancelled"
-	if !task.Status.Terminal() {
-		verdict = "was asked to stop; its worker ends it"
-	}
-	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, verdict)
-	return err
+	return c.change(inv, &c.remote, func(api *client.Client) change {
+		return change{bulk{"Cancel", "cancelled", api.CancelMatching}, api.Cancel, func(t bloom.Task) string {
+			if t.Status.Terminal() {
+				return "is cancelled"
+			}
+			return "was asked to stop; its worker ends it"
+		}}
+	})
 }
 
 type taskRequeueCmd struct {
@@ -131,23 +147,9 @@ type taskRequeueCmd struct {
 }
 
 func (c *taskRequeueCmd) Run(inv *invocation) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	api, err := c.open()
-	if err != nil {
-		return err
-	}
-	if c.ID == "" {
-		return c.all(inv, c.JSON, bulk{"Requeue", "requeued", api.RequeueMatching})
-	}
-	task, err := api.Requeue(inv.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(inv.Out, task)
-	}
-	_, err = fmt.Fprintf(inv.Out, "Task %s is %s again.\n", task.ID, task.Status)
-	return err
+	return c.change(inv, &c.remote, func(api *client.Client) change {
+		return change{bulk{"Requeue", "requeued", api.RequeueMatching}, api.Requeue, func(t bloom.Task) string {
+			return "is " + string(t.Status) + " again"
+		}}
+	})
 }

@@ -125,7 +125,9 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 			return err
 		},
 		func() (err error) {
-			f.completed, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted, Page: page})
+			if slices.ContainsFunc(f.failed, refusedCredentials) { // see completedSince
+				f.completed, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted, Page: page})
+			}
 			return err
 		},
 		func() (err error) {

@@ -162,7 +162,7 @@ func (f *facts) ofCredentials() (found []bloom.Problem) {
 	var last string
 	n := int64(0)
 	for _, t := range f.lately() {
-		if t.ErrorClass != nil && *t.ErrorClass == bloom.ClassAuth && !f.completedSince(t) {
+		if refusedCredentials(t) && !f.completedSince(t) {
 			if n++; last == "" {
 				last = t.ID
 			}
@@ -180,8 +180,12 @@ func (f *facts) ofCredentials() (found []bloom.Problem) {
 	return found
 }
 
+func refusedCredentials(t bloom.Task) bool {
+	return t.ErrorClass != nil && *t.ErrorClass == bloom.ClassAuth
+}
+
 // completedSince reports whether the worker of a failed task has completed another after
-// it: what was wrong there is mended.
+// it: what was wrong there has been put right.
 func (f *facts) completedSince(t bloom.Task) bool {
 	return t.WorkerID != nil && slices.ContainsFunc(f.completed, func(c bloom.Task) bool {
 		return c.WorkerID != nil && *c.WorkerID == *t.WorkerID && c.UpdatedAt >= t.UpdatedAt
