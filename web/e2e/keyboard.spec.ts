@@ -65,14 +65,18 @@ for (const width of [1280, 360]) {
         await page.keyboard.press('Tab')
         const at = await focus(page)
         if (!at) continue // the browser's own, between the last and the first
-        if (reached.has(at.mark) && reached.size >= wanted.length) break
-        reached.add(at.mark)
+        // What came into being after the marks were made (a turn's result, rows of a long list) has none.
+        if (reached.size >= wanted.length && (!at.mark || reached.has(at.mark))) break
+        if (at.mark) reached.add(at.mark)
         expect(at.outlined, `${path}: the focus is seen on ${at.mark}`).toBe(true)
         expect(at.inSight, `${path}: the focus is in sight on ${at.mark}`).toBe(true)
       }
-      // What the walk itself brought into being (rows of a long list) has no mark.
+      // What left the page meanwhile cannot be reached any more.
+      const present = await page.evaluate(() =>
+        [...document.querySelectorAll<HTMLElement>('[data-walk]')].map((element) => element.dataset.walk),
+      )
       expect(
-        wanted.filter((mark) => !reached.has(mark)),
+        wanted.filter((mark) => present.includes(mark) && !reached.has(mark)),
         path,
       ).toEqual([])
     }
