@@ -72,6 +72,10 @@ func (m Costs) Measure(ctx context.Context, api *client.Client) (_ *CostsReport,
 	}
 	s := &costSite{site: newSite(api), Costs: m, report: &CostsReport{Storage: health.Storage, Clients: m.Clients, Streams: m.Streams}, held: make([]holding, m.Clients)}
 	defer s.leave()
+	if err := s.rest(ctx); err != nil {
+		return nil, err
+	}
+	// Only now: a server closes connections that send nothing for a while.
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -80,9 +84,6 @@ func (m Costs) Measure(ctx context.Context, api *client.Client) (_ *CostsReport,
 			h.close()
 		}
 	}()
-	if err := s.rest(ctx); err != nil {
-		return nil, err
-	}
 	for _, o := range []struct {
 		name string
 		once func(int) error
