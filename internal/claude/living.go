@@ -136,7 +136,9 @@ func (l *living) turn(ctx context.Context, c Config, w *watcher, prompt string) 
 	out.stderr = string(w.stderrTail.data)
 	l.mu.Unlock()
 	out.stopped = stopped
-	if l.dead() {
+	// What became of the process after its answer is no matter of the turn, and whether
+	// it is known already a matter of chance.
+	if out.result == nil && l.dead() {
 		out.exit, out.superErr = l.process.Wait()
 	}
 	return out
@@ -151,12 +153,9 @@ func (l *living) guard(ctx context.Context, c Config, w *watcher) error {
 	for {
 		select {
 		case <-l.process.Done():
-			return nil
+			return ofItsOutput(ctx)
 		case <-w.resulted:
-			if errors.Is(context.Cause(ctx), errBudget) {
-				return errBudget // the result itself may have passed the budget
-			}
-			return nil
+			return ofItsOutput(ctx)
 		case <-w.activity:
 			silence.Reset(c.Silence)
 			continue

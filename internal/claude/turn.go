@@ -113,8 +113,8 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	// The copying has ended with Wait; a last line without a newline counts.
 	stdout.flush()
 	stderr.flush()
-	if cause := context.Cause(ctx); errors.Is(cause, errBudget) {
-		stopped = cause // also when it ended by itself just before it was stopped
+	if cause := ofItsOutput(ctx); cause != nil {
+		stopped = cause
 	}
 	out := watch.seen
 	out.exit, out.superErr, out.stopped = exit, superErr, stopped
@@ -171,6 +171,18 @@ func (s *coldSession) guard(ctx context.Context, p *process.Process, w *watcher)
 		<-p.Done()
 		return context.Cause(ctx)
 	}
+}
+
+// ofItsOutput is the cause of ctx where the cause is what claude printed. It counts also
+// when the process ended, or its result came, before anyone stopped it.
+func ofItsOutput(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	for _, of := range []error{errBudget, errHopeless, errMisbehaved} {
+		if errors.Is(cause, of) {
+			return cause
+		}
+	}
+	return nil
 }
 
 // died says how a process ended, for people.
