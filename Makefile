@@ -75,13 +75,15 @@ cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
 	GOOS=linux GOARCH=arm64 $(BUILD) -o dist/bloom-linux-arm64 ./cmd/bloom
 	GOOS=linux GOARCH=arm GOARM=7 $(BUILD) -o dist/bloom-linux-armv7 ./cmd/bloom
 
+# `make lint` vets, and no test needs its binary's debugging information.
+TESTFLAGS = -vet=off -ldflags=-w -shuffle=on -timeout 20m
+
 .PHONY: test
 test: test-deps build ## Run all tests, most with the race detector, in random order
-	go test -race -shuffle=on -timeout 20m $$(go list ./... | grep -vE '/internal/(cli|memory)$$')
+	go test $(TESTFLAGS) -race $$(go list ./... | grep -vE '/internal/(claude|cli|memory)$$')
 	@# These start hundreds of processes, which the race detector makes five times as slow;
 	@# e2e watches the same programs with it.
-	go test -shuffle=on -timeout 20m ./internal/cli ./internal/memory/...
-	go test -shuffle=on -timeout 20m -run WithLivingProcesses ./internal/claude
+	go test $(TESTFLAGS) ./internal/claude ./internal/cli ./internal/memory/...
 	$(NPM) run -s test
 	$(NPM) run -s e2e
 
