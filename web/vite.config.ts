@@ -17,7 +17,13 @@ const files: Plugin = {
 
 export default defineConfig({
   plugins: [react(), tailwind(), files],
-  resolve: { alias: { '@': new URL('./src', import.meta.url).pathname } },
+  resolve: {
+    alias: {
+      '@': new URL('./src', import.meta.url).pathname,
+      // What dialogs and menus style the page with; theirs writes a style element, which our policy refuses.
+      'react-style-singleton': new URL('./src/lib/style-singleton.ts', import.meta.url).pathname,
+    },
+  },
   build: {
     target: 'es2022',
     assetsInlineLimit: 0, // the content security policy allows no data: scripts or fonts

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,10 +48,11 @@ func scenarioStep(request Request) (name string, step int) {
 }
 
 var scenarios = map[string]func(step int, dir string) Reply{
-	"tour": tour,
-	"sub":  func(int, string) Reply { return Reply{Text: "The package has one exported type and no tests."} },
-	"hold": func(int, string) Reply { return Reply{Text: "The wait is over.", Until: after(time.Minute)} },
-	"slow": slow,
+	"tour":    tour,
+	"sub":     func(int, string) Reply { return Reply{Text: "The package has one exported type and no tests."} },
+	"hold":    func(int, string) Reply { return Reply{Text: "The wait is over.", Until: after(time.Minute)} },
+	"slow":    func(step int, _ string) Reply { return count(step, 12) },
+	"endless": func(step int, _ string) Reply { return count(step, 600) },
 	"refused": func(int, string) Reply {
 		return Error(http.StatusBadRequest, "invalid_request_error", "the request was refused")
 	},
@@ -80,12 +82,16 @@ func denied(step int, _ string) Reply {
 	return Tool("I'll read the page.", "WebFetch", map[string]any{"url": "https://docs.invalid/", "prompt": "Summarise it"})
 }
 
-// slow says something every second, twelve times.
-func slow(step int, _ string) Reply {
-	if step >= 12 {
-		return Reply{Text: "Counted to twelve."}
+// count says something every second, so many times.
+func count(step, times int) Reply {
+	if step >= times {
+		return Reply{Text: "Counted to " + strconv.Itoa(times) + "."}
 	}
-	reply := Tool("Step "+string(rune('A'+step))+" of the count.", "Bash", map[string]any{"command": "echo counting"})
+	name := strconv.Itoa(step + 1)
+	if step < 26 {
+		name = string(rune('A' + step))
+	}
+	reply := Tool("Step "+name+" of the count.", "Bash", map[string]any{"command": "echo counting"})
 	reply.Until = after(time.Second)
 	return reply
 }

@@ -30,10 +30,13 @@ var reserved = []string{"api", "metrics", "health", "healthz", "readyz", "openap
 // overview.
 var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", "audit", "membridge", "settings", "sign-in", "docs"}
 
-// policy lets the page load nothing from anywhere else. Styles may be inline:
-// the menus and dialogs set them.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data: blob:; " +
+// policy lets the page load nothing from anywhere else, and has no inline styles.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
 	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// inlinePolicy is for pages that show nothing of tasks and write styles into themselves:
+// the reference of the API (RapiDoc), and the one that says that the application is missing.
+var inlinePolicy = strings.Replace(policy, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
 
 // Handler serves the application's pages and files. It is safe for concurrent use.
 type Handler struct{ files fs.FS }
@@ -77,7 +80,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusNotFound // the application says so in its own words
 	}
 	if !h.Built() {
-		header(w, "text/html; charset=utf-8", "no-cache")
+		header(w, "text/html; charset=utf-8", "no-cache", inlinePolicy)
 		w.WriteHeader(status)
 		_, _ = w.Write(missing)
 		return
@@ -111,7 +114,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, sta
 	if strings.HasPrefix(name, "assets/") {
 		cache = "public, max-age=31536000, immutable" // their names have a hash of the content
 	}
-	header(w, mediaType(name), cache)
+	styles := policy
+	if r.URL.Path == "/docs" {
+		styles = inlinePolicy
+	}
+	header(w, mediaType(name), cache, styles)
 	w.Header().Add("Vary", "Accept-Encoding")
 	content, encoding := h.encoded(name, r.Header.Get("Accept-Encoding"))
 	if encoding != "" {
@@ -176,7 +183,7 @@ func mediaType(name string) string {
 	}
 }
 
-func header(w http.ResponseWriter, media, cache string) {
+func header(w http.ResponseWriter, media, cache, policy string) {
 	h := w.Header()
 	h.Set("Content-Type", media)
 	h.Set("Cache-Control", cache)

@@ -1,5 +1,5 @@
 import { AxeBuilder } from '@axe-core/playwright'
-import { test as base, expect, type Page } from '@playwright/test'
+import { type BrowserContext, test as base, expect, type Page } from '@playwright/test'
 import { Runtime } from './runtime'
 
 interface Shared {
@@ -7,7 +7,7 @@ interface Shared {
   runtime: Runtime
 }
 
-export const test = base.extend<{ page: Page }, Shared>({
+export const test = base.extend<{ context: BrowserContext }, Shared>({
   runtime: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the names out of the pattern
     async ({}, use) => {
@@ -21,35 +21,47 @@ export const test = base.extend<{ page: Page }, Shared>({
     { scope: 'worker', timeout: 120_000 },
   ],
   // Every test fails on an error that nobody caught or that broke a page, on a policy that was broken and on a request to another host.
-  page: async ({ page }, use) => {
+  context: async ({ context }, use) => {
     const wrong: string[] = []
-    page.on('pageerror', (error) => wrong.push(String(error)))
-    page.on('console', (message) => {
+    context.on('weberror', (error) => wrong.push(String(error.error())))
+    context.on('console', (message) => {
       const text = message.text()
       if (message.type() !== 'error') return
       if (/Content Security Policy|Refused to/i.test(text)) wrong.push(text)
       // What a page caught and shows as its failure; that a part cannot be fetched is the server's absence.
       if (/\b(Type|Range|Reference)Error\b/.test(text) && !/fetch|dynamically imported/i.test(text)) wrong.push(text)
     })
-    page.on('request', (request) => {
+    context.on('request', (request) => {
       const { hostname, protocol } = new URL(request.url())
       if (protocol.startsWith('http') && hostname !== '127.0.0.1') wrong.push(`a request to ${request.url()}`)
     })
-    await use(page)
+    await use(context)
     expect(wrong).toEqual([])
   },
 })
 
 export { expect }
 
-/** Fails on anything that axe finds on the page. */
-export async function accessible(page: Page) {
+/** Fails on anything that axe finds on the page, or on what it finds about colours. */
+export async function accessible(page: Page, about: 'all' | 'colours' = 'all') {
+  // What a transition is halfway through has colours that no one is meant to read.
+  await page.evaluate(() =>
+    Promise.all(
+      document
+        .getAnimations()
+        .filter((animation) => animation.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY)
+        .map((animation) => animation.finished.catch(() => undefined)),
+    ),
+  )
   // RapiDoc has a main element of its own, which is no failure of WCAG.
   const landmarks = ['landmark-main-is-top-level', 'landmark-no-duplicate-main', 'landmark-unique']
-  const { violations } = await new AxeBuilder({ page })
-    .disableRules(page.url().endsWith('/docs') ? landmarks : [])
-    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
-    .analyze()
+  const axe = new AxeBuilder({ page })
+  const { violations } = await (about === 'colours'
+    ? axe.withRules(['color-contrast', 'link-in-text-block'])
+    : axe
+        .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
+        .disableRules(page.url().endsWith('/docs') ? landmarks : [])
+  ).analyze()
   expect(
     violations.map(
       (v) =>

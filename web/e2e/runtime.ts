@@ -7,15 +7,18 @@ import path from 'node:path'
 const root = path.join(import.meta.dirname, '..', '..')
 const bin = (name: string) => path.join(root, 'bin', name)
 
+/** A port that stays free while a server restarts: below those that the system gives to connections. */
 async function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.on('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+  const isFree = (port: number) =>
+    new Promise<boolean>((resolve) => {
+      const probe = createServer()
+      probe.on('error', () => resolve(false))
+      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
     })
-  })
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000)
+    if (await isFree(port)) return port
+  }
 }
 
 interface Proc {
@@ -104,6 +107,14 @@ export class Runtime {
 
   stopServer = () => stop(this.server)
 
+  /** Puts queued tasks into the store of the server, before it starts. */
+  async fill(tasks: number) {
+    const args = ['bench', 'fill', '-n', String(tasks), '--queued', '100', '--data-dir', path.join(this.dir, 'data')]
+    const filling = start('bloom', args, this.env())
+    const code = await new Promise((resolve) => filling.child.once('exit', resolve))
+    if (code !== 0) throw new Error(`bloom bench fill: ${code}\n${filling.log()}`)
+  }
+
   /** Starts the control plane with one project of two nodes; before the server. */
   async startMembridge() {
     const port = await freePort()
@@ -173,7 +184,7 @@ export class Runtime {
   killWorker = (name: string) => stop(this.workers.get(name), 'SIGKILL')
 
   private async until(what: string, ready: () => Promise<boolean>, proc: Proc) {
-    for (let tries = 0; tries < 600; tries++) {
+    for (let tries = 0; tries < 1200; tries++) {
       if (proc.child.exitCode !== null) break
       if (await ready().catch(() => false)) return
       await new Promise((resolve) => setTimeout(resolve, 100))
@@ -191,6 +202,11 @@ export class Runtime {
     return (await response.json()) as T
   }
 
+  async remove(path: string) {
+    const response = await fetch(`${this.url}/api/runtime${path}`, { method: 'DELETE' })
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  }
+
   /** The role that a key has; undefined when the server does not take it. */
   async role(key: string): Promise<string | undefined> {
     const response = await fetch(`${this.url}/api/runtime/session`, { headers: { 'X-Runtime-API-Key': key } })
@@ -206,7 +222,7 @@ export class Runtime {
     })
 
   async ended(id: string): Promise<string> {
-    for (let tries = 0; tries < 900; tries++) {
+    for (let tries = 0; tries < 1800; tries++) {
       const { status } = await this.api<{ status: string }>(`/llm-tasks/${id}`)
       if (['completed', 'failed', 'dead', 'cancelled'].includes(status)) return status
       await new Promise((resolve) => setTimeout(resolve, 100))
@@ -219,6 +235,7 @@ export class Runtime {
     await stop(this.server)
     await stop(this.standin)
     await stop(this.membridge)
-    rmSync(this.dir, { recursive: true, force: true })
+    // What a killed worker had started may still write its last line.
+    rmSync(this.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
 }

@@ -8,6 +8,9 @@ const to = process.env.SCREENSHOTS ?? ''
 /** Which pictures are taken, by their names; all of them when it is not set. */
 const only = new RegExp(process.env.SCREENSHOTS_ONLY ?? '')
 
+/** Hiding it would write a style into the page, which its policy refuses. */
+const caret = 'initial'
+
 const looks = [
   { name: 'light', width: 1440, scheme: 'light', language: 'en' },
   { name: 'dark', width: 1440, scheme: 'dark', language: 'en' },
@@ -37,7 +40,7 @@ async function shoot(page: Page, url: string, name: string) {
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.waitForTimeout(900)
   // All of the page, but for the reference, which is as long as the API is large.
-  await page.screenshot({ path: path.join(to, `${name}.png`), fullPage: !url.endsWith('/docs') })
+  await page.screenshot({ caret, path: path.join(to, `${name}.png`), fullPage: !url.endsWith('/docs') })
 }
 
 /** Dialogs and menus, which no address opens. */
@@ -46,11 +49,14 @@ async function shootDialogs(page: Page, runtime: Runtime, look: string, language
   const say = (en: string, uk: string) => (language === 'en' ? en : uk)
   const shot = async (name: string) => {
     await page.waitForTimeout(500)
-    await page.screenshot({ path: path.join(to, `dialog-${name}-${look}.png`) })
+    await page.screenshot({ caret, path: path.join(to, `dialog-${name}-${look}.png`) })
     await page.keyboard.press('Escape')
   }
   await page.goto(`${runtime.url}/audit`)
-  await page.getByRole('button', { name: 'task_completed' }).first().click()
+  await page
+    .getByRole('button', { name: say('Task completed', 'Завдання завершено') })
+    .first()
+    .click()
   await shot('audit')
   await page.goto(`${runtime.url}/tasks?status=failed`)
   await page.getByRole('button', { name: say('All that match', 'Усі відповідні') }).click()
@@ -170,7 +176,7 @@ test('broken', async ({ page, runtime }) => {
   for (const [name, address] of Object.entries({ ...pages, task: '/tasks/01a200c7-0126-7c60-9827-033779e6ccd8' })) {
     await page.goto(runtime.url + address)
     await page.waitForTimeout(4200) // what failed is tried again first
-    await page.screenshot({ path: path.join(to, `${name}-broken.png`), fullPage: true })
+    await page.screenshot({ caret, path: path.join(to, `${name}-broken.png`), fullPage: true })
   }
 })
 
@@ -202,7 +208,7 @@ test('keys', async ({ browser }) => {
       await page.goto(`${own.url}/settings`)
       await page.getByRole('table').scrollIntoViewIfNeeded()
       await page.waitForTimeout(900)
-      await page.screenshot({ path: path.join(to, `keys-${look.name}.png`) })
+      await page.screenshot({ caret, path: path.join(to, `keys-${look.name}.png`) })
       await context.close()
     }
   } finally {

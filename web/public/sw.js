@@ -43,7 +43,8 @@ async function fresh(request, name) {
   const cache = await caches.open(shell)
   try {
     const answer = await fetch(request)
-    if (answer.ok) await cache.put(name, answer.clone())
+    // The reference of the API is the same page under a policy of its own.
+    if (answer.ok && new URL(request.url).pathname !== '/docs') await cache.put(name, answer.clone())
     return answer
   } catch (error) {
     const found = await cache.match(name)

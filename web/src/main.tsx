@@ -16,7 +16,12 @@ if (!root) throw new Error('index.html has no #root')
 watchSystemTheme()
 await startI18n()
 refreshOnChanges(queryClient)
-live.start()
+live.start(() =>
+  queryClient
+    .getQueryCache()
+    .getAll()
+    .some((query) => query.state.dataUpdatedAt > 0),
+)
 notifyOfEnds()
 
 createRoot(root).render(

@@ -188,4 +188,14 @@ func BenchmarkLifecycle(b *testing.B) {
 }
 
 // BenchmarkSearch is what a search among 100,000 tasks takes.
-func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, benchStore(b, benchURL(b))) }
+func BenchmarkSearch(b *testing.B) {
+	at := benchURL(b)
+	storetest.BenchSearch(b, benchStore(b, at), func() (index, others int64) {
+		err := connect(b, at).QueryRow(b.Context(), `SELECT pg_total_relation_size('task_search'), sum(pg_total_relation_size(oid))::bigint - pg_total_relation_size('task_search')
+			FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace`).Scan(&index, &others)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return index, others
+	})
+}

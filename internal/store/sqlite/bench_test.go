@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,7 +18,12 @@ import (
 
 func benchStore(b *testing.B) *sqlite.Store {
 	b.Helper()
-	s, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "bloom.db"), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return benchStoreAt(b, filepath.Join(b.TempDir(), "bloom.db"))
+}
+
+func benchStoreAt(b *testing.B, path string) *sqlite.Store {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), sqlite.Config{Path: path, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,4 +106,15 @@ func BenchmarkPrompt(b *testing.B) {
 }
 
 // BenchmarkSearch is what a search among 100,000 tasks takes.
-func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, benchStore(b)) }
+func BenchmarkSearch(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "bloom.db")
+	storetest.BenchSearch(b, benchStoreAt(b, path), func() (index, others int64) { return fileSize(b, path+".search"), fileSize(b, path) })
+}
+
+func fileSize(b *testing.B, path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return info.Size()
+}

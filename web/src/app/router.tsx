@@ -5,7 +5,22 @@ import { PageFailure } from './page-failure'
 import { Shell } from './shell'
 import { isView, type TaskView } from './task-views'
 
-const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
+/**
+ * The reference of the API writes styles into its page, which the policy of the others
+ * refuses. So it is a document of its own: whoever goes there or leaves loads the page.
+ */
+const isReference = (path: string) => path === '/docs'
+const loadedAsReference = isReference(location.pathname)
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NotFound,
+  beforeLoad: async ({ location: to, preload }) => {
+    if (preload || isReference(to.pathname) === loadedAsReference) return
+    location.assign(to.href)
+    await new Promise(() => undefined) // the page goes
+  },
+})
 
 const page = <P extends string>(path: P, load: () => Promise<{ default: React.ComponentType }>) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })

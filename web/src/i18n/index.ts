@@ -2,16 +2,18 @@ import i18next from 'i18next'
 import { initReactI18next } from 'react-i18next'
 import { firstLanguage, type Language, rememberLanguage } from '@/lib/preferences'
 import type { Messages } from './en'
+import { learn, type ServerTexts } from './said'
 
 /** A language is fetched when it is first shown: nobody pays for the other one. */
-const load: Record<Language, () => Promise<{ messages: object }>> = {
+const load: Record<Language, () => Promise<{ messages: object; server?: ServerTexts }>> = {
   en: () => import('./en'),
   uk: () => import('./uk'),
 }
 
 async function provide(language: Language) {
   if (i18next.hasResourceBundle(language, 'translation')) return
-  const { messages } = await load[language]()
+  const { messages, server } = await load[language]()
+  if (server) learn(language, server)
   i18next.addResourceBundle(language, 'translation', messages)
 }
 

@@ -22,11 +22,14 @@ export type LiveState = 'connecting' | 'live' | 'reconnecting'
 class Live {
   state: LiveState = 'connecting'
   private stop: AbortController | null = null
+  /** Whether something was read that may have changed before the stream began. */
+  private readBefore = () => false
   private readonly onState = new Set<() => void>()
   private readonly onChange = new Set<(change: Change) => void>()
 
   /** Begins, or begins anew in another session. */
-  start() {
+  start(readBefore = this.readBefore) {
+    this.readBefore = readBefore
     this.stop?.abort()
     this.stop = new AbortController()
     void this.run(this.stop.signal)
@@ -54,7 +57,7 @@ class Live {
     })
     if (!response.ok || !response.body) throw await failureOf(response)
     opened()
-    const gap = this.state === 'reconnecting'
+    const gap = this.state === 'reconnecting' || this.readBefore()
     this.become('live')
     if (gap) this.publish({ kind: 'missed' })
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()

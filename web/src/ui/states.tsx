@@ -2,6 +2,7 @@ import { CircleAlert, WifiOff } from 'lucide-react'
 import type { ComponentType, ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError } from '@/api/client'
+import { say, sayError } from '@/i18n/said'
 import { cn } from '@/lib/cn'
 import { Button } from './button'
 
@@ -43,7 +44,7 @@ export function Failure({ error, retry, className }: { error: unknown; retry?: (
       <Icon className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden />
       <div className="min-w-0 flex-1">
         <p className="font-medium text-ink">
-          {offline ? t('ui.failure.offline') : known ? error.message : t('ui.failure.unexpected')}
+          {offline ? t('ui.failure.offline') : known ? sayError(error) : t('ui.failure.unexpected')}
         </p>
         <p className="mt-0.5 text-ink-2">
           {offline ? t('ui.failure.offlineHint') : known ? t(hintOf(error)) : t('ui.failure.unexpectedHint')}
@@ -52,7 +53,7 @@ export function Failure({ error, retry, className }: { error: unknown; retry?: (
           <ul className="mt-2 list-disc pl-5 text-ink-2">
             {error.details.map((d) => (
               <li key={d.field}>
-                <code className="font-mono text-xs">{d.field}</code> {d.message}
+                <code className="font-mono text-xs">{d.field}</code> {say(d.message)}
               </li>
             ))}
           </ul>

@@ -2,6 +2,7 @@ import { CircleAlert, CircleCheck, X } from 'lucide-react'
 import { useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError } from '@/api/client'
+import { sayError } from '@/i18n/said'
 import { IconButton } from './button'
 
 interface Toast {
@@ -25,7 +26,7 @@ const dismiss = (id: number) => change(toasts.filter((t) => t.id !== id))
 export function toast(text: string, tone: Toast['tone'] = 'good') {
   const id = ++last
   change([...toasts.slice(-3), { id, tone, text }])
-  setTimeout(() => dismiss(id), tone === 'bad' ? 9000 : 4000)
+  setTimeout(() => dismiss(id), tone === 'bad' ? 12_000 : 7000)
 }
 
 /** What an error says to a person, in one sentence. */
@@ -33,7 +34,7 @@ export function useSayError() {
   const { t } = useTranslation()
   return (error: unknown) => {
     const known = error instanceof ApiError && !error.offline
-    toast(known ? error.message : t('ui.failure.offline'), 'bad')
+    toast(known ? sayError(error) : t('ui.failure.offline'), 'bad')
   }
 }
 

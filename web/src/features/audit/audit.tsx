@@ -4,15 +4,17 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type AuditEntry, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
+import { say } from '@/i18n/said'
 import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
 import { Input, Select } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
+import { useActionName } from './action-name'
 import { Entry } from './entry'
 
-/** As audit.go names them. */
+/** As the server names them. */
 export const actions = [
   'task_created',
   'task_leased',
@@ -46,10 +48,16 @@ export const actions = [
   'task_imported',
   'tasks_matched',
   'audit_forked',
-]
+  'filter_saved',
+  'filter_removed',
+  'tasks_removed',
+  'events_removed',
+  'audit_removed',
+] as const
 
 export default function Audit() {
   const { t } = useTranslation()
+  const nameOfAction = useActionName()
   const [action, setAction] = useState('')
   const [entity, setEntity] = useState('')
   const [shown, setShown] = useState<AuditEntry>()
@@ -70,7 +78,7 @@ export default function Audit() {
           <option value="">{t('audit.any')}</option>
           {actions.map((a) => (
             <option key={a} value={a}>
-              {a}
+              {nameOfAction(a)}
             </option>
           ))}
         </Select>
@@ -110,9 +118,9 @@ export default function Audit() {
               <button
                 type="button"
                 onClick={() => setShown(e)}
-                className="font-mono text-xs text-accent-strong hover:underline"
+                className="text-left text-accent-strong hover:underline"
               >
-                {e.action}
+                {nameOfAction(e.action)}
               </button>
             </Td>
             <Td>
@@ -129,7 +137,7 @@ export default function Audit() {
               )}
             </Td>
             <Td className="max-w-48 truncate max-sm:hidden">{e.actor}</Td>
-            <Td className="min-w-64 whitespace-normal text-ink-2 max-sm:hidden">{e.detail}</Td>
+            <Td className="min-w-64 whitespace-normal text-ink-2 max-sm:hidden">{say(e.detail)}</Td>
             <Td className="font-mono text-xs text-ink-3 max-xl:hidden">{e.hash.slice(0, 12) || '–'}</Td>
           </Tr>
         )}

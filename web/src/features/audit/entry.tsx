@@ -1,19 +1,25 @@
 import { useTranslation } from 'react-i18next'
 import type { AuditEntry } from '@/api/client'
+import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { Fact, Facts } from '@/ui/card'
 import { Dialog } from '@/ui/dialog'
 import { CopyButton } from '@/ui/facts'
 import { JsonTree } from '@/ui/json-tree'
+import { useActionName } from './action-name'
 
 /** All of an entry: also where it came from, the state it left, and its place in the chain of hashes. */
 export function Entry({ entry: e, onClose }: { entry: AuditEntry; onClose: () => void }) {
   const { t } = useTranslation()
+  const nameOfAction = useActionName()
   const format = useFormat()
   return (
-    <Dialog open wide onOpenChange={onClose} title={e.action} lead={e.detail}>
+    <Dialog open wide onOpenChange={onClose} title={nameOfAction(e.action)} lead={say(e.detail)}>
       <Facts>
         <Fact name={t('audit.when')}>{format.dateTime(e.timestamp)}</Fact>
+        <Fact name={t('audit.action')}>
+          <span className="font-mono text-xs">{e.action}</span>
+        </Fact>
         <Fact name={t('audit.about')}>
           <span className="font-mono text-xs">{e.entity_id}</span>
         </Fact>

@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError, type CreatedKey, type KeyRole } from '@/api/client'
+import { say } from '@/i18n/said'
 import { Button } from '@/ui/button'
 import { Dialog } from '@/ui/dialog'
 import { Command } from '@/ui/facts'
@@ -52,7 +53,7 @@ function Form({ onMade, onCancel }: { onMade: (key: CreatedKey) => void; onCance
   const [worker, setWorker] = useState('')
   const create = useCreateKey()
   const problems = new Map(
-    create.error instanceof ApiError ? create.error.details.map((d) => [d.field, d.message]) : [],
+    create.error instanceof ApiError ? create.error.details.map((d) => [d.field, say(d.message)]) : [],
   )
   const send = (event: FormEvent) => {
     event.preventDefault()

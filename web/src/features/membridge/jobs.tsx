@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { ArrowDownToLine, ArrowUpFromLine } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { say } from '@/i18n/said'
 import { Badge, type Tone } from '@/ui/badge'
 import { Button } from '@/ui/button'
 import { Panel } from '@/ui/card'
@@ -67,7 +68,7 @@ export function Jobs({ project }: { project: Project }) {
                     <Badge tone={tones[job.status]}>{t(`membridge.job.${job.status}`)}</Badge>
                   </Td>
                   <Td className="max-w-40 truncate">{job.agent}</Td>
-                  <Td className="w-full max-w-40 truncate text-ink-2 max-sm:hidden">{job.detail}</Td>
+                  <Td className="w-full max-w-40 truncate text-ink-2 max-sm:hidden">{say(job.detail)}</Td>
                   <Td className="text-ink-2 max-sm:hidden">
                     <Ago at={job.created_at * 1000} />
                   </Td>
@@ -112,7 +113,7 @@ function OneJob({ id, onClose }: { id: string; onClose: () => void }) {
       title={
         job ? t('membridge.output', { kind: t(`membridge.${job.kind}`), agent: job.agent }) : t('membridge.oneJob')
       }
-      lead={job?.detail}
+      lead={job && say(job.detail)}
     >
       {query.error && !job && <Failure error={query.error} retry={() => void query.refetch()} />}
       {job && (

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { ApiError, api, data, type Task, type Worker } from '@/api/client'
 import { keys, task as taskQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
+import { say } from '@/i18n/said'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Kbd } from '@/ui/facts'
@@ -52,7 +53,7 @@ function Form({ first }: { first: Draft }) {
   })
   const set = <K extends keyof Draft>(name: K, value: Draft[K]) => setDraft((d) => ({ ...d, [name]: value }))
   const problems = new Map(
-    create.error instanceof ApiError ? create.error.details.map((d) => [d.field, d.message]) : [],
+    create.error instanceof ApiError ? create.error.details.map((d) => [d.field, say(d.message)]) : [],
   )
   const send = (event?: FormEvent) => {
     event?.preventDefault()

@@ -8,6 +8,7 @@ import { session, signOut } from '@/api/session'
 import { ApiKeys } from '@/features/keys/api-keys'
 import { useManagesKeys } from '@/features/keys/use-keys'
 import { setLanguage } from '@/i18n'
+import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { type Language, setTheme, type Theme, useTheme } from '@/lib/preferences'
 import { Button } from '@/ui/button'
@@ -56,7 +57,9 @@ function Connection() {
       test.mutate()
     },
   })
-  const problems = new Map(save.error instanceof ApiError ? save.error.details.map((d) => [d.field, d.message]) : [])
+  const problems = new Map(
+    save.error instanceof ApiError ? save.error.details.map((d) => [d.field, say(d.message)]) : [],
+  )
   const send = (event: FormEvent) => {
     event.preventDefault()
     save.mutate()
@@ -117,7 +120,7 @@ function Connection() {
                 {test.data && !test.data.connected && (
                   <>
                     <CircleAlert className="size-4 shrink-0 text-bad" aria-hidden />
-                    <span className="text-bad">{test.data.error}</span>
+                    <span className="text-bad">{say(test.data.error ?? '')}</span>
                   </>
                 )}
                 {!test.data && typeof found?.last_test === 'number' && (
@@ -154,7 +157,7 @@ function Server() {
               <Fact name={t('settings.membridge')}>
                 {health.membridge.connected ? t('settings.connected') : t('settings.notConnected')}
                 {!health.membridge.connected && health.membridge.lastError && (
-                  <span className="block text-xs text-ink-3">{health.membridge.lastError}</span>
+                  <span className="block text-xs text-ink-3">{say(health.membridge.lastError)}</span>
                 )}
               </Fact>
             </Facts>

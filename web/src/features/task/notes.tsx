@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { MessageCircleQuestion, MessageSquarePlus, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Result, Task } from '@/api/client'
+import { say } from '@/i18n/said'
 import { buttonClass } from '@/ui/button'
 import { errorClasses } from './error-classes'
 import { questionOf } from './question'
@@ -44,7 +45,7 @@ export function Notes({ task, result }: { task: Task; result: Result }) {
             <ul className="mt-0.5 text-ink-2">
               {warnings.map((w) => (
                 <li key={w.text} className="wrap-anywhere first-letter:uppercase">
-                  {w.text}
+                  {say(w.text)}
                 </li>
               ))}
             </ul>

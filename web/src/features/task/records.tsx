@@ -5,6 +5,8 @@ import { useTranslation } from 'react-i18next'
 import { api, data } from '@/api/client'
 import { keys } from '@/api/queries'
 import { ArtifactDialog, fileNameOf, nameOf } from '@/features/artifacts/artifact-dialog'
+import { useActionName } from '@/features/audit/action-name'
+import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
 import { Panel } from '@/ui/card'
@@ -16,6 +18,7 @@ import { Table, Td, Th, Tr } from '@/ui/table'
 /** The task's artifacts and its entries in the audit log. */
 export function Records({ taskId }: { taskId: string }) {
   const { t } = useTranslation()
+  const nameOfAction = useActionName()
   const format = useFormat()
   const [shown, setShown] = useState('')
   const artifacts = useQuery({
@@ -97,9 +100,9 @@ export function Records({ taskId }: { taskId: string }) {
                     <Td className="text-ink-2">
                       <Ago at={e.timestamp} />
                     </Td>
-                    <Td className="font-mono text-xs">{e.action}</Td>
+                    <Td>{nameOfAction(e.action)}</Td>
                     <Td>{e.actor}</Td>
-                    <Td className="text-ink-2">{e.detail}</Td>
+                    <Td className="text-ink-2">{say(e.detail)}</Td>
                   </Tr>
                 ))}
               </tbody>

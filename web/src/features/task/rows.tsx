@@ -1,6 +1,7 @@
 import { ChevronRight, CircleAlert, CircleCheck, Clock, Info, RotateCcw, Server } from 'lucide-react'
 import { memo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { say } from '@/i18n/said'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { CodeBlock } from '@/ui/code'
@@ -126,7 +127,7 @@ function detailOf({ type, data }: Step): string {
     case 'rate_limit':
       return [of('status'), of('limit')].filter(Boolean).join(' · ')
     case 'warning':
-      return of('text') || of('code')
+      return say(of('text')) || of('code')
     // What the label says already need not be said again, in the server's words.
     case 'leased':
     case 'started':
@@ -138,6 +139,6 @@ function detailOf({ type, data }: Step): string {
     case 'cancel_requested':
       return ''
     default:
-      return of('detail') || of('reason')
+      return say(of('detail')) || of('reason')
   }
 }

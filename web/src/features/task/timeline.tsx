@@ -1,5 +1,6 @@
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
+import { say } from '@/i18n/said'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { Elapsed } from '@/ui/facts'
@@ -101,7 +102,7 @@ export function Timeline({ task, conversation }: { task: Task; conversation: Con
             {span.end && (
               <p className="mt-1 text-xs text-ink-2 wrap-anywhere">
                 <span className="font-medium">{t(`task.step.${span.end.type as 'leased'}`)}</span>
-                {reason(span.end) && ` · ${reason(span.end)}`}
+                {reason(span.end) && ` · ${say(reason(span.end))}`}
               </p>
             )}
           </div>

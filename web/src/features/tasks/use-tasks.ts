@@ -36,21 +36,26 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
   const changed = useRef(new Set<string>())
   const busy = useRef(false)
 
+  // The first page alone: what is further down keeps its place.
+  const readHead = useCallback(
+    () =>
+      client.fetchQuery({
+        queryKey: [...keys.tasks, 'head', filters],
+        queryFn: () =>
+          page<Task>(
+            api.GET('/api/runtime/llm-tasks', {
+              params: { query: { ...filters, limit: pageSize, preview: 300 } },
+            }),
+          ),
+        staleTime: 0,
+      }),
+    [client, filters],
+  )
   const refresh = useCallback(async () => {
     setFresh(0)
-    // The first page alone: what is further down keeps its place.
-    const first = await client.fetchQuery({
-      queryKey: [...keys.tasks, 'head', filters],
-      queryFn: () =>
-        page<Task>(
-          api.GET('/api/runtime/llm-tasks', {
-            params: { query: { ...filters, limit: pageSize, preview: 300 } },
-          }),
-        ),
-      staleTime: 0,
-    })
+    const first = await readHead()
     client.setQueryData<Pages>(key, (old) => withHead(old, first))
-  }, [client, filters, key])
+  }, [client, readHead, key])
 
   const settle = useCallback(async () => {
     if (busy.current) return
@@ -61,7 +66,6 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
         changed.current.clear()
         const known = new Set(client.getQueryData<Pages>(key)?.pages.flatMap((p) => p.items.map((t) => t.id)))
         const shown = ids.filter((id) => known.has(id))
-        const unknown = ids.length - shown.length
         if (shown.length > single) {
           await refresh()
         } else {
@@ -77,9 +81,10 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
             ),
           )
         }
-        if (unknown > 0) {
+        if (shown.length < ids.length) {
           if (atTop()) await refresh()
-          else setFresh((n) => n + unknown)
+          // What changed may be further down, or not fit the filters: the list itself says what is new in it.
+          else setFresh((await readHead()).items.filter((task) => !known.has(task.id)).length)
         }
         await new Promise((resolve) => setTimeout(resolve, 250))
       }
@@ -88,7 +93,7 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
     } finally {
       busy.current = false
     }
-  }, [client, key, refresh, atTop])
+  }, [client, key, readHead, refresh, atTop])
 
   useChanges(
     useCallback(

@@ -1,0 +1,125 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { ApiError } from '@/api/client'
+import { setLanguage, startI18n } from '.'
+import { say, sayError } from './said'
+import server from './uk/server.json'
+
+const root = join(import.meta.dirname, '../../..')
+
+/** Where what the server says is written: not what only workers, tools and files of the audit say. */
+const places = [
+  '',
+  'internal/auth',
+  'internal/dispatch',
+  'internal/guard',
+  'internal/httpapi',
+  'internal/lifecycle',
+  'internal/store',
+  'internal/store/sqldb',
+  'internal/membridge/mbclient',
+  'internal/membridge/registry',
+]
+const source = places
+  .flatMap((place) => readdirSync(join(root, place)).map((name) => join(root, place, name)))
+  .filter((path) => path.endsWith('.go') && !path.endsWith('_test.go') && !path.endsWith('auditverify.go'))
+  .map((path) => readFileSync(path, 'utf8'))
+  .join('\n')
+
+const found = (pattern: RegExp) => [...source.matchAll(pattern)].map((m) => m[1] ?? '')
+
+/** The sentences of the source, with something in the place of each value. */
+function sentences(): string[] {
+  const verbs: Record<string, string> = { s: 'some', d: '7', q: '"some"', v: 'some' }
+  const text = /"((?:[^"\\]|\\.)+)"(\s*\+)?/.source
+  const written = [
+    ...source.matchAll(new RegExp(`\\b(?:Conflict|Invalid)\\((?:fmt\\.Sprintf\\()?${text}`, 'g')),
+    ...source.matchAll(new RegExp(`\\b(?:Message|Detail):\\s+(?:fmt\\.Sprintf\\()?${text}`, 'g')),
+    ...source.matchAll(new RegExp(`\\bDetail = [^\\n]*?${text}`, 'g')),
+  ]
+  return written.map(([, literal = '', more]) =>
+    (literal + (more ? 'some' : '')).replaceAll('\\"', '"').replace(/%(s|d|q|v)/g, (_, verb) => verbs[verb] ?? ''),
+  )
+}
+
+/** What is put together of parts that are not in one place of the source. */
+const composed = [
+  'The request is wrong: prompt must not be empty',
+  'The request is wrong: policy.timeout_sec must be between 1 and 86400',
+  'The time series cannot be given: to must be after from',
+  "must be 'text' or 'json'",
+  'The body is not valid JSON (near byte 7)',
+  'must have at most 64 characters',
+  'must have at most 64 entries',
+  'must not be negative',
+  'must be at least 1',
+  'alpine-1 leads handbook',
+  'alpine-1 is to push the memory of handbook',
+  'Outcome unknown: membridge did not answer whether alpine-1 is to pull the memory of handbook',
+  'worker key pi in the attic',
+  'Signed in as admin',
+  'Session of ann',
+  'Cancelled 5 of 6 tasks with status "queued"',
+  'Requeued 5 of 6 tasks with status "failed", text "a"',
+  'Added out/a.txt to task 01a200c7-0126-7c60-9827-033779e6ccd8',
+  'Cancelled while waiting',
+  'Cancelled; alpine-1 did not report any more',
+  'Heard of again',
+  'Undrained',
+  'Too many requests: the limit for this address is 20 a minute; try again later',
+]
+
+/** Parts that never come alone, and the words of membridge's that are not ours to know. */
+const parts =
+  /^(some \d+ of \d+ tasks with some|The request is wrong: some|The time series cannot be given: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
+
+describe('what the server says', () => {
+  beforeAll(startI18n)
+
+  it('has every sentence in Ukrainian', async () => {
+    await setLanguage('uk', false)
+    const all = [
+      ...sentences(),
+      ...found(/\bNotFound\("([^"]+)"\)/g).map((what) => `${what} not found`),
+      ...composed,
+    ].filter((sentence) => !parts.test(sentence))
+    expect(all.length).toBeGreaterThan(120)
+    expect([...new Set(all)].filter((sentence) => say(sentence) === sentence)).toEqual([])
+  })
+
+  it('has every code of a refusal in Ukrainian', () => {
+    const codes = new Set([...found(/\bCode\w* *[:=] *"([a-z_]+)"/g)])
+    expect(codes.size).toBeGreaterThan(25)
+    expect([...codes].filter((code) => !(code in server.codes))).toEqual([])
+  })
+
+  it('keeps the values, and says those that are words, too', async () => {
+    await setLanguage('uk', false)
+    expect(say('Leased to alpine-1 for 300 s (attempt 2 of 3)')).toBe(
+      'Видано виконавцеві alpine-1 на 300 с (спроба 2 з 3)',
+    )
+    expect(say("Task status is 'running', expected 'queued'")).toContain('«Виконується»')
+    expect(say('Failed on alpine-1 (timeout)')).toBe('Помилка на alpine-1 (Час вичерпано)')
+    expect(say('worker key pi in the attic')).toBe('Ключ pi in the attic (Виконавець)')
+    expect(say('The request is wrong: prompt must not be empty')).toBe(
+      'Запит неправильний: prompt не може бути порожнім',
+    )
+    for (const [english, text] of Object.entries(server.sentences)) {
+      const names = (of: string) => [...new Set(of.match(/\{\{\w+\}\}/g) ?? [])].sort()
+      expect(names(text), english).toEqual(names(english))
+    }
+  })
+
+  it('leaves what it does not know as it is, with what its code stands for', async () => {
+    await setLanguage('uk', false)
+    expect(say('What a person wrote')).toBe('What a person wrote')
+    expect(sayError(new ApiError('Of the future', 409, 'conflict'))).toBe(
+      'Теперішній стан цього не дозволяє: Of the future',
+    )
+    expect(sayError(new ApiError('Of the future', 409, 'of_the_future'))).toBe('Of the future')
+    await setLanguage('en', false)
+    expect(say('Undrained')).toBe('Undrained')
+    expect(sayError(new ApiError('Task not found', 404, 'not_found'))).toBe('Task not found')
+  })
+})
