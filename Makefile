@@ -83,7 +83,8 @@ test: test-deps build ## Run all tests, most with the race detector, in random o
 	go test $(TESTFLAGS) -race $$(go list ./... | grep -vE '/internal/(claude|cli|memory)$$')
 	@# These start hundreds of processes, which the race detector makes five times as slow;
 	@# e2e watches the same programs with it.
-	go test $(TESTFLAGS) ./internal/claude ./internal/cli ./internal/memory/...
+	@# Built as make build does, they find nearly everything in the build cache.
+	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./internal/claude ./internal/cli ./internal/memory/...
 	$(NPM) run -s test
 	$(NPM) run -s e2e
 

@@ -28,6 +28,7 @@ const (
 	CodeInternal           = "internal"
 	CodeInvalid            = "invalid_request"
 	CodeUnauthorized       = "unauthorized"
+	CodeNoCertificate      = "certificate_required" // the key counts only with a client certificate
 	CodeForbidden          = "forbidden"
 	CodeNotFound           = "not_found"
 	CodeConflict           = "conflict"

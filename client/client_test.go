@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -410,6 +411,24 @@ func TestContentThatDiffersFromItsRowIsRefused(t *testing.T) {
 		}
 		c.Close()
 		server.Close()
+	}
+}
+
+// A server that takes the call and says nothing is given up after the call's time.
+func TestAServerThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c, err := client.New("http://"+silent.Addr().String(), client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) || !strings.Contains(err.Error(), "no answer in time") {
+		t.Errorf("%v", err)
 	}
 }
 

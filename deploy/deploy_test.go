@@ -25,7 +25,7 @@ var programs string // the folder of built, removed by TestMain
 
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "bloom")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/bloom")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../cmd/bloom")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(err, errors.New(string(out)))

@@ -3,12 +3,11 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
 // TestARequestIsFollowedFromItsCallerToTheWorker posts a task under an id of the
@@ -17,9 +16,8 @@ import (
 func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.script("works", func(standin.Request) standin.Reply { return standin.Reply{Text: "done"} })
 	server := h.serve("--no-membridge")
-	worker := h.work(workerOptions{name: "w1"})
+	worker := h.work(workerOptions{name: "w1", claude: quickClaude(t, filepath.Join(h.dir, "runs")), env: []string{}})
 	body, err := json.Marshal(spec("works"))
 	if err != nil {
 		t.Fatal(err)
@@ -33,16 +31,13 @@ func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	if o := h.await(t, task.ID); o.task.Status != bloom.TaskCompleted || o.task.RequestID == nil || *o.task.RequestID != id {
 		t.Errorf("the task is %+v", o.task)
 	}
-	worker.says("task finished and reported")
-	line := func(out *output, pattern string) {
+	line := func(p *proc, pattern string) {
 		t.Helper()
-		if !regexp.MustCompile(pattern).MatchString(out.String()) {
-			t.Errorf("no line is like %s", pattern)
-		}
+		eventually(t, "a line is like "+pattern, func() bool { return regexp.MustCompile(pattern).MatchString(p.out.String()) })
 	}
-	line(server.out, `POST /api/runtime/llm-tasks 201 \d+ms" request_id=`+regexp.QuoteMeta(id)+` `)
+	line(server, `POST /api/runtime/llm-tasks 201 \d+ms" request_id=`+regexp.QuoteMeta(id)+` `)
 	for _, event := range []string{"task begun", "task finished and reported"} {
-		line(worker.out, `msg="`+event+`".* task_id=`+task.ID+` .*request_id=`+regexp.QuoteMeta(id))
+		line(worker, `msg="`+event+`".* task_id=`+task.ID+` .*request_id=`+regexp.QuoteMeta(id))
 	}
 	// A request without an id is given one, which is followed in the same way.
 	status, answer = h.raw(t, http.MethodPost, "/llm-tasks", string(body))
@@ -50,8 +45,6 @@ func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 		t.Fatalf("%d %s: %v", status, answer, err)
 	}
 	h.await(t, task.ID)
-	if !strings.Contains(server.out.String(), "request_id="+*task.RequestID+" ") {
-		t.Errorf("the server does not log %s", *task.RequestID)
-	}
+	server.says("request_id=" + *task.RequestID + " ")
 	worker.says("request_id=" + *task.RequestID)
 }

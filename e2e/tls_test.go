@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,7 +97,11 @@ func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 	work("good", shown(ca.sign("good", tomorrow))...)
 	h.runs(t, "good")
 
-	work("bare").says("client certificate")
+	bare := work("bare")
+	bare.says("client certificate")
+	if code := bare.wait(); code == 0 || strings.Contains(bare.out.String(), "--key-file") {
+		t.Errorf("a worker without a certificate ends with %d: %s", code, bare.out)
+	}
 	work("foreign", shown(stranger.sign("foreign", tomorrow))...)
 	work("late", shown(ca.sign("late", yesterday))...).says("the certificate has expired")
 	ca.sign("late", tomorrow)

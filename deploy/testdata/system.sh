@@ -9,7 +9,7 @@ fail() {
 await() { # await WHAT COMMAND…
 	what=$1
 	shift
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		"$@" >/dev/null 2>&1 && return
 		sleep 0.1
 	done

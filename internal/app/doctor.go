@@ -275,11 +275,20 @@ func examineServer(ctx context.Context, c DoctorConfig) (reached bool, skew *tim
 		found = append(found, Finding{Name: "key", Status: Fine, Detail: "accepted"}, examineWorkers(workers))
 		return true, skew, append(found, examineProblems(ctx, api)...), workers
 	}
+	return true, skew, append(found, examineRefusal(c, err)), nil
+}
+
+// examineRefusal says what a caller lacks whom the server does not let in.
+func examineRefusal(c DoctorConfig, err error) Finding {
+	var api *client.APIError
 	fix := "give the right key with --key-file FILE or BLOOM_API_KEY"
-	if c.Key == "" {
+	switch {
+	case errors.As(err, &api) && api.Err.Code == bloom.CodeNoCertificate:
+		fix = "give the certificate with --client-cert FILE and --client-key FILE"
+	case c.Key == "":
 		fix = "the server wants a key: give it with --key-file FILE or BLOOM_API_KEY"
 	}
-	return true, skew, append(found, Finding{"key", Wrong, err.Error(), fix}), nil
+	return Finding{"key", Wrong, err.Error(), fix}
 }
 
 // examineProblems are the problems that the running server has found; none of a server

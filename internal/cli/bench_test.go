@@ -1,9 +1,26 @@
 package cli_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
+
+// The key goes where it was to go and nowhere else.
+func TestBenchFollowsNoRedirectWithTheKey(t *testing.T) {
+	t.Parallel()
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s with %v", r.URL, r.Header) }))
+	defer thief.Close()
+	moved := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, thief.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer moved.Close()
+	got := newPerson(t, nil).run("bench", "run", "-n", "1", "--url", moved.URL, "--api-key", serverKey)
+	if got.code == 0 || !strings.Contains(got.err, "redirects") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
 
 func TestBenchRefusesToMeasureALimit(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -79,7 +80,7 @@ func explain(err error) string {
 	switch {
 	case errors.As(err, &away):
 		return notReached(away)
-	case errors.As(err, &api) && api.Status == 401:
+	case errors.As(err, &api) && api.Status == http.StatusUnauthorized && api.Err.Code != bloom.CodeNoCertificate:
 		return api.Error() + "\nGive the key with --key-file FILE or BLOOM_API_KEY."
 	case errors.As(err, &api) && api.Status >= 500 && api.RequestID != "":
 		return api.Error() + " (request " + api.RequestID + ")"
@@ -92,11 +93,14 @@ func notReached(away *client.Unreachable) string {
 	base := strings.TrimSuffix(away.URL, "/api/runtime")
 	said := fmt.Sprintf("no runtime answers at %s (%v)", base, root(away.Err))
 	u, err := url.Parse(base)
+	var op *net.OpError
 	switch {
 	case errors.As(away.Err, new(x509.UnknownAuthorityError)):
 		return fmt.Sprintf("the certificate of %s is not trusted (%v)\nName the authority that signed it with --ca-file FILE or BLOOM_CA_FILE.", base, root(away.Err))
 	case errors.As(away.Err, new(*tls.CertificateVerificationError)):
 		return fmt.Sprintf("the certificate of %s is not accepted (%v)", base, root(away.Err))
+	case errors.As(away.Err, &op) && op.Op == "remote error" && strings.Contains(op.Error(), "certificate"):
+		return fmt.Sprintf("%s refuses the client certificate (%v)\nGive one that is valid and signed by its authority: --client-cert FILE --client-key FILE.", base, root(away.Err))
 	case errors.Is(away.Err, http.ErrSchemeMismatch):
 		return said + "\nIt speaks http: use http" + strings.TrimPrefix(base, "https")
 	case errors.Is(away.Err, syscall.ECONNREFUSED) && err == nil && loopback(u.Hostname()):

@@ -270,6 +270,12 @@ func keyScenes() map[string]scene {
 		}},
 		"no keys": {roles: servers, sets: []set{{"--insecure-no-auth", "", func(s *stage) {
 			s.wants(200, "GET", s.url()+"/api/runtime/stats", "", "X-Forwarded-For", "203.0.113.7") // refused in development mode
+			s.says(`INSECURE: --insecure-no-auth`)
+			for path, part := range map[string]string{"/health": `"auth":"insecure"`, "/metrics": `bloom_auth_mode{mode="insecure"} 1`} {
+				if _, text := s.call("GET", s.url()+path, ""); !strings.Contains(text, part) {
+					s.Errorf("%s does not say %s: %s", path, part, text)
+				}
+			}
 		}}}},
 	}
 }

@@ -174,6 +174,15 @@ func wantsWorkersCertificates(s *stage) {
 			s.Errorf("with a certificate (%t): %d, want %d: %s", one.cert != nil, res.StatusCode, one.want, text)
 		}
 	}
+	// Whoever lacks a certificate is not sent for a key.
+	p := newPerson(s, nil)
+	p.env = map[string]string{"HOME": s.TempDir(), "BLOOM_RUNTIME_URL": s.url(), "BLOOM_API_KEY": workerKey, "BLOOM_CA_FILE": filepath.Join(s.dir, "cert.pem")}
+	for _, args := range [][]string{{"workers"}, {"doctor", "--claude=/nowhere/claude", "--listen=127.0.0.1:0", "--data-dir", s.TempDir()}} {
+		got := p.run(args...)
+		if said := got.out + got.err; !strings.Contains(said, "--client-cert") || strings.Contains(said, "--key-file") {
+			s.Errorf("bloom %s: %s", args[0], said)
+		}
+	}
 }
 
 // tlsBeforeRuntime puts TLS before the runtime, which wants a certificate of everyone.

@@ -3,7 +3,6 @@ package front
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -84,8 +83,8 @@ func (c *connections) drop(one *connection) {
 		c.closed, c.logged = 0, now
 	}
 	conn := one.Conn
-	if secure, is := conn.(*tls.Conn); is {
-		conn = secure.NetConn() // whose Close would wait for the other side
+	if secure, is := conn.(*securedConn); is {
+		conn = secure.NetConn() // the Close of TLS would wait for the other side
 	}
 	_ = conn.Close()
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Strict wraps a listener of plain HTTP: a request that tells its length more than
+// Strict wraps a listener of plain HTTP, and secured does one of HTTP/1.1 over TLS: a request that tells its length more than
 // once (Content-Length and Transfer-Encoding, or either of them twice) is answered
 // 400. net/http believes one of them; a proxy in front may believe the other and let
 // what it takes for a body pass unseen as a request. It needs the handler from

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -84,8 +85,8 @@ func TestALengthIsStatedOnce(t *testing.T) {
 		for _, slowly := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, slowly), func(t *testing.T) {
 				t.Parallel()
-				for where, l := range map[string]net.Listener{"plain": plain, "private": private} {
-					if got := exchange(t, dial(t, l), c.sent, slowly); got != c.want {
+				for where, conn := range map[string]net.Conn{"plain": dial(t, plain), "private": dial(t, private), "TLS": tls.Client(dial(t, secure), insecure)} {
+					if got := exchange(t, conn, c.sent, slowly); got != c.want {
 						t.Errorf("%s: got %q, want %q", where, got, c.want)
 					}
 				}
@@ -95,12 +96,54 @@ func TestALengthIsStatedOnce(t *testing.T) {
 	if got := exchange(t, dial(t, redirect), first+length+chunked+"\r\n"+chunks, false); got != refused {
 		t.Errorf("redirect: %q", got)
 	}
-	// Within TLS net/http takes the chunks and drops the length; nothing comes after.
-	conn := tls.Client(dial(t, secure), &tls.Config{InsecureSkipVerify: true})
-	if got, want := exchange(t, conn, first+length+chunked+"\r\n"+chunks+last, false), "200 /1 hello, closed"; got != want {
-		t.Errorf("TLS: %q, want %q", got, want)
+}
+
+// Over TLS handlers learn of it, with HTTP/1.1 and HTTP/2, and a body is what was sent,
+// whatever it looks like. Who speaks plain HTTP is told so.
+func TestHTTPOverTLS(t *testing.T) {
+	t.Parallel()
+	secure, files := listen(t), filesIn(t.TempDir())
+	certificate(t, files, 1)
+	open(t, front.Config{Listener: secure, TLS: files}).Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.TLS == nil || !r.TLS.HandshakeComplete {
+			t.Errorf("%s: the handler hears of %v", r.Proto, r.TLS)
+		}
+		_, _ = w.Write(body)
+	}))
+	at := secure.Addr().String()
+	sent := strings.Repeat("POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 1000)
+	for _, second := range []bool{false, true} {
+		transport := &http.Transport{TLSClientConfig: insecure.Clone(), ForceAttemptHTTP2: second}
+		t.Cleanup(transport.CloseIdleConnections)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+at+"/", strings.NewReader(sent))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res, err := transport.RoundTrip(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer res.Body.Close()
+				got, err := io.ReadAll(res.Body)
+				if string(got) != sent || err != nil || (res.ProtoMajor == 2) != second || res.Header.Get("Strict-Transport-Security") == "" {
+					t.Errorf("%s: %d of %d bytes, %v, %v", res.Proto, len(got), len(sent), err, res.Header)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if status, text := get(t, at, "/"); status != 400 || !strings.Contains(text, "an HTTPS server") {
+		t.Errorf("plain HTTP: %d %s", status, text)
 	}
 }
+
+var insecure = &tls.Config{InsecureSkipVerify: true}
 
 func dial(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()

@@ -91,7 +91,8 @@ func Open(ctx context.Context, c Config) (_ *Front, err error) {
 		f.run(func() error { return f.http.Serve(Strict(c.Listener)) })
 	} else {
 		f.scheme = "https"
-		f.run(func() error { return f.http.ServeTLS(c.Listener, "", "") })
+		inside := secured(c.Listener, f.http, c.Logger)
+		f.run(func() error { return f.http.Serve(inside) })
 	}
 	if c.Private != nil {
 		f.run(func() error { return f.http.Serve(Strict(c.Private)) })
@@ -207,6 +208,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 func (f *Front) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer f.conns.request(r)()
+		overTLS(r)
 		h.ServeHTTP(w, r)
 	})
 }

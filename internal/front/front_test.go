@@ -9,10 +9,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io"
+	"log"
 	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +141,44 @@ func TestWithoutACertificateThereIsNoStart(t *testing.T) {
 			t.Errorf("%s: it still listens", name)
 			conn.Close()
 		}
+	}
+}
+
+// Both sides refuse TLS that is older than 1.2: those who connect to a server, and a
+// client that connects to one.
+func TestOlderTLSIsRefused(t *testing.T) {
+	t.Parallel()
+	files := filesIn(t.TempDir())
+	certificate(t, files, 1)
+	secure := listen(t)
+	open(t, front.Config{Listener: secure, TLS: files}).Handle(http.NotFoundHandler())
+	for version, taken := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", secure.Addr().String(), &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != taken {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+	}
+	old := httptest.NewUnstartedServer(http.NotFoundHandler())
+	old.Config.ErrorLog = log.New(io.Discard, "", 0)
+	pair, err := tls.LoadX509KeyPair(files.Certificate, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	old.StartTLS()
+	defer old.Close()
+	ours, err := front.Client(files.Certificate, "", "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := tls.Dial("tcp", old.Listener.Addr().String(), ours); err == nil || !strings.Contains(err.Error(), "version") {
+		if err == nil {
+			conn.Close()
+		}
+		t.Errorf("a server of TLS 1.1: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type schema struct {
 	MaxLength  *int               `json:"maxLength"`
 	MaxItems   *int               `json:"maxItems"`
 	Enum       []string           `json:"enum"`
+	Items      *schema            `json:"items"`
 }
 
 type description struct {
@@ -194,4 +196,38 @@ func (d description) violations(s *schema, prefix string) map[string][]any {
 		}
 	}
 	return bad
+}
+
+// Which program a worker runs, with what options and in what environment, is its
+// operator's to say: no body has a field for it.
+func TestNoRequestNamesAProgram(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d, _ := r.describe()
+	program := regexp.MustCompile(`(?i)claude|binary|command|exec|arg[sv]|env|program|shell|option`)
+	fields := 0
+	var walk func(at string, s *schema)
+	walk = func(at string, s *schema) {
+		if s == nil || strings.Count(at, ".") > 8 {
+			return
+		}
+		s = d.resolve(s)
+		walk(at+".[]", s.Items)
+		for name, of := range s.Properties {
+			if fields++; program.MatchString(name) && name != "claude_cli" { // whether it can run any
+				t.Errorf("%s.%s may name a program", at, name)
+			}
+			walk(at+"."+name, of)
+		}
+	}
+	for path, item := range d.Paths {
+		for method, op := range item {
+			if op.RequestBody != nil {
+				walk(method+" "+path, op.RequestBody.Content["application/json"].Schema)
+			}
+		}
+	}
+	if fields < 50 {
+		t.Errorf("only %d fields were looked at", fields)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,7 +25,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// programs is the folder of what tests build; empty when they built nothing.
+var programs string
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if programs != "" {
+			_ = os.RemoveAll(programs)
+		}
+		os.Exit(code)
+	}))
+}
 
 const (
 	adminKey  = "admin-key-0123456789"

@@ -137,15 +137,21 @@ func alive(ctx context.Context, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
+// began is the folder of the package whose tests run.
+var began, _ = os.Getwd()
+
 // binary finds a server that scripts/test-deps.sh builds.
 func binary(t testing.TB, name string) string {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	path := filepath.Join(filepath.Dir(file), "..", "..", ".tools", "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("miniotest: %v: run `make tools`, which builds it", err)
+	for dir := began; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, ".tools", "bin", name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatalf("miniotest: there is no .tools/bin/%s above %s: run `make tools`, which builds it", name, began)
+		}
 	}
-	return path
 }
 
 func freeAddress(t testing.TB) string {

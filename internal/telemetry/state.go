@@ -55,6 +55,16 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 	})
 }
 
+// DescribeAuth adds which of the modes callers are told apart by; it may change while a
+// server runs.
+func (m *Metrics) DescribeAuth(now func() string, modes ...string) {
+	for _, mode := range modes {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_auth_mode", ConstLabels: prometheus.Labels{"mode": mode},
+			Help: "How callers are told apart: 1 for the mode that holds. In the modes development and insecure no key is asked for."},
+			func() float64 { return truth(now() == mode) }))
+	}
+}
+
 // DescribeCertificate adds when the server's certificate expires.
 func (m *Metrics) DescribeCertificate(expires func() time.Time) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_certificate_expires_timestamp_seconds", Help: "When the server's certificate expires."},

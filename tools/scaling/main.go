@@ -37,7 +37,7 @@ type costs struct {
 	serverAsk, databaseAsk     float64 // a claim that finds nothing
 	serverEvents, databaseSend float64 // a request with events
 	serverRenew, databaseRenew float64 // a lease's renewal
-	serverHear                 float64 // a notice of another server's change
+	serverHear, hearTask       float64 // another server's request with events, and its task
 	serverTell                 float64 // a request with events passed on to one stream
 	connections                int     // to the database, of each server
 	waitKiB, streamKiB, idle   float64 // memory of a server: KiB, KiB, MiB
@@ -75,17 +75,18 @@ func main() {
 	flag.Float64Var(&s.keep, "keep", 30, "days that tasks are kept")
 	flag.Float64Var(&c.serverTask, "server-task", 0.29, "ms of a server's core a task")
 	flag.Float64Var(&c.databaseTask, "database-task", 0.30, "ms of the database's core a task")
-	flag.Float64Var(&c.serverAsk, "server-ask", 0.08, "ms of a server's core a claim that finds nothing")
+	flag.Float64Var(&c.serverAsk, "server-ask", 0.09, "ms of a server's core a claim that finds nothing")
 	flag.Float64Var(&c.databaseAsk, "database-ask", 0.03, "ms of the database's core a claim that finds nothing")
-	flag.Float64Var(&c.serverEvents, "server-events", 0.26, "ms of a server's core a request with events")
-	flag.Float64Var(&c.databaseSend, "database-events", 0.34, "ms of the database's core a request with events")
-	flag.Float64Var(&c.serverRenew, "server-renew", 0.14, "ms of a server's core a renewal")
-	flag.Float64Var(&c.databaseRenew, "database-renew", 0.09, "ms of the database's core a renewal")
-	flag.Float64Var(&c.serverHear, "server-hear", 0.016, "ms of a server's core a notice of another server's change")
+	flag.Float64Var(&c.serverEvents, "server-events", 0.33, "ms of a server's core a request with events")
+	flag.Float64Var(&c.databaseSend, "database-events", 1.06, "ms of the database's core a request with events")
+	flag.Float64Var(&c.serverRenew, "server-renew", 0.12, "ms of a server's core a renewal")
+	flag.Float64Var(&c.databaseRenew, "database-renew", 0.06, "ms of the database's core a renewal")
+	flag.Float64Var(&c.serverHear, "server-hear", 0.015, "ms of a server's core a request with events at another server")
+	flag.Float64Var(&c.hearTask, "server-hear-task", 0.11, "ms of a server's core a task of another server, from its creation to its completion")
 	flag.Float64Var(&c.serverTell, "server-tell", 0.03, "ms of a server's core a request with events that a stream is told of")
 	flag.IntVar(&c.connections, "server-connections", 18, "connections of a server to the database")
 	flag.Float64Var(&c.waitKiB, "wait-kib", 56, "KiB of a server's memory a waiting worker")
-	flag.Float64Var(&c.streamKiB, "stream-kib", 25, "KiB of a server's memory a stream")
+	flag.Float64Var(&c.streamKiB, "stream-kib", 39, "KiB of a server's memory a stream")
 	flag.Float64Var(&c.idle, "idle-mib", 35, "MiB of an idle server")
 	flag.Float64Var(&c.taskKiB, "task-kib", 2, "KiB of the database a task, without its events")
 	flag.Float64Var(&l.serverCores, "server-cores", 2, "cores of a server")
@@ -139,10 +140,9 @@ func simulate(s size, c costs, l limits, random *rand.Rand) []*resource {
 		askers := math.Min(n, waiting) - 1
 		asks := waiting/pollSeconds + float64(created)*math.Max(0, askers)
 		renewals, sends := float64(running)/renewSeconds, float64(running)*s.events
-		changes := 3*float64(created) + sends // creation, start and end are announced
 		told := math.Min(float64(s.readers), float64(running)) * s.events
 		database.asked = append(database.asked, float64(created)*c.databaseTask+asks*c.databaseAsk+sends*c.databaseSend+renewals*c.databaseRenew)
-		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew+told*c.serverTell)/n+changes*c.serverHear)
+		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew+told*c.serverTell)/n+float64(created)*c.hearTask+sends*c.serverHear)
 		memory.asked = append(memory.asked, c.idle+(waiting*c.waitKiB+float64(s.readers)*c.streamKiB)/1024/n)
 		slots.asked = append(slots.asked, float64(running+queued))
 		open.asked = append(open.asked, n*float64(c.connections))

@@ -1,0 +1,73 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+// oneKey is a store with one key. It counts how often it is asked for keys.
+type oneKey struct {
+	keyless
+	key   bloom.KnownKey
+	asked atomic.Int32
+}
+
+func (s *oneKey) AnyKey(context.Context) (bool, error) { return true, nil }
+
+func (s *oneKey) Key(_ context.Context, id string) (bloom.KnownKey, error) {
+	s.asked.Add(1)
+	if id != s.key.ID {
+		return bloom.KnownKey{}, &bloom.Error{Kind: bloom.KindNotFound, Code: bloom.CodeNotFound, Message: "Key not found"}
+	}
+	return s.key, nil
+}
+
+// Whether an id exists shows neither in the answer nor in what the answer takes: a wrong
+// secret of a key that exists and one of a key that does not are read and compared alike,
+// first and from the cache.
+func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
+	t.Parallel()
+	const known, unknown, secret = "blm_abcdefghijklmnop_", "blm_ponmlkjihgfedcba_", "the-secret-of-the-test"
+	sum := sha256.Sum256([]byte(known + secret))
+	store := &oneKey{key: bloom.KnownKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}}
+	a, err := auth.New(auth.Config{LoopbackOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Open(t.Context(), store, nil, bloom.SystemClock{}); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	ask := func(key string) (answer string, read int32) {
+		before := store.asked.Load()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set(auth.HeaderKey, key)
+		_, err := a.Authenticate(r)
+		return strings.ReplaceAll(errorOf(err), key, ""), store.asked.Load() - before
+	}
+	for range 3 {
+		wrong, read := ask(known + "x")
+		strange, readStrange := ask(unknown + "x")
+		if wrong == "" || wrong != strange || read != readStrange {
+			t.Errorf("a wrong secret is answered %q after %d reads, an unknown key %q after %d", wrong, read, strange, readStrange)
+		}
+	}
+	if answer, _ := ask(known + secret); answer != "" {
+		t.Errorf("the key itself: %s", answer)
+	}
+}
+
+func errorOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,106 @@
+package front
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// secured wraps a listener so that it speaks TLS. net/http gets what comes out of TLS and
+// not a *tls.Conn, which it would read past Strict's rule. The server h then finds
+// HTTP/2 by how it begins, and takes from the connection what it says of TLS.
+func secured(l net.Listener, h *http.Server, log *slog.Logger) net.Listener {
+	h.Protocols = new(http.Protocols)
+	h.Protocols.SetHTTP1(true)
+	h.Protocols.SetUnencryptedHTTP2(true)
+	config := h.TLSConfig.Clone() // net/http changes its own
+	for _, proto := range []string{"h2", "http/1.1"} {
+		if !slices.Contains(config.NextProtos, proto) {
+			config.NextProtos = append(config.NextProtos, proto)
+		}
+	}
+	return securedListener{l, config, log}
+}
+
+type securedListener struct {
+	net.Listener
+
+	config *tls.Config
+	log    *slog.Logger
+}
+
+func (l securedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	secure := tls.Server(c, l.config)
+	return &securedConn{strictConn: strictConn{Conn: secure}, secure: secure, log: l.log}, nil
+}
+
+// securedConn is the inside of a TLS connection. The handshake is made with the first
+// Read, within the time that net/http gives a request's headers.
+type securedConn struct {
+	strictConn
+
+	secure *tls.Conn
+	log    *slog.Logger
+	state  atomic.Pointer[tls.ConnectionState] // nil before the handshake
+}
+
+// NetConn is the connection below TLS.
+func (c *securedConn) NetConn() net.Conn { return c.secure.NetConn() }
+
+func (c *securedConn) Read(p []byte) (int, error) {
+	state := c.state.Load()
+	if state == nil {
+		if err := c.handshake(); err != nil {
+			return 0, err
+		}
+		state = c.state.Load()
+	}
+	if state.NegotiatedProtocol == "h2" { // it states lengths in frames
+		return c.secure.Read(p)
+	}
+	return c.strictConn.Read(p)
+}
+
+// handshakeWrites bounds how long the other side may take to read our part of a handshake.
+const handshakeWrites = 10 * time.Second
+
+// handshake tells of a failure in the log alone: to net/http the connection has ended.
+func (c *securedConn) handshake() error {
+	_ = c.SetWriteDeadline(time.Now().Add(handshakeWrites))
+	if err := c.secure.HandshakeContext(context.Background()); err != nil {
+		var plain tls.RecordHeaderError
+		if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
+			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+		}
+		c.log.Debug("a TLS handshake failed", "client", c.RemoteAddr().String(), "error", err)
+		return io.EOF
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+	state := c.secure.ConnectionState()
+	c.state.Store(&state)
+	return nil
+}
+
+func looksLikeHTTP(header [5]byte) bool {
+	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH"}, string(header[:]))
+}
+
+// overTLS tells the handlers of the connection's TLS, as net/http does of a *tls.Conn.
+func overTLS(r *http.Request) {
+	if one, known := r.Context().Value(connectionKey{}).(*connection); known {
+		if c, is := one.Conn.(*securedConn); is {
+			r.TLS = c.state.Load()
+		}
+	}
+}
