@@ -218,7 +218,7 @@ func TestRemovedEventsAreServedFromTranscripts(t *testing.T) {
 // removed waits until retention has removed a task's events.
 func (s *objectServer) removed(string) {
 	s.t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		list, _, err := s.api.Audit(s.t.Context(), bloom.AuditQuery{Action: bloom.ActionEventsRemoved})
 		must(s.t, err)
 		s.removals = max(s.removals, 0)
