@@ -2,12 +2,60 @@ package e2e_test
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
+
+// TestTheExampleWorkerOutlivesItsServer starts it before the server answers in full, and
+// removes it from the server twice.
+func TestTheExampleWorkerOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("the example worker needs python3")
+	}
+	rt := runtimetest.Start(t)
+	var cut atomic.Bool
+	cut.Store(true)
+	rt.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		if !cut.Load() {
+			return false
+		}
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("{")) // and no more: what a server says that is killed
+		return true
+	})
+	var said lockedBuffer
+	worker := exec.Command(python, "../examples/worker/worker.py", "cat")
+	worker.Env, worker.Stdout, worker.Stderr = append(os.Environ(), "BLOOM_RUNTIME_URL="+rt.URL, "BLOOM_API_KEY="+runtimetest.AdminKey, "BLOOM_WORKER_NAME=py"), &said, &said
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
+	eventually(t, "the worker tries again", func() bool { return strings.Contains(said.String(), "trying again") })
+	cut.Store(false)
+	api := rt.Client()
+	for _, prompt := range []string{"one", "two"} {
+		task, err := api.Await(t.Context(), rt.Submit("c", prompt).ID)
+		if err != nil || task.Status != bloom.TaskCompleted {
+			t.Fatalf("%v: %+v\n%s", err, task, said.String())
+		}
+		if err := api.RemoveWorker(t.Context(), "py"); err != nil { // it registers again
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(said.String(), "Traceback") {
+		t.Error(said.String())
+	}
+}
 
 // TestTheExamplesRun submits with each example, and lets the worker that is written
 // in another language do the work.

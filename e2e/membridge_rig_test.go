@@ -136,7 +136,7 @@ func (h *house) link(t *testing.T) *client.MembridgeHealth {
 func (h *house) stub(gate string) string {
 	path := filepath.Join(h.dir, "stub-"+filepath.Base(gate))
 	file(h.t, path, fmt.Sprintf(`#!/bin/sh
-case "$1" in --version) echo "2.0.0 (stub)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
+case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
 cat >/dev/null
 while [ ! -e '%s' ]; do sleep 0.3; done
 echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'

@@ -166,7 +166,7 @@ func quickClaude(t *testing.T, runs string) string {
 	const session = "11111111-1111-4111-8111-111111111111"
 	file(t, path, strings.Join([]string{
 		"#!/bin/sh",
-		`case "$1" in --version) echo "2.0.0 (stand-in)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac`,
+		`case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac`,
 		`word=$(sed -n 's/.*say \(done-[0-9]*\);.*/\1/p' | tail -n 1)`,
 		`echo "$word" >>'` + runs + `'`,
 		`echo '{"type":"system","subtype":"init","session_id":"` + session + `","tools":[]}'`,

@@ -45,7 +45,7 @@ boot() {
 	cat >"$root/usr/local/bin/claude" <<CLAUDE
 #!/bin/sh
 case "\$1" in
---version) echo "2.0.0 (stand-in)"; exit 0 ;;
+--version) echo "2.1.197 (Claude Code)"; exit 0 ;;
 auth) [ -n "\${ANTHROPIC_API_KEY:-}" ] && echo '{"loggedIn":true,"authMethod":"api_key"}' || echo '{"loggedIn":false}'; exit 0 ;;
 esac
 session=11111111-1111-4111-8111-111111111111

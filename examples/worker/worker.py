@@ -4,16 +4,21 @@ standard input, and completes the task with what the command prints.
 
 usage: worker.py COMMAND [ARGUMENT]...
 """
-import json, os, socket, subprocess, sys, threading, time, urllib.error, urllib.request, uuid
+import http.client, json, os, socket, subprocess, sys, threading, time, urllib.error, urllib.request, uuid
 
 URL = os.environ.get("BLOOM_RUNTIME_URL", "http://127.0.0.1:5000") + "/api/runtime"
 NAME = os.environ.get("BLOOM_WORKER_NAME", "python-" + socket.gethostname())
 INSTANCE = str(uuid.uuid4())  # this process; a second one under the same name is refused
 TTL = 60  # seconds that a lease holds without a heartbeat
+AWAY = (OSError, ValueError, http.client.HTTPException)  # not the runtime's answer: worth another try
 
 
 class Refused(Exception):
-    """The runtime said no. Anything else that goes wrong is worth another try."""
+    """The runtime said no."""
+
+
+class Unknown(Refused):
+    """The runtime does not know what was named."""
 
 
 def call(path, body, timeout=30):
@@ -23,13 +28,10 @@ def call(path, body, timeout=30):
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as e:
-        try:
-            problem = json.load(e)
-        except ValueError:
-            problem = {}
+        problem = json.load(e) if e.headers.get_content_subtype() == "json" else {}
         # Only an error with a code is the runtime's own; a proxy's page is not.
         if "code" in problem and e.code < 500 and e.code != 429:
-            raise Refused(problem["error"]) from e
+            raise (Unknown if e.code == 404 else Refused)(problem["error"]) from e
         raise
 
 
@@ -39,18 +41,15 @@ def persist(path, body):
     while True:
         try:
             return call(path, body)
-        except Refused:
-            raise
-        except (OSError, ValueError) as e:
-            print(f"trying again in {wait} s: {e}", file=sys.stderr)
+        except AWAY as e:
+            print(f"{URL} is away, trying again in {wait} s: {e}", file=sys.stderr)
             time.sleep(wait)
             wait = min(wait * 2, 30)
 
 
 def work(lease, task):
-    began = time.monotonic()
+    began, done = time.monotonic(), threading.Event()
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    done = threading.Event()
 
     def heartbeat():
         while not done.wait(TTL / 3):
@@ -59,7 +58,7 @@ def work(lease, task):
                     process.kill()
             except Refused:  # the lease is lost: another worker has the task
                 process.kill()
-            except (OSError, ValueError):
+            except AWAY:
                 pass  # the next one may get through
 
     threading.Thread(target=heartbeat, daemon=True).start()
@@ -78,13 +77,21 @@ def work(lease, task):
         print(f"task {task['id']}: {e}", file=sys.stderr)
 
 
-persist("/workers", {"name": NAME, "instance_id": INSTANCE, "capabilities": {"claude_cli": True, "max_concurrency": 1}})
-while True:
-    try:
-        claim = call(f"/workers/{NAME}/claim", {"instance_id": INSTANCE, "max": 1, "wait_sec": 30, "held": [], "ttl_seconds": TTL}, timeout=60)
-    except (OSError, ValueError) as e:
-        print(f"cannot claim: {e}", file=sys.stderr)
-        time.sleep(2)
-        continue
-    for taken in claim["leases"]:
-        work(taken["lease"], taken["task"])
+def main():
+    while True:
+        persist("/workers", {"name": NAME, "instance_id": INSTANCE, "capabilities": {"claude_cli": True, "max_concurrency": 1}})
+        try:
+            while True:
+                claim = {"instance_id": INSTANCE, "max": 1, "wait_sec": 20, "held": [], "ttl_seconds": TTL}
+                for taken in persist(f"/workers/{NAME}/claim", claim)["leases"]:
+                    work(taken["lease"], taken["task"])
+        except Unknown:
+            pass  # the worker was removed: it registers again
+
+
+try:
+    main() if len(sys.argv) > 1 else sys.exit(__doc__)
+except Refused as e:
+    sys.exit(f"{URL} refuses this worker: {e}")
+except KeyboardInterrupt:
+    sys.exit(130)

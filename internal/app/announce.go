@@ -140,7 +140,7 @@ func (w *Worker) newAnnouncer() *announce.Announcer {
 // error: nobody should give them work.
 func (w *Worker) standing() (bloom.WorkerStatus, bloom.Capabilities) {
 	can := w.capabilities()
-	can.ClaudeCLI = w.ready() == nil
+	can.ClaudeCLI = w.runner.Usable(context.Background()) == nil
 	inner := w.inner.Load()
 	if inner == nil {
 		return bloom.WorkerUnknown, can

@@ -51,7 +51,7 @@ func fakeClaude(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claude")
 	script := "#!/bin/sh\n" +
-		`case "$1" in --version) echo "2.0.0 (fake)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac` + "\n" +
+		`case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac` + "\n" +
 		"cat >/dev/null\n" +
 		`echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'` + "\n" +
 		`echo '{"type":"result","subtype":"success","is_error":false,"result":"pong","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'` + "\n"

@@ -80,13 +80,16 @@ func examineClaude(ctx context.Context, run config.Run) []Finding {
 	ctx, done := context.WithTimeout(ctx, 3*doctorWait)
 	defer done()
 	status, err := claude.Check(ctx, claudeConfig(run, "", nil, nil))
+	var unusable *claude.Unusable
 	switch {
 	case errors.Is(err, claude.ErrNotFound):
 		// The advice that comes with it for others is the fix here, and said once.
 		where, _, _ := strings.Cut(err.Error(), "; ")
 		return []Finding{{"claude", Wrong, where, "npm install -g @anthropic-ai/claude-code, or name it with --claude"}}
+	case errors.As(err, &unusable):
+		return []Finding{{"claude", Wrong, unusable.Why, unusable.Fix}}
 	case err != nil:
-		return []Finding{{"claude", Wrong, err.Error(), "run " + status.Path + " --version and see what it says; reinstall it"}}
+		return []Finding{{"claude", Wrong, err.Error(), "run " + status.Path + " auth status and see what it says; reinstall it"}}
 	}
 	found := []Finding{{Name: "claude", Status: Fine, Detail: status.Version + " at " + status.Path}}
 	login := Finding{Name: "login", Status: Fine, Detail: status.Login}

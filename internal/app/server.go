@@ -180,7 +180,7 @@ func (s *Server) openDatabase(ctx context.Context) error {
 	if s.cfg.DatabaseURL != "" {
 		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
 		if err != nil {
-			return fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
+			return ofDatabase(err)
 		}
 		s.store = store
 		return nil
@@ -298,7 +298,11 @@ func (s *Server) shutdown(cut context.Context) error {
 	wait, done := context.WithTimeout(cut, s.cfg.ShutdownGrace)
 	defer done()
 	if err := s.front.Shutdown(wait, s.service.Close); err != nil {
-		s.log.Warn("requests did not finish in time and are cut", "grace", s.cfg.ShutdownGrace)
+		if cut.Err() != nil {
+			s.log.Warn("told to stop at once: requests that did not finish are cut")
+		} else {
+			s.log.Warn("requests did not finish in time and are cut", "grace", s.cfg.ShutdownGrace)
+		}
 		return s.front.Close()
 	}
 	return nil

@@ -61,7 +61,16 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 	}
 	store, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Committed: nil, Transcripts: false})
 	if err != nil {
-		return nil, fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
+		return nil, ofDatabase(err)
 	}
 	return store, nil
+}
+
+// ofDatabase names the setting that an error of PostgreSQL's comes from.
+func ofDatabase(err error) error {
+	named := fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
+	if errors.Is(err, postgres.ErrAddress) {
+		return Misuse{named}
+	}
+	return named
 }

@@ -56,6 +56,9 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	if errors.As(u.MembridgeTrouble, new(Misuse)) {
 		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
 	}
+	if u.MembridgeTrouble != nil && !cfg.Server.MembridgeChosen {
+		cfg.Server.NoMembridge = true // what has its port is of another runtime, and so are the workers that it knows
+	}
 	if u.Server, err = openServer(ctx, cfg.Server, b, key); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}

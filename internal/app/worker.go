@@ -80,6 +80,9 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	// Two workers of one machine may share a data folder, not a state folder.
 	state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Run.Name))
+	if err := claudeConfig(cfg.Run, state, nil, b.Logger).Validate(); err != nil {
+		return nil, Misuse{err}
+	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -95,7 +98,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod, Agents: w.claude.Agents(context.Background())}
 	w.inside = worker.Config{
-		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: w.ready, Forget: runner.Forget,
+		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget,
 		Capabilities: w.capabilities(), About: w.about, Tail: tail,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
 	}
@@ -175,12 +178,6 @@ func (w *Worker) build(address string) error {
 
 func (w *Worker) capabilities() bloom.Capabilities {
 	return bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: w.cfg.Run.MaxConcurrency, Labels: w.cfg.Run.Label}
-}
-
-// ready says why no task can be run at present.
-func (w *Worker) ready() error {
-	_, err := claude.Locate(w.cfg.Run.Claude)
-	return err
 }
 
 // Run works until ctx ends, then drains; the end of cut ends the draining. To

@@ -181,8 +181,6 @@ var (
 		Message: "Without a key the server answers direct requests from its own machine only; set RUNTIME_API_KEY"}
 	errNoCertificate = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeNoCertificate,
 		Message: "A worker's key counts only together with a client certificate here; give the worker --client-cert and --client-key"}
-	errForbidden = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden,
-		Message: "This key's role may not do that"}
 )
 
 // Authenticate names the caller of r. The error is a *bloom.Error of kind

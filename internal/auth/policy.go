@@ -1,5 +1,12 @@
 package auth
 
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
 // Policy says which roles a route admits. The zero Policy admits nobody.
 type Policy uint8
 
@@ -47,7 +54,12 @@ func (p Policy) Check(caller Principal) error {
 	case !caller.Known():
 		return errNoKey
 	}
-	return errForbidden
+	needed := make([]string, 0, len(Roles))
+	for _, role := range p.Roles() {
+		needed = append(needed, string(role))
+	}
+	return &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden,
+		Message: fmt.Sprintf("The role %s may not do that; it needs %s", caller.Role, strings.Join(needed, " or "))}
 }
 
 // Roles are those that the policy admits, in the order of Roles.

@@ -12,7 +12,7 @@ import (
 func (r *Runner) baseArgs(ctx context.Context, path string) []string {
 	c := r.config
 	args := []string{
-		"--permission-mode=" + permissionMode(c, func(o string) bool { return r.features.has(ctx, c, path, o) }),
+		"--permission-mode=" + permissionMode(c, func(o string) bool { return r.has(ctx, path, o) }),
 		"--disallowed-tools=" + strings.Join(append([]string{"AskUserQuestion"}, c.DisallowedTools...), ","),
 	}
 	if len(c.AllowedTools) > 0 {
@@ -30,12 +30,12 @@ func (r *Runner) baseArgs(ctx context.Context, path string) []string {
 	for _, file := range c.MCPConfig {
 		args = append(args, "--mcp-config="+file)
 	}
-	if r.features.has(ctx, c, path, "--permission-prompts") {
+	if r.has(ctx, path, "--permission-prompts") {
 		args = append(args, "--permission-prompts=none")
 	}
 	// A newer claude keeps a session's first system prompt; ours changes with
 	// the task's agent and format.
-	if r.features.has(ctx, c, path, "--system-prompt-snapshot") {
+	if r.has(ctx, path, "--system-prompt-snapshot") {
 		args = append(args, "--system-prompt-snapshot=off")
 	}
 	return args

@@ -149,7 +149,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range c.PassEnv {
 		if ours(name) {
-			errs = append(errs, fmt.Errorf("pass env: %s is the runtime's own and is never passed on", name))
+			errs = append(errs, fmt.Errorf("--pass-env: %s is the runtime's own and is never passed on", name))
 		}
 	}
 	for name, value := range map[string]time.Duration{"silence": c.Silence, "after result": c.AfterResult, "grace": c.Grace} {

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/process"
@@ -80,8 +79,8 @@ type Status struct {
 }
 
 // Check finds claude, asks its version and whether somebody is logged in. It
-// spends nothing: no model is asked. It fails when claude is missing or does
-// not start.
+// spends nothing: no model is asked. It fails when claude is missing (ErrNotFound), or
+// is nothing that tasks can be run with (*Unusable).
 func Check(ctx context.Context, c Config) (Status, error) {
 	c = c.withDefaults()
 	path, err := Locate(c.Path)
@@ -89,14 +88,9 @@ func Check(ctx context.Context, c Config) (Status, error) {
 		return Status{}, err
 	}
 	status := Status{Path: path}
-	version, exit, err := ask(ctx, c, path, "--version")
-	if err != nil {
+	if status.Version, err = identify(ctx, c, path); err != nil {
 		return status, err
 	}
-	if exit.Code != 0 {
-		return status, fmt.Errorf("%s --version ended with code %d", path, exit.Code)
-	}
-	status.Version = strings.TrimSpace(version)
 	answer, _, err := ask(ctx, c, path, "auth", "status")
 	if err != nil {
 		return status, err
@@ -154,32 +148,4 @@ func ask(ctx context.Context, c Config, path string, args ...string) (string, pr
 		return "", exit, fmt.Errorf("%s %s did not answer in time", path, strings.Join(args, " "))
 	}
 	return stdout.String(), exit, err
-}
-
-// features remembers which options a binary knows, because versions differ and
-// an unknown option ends the run.
-type features struct {
-	mu    sync.Mutex
-	known map[string]string // path and modification time → its --help
-}
-
-// has reports whether the binary's help names the option. A binary that does
-// not answer has none.
-func (f *features) has(ctx context.Context, c Config, path, option string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	key := fmt.Sprintf("%s %d %d", path, info.ModTime().UnixNano(), info.Size())
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	help, ok := f.known[key]
-	if !ok {
-		help, _, err = ask(ctx, c, path, "--help")
-		if err != nil {
-			return false // asked again next time
-		}
-		f.known = map[string]string{key: help}
-	}
-	return strings.Contains(help, option)
 }

@@ -17,7 +17,8 @@ import (
 type Runner struct {
 	config   Config
 	sessions *sessions
-	features *features
+	versions perFile // what --version answered
+	help     perFile // what --help answered
 	pool     *pool
 	removing chan struct{} // holds a token while the folder of a forgotten context is removed
 }
@@ -57,7 +58,7 @@ func New(config Config) (*Runner, error) {
 	for _, warning := range config.Warnings() {
 		config.Log.Warn(warning)
 	}
-	return &Runner{config: config, sessions: sessions, features: &features{}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
+	return &Runner{config: config, sessions: sessions, versions: perFile{hold: unusableFor}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
 }
 
 // Close ends the processes that are kept for later tasks. Tasks that still run
@@ -211,7 +212,7 @@ func (r *Runner) Prepare() {
 	}
 	plain := &coldSession{config: r.config, workdir: r.config.Workdir}
 	r.pool.prepare(func(ctx context.Context) (_ string, err error) {
-		if plain.path, err = Locate(r.config.Path); err != nil {
+		if plain.path, err = r.usable(ctx); err != nil {
 			return "", err
 		}
 		plain.args = r.baseArgs(ctx, plain.path)

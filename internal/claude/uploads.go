@@ -110,8 +110,11 @@ func (u *uploads) find(ctx context.Context, root *os.Root, globs []string) (file
 	seen := map[string]bool{}
 	for _, glob := range globs {
 		names, err := search.expand(glob)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			u.skip(glob, err)
+		case len(names) == 0 && ctx.Err() == nil:
+			u.emit.warn("artifact_none", clip(glob, 512)+" matches no file, so nothing of it was uploaded")
 		}
 		for _, name := range names {
 			if !seen[name] {

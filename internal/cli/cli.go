@@ -169,7 +169,7 @@ func Main(args []string, sys System) (code int) {
 		return fail(sys, group.PrintUsage(false))
 	}
 	if err != nil {
-		return fail(sys, usagef("%w\nSee: bloom %s--help", err, commandOf(kctx, err)))
+		return fail(sys, usagef("%w\nSee: bloom %s--help", mistake(err), commandOf(kctx, err)))
 	}
 	if err := resolver.Mistakes.Err(); err != nil && !forgives(kctx) {
 		return fail(sys, usage(err))

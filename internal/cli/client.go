@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -25,7 +26,10 @@ type remote struct {
 	JSON bool `name:"json" help:"Print JSON for programs."`
 }
 
-func (r *remote) open() (*client.Client, error) {
+func (r *remote) open() (*client.Client, error) { return r.openWith(nil) }
+
+// openWith opens it with somebody who is told of each try that failed; nil: nobody is.
+func (r *remote) openWith(onRetry func(error, time.Duration)) (*client.Client, error) {
 	if err := r.Client.Finish(); err != nil {
 		return nil, usage(err)
 	}
@@ -33,7 +37,7 @@ func (r *remote) open() (*client.Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	c, err := client.New(r.URL, client.Options{APIKey: string(r.APIKey), UserAgent: "bloom-cli/" + Version, TLS: secure})
+	c, err := client.New(r.URL, client.Options{APIKey: string(r.APIKey), UserAgent: "bloom-cli/" + Version, TLS: secure, OnRetry: onRetry})
 	return c, usage(err)
 }
 
@@ -80,6 +84,8 @@ func explain(err error) string {
 	switch {
 	case errors.As(err, &away):
 		return notReached(away)
+	case errors.As(err, &api) && api.Status == http.StatusNotFound && api.Err.Message == nothingThere:
+		return "the server does not know what this command asks for: it is older than this program, " + Version + ", or another one answers there; update the server"
 	case errors.As(err, &api) && api.Status == http.StatusUnauthorized && api.Err.Code != bloom.CodeNoCertificate:
 		return api.Error() + "\nGive the key with --key-file FILE or BLOOM_API_KEY."
 	case errors.As(err, &api) && api.Status >= 500 && api.RequestID != "":
@@ -87,6 +93,9 @@ func explain(err error) string {
 	}
 	return strings.TrimSpace(err.Error())
 }
+
+// nothingThere is what a server says of an address that it has no route for.
+const nothingThere = "There is nothing at this address"
 
 // notReached says why there is no answer, and what to do where that is known.
 func notReached(away *client.Unreachable) string {
@@ -119,7 +128,7 @@ func loopback(host string) bool {
 func (inv *invocation) named(err error) error {
 	var api *client.APIError
 	node := inv.kong.Selected()
-	if node == nil || !errors.As(err, &api) || api.Status != http.StatusNotFound {
+	if node == nil || !errors.As(err, &api) || api.Status != http.StatusNotFound || api.Err.Message == nothingThere {
 		return err
 	}
 	for _, arg := range node.Positional {

@@ -123,7 +123,7 @@ func TestTheCommandsOfTheObjectStoragePageWork(t *testing.T) {
 	storage := miniotest.Start(t).Bucket()
 	r := openPage(t, "object-storage.md", "http://127.0.0.1:9000", "http://"+storage.Endpoint,
 		"MINIO_ACCESS_KEY=minioadmin", "MINIO_ACCESS_KEY="+storage.AccessKey, "MINIO_SECRET_KEY=minioadmin", "MINIO_SECRET_KEY="+storage.SecretKey)
-	r.program("claude", `case "$1" in --version) echo "2.0.0 (stand-in)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
+	r.program("claude", `case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
 mkdir -p out && echo a haiku >out/haiku.txt
 echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
 read -r prompt

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
@@ -89,4 +91,73 @@ func TestServicesAreNotInstalledByMistake(t *testing.T) {
 	wantRun(t, p.run(append(args, "runtime", "--set", "RUNTIME_API_KYE=1")...), cli.ExitUsage, `did you mean "RUNTIME_API_KEY"?`)
 	wantRun(t, p.run(append(args, "worker", "--set", "ANTHROPIC_API_KEY=1")...), cli.ExitOK, "")
 	wantRun(t, p.run(append(args, "runtime", "--set", "BLOOM_LISTEN=0.0.0.0:5000")...), cli.ExitOK, "")
+}
+
+func TestMistakesAtTheStartNameTheirFlag(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	dir := t.TempDir()
+	for want, args := range map[string][]string{
+		"--mcp-config: stat /nonexistent":      {"worker", "--mcp-config", "/nonexistent"},
+		"--mcp-config: " + dir + " is not a r": {"worker", "--mcp-config", dir},
+		"--mcp-config: the value is not a JSO": {"worker", "--mcp-config", "{"},
+		`--name: "a/b" must fit`:               {"worker", "--name", "a/b"},
+		"--pass-env: BLOOM_API_KEY":            {"worker", "--pass-env", "BLOOM_API_KEY"},
+		"--client-cert: stat /nowhere":         {"worker", "--client-cert", "/nowhere", "--client-key", "/nowhere"},
+		"--tls-cert: stat /nowhere":            {"server", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"},
+		"--database-url (or DATABASE_URL): po": {"server", "--database-url", "postgres://%zz", "--listen", "127.0.0.1:0"},
+	} {
+		got := p.run(append(args, "--data-dir", dir)...)
+		if got.code != cli.ExitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%v: exit code %d: %s%s", args, got.code, got.out, got.err)
+		}
+	}
+	if made, err := os.ReadDir(filepath.Join(dir, "workers")); err == nil {
+		t.Errorf("made %v", made)
+	}
+	wantRun(t, p.run("doctor", "--mcp-config", "/nonexistent", "--data-dir", dir), cli.ExitUsage, "--mcp-config: stat /nonexistent")
+}
+
+// Whatever is at --claude, tasks wait until it is a claude that works.
+func TestTasksWaitForAClaudeThatWorks(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker")
+	good := s.read("claude")
+	s.file("claude", "#!/bin/sh\necho 'true (GNU coreutils) 9.1'\n")
+	s.start("--runtime-url", s.rt.URL, "--key-file", "{dir}/admin-key", "--data-dir", "{dir}/data", "--claude", "{claude}")
+	s.says(`NO CLAUDE: \S+ is not claude: it answers --version with "true \(GNU coreutils\) 9\.1"; name the claude program with --claude`)
+	if w := s.worker(); w.Capabilities.ClaudeCLI {
+		t.Error("it says that it runs claude")
+	}
+	task := s.submit("say pong")
+
+	old := strings.Replace(good, "2.1.197 (Claude Code)", "2.1.99 (Claude Code)", 1)
+	s.file("claude", old)
+	s.says(`claude 2\.1\.99 at \S+ is older than 2\.1\.197.*update it with npm install`)
+	said, code := s.run("doctor", "--url", s.rt.URL, "--key-file", filepath.Join(s.dir, "admin-key"), "--data-dir", s.dir, "--claude", filepath.Join(s.dir, "claude"))
+	if code != cli.ExitFailure || !strings.Contains(said, "is older than 2.1.197") || !strings.Contains(said, "→ update it with npm install") {
+		t.Errorf("doctor: exit code %d: %s", code, said)
+	}
+
+	s.file("claude", good)
+	s.says("claiming tasks again: claude is available")
+	if got := s.awaited(task); got.Status != bloom.TaskCompleted || got.Attempts != 1 {
+		t.Errorf("the task is %s after %d attempts", got.Status, got.Attempts)
+	}
+}
+
+// What has the port is another runtime's membridge, whose workers are not this one's.
+func TestUpWithoutAPortForMembridgeReadsNoOther(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newStage(t, "up")
+	s.start("--data-dir", "{dir}/data", "--listen", "127.0.0.1:0", "--membridge-listen", taken.Addr().String(), "--no-worker")
+	s.says("NO MEMBRIDGE")
+	if status, said := s.call("POST", s.url()+"/api/runtime/test-connection", "{}"); status != 200 || !strings.Contains(said, "started without membridge") {
+		t.Errorf("the connection's test says %d %s", status, said)
+	}
 }

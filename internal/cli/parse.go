@@ -163,6 +163,27 @@ func forgives(kctx *kong.Context) bool {
 	return strings.HasPrefix(kctx.Command(), "config")
 }
 
+// mistake is what is wrong with the command line, in our words where the parser's name
+// its own notions.
+func mistake(err error) error {
+	said := err.Error()
+	if what, ok := strings.CutPrefix(said, "expected "); ok && !strings.HasPrefix(what, "one of ") {
+		what = strings.Trim(what, `"`)
+		return fmt.Errorf("%s %s missing", what, isOrAre(len(strings.Fields(strings.ReplaceAll(what, " ...", "")))))
+	}
+	if flags, ok := strings.CutPrefix(said, "missing flags: "); ok {
+		return fmt.Errorf("%s %s missing", flags, isOrAre(1+strings.Count(flags, ", ")))
+	}
+	return err
+}
+
+func isOrAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // commandOf is the command that was called, as far as it was understood, with a
 // trailing blank.
 func commandOf(kctx *kong.Context, err error) string {

@@ -72,7 +72,7 @@ func newStage(t *testing.T, role string) *stage {
 // makes it say nothing more.
 func (s *stage) script() string {
 	s.file("claude", `#!/bin/sh
-case "$1" in --version) echo "2.0.0 (recording)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
+case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
 dir="`+s.dir+`"
 printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"
 for f in args env pwd; do mv "$dir/$f.tmp" "$dir/$f"; done

@@ -160,20 +160,17 @@ func printResult(inv *invocation, p painter, r bloom.Result) error {
 	if _, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body); err != nil {
 		return err
 	}
-	for _, w := range warningLines(r.Metrics) {
-		if _, err := fmt.Fprintln(inv.Out, p.paint(styleYellow, w)); err != nil {
+	for _, w := range r.Metrics.Warnings {
+		if _, err := fmt.Fprintln(inv.Out, p.paint(styleYellow, warningLine(w))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// warningLines are what qualifies an outcome, a line each.
-func warningLines(m bloom.Metrics) (lines []string) {
-	for _, w := range m.Warnings {
-		lines = append(lines, "warning: "+clean(oneLine(w.Text, 500), false)+" ("+clean(w.Code, false)+")")
-	}
-	return lines
+// warningLine is what qualifies an outcome, in a line.
+func warningLine(w bloom.Warning) string {
+	return "warning: " + clean(oneLine(w.Text, 500), false) + " (" + clean(w.Code, false) + ")"
 }
 
 func unlimited(n int64) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -132,7 +133,8 @@ type newTask struct {
 }
 
 func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
-	api, err := c.open()
+	var last atomic.Pointer[error]
+	api, err := c.openWith(func(err error, _ time.Duration) { last.Store(&err) })
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
@@ -140,7 +142,7 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
-	hush := tellTrying(inv, c.URL)
+	hush := tellTrying(inv, c.URL, &last)
 	task, err := api.Submit(inv.ctx, spec)
 	hush()
 	if err != nil {

@@ -20,10 +20,11 @@ type view struct {
 	p        painter
 	progress bool
 	lastText string
+	warned   map[bloom.Warning]bool // by the stream
 }
 
 func newView(_ *invocation, w io.Writer, p painter, progress bool) *view {
-	return &view{w: w, p: p, progress: progress}
+	return &view{w: w, p: p, progress: progress, warned: map[bloom.Warning]bool{}}
 }
 
 // eventData is the union of the fields that the known events carry.
@@ -73,8 +74,13 @@ func (v *view) event(e bloom.Event) {
 		v.toolResult(d)
 	case "hint_missing":
 		v.warn("hint " + d.Hint + " is skipped" + reason(d))
-	case "warning", "api_retry", "rate_limit", "stderr":
+	case "warning":
+		v.warned[bloom.Warning{Code: d.Code, Text: d.Text}] = true
 		v.warn(warning(e.Type, d, e.Data))
+	case "api_retry", "rate_limit", "stderr":
+		v.warn(warning(e.Type, d, e.Data))
+	case "artifact":
+		v.note(styleDim, "· artifact "+d.Path)
 	case bloom.EventLeased:
 		v.note(styleDim, "· leased to "+dash(d.WorkerID))
 	case bloom.EventStarted:
@@ -136,6 +142,10 @@ func reason(d eventData) string {
 }
 
 func (v *view) reconnect(err error, wait time.Duration) {
+	if err == nil {
+		v.warn("the server has ended the stream; reconnecting in " + span(wait))
+		return
+	}
 	v.warn(fmt.Sprintf("the stream broke (%v); reconnecting in %s", root(err), span(wait)))
 }
 
@@ -159,8 +169,10 @@ func (v *view) verdict(task bloom.Task, r *bloom.Result) {
 			line += ": " + oneLine(*r.ErrorMessage, 500)
 		}
 		line += "  " + metricsLine(r.Metrics)
-		for _, w := range warningLines(r.Metrics) {
-			fmt.Fprintln(v.w, v.p.paint(styleYellow, w))
+		for _, w := range r.Metrics.Warnings {
+			if !v.warned[w] {
+				fmt.Fprintln(v.w, v.p.paint(styleYellow, warningLine(w)))
+			}
 		}
 	}
 	fmt.Fprintln(v.w, v.p.paint(style, clean(line, false)))

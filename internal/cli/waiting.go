@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom/client"
@@ -39,9 +40,10 @@ func tellWaiting(ctx context.Context, api *client.Client, id string, v *view) (s
 	}
 }
 
-// tellTrying says once why a task is not yet submitted, unless stop comes first.
-// stop returns when nothing more will be said.
-func tellTrying(inv *invocation, url string) (stop func()) {
+// tellTrying says once why a task is not yet submitted, unless stop comes first: what
+// the last try came to, or, when none has ended, what the server's health says. stop
+// returns when nothing more will be said.
+func tellTrying(inv *invocation, url string, last *atomic.Pointer[error]) (stop func()) {
 	ctx, cancel := context.WithCancel(inv.ctx)
 	var said sync.WaitGroup
 	said.Go(func() {
@@ -52,8 +54,14 @@ func tellTrying(inv *invocation, url string) (stop func()) {
 			return
 		case <-t.C:
 		}
-		if why := whyNotYet(ctx, url); ctx.Err() == nil {
-			fmt.Fprintln(inv.Err, why+". Still trying; Ctrl-C stops.")
+		var why string
+		if err := last.Load(); err != nil {
+			why = explain(*err)
+		} else {
+			why = whyNotYet(ctx, url)
+		}
+		if ctx.Err() == nil {
+			fmt.Fprintln(inv.Err, clean(why, true)+". Still trying; Ctrl-C stops.")
 		}
 	})
 	return func() {

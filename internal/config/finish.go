@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -78,6 +79,9 @@ func (t *TLS) Secure() bool { return t.TLSCert != "" || len(t.ACMEDomain) > 0 }
 // TLS must not get plain HTTP.
 func (t *TLS) finish() error {
 	if err := pair("--tls-cert", t.TLSCert, "--tls-key", t.TLSKey); err != nil {
+		return err
+	}
+	if err := errors.Join(present("--tls-cert", t.TLSCert), present("--tls-key", t.TLSKey), present("--tls-client-ca", t.TLSClientCA)); err != nil {
 		return err
 	}
 	if t.TLSCert != "" && len(t.ACMEDomain) > 0 {
@@ -190,6 +194,9 @@ func (c *Client) Finish() error {
 	if err := pair("--client-cert", c.Cert, "--client-key", c.CertKey); err != nil {
 		return err
 	}
+	if err := errors.Join(present("--ca-file", c.CAFile), present("--client-cert", c.Cert), present("--client-key", c.CertKey)); err != nil {
+		return err
+	}
 	return ReadKey("--key-file", "BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 
@@ -220,6 +227,14 @@ func (r *Run) Finish(dataDir string) error {
 	}
 	if r.DrainGrace < 0 {
 		return errors.New("--drain-grace: must not be negative")
+	}
+	if wrong := (bloom.WorkerSpec{Name: r.Name}).Check(); len(wrong) > 0 {
+		return fmt.Errorf("--name: %q %s", r.Name, wrong[0].Message)
+	}
+	for _, c := range r.MCPConfig {
+		if err := checkMCP(c); err != nil {
+			return fmt.Errorf("--mcp-config: %w", err)
+		}
 	}
 	for _, name := range r.PassEnv {
 		if strings.ContainsAny(name, "= \t") {
@@ -301,6 +316,41 @@ func ReadKey(flag, name string, value *Secret, path string) error {
 		return fmt.Errorf("%s: %s is empty", from, path)
 	}
 	*value = Secret(key)
+	return nil
+}
+
+// checkMCP refuses what claude would refuse in every run: c is the configuration itself,
+// or the name of its file.
+func checkMCP(c string) error {
+	name, raw := "the value", []byte(c)
+	if !strings.HasPrefix(strings.TrimSpace(c), "{") {
+		info, err := os.Stat(c)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() { // a named pipe would never end
+			return fmt.Errorf("%s is not a regular file", c)
+		}
+		if raw, err = os.ReadFile(c); err != nil {
+			return err
+		}
+		name = c
+	}
+	var object map[string]any
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return fmt.Errorf("%s is not a JSON object: %w", name, err)
+	}
+	return nil
+}
+
+// present refuses the name of a file that is not there.
+func present(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
 	return nil
 }
 

@@ -57,6 +57,7 @@ func (s *Server) completeOpenAPI() {
 	mustUnmarshal(operationsFile, &texts)
 	mustUnmarshal(samplesFile, &samples)
 	s.describeStreams()
+	s.describeHealth()
 	s.splitInputs()
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
@@ -104,8 +105,10 @@ func describeOperation(op *huma.Operation, text operationText, samples map[strin
 		op.RequestBody.Content["application/json"].Example = text.Body
 	}
 	for status, answer := range op.Responses {
-		if media := answer.Content["application/json"]; media != nil && status[0] == '2' && text.Answer != nil {
-			media.Example = sampled(text.Answer, samples)
+		for kind, media := range answer.Content {
+			if (kind == "application/json" || kind == ndjson) && media.Example == nil && status[0] == '2' && text.Answer != nil {
+				media.Example = sampled(text.Answer, samples)
+			}
 		}
 	}
 }
@@ -181,6 +184,17 @@ func (s *Server) splitInputs() {
 	}
 }
 
+// describeHealth says that health which is not well is an answer too.
+func (s *Server) describeHealth() {
+	paths := s.api.OpenAPI().Paths
+	for _, path := range healthPaths {
+		op := paths[path].Get
+		op.Responses["503"] = &huma.Response{Description: "The store does not answer", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: op.Responses["200"].Content["application/json"].Schema},
+		}}
+	}
+}
+
 const refTo = "#/components/schemas/"
 
 // describeStreams gives the streams their media types: huma sees only that the
@@ -208,5 +222,9 @@ func (s *Server) describeStreams() {
 	paths[artifactsPath+"/{id}/content"].Get.Responses["200"] = &huma.Response{
 		Description: "The content, as its own media type",
 		Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}, Example: "All tests pass."}},
+	}
+	paths[artifactsPath+"/{id}/content"].Get.Responses["307"] = &huma.Response{
+		Description: "With redirect=1: the content is at the address in Location",
+		Headers:     map[string]*huma.Param{"Location": {Description: "Works for 15 minutes without a key", Schema: &huma.Schema{Type: huma.TypeString}}},
 	}
 }

@@ -135,6 +135,25 @@ func TestEveryOperationIsDescribedWithExamples(t *testing.T) {
 	if !strings.Contains(string(stream["text/event-stream"].Schema), "/Event") || !strings.Contains(string(stream["application/x-ndjson"].Schema), "/Event") {
 		t.Errorf("the stream is described as %v", stream)
 	}
+	for _, path := range []string{"transcript", "workspace", "artifacts"} {
+		if op := d.Paths["/api/runtime/llm-tasks/{id}/"+path]["put"]; op.RequestBody == nil || op.RequestBody.Content["application/octet-stream"].Schema == nil {
+			t.Errorf("PUT …/%s is described without its body", path)
+		}
+	}
+	for _, path := range []string{"/health", "/healthz", "/readyz", "/api/runtime/health"} {
+		if got := d.Paths[path]["get"].Responses["503"].Content["application/json"].Schema; !strings.Contains(string(got), "/Health\"") {
+			t.Errorf("%s: 503 is described as %s", path, got)
+		}
+	}
+	for _, path := range []string{"verify", "move"} {
+		answers := d.Paths["/api/runtime/artifacts/"+path]["post"].Responses["200"].Content
+		if lines := answers["application/x-ndjson"]; len(answers) != 1 || !strings.Contains(string(lines.Schema), "/ContentLine") || lines.Example == nil {
+			t.Errorf("POST …/artifacts/%s is described as %v", path, answers)
+		}
+	}
+	if _, there := d.Paths["/api/runtime/artifacts/{id}/content"]["get"].Responses["307"]; !there {
+		t.Error("the redirect of an artifact's content is not described")
+	}
 	for name, s := range d.Components.Schemas {
 		for field, p := range s.Properties {
 			if p.Default != nil {

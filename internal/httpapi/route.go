@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -25,10 +26,11 @@ type route struct {
 	id           string // the operation's name in the API's description
 	summary      string
 	tag          string
-	status       int  // of a success; 0 means 200
-	body         any  // a value of the body's type, for the description; nil: none
-	raw          bool // the body is bytes, for the description
-	answer       any  // likewise of what a lasting answer writes
+	status       int    // of a success; 0 means 200
+	body         any    // a value of the body's type, for the description; nil: none
+	raw          bool   // the body is bytes, for the description
+	answer       any    // likewise of what a lasting answer writes
+	media        string // of that answer; "" means application/json
 }
 
 // reply is an answer whose status may vary.
@@ -80,7 +82,7 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 	}
 	if rt.answer != nil {
 		item := s.api.OpenAPI().Paths[rt.path]
-		item.Post.Responses["200"].Content = map[string]*huma.MediaType{"application/json": {Schema: s.schema(reflect.TypeOf(rt.answer))}}
+		item.Post.Responses["200"].Content = map[string]*huma.MediaType{cmp.Or(rt.media, "application/json"): {Schema: s.schema(reflect.TypeOf(rt.answer))}}
 	}
 }
 

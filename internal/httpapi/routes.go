@@ -46,6 +46,9 @@ type Disk struct {
 	Low   bool   `json:"low" doc:"Somebody should make room"`
 }
 
+// healthPaths are where health is asked for.
+var healthPaths = []string{runtimePath + "/health", "/health", "/healthz", "/readyz"}
+
 func (s *Server) systemRoutes() {
 	for _, p := range []struct{ path, id string }{
 		{runtimePath + "/health", "health"}, {"/health", "root-health"}, {"/healthz", "healthz"},

@@ -64,7 +64,7 @@ func (s *Server) contextRoutes() {
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
-	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases"}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", raw: true}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
 			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
@@ -75,7 +75,7 @@ func (s *Server) contextRoutes() {
 			st, content, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, true)
 			return s.frames(ctx, c, in, st.SHA256, content), err
 		}))
-	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases"}, s.putTranscriptPart)
+	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", raw: true}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
 			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)

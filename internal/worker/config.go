@@ -50,8 +50,9 @@ type Config struct {
 	// Ready says why no task can be run at present, nil when one can. While it
 	// does, the worker takes no tasks and tells the runtime that it runs none, so
 	// that they wait or go to others instead of failing here. It is asked before
-	// every claim and must be quick. A nil Ready is always ready.
-	Ready func() error
+	// every claim and must be quick, but for when something changed. A nil Ready is
+	// always ready.
+	Ready func(context.Context) error
 
 	// Forget begins to drop what is kept of a context that was forgotten, on this
 	// machine. It is called before new work is begun and must be quick; finish, which

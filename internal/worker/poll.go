@@ -76,9 +76,12 @@ const readyPace = 5 * time.Second
 // them, or cannot.
 func (w *Worker) able(ctx context.Context) error {
 	w.writable()
-	err := w.notReady()
+	err := w.notReady(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	w.mu.Lock()
-	changed := (err == nil) != (w.unable == nil)
+	changed := sentence(err) != sentence(w.unable)
 	w.unable = err
 	news := w.unreported()
 	w.mu.Unlock()
@@ -93,6 +96,13 @@ func (w *Worker) able(ctx context.Context) error {
 		return nil
 	}
 	return w.register(ctx, false)
+}
+
+func sentence(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // drainPace is how often a drained worker asks whether the server has undrained it, in
@@ -140,11 +150,11 @@ func (w *Worker) unreported() bool {
 	return (w.unable == nil) != w.reportedFit || (w.unwritten != nil) != w.reportedTrouble || drain != nil && (reported == nil || *reported != *drain)
 }
 
-func (w *Worker) notReady() error {
+func (w *Worker) notReady(ctx context.Context) error {
 	if w.cfg.Ready == nil {
 		return nil
 	}
-	return w.cfg.Ready()
+	return w.cfg.Ready(ctx)
 }
 
 // claim makes one poll. news tells whether the answer changed anything, or took

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,7 @@ func TestAWorkerThatCannotRunTasksLeavesThemToOthers(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	b.start(func(c *worker.Config) {
-		c.Ready = func() error {
+		c.Ready = func(context.Context) error {
 			if broken.Load() {
 				return errors.New("no claude")
 			}

@@ -41,7 +41,7 @@ func openState(dir string) (*state, error) {
 	}
 	lock, err := lockFile(filepath.Join(dir, "lock"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	s := &state{dir: dir, lock: lock}
 	if s.instance, err = s.identity(); err != nil {

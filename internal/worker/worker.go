@@ -127,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := st.probe(); err != nil {
 		w.unwritable(err)
 	}
-	if w.unable = w.notReady(); w.unable != nil {
+	if w.unable = w.notReady(stopping); w.unable != nil && stopping.Err() == nil {
 		w.log.Error("not claiming tasks: claude is unavailable", "error", w.unable)
 	}
 	if err := w.register(stopping, true); err != nil {
@@ -192,7 +192,13 @@ func (w *Worker) drainOut(endPolls func()) error {
 	w.log.Info("stopping: no new tasks are taken", "running", w.count(nil).Running, "grace", w.cfg.Grace)
 	var err error
 	if !w.stoppedOrCut(w.cfg.Grace) {
-		w.log.Warn("the grace is over; running tasks are stopped and released")
+		running := w.count(nil).Running
+		select {
+		case <-w.cut:
+			w.log.Warn("told to stop at once: running tasks are stopped and released", "running", running)
+		default:
+			w.log.Warn("the grace is over; running tasks are stopped and released", "running", running)
+		}
 		w.end(bloom.ErrDraining)
 		if !w.stopped(w.cfg.StopWait) {
 			err = ErrCut

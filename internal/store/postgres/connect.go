@@ -51,12 +51,15 @@ var hotSettings = map[string]string{
 	"lock_timeout":                        "100",
 }
 
+// ErrAddress says that a connection string cannot be read.
+var ErrAddress = errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
+
 // parse reads a connection string. Its error never quotes it: it holds a
 // password.
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
+		return nil, ErrAddress
 	}
 	addSettings(cfg, readSettings)
 	cfg.DialFunc = dial
@@ -100,7 +103,7 @@ func (d *database) checkWhole(ctx context.Context) error {
 func (d *database) openPool(ctx context.Context, most int32, settings map[string]string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(d.cfg.URL)
 	if err != nil {
-		return nil, errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
+		return nil, ErrAddress
 	}
 	all := maps.Clone(readSettings)
 	maps.Copy(all, settings)
