@@ -143,7 +143,7 @@ func (l *Load) Context() {
 		l.Each(scan(func(h *keyed[store.Home]) []any {
 			return append(append([]any{&h.key}, workerFields(&h.value.Worker)...), &h.value.Waiting)
 		}, func(h *keyed[store.Home]) { l.Rows.Homes[h.key] = &h.value }),
-			`SELECT x.id, `+workerColumns+heldColumn+`, (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+l.Dialect.Now+l.Queued+`) FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE `+l.In("x.id", 2, "text"), l.Now, l.Array(l.Want.Homes.List()))
+			`SELECT x.id, `+workerColumns+heldColumn+`, (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+l.Dialect.Now+`) FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE `+l.In("x.id", 2, "text"), l.Now, l.Array(l.Want.Homes.List()))
 	}
 	for id := range l.Want.Holders {
 		l.Rows.Holders[id] = nil
@@ -185,7 +185,7 @@ func (l *Load) TakeOpen(r Row) error {
 // sets steps over the distinct sets of labels in the queue's index, after a first one that
 // meets a condition, and says of each what a query says.
 func (d *Dialect) sets(first, most, query string) string {
-	open := ` FROM llm_tasks q` + d.Via("llm_tasks_queue") + ` WHERE q.gate = 'open'` + d.Queued
+	open := ` FROM llm_tasks q` + d.Via("llm_tasks_queue") + ` WHERE q.gate = 'open'`
 	return `WITH RECURSIVE s (label_key, n) AS (
 			SELECT (SELECT q.label_key` + open + first + ` ORDER BY q.label_key LIMIT 1), 1
 			UNION ALL
@@ -204,7 +204,7 @@ func (l *Load) Queue() {
 	}
 	if l.Want.Due {
 		l.Each(scan(Self[bool], func(due *bool) { l.Rows.Due = due }), `SELECT EXISTS (SELECT 1 FROM llm_tasks t`+l.Via("llm_tasks_delayed")+
-			` WHERE t.gate = 'delayed' AND t.run_at <= `+l.Dialect.Now+l.Queued+`)`, l.Now)
+			` WHERE t.gate = 'delayed' AND t.run_at <= `+l.Dialect.Now+`)`, l.Now)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Due lists delayed tasks whose time has come.
 func (r *Reads) Due(ctx context.Context, now int64, limit int, except []string) ([]string, error) {
-	return all(ctx, r, Self[string], `SELECT t.id FROM llm_tasks t`+r.Via("llm_tasks_delayed")+` WHERE t.gate = 'delayed' AND t.run_at <= $1`+r.Queued+`
+	return all(ctx, r, Self[string], `SELECT t.id FROM llm_tasks t`+r.Via("llm_tasks_delayed")+` WHERE t.gate = 'delayed' AND t.run_at <= $1
 		AND NOT (`+r.In("t.id", 2, "uuid")+`) ORDER BY t.run_at LIMIT CAST($3 AS BIGINT)`, now, r.Array(IDs(except)), limit)
 }
 
@@ -110,7 +110,7 @@ func (r *Reads) WaitingArtifacts(ctx context.Context) (int64, error) {
 // QueuedBy counts what an actor created and nobody has taken.
 func (r *Reads) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return one(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+r.Via("llm_tasks_created_by")+
-		` WHERE created_by = $1 AND status = 'queued' LIMIT CAST($2 AS BIGINT)) q`, actor, most)
+		` WHERE created_by = $1 AND gate IS NOT NULL LIMIT CAST($2 AS BIGINT)) q`, actor, most)
 }
 
 // QueueDepths walks the sets of labels in the queue, as a claim does.
@@ -122,7 +122,7 @@ func (r *Reads) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.Queue
 
 // HeldBack counts queued tasks behind a gate.
 func (r *Reads) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
-	head := `SELECT created_at, run_at FROM llm_tasks t` + r.Via("llm_tasks_delayed") + ` WHERE t.gate = 'delayed'` + r.Queued + ` ORDER BY t.run_at`
+	head := `SELECT created_at, run_at FROM llm_tasks t` + r.Via("llm_tasks_delayed") + ` WHERE t.gate = 'delayed' ORDER BY t.run_at`
 	if gate == bloom.GateOrdered {
 		head = `SELECT ` + r.Greatest + `(t.created_at, t.updated_at) AS created_at, t.run_at FROM llm_tasks t` + r.Via("llm_tasks_ordered") +
 			` WHERE ` + r.pending("t") + ` AND t.gate = 'ordered' ORDER BY t.context_id, t.seq`

@@ -46,7 +46,6 @@ type Source interface {
 // Dialect is in what the SQL of the databases differs.
 type Dialect struct {
 	IsTrue    string // condition that the column %s is true, as indexes have it
-	Queued    string // after a condition that only queued tasks meet: what the index of such tasks says besides
 	Pending   string // condition that the task %[1]s is ordered and has not ended
 	Phase     string // condition that the status of the task t, none of a held or completed one, is %s
 	LastEvent string // the last number in the stream of the task t

@@ -45,9 +45,9 @@ func (f *follower) follow(c *conn) (now time.Time, err error) {
 var moved = []string{
 	`UPDATE leases INDEXED BY leases_held SET expires_at = expires_at + ?1, last_heartbeat = last_heartbeat + ?1 WHERE status = 'active'`,
 	`UPDATE workers SET last_heartbeat = last_heartbeat + ?1, instance_seen = CASE WHEN instance_seen > 0 THEN instance_seen + ?1 ELSE 0 END`,
-	`UPDATE llm_tasks INDEXED BY llm_tasks_prefers SET preferred_until = preferred_until + ?1 WHERE status = 'queued' AND preferred_worker IS NOT NULL`,
+	`UPDATE llm_tasks INDEXED BY llm_tasks_prefers SET preferred_until = preferred_until + ?1 WHERE preferred_worker IS NOT NULL`,
 	// One that waits because an attempt failed; any other run_at was asked for.
-	`UPDATE llm_tasks INDEXED BY llm_tasks_delayed SET run_at = run_at + ?1 WHERE status = 'queued' AND gate = 'delayed' AND error_class IS NOT NULL`,
+	`UPDATE llm_tasks INDEXED BY llm_tasks_delayed SET run_at = run_at + ?1 WHERE gate = 'delayed' AND error_class IS NOT NULL`,
 }
 
 func moveAlong(c *conn, by int64) error {

@@ -13,7 +13,6 @@ import (
 
 var dialect = &sqldb.Dialect{
 	IsTrue:     "%s = 1",
-	Queued:     " AND status = 'queued'",
 	Pending:    "%[1]s.ordered = 1 AND %[1]s.status IN ('queued','leased','running')",
 	Phase:      "t.status IN ('queued','failed','dead','cancelled') AND t.status = %s",
 	LastEvent:  "coalesce((SELECT max(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event)",

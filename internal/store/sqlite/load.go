@@ -35,7 +35,7 @@ func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) erro
 
 // selectOpen reads the best of one set of labels.
 var selectOpen = `SELECT t.label_key, ` + dialect.OpenColumns("octet_length(t.context_hints)") + `
-	FROM llm_tasks t INDEXED BY llm_tasks_queue WHERE t.status = 'queued' AND t.gate = 'open' AND t.label_key = ?1
+	FROM llm_tasks t INDEXED BY llm_tasks_queue WHERE t.gate = 'open' AND t.label_key = ?1
 	  AND (t.preferred_worker IS NULL OR t.preferred_until <= ?2 OR t.preferred_worker IN (SELECT value FROM json_each(?3)))
 	ORDER BY t.priority DESC, t.seq LIMIT +?4`
 

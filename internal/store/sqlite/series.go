@@ -59,7 +59,7 @@ func (t *tx) chart(c *store.Changes) error {
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 	return sqldb.Read(ctx, d.read, func(q sqldb.Conn) (oldest int64, err error) {
 		c := q.(*conn)
-		const head = `SELECT label_key, priority, run_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE status = 'queued' AND gate = 'open' AND `
+		const head = `SELECT label_key, priority, run_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE gate = 'open' AND `
 		r, ok, err := c.one(head + `label_key >= '' ORDER BY label_key, priority DESC, seq LIMIT 1`)
 		for n := 0; ok && err == nil && n < bloom.MaxWaitingLines; n++ {
 			if at := r.int(2); oldest == 0 || at < oldest {
