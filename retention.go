@@ -108,9 +108,6 @@ const (
 	MaxRemoveEvents = 2000
 	// RemoveWindow is how many entries a batch looks at.
 	RemoveWindow = 1000
-	// HomeWindow is how many tasks of a context are looked at for one that lives.
-	// When that settles nothing the context's last lease stays.
-	HomeWindow = 500
 )
 
 // Batch is the request's limit within the bounds.

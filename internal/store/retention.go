@@ -154,13 +154,9 @@ func (u *Unit) removeStreams(old []*Aged) (did bloom.Removed) {
 	return did
 }
 
-// removeTasks removes tasks but those that tell which worker knows a context in
-// which another task lives.
+// removeTasks removes tasks with all that belongs to them.
 func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
 	for _, e := range old {
-		if e.Home {
-			continue
-		}
 		u.c.Removal.Tasks = append(u.c.Removal.Tasks, e)
 		did.Tasks++
 		did.Events += e.stream()

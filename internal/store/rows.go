@@ -282,7 +282,6 @@ type Aged struct {
 	First, Last                         int64 // numbers in its stream; 0 when there is none
 	Leases, Results, Artifacts, Content int64 // how many there are
 	Kept                                int64 // up to which event its stream lies in transcripts
-	Home                                bool  // its lease is the last of a context in which another task lives
 }
 
 // AgedAudit is an entry of the audit that may be old enough to go.

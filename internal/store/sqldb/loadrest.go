@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
@@ -104,17 +103,10 @@ func (l *Load) Places() {
 		`SELECT a.id, a.url FROM runtime_artifacts a`, "a.id", "uuid", IDs(l.Want.Places.List()), l.lock("a"))
 }
 
-// isHome reports that a task's lease is the last one of its context, by which the
-// context's next task finds the worker that knows it, where such a task waits or is
-// under way.
-const isHome = `, coalesce((SELECT l.task_id FROM leases l%[1]s WHERE l.context_id = t.context_id ORDER BY l.seq DESC LIMIT 1) = t.id AND (
-	SELECT count(*) = %[2]d OR max(CASE WHEN o.status IN ('queued','leased','running') THEN 1 ELSE 0 END) = 1
-	FROM (SELECT o.status FROM llm_tasks o%[3]s WHERE o.context_id = t.context_id ORDER BY o.seq DESC LIMIT %[2]d) o), false)`
-
 // Old locks what may be removed. Of what others have locked nothing is known.
 func (l *Load) Old() {
 	l.Pick(scan(func(e *store.Aged) []any {
-		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept, &e.Home)
+		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept)
 	}, func(e *store.Aged) { l.Rows.Old[e.ID] = e }), `SELECT `+agedColumns+`,
 			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq LIMIT 1), 0),
 			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq DESC LIMIT 1), 0),
@@ -122,8 +114,7 @@ func (l *Load) Old() {
 			(SELECT count(*) FROM llm_results x WHERE x.task_id = t.id),
 			(SELECT count(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
 			(SELECT count(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
-			coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0)`+
-		fmt.Sprintf(isHome, l.Via("leases_context"), bloom.HomeWindow, l.Via("llm_tasks_context"))+` FROM llm_tasks t`,
+			coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0) FROM llm_tasks t`,
 		"t.id", "uuid", IDs(l.Want.Old.List()), l.lock("t"))
 	if seqs := l.Want.OldAudit.List(); len(seqs) > 0 {
 		l.Each(scan(func(e *store.AgedAudit) []any { return []any{&e.Seq, &e.At, &e.Keep, &e.Only} }, func(e *store.AgedAudit) { l.Rows.OldAudit[e.Seq] = e }),

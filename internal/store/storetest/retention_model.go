@@ -59,7 +59,7 @@ func (m *model) old(t *rapid.T) {
 	before := m.now() - modelKept.Milliseconds()
 	want := 0
 	for _, task := range slices.Clone(m.tasks) {
-		if !lifecycle.Removable(task.state, before) || m.isHome(task) {
+		if !lifecycle.Removable(task.state, before) {
 			continue
 		}
 		want++
@@ -85,20 +85,6 @@ func (m *model) old(t *rapid.T) {
 			t.Fatalf("a removed task is found: %v", err)
 		}
 	}
-}
-
-// isHome says the rule of retention in the model's words.
-func (m *model) isHome(task *modelTask) bool {
-	lives := false
-	for _, o := range m.tasks {
-		lives = lives || o.context == task.context && !o.state.Status.Terminal()
-	}
-	for i := len(m.leases) - 1; i >= 0; i-- {
-		if l := m.leases[i]; l.task.context == task.context {
-			return l.task == task && lives
-		}
-	}
-	return false
 }
 
 // oldEvents and oldAudit change nothing that the model knows.
