@@ -77,6 +77,10 @@ const (
 	// indexBatch is how many tasks enter the index at once: their texts are in memory
 	// together.
 	indexBatch = 64
+	// indexRows and indexNamed bound what of the queue is taken at once, its rows and the
+	// tasks that they name. A task that was created and has ended in between enters the
+	// index once.
+	indexRows, indexNamed = 512, 2048
 	// retryAfter is when an output that could not be read is tried again, and retryMost
 	// how often.
 	retryAfter = time.Minute
@@ -92,35 +96,48 @@ func (s *Store) IndexTasks(ctx context.Context, read bloom.ReadContent) (n int, 
 	if len(b.seqs) == 0 && b.below == nil {
 		return 0, false, nil
 	}
-	texts, err := s.db.TextsAt(ctx, b.seqs)
-	if err != nil {
-		return 0, false, s.fail(err)
+	done, parts := Searched{Done: b.entries}, slices.Collect(slices.Chunk(b.seqs, indexBatch))
+	if b.below != nil {
+		parts = [][]int64{b.seqs} // also when there are none
 	}
-	done := Searched{Done: b.entries}
-	for i := range texts {
-		t := &texts[i]
-		if t.URL != "" {
-			if t.Output, err = read(ctx, t.URL, bloom.MaxSearchText); err != nil && ctx.Err() != nil {
-				return 0, false, ctx.Err()
-			}
-			if tries := b.tries[t.Seq] + 1; err != nil && tries < retryMost {
-				done.Again = append(done.Again, SearchRetry{Task: t.Seq, Tries: tries})
-			}
+	for _, seqs := range parts {
+		again, err := s.index(ctx, seqs, b, read)
+		if err != nil {
+			return 0, false, err
 		}
-		t.Cut()
+		done.Again = append(done.Again, again...)
 	}
 	for seq := range b.tries {
 		if !slices.ContainsFunc(done.Again, func(r SearchRetry) bool { return r.Task == seq }) {
 			done.Read = append(done.Read, seq)
 		}
 	}
-	gone := slices.DeleteFunc(slices.Clone(b.seqs), func(seq int64) bool {
+	return len(b.seqs), b.more, s.searched(ctx, done)
+}
+
+// index puts tasks of a batch into the index; again are those whose output could not be
+// read.
+func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read bloom.ReadContent) (again []SearchRetry, err error) {
+	texts, err := s.db.TextsAt(ctx, seqs)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	for i := range texts {
+		t := &texts[i]
+		if t.URL != "" {
+			if t.Output, err = read(ctx, t.URL, bloom.MaxSearchText); err != nil && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if tries := b.tries[t.Seq] + 1; err != nil && tries < retryMost {
+				again = append(again, SearchRetry{Task: t.Seq, Tries: tries})
+			}
+		}
+		t.Cut()
+	}
+	gone := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool {
 		return slices.ContainsFunc(texts, func(t bloom.TaskText) bool { return t.Seq == seq })
 	})
-	if err := s.db.PutWords(ctx, texts, gone, b.below); err != nil {
-		return 0, false, s.fail(err)
-	}
-	return len(b.seqs), b.more, s.searched(ctx, done)
+	return again, s.fail(s.db.PutWords(ctx, texts, gone, b.below))
 }
 
 func (s *Store) searched(ctx context.Context, done Searched) error {
@@ -149,29 +166,23 @@ type toIndex struct {
 	more    bool
 }
 
-func (b *toIndex) add(seqs []int64) {
-	for _, seq := range seqs {
-		if !slices.Contains(b.seqs, seq) {
-			b.seqs = append(b.seqs, seq)
-		}
-	}
-}
-
 // nextToIndex takes what changed last before what is tried again, and that before what
 // is older than the index.
 func (s *Store) nextToIndex(ctx context.Context) (b toIndex, err error) {
-	entries, err := s.db.SearchQueue(ctx, indexBatch)
+	entries, err := s.db.SearchQueue(ctx, indexRows)
 	if err != nil {
 		return b, err
 	}
 	for _, e := range entries {
-		if len(b.seqs) >= indexBatch {
+		if len(b.seqs) >= indexNamed {
 			break
 		}
-		b.add(e.Tasks)
+		b.seqs = append(b.seqs, e.Tasks...)
 		b.entries = append(b.entries, e.ID)
 	}
-	if b.more = len(b.entries) < len(entries) || len(entries) == indexBatch; len(b.entries) > 0 {
+	slices.Sort(b.seqs)
+	b.seqs = slices.Compact(b.seqs)
+	if b.more = len(b.entries) < len(entries) || len(entries) == indexRows; len(b.entries) > 0 {
 		return b, nil
 	}
 	again, err := s.db.SearchRetries(ctx, indexBatch)

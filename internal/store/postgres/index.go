@@ -41,6 +41,8 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 	return d.Run(ctx, func(sqldb.Conn) error {
 		return pgx.BeginFunc(ctx, d.reads, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
+			// The commit that takes the tasks off the queue writes this one to disk, too.
+			b.Queue(`SET LOCAL synchronous_commit = off`)
 			b.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(indexLock))
 			for _, t := range texts {
 				b.Queue(`INSERT INTO task_search (task, words) SELECT $1, $2::text::tsvector WHERE EXISTS (SELECT FROM llm_tasks WHERE seq = $1)

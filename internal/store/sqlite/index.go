@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,6 +36,11 @@ var indexTables = []string{
 	`CREATE TABLE IF NOT EXISTS state (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, rounds INTEGER NOT NULL, below INTEGER NOT NULL)`,
 	`CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(prompt, output, content='', contentless_delete=1, tokenize='ascii')`,
 }
+
+// indexPragmas: no commit waits for the disk, which would hold up those of the database.
+// The last ones may be lost with the power; the index then belongs to an earlier state of
+// the database and is made anew.
+var indexPragmas = append(slices.Clone(writerPragmas), "synchronous = NORMAL")
 
 // indexPath is where the index of a database lies.
 func indexPath(path string) string { return path + ".search" }
@@ -79,7 +85,7 @@ func dialIndex(path string, rounds, next int64) (c *conn, fits bool, err error) 
 	if err := durable.Private(path); err != nil { // it holds the words of prompts
 		return nil, false, err
 	}
-	if c, err = dial(dsn(path, "rwc"), writerPragmas...); err != nil {
+	if c, err = dial(dsn(path, "rwc"), indexPragmas...); err != nil {
 		return nil, false, err
 	}
 	for _, table := range indexTables {

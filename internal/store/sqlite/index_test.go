@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
@@ -13,7 +14,8 @@ import (
 )
 
 // The search index has nothing of its own: it is made anew when its file is gone, is
-// none, or belongs to another state of the database.
+// none, or belongs to another state of the database, as one does whose last changes were
+// lost with the power.
 func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, path string) error{
@@ -26,6 +28,11 @@ func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 			content, err := os.ReadFile(other + ".search")
 			return errors.Join(err, os.WriteFile(path, content, 0o600))
 		},
+		"its last changes were lost": func(t *testing.T, path string) error {
+			before, err := os.ReadFile(path)
+			searched(t, strings.TrimSuffix(path, ".search"), "a young walrus")
+			return errors.Join(err, os.WriteFile(path, before, 0o600))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +43,11 @@ func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 			}
 			s := openAt(t, path, storetest.NewClock())
 			indexAll(t, s)
-			for text, want := range map[string]int{"walrus": 1, "seal": 0} {
+			all, _, err := s.Tasks(t.Context(), bloom.TaskQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for text, want := range map[string]int{"walrus": len(all), "seal": 0} {
 				if got, _, err := s.Tasks(t.Context(), bloom.TaskQuery{Text: text}); err != nil || len(got) != want {
 					t.Errorf("%q: found %d, %v, want %d", text, len(got), err, want)
 				}
