@@ -48,23 +48,37 @@ type keyed[V any] struct {
 
 func keyedFields[V any](k *keyed[V]) []any { return []any{&k.key, &k.value} }
 
-// Tasks reads tasks under their locks, and texts.
+// Tasks reads tasks under their locks, and texts: of a task of which both are wanted at
+// once. When that is in use, its text is asked for again.
 func (l *Load) Tasks() {
+	var states, whole, texts []string
+	for id := range l.Want.Tasks {
+		if _, text := l.Want.Texts[id]; text {
+			whole = append(whole, id)
+		} else {
+			states = append(states, id)
+		}
+	}
 	l.Pick(scan(TaskFields, func(t *store.Task) { l.Rows.Tasks[t.ID] = t }),
-		`SELECT `+l.TaskColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(l.Want.Tasks.List()), l.lock("t"))
+		`SELECT `+l.TaskColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(states), l.lock("t"))
+	l.Pick(scan(WholeFields, func(t *store.Task) {
+		l.Rows.Tasks[t.ID], l.Rows.Texts[t.ID] = t, store.Text{Prompt: t.Prompt, Hints: t.ContextHints}
+	}), `SELECT `+l.WholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(whole), l.lock("t"))
 	for id := range l.Want.Views {
 		l.Rows.Views[id] = nil
 	}
 	l.Pick(scan(WholeFields, func(t *store.Task) { l.Rows.Views[t.ID] = t }),
 		`SELECT `+l.WholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(l.Want.Views.List()), "")
 	for id := range l.Want.Texts {
-		if _, have := l.Rows.Texts[id]; !have {
+		_, have := l.Rows.Texts[id]
+		if _, state := l.Want.Tasks[id]; !have && !state {
 			l.Rows.Texts[id] = store.Text{Hints: []string{}}
+			texts = append(texts, id)
 		}
 	}
 	l.Pick(scan(func(t *keyed[store.Text]) []any { return []any{&t.key, &t.value.Prompt, (*List)(&t.value.Hints)} },
 		func(t *keyed[store.Text]) { l.Rows.Texts[t.key] = t.value }),
-		`SELECT t.id, t.prompt, t.context_hints FROM llm_tasks t`, "t.id", "uuid", IDs(l.Want.Texts.List()), "")
+		`SELECT t.id, t.prompt, t.context_hints FROM llm_tasks t`, "t.id", "uuid", IDs(texts), "")
 }
 
 // locked takes a lease that is locked with its task.
