@@ -73,7 +73,8 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 		content = *c.Output
 	}
 	sum := sha256.New()
-	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{strings.NewReader(content)}, make([]byte, outputChunk)); err != nil { // in pieces: a conversion would copy all of it
+	piece := make([]byte, min(len(content)+1, outputChunk)) // a conversion would copy all of it
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{strings.NewReader(content)}, piece); err != nil {
 		return bloom.CompleteRequest{}, bloom.Internal(err)
 	}
 	return bloom.CompleteRequest{
@@ -86,7 +87,7 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 // completionHash is jsonHash of a completion, without the whole of a long output's
 // encoding in memory.
 func completionHash(c bloom.Completion) string {
-	if c.Output == nil || len(*c.Output) <= outputChunk {
+	if c.Output == nil {
 		return jsonHash(c)
 	}
 	h, output := sha256.New(), *c.Output
@@ -100,9 +101,14 @@ func completionHash(c bloom.Completion) string {
 // outputChunk is how much of an output is encoded at once, in bytes.
 const outputChunk = 64 << 10
 
-// EncodeLong writes the line of JSON of a value with a long text in it, without the
-// whole of its encoding in memory. with gives the value with a short text in its place.
-func EncodeLong(w io.Writer, text string, with func(short *string) any) error {
+// EncodeLong writes the line of JSON of a value with a text in it that may be long,
+// without the whole of a long one's encoding in memory. with gives the value with another
+// text in its place.
+func EncodeLong(w io.Writer, text string, with func(text *string) any) error {
+	if len(text) <= outputChunk {
+		_, err := w.Write(encodeJSON(with(&text)))
+		return err
+	}
 	mark := rand.Text()
 	before, after, _ := bytes.Cut(encodeJSON(with(&mark)), []byte(mark))
 	if _, err := w.Write(before); err != nil {
