@@ -39,12 +39,58 @@ var (
 // server. It fails the test, saying what to do, when PostgreSQL is not installed.
 func Start(t testing.TB) string {
 	t.Helper()
+	return start(t, "")
+}
+
+// Template is a database that Prepare fills once in a test binary, for many tests that
+// begin with a copy of it: to copy what migrations make takes a fraction of their time.
+type Template struct {
+	Prepare func(url string) error
+
+	once sync.Once
+	name string
+	err  error
+}
+
+// Start is Start with what Prepare has made.
+func (p *Template) Start(t testing.TB) string {
+	t.Helper()
+	p.once.Do(func() { p.err = p.make(t) })
+	if p.err != nil {
+		t.Fatalf("pgtest: template: %v", p.err)
+	}
+	return start(t, " TEMPLATE "+p.name)
+}
+
+// make leaves a database that nobody may connect to, for only such a one can be copied
+// at any time.
+func (p *Template) make(t testing.TB) error {
+	t.Helper()
+	s := sharedServer(t)
+	p.name = fmt.Sprintf("filled%d", databases.Add(1))
+	if err := s.exec("CREATE DATABASE " + p.name); err != nil {
+		return err
+	}
+	if err := p.Prepare(s.url(p.name)); err != nil {
+		return err
+	}
+	return s.exec("ALTER DATABASE " + p.name + " ALLOW_CONNECTIONS false")
+}
+
+func sharedServer(t testing.TB) *server {
+	t.Helper()
 	once.Do(func() { shared, sharedErr = startServer() })
 	if sharedErr != nil {
 		t.Fatalf("pgtest: %v", sharedErr)
 	}
+	return shared
+}
+
+func start(t testing.TB, template string) string {
+	t.Helper()
+	shared := sharedServer(t)
 	name := fmt.Sprintf("t%d", databases.Add(1))
-	if err := shared.exec("CREATE DATABASE " + name); err != nil {
+	if err := shared.exec("CREATE DATABASE " + name + template); err != nil {
 		t.Fatalf("pgtest: create database: %v", err)
 	}
 	t.Cleanup(func() {

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // TestLeasingAmongManyWorkers gives tasks to whoever is chosen among many.
 func TestLeasingAmongManyWorkers(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgtest.Start(t), nil)
+	s := open(t, migrated.Start(t), nil)
 	const many = 100
 	for i := range many {
 		register(t, s, fmt.Sprintf("small-%03d", i), 1)

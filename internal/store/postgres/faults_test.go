@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
@@ -114,7 +113,7 @@ func (h *history) note(fn func()) {
 // over and over in the midst of their work.
 func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
 	killer := connect(t, url)
 	killed := 0
@@ -135,7 +134,7 @@ func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 // happened, and to everything else.
 func TestSwallowedAnswersNeitherLoseNorInvent(t *testing.T) {
 	t.Parallel()
-	cut, url := startCutter(t, pgtest.Start(t))
+	cut, url := startCutter(t, migrated.Start(t))
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
 	endure(t, stores, func() { cut.rate.Store(40) }, func() { cut.rate.Store(0) })
 	if cut.cuts.Load() < 20 {
@@ -197,7 +196,7 @@ func (h *history) check(t *testing.T, stores []*postgres.Store) {
 
 func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	a, b := open(t, url, nil), open(t, url, nil)
 	heard := make(chan bloom.Change, 100)
 	defer b.Subscribe(func(changes []bloom.Change) {
@@ -223,7 +222,7 @@ func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {
 
 func TestALockIsHeldByOneAndHandedOver(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	a, b := open(t, url, nil), open(t, url, nil)
 	first, ok, err := a.TryLock(t.Context(), "reaper")
 	if err != nil || !ok {
@@ -262,7 +261,7 @@ func TestALockIsHeldByOneAndHandedOver(t *testing.T) {
 
 func TestANewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	s := open(t, url, nil)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -277,7 +276,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 
 func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	var opened atomic.Int64
 	var all sync.WaitGroup
 	for range 4 {
@@ -310,7 +309,7 @@ func TestAWrongAddressShowsNoPassword(t *testing.T) {
 // TestTheServersClockDecides: replicas have no clock of their own.
 func TestTheServersClockDecides(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	s := open(t, url, nil)
 	task, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // locked the task, and must not keep those away who move all deadlines.
 func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 	t.Parallel()
-	address := pgtest.Start(t)
+	address := migrated.Start(t)
 	r := &rivals{t: t, own: open(t, address, nil)}
 	register(t, r.own, "w", 4)
 	_, lease := r.leased("w")
@@ -40,7 +40,7 @@ func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 // commit must neither guess nor do it again.
 func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	address := pgtest.Start(t)
+	address := migrated.Start(t)
 	cut, through := startCutter(t, address)
 	r := &rivals{t: t, own: open(t, through, nil)}
 	task := r.created("context")

@@ -111,7 +111,7 @@ func TestAPoolerIsRefused(t *testing.T) {
 // to, and are refused with what may be shown.
 func TestAServerThatIsAwayIsSaidToBe(t *testing.T) {
 	t.Parallel()
-	cut, url := startCutter(t, pgtest.Start(t))
+	cut, url := startCutter(t, migrated.Start(t))
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

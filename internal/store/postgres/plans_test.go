@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -59,7 +58,7 @@ INSERT INTO forgotten_contexts (at, context_id) SELECT 1, 'y' || n FROM generate
 
 func TestNoStatementReadsWhatOnlyGrows(t *testing.T) {
 	t.Parallel()
-	plain := pgtest.Start(t)
+	plain := migrated.Start(t)
 	cut, address := startCutter(t, plain)
 	u, err := url.Parse(address)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
@@ -26,7 +25,7 @@ import (
 // clients, also when it was told to swallow the settings that it does not know.
 func TestPgBouncerIsRefused(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t)
+	server := migrated.Start(t)
 	for name, lines := range map[string]string{
 		"transaction mode":                  "pool_mode = transaction",
 		"session mode":                      "pool_mode = session",

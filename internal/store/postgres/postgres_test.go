@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -27,10 +28,16 @@ func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
 	return s
 }
 
+// migrated is an empty database with the present schema.
+var migrated = pgtest.Template{Prepare: func(url string) error {
+	_, err := postgres.MigrateUp(context.Background(), url)
+	return err
+}}
+
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
-		url := pgtest.Start(t)
+		url := migrated.Start(t)
 		return breakable{open(t, url, clock), url}
 	})
 }

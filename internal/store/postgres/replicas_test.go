@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -23,7 +22,7 @@ type pair struct {
 var _ bloom.Store = (*pair)(nil)
 
 func openPair(t testing.TB, clock bloom.Clock) *pair {
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	return &pair{stores: [2]*postgres.Store{open(t, url, clock), open(t, url, clock)}, url: url}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -26,7 +25,7 @@ var orphans = []string{
 // lock of one is lost in the middle of a run.
 func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	past := open(t, url, storetest.NewClock())
 	register(t, past, "w", 32)
 	for i := range 60 {
@@ -87,7 +86,7 @@ func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 // waits for the table: plain reads pass an EXCLUSIVE lock, locking rows does not.
 func TestARequeueThatCameFirstWins(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	past, s := open(t, url, storetest.NewClock()), open(t, url, nil)
 	var ids []string
 	for range 2 {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -15,7 +14,7 @@ import (
 // times more for what is looked at from time to time.
 func TestAStepIsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
-	cut, url := startCutter(t, pgtest.Start(t))
+	cut, url := startCutter(t, migrated.Start(t))
 	s := open(t, url, nil)
 	register(t, s, "w", 32)
 	lifecycle := func() {
@@ -133,7 +132,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Start(t)
+			url := migrated.Start(t)
 			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
 			register(t, r.own, "w", 2)
 			task, l := r.leased("w") // the worker was heard of
@@ -206,7 +205,7 @@ func TestASlotIsGivenOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Start(t)
+			url := migrated.Start(t)
 			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
 			register(t, r.own, "w", 1)
 			for range 100 {

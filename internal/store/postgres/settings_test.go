@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -29,7 +28,7 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Start(t)
+			url := migrated.Start(t)
 			s := open(t, url, nil)
 			register(t, s, "w", 32)
 			register(t, s, "locked", 4)
@@ -113,7 +112,7 @@ func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration
 // not show what it waited for.
 func TestSlotsHoldWhateverTheDatabaseIsTold(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	before := connect(t, url)
 	if _, err := before.Exec(t.Context(), `DO $$ BEGIN
 		EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database());
@@ -151,7 +150,7 @@ func TestSlotsHoldWhateverTheDatabaseIsTold(t *testing.T) {
 
 func TestADatabaseThatCannotHoldAllTextIsRefused(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	if _, err := connect(t, url).Exec(t.Context(), `CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +163,7 @@ func TestADatabaseThatCannotHoldAllTextIsRefused(t *testing.T) {
 
 func TestAHalfImportedDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	if _, err := connect(t, url).Exec(t.Context(), `CREATE TABLE bloom_import (name text PRIMARY KEY, upto bigint NOT NULL)`); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +175,7 @@ func TestAHalfImportedDatabaseIsRefused(t *testing.T) {
 // TestUnheardNewsIsToldOf cuts the connection on which a replica listens.
 func TestUnheardNewsIsToldOf(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t)
+	url := migrated.Start(t)
 	s := open(t, url, nil)
 	missed := make(chan struct{}, 10)
 	defer s.Subscribe(func(changes []bloom.Change) {
