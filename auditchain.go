@@ -105,7 +105,7 @@ type ChainLink struct {
 // AuditExport is how far the audit has been written to files.
 type AuditExport struct {
 	Exported int64  `json:"exported" doc:"Seq of the last entry in a file"`
-	Hash     string `json:"hash"`
+	Hash     string `json:"hash"` // of that entry; empty where it is not known
 	// Planned is the last entry of the file that is being written, 0 for none: whoever
 	// goes on after a crash writes the same file.
 	Planned int64 `json:"-"`
@@ -120,6 +120,7 @@ type AuditLag struct {
 	Unexported   time.Duration // age of the oldest entry that is in no file; 0: all are
 	ToExport     int64         // chained entries in no file, at least; entries are numbered with gaps
 	LastExported int64         // Seq
+	Branch       int           // of the files, see AuditExport
 }
 
 // AuditChainStore makes the audit one chain, in the order of Seq, over all processes
@@ -160,8 +161,9 @@ type ChainPart struct {
 	Head  ChainHead    `json:"head"`
 	Prev  ChainPlace   `json:"prev" doc:"The place before the first of links"`
 	Links []ChainPlace `json:"links" nullable:"false" doc:"Oldest first; none: that is all"`
-	// Exported is not younger than the links.
+	// Exported and Branch are not younger than the links.
 	Exported int64 `json:"exported" doc:"Seq of the last entry that was written to a file"`
+	Branch   int   `json:"branch" doc:"How often a backup was restored: new files are of this branch"`
 }
 
 // maxChainPart bounds a ChainPart, in bytes of entries.

@@ -32,11 +32,11 @@ func (c *Client) AuditLinks(ctx context.Context, after int64, limit int) (head b
 	return part.Head, prev, links, nil
 }
 
-// AuditExported is the number of the last entry of the audit that was written to a file;
-// 0: none was.
-func (c *Client) AuditExported(ctx context.Context) (int64, error) {
+// AuditExport is how far the audit was written to files: the number of the last entry in
+// one, 0 for none, and the branch of the files.
+func (c *Client) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	part, err := c.auditPart(ctx, 0, 1)
-	return part.Exported, err
+	return bloom.AuditExport{Exported: part.Exported, Hash: "", Planned: 0, Branch: part.Branch}, err
 }
 
 func (c *Client) auditPart(ctx context.Context, after int64, limit int) (bloom.ChainPart, error) {

@@ -81,7 +81,7 @@ func TestServicesUnderOpenRC(t *testing.T) {
 	t.Parallel()
 	needs(t, "openrc-run", "unshare", "logrotate", "ip")
 	out := isolated(t, "openrc.sh", bloom(t))
-	for _, want := range []string{"started", "separated", "started again after a crash", "logs rotated", "stopped", "guarded", "uninstalled"} {
+	for _, want := range []string{"started", "separated", "started again after a crash", "memory agent", "logs rotated", "stopped", "guarded", "uninstalled"} {
 		if !strings.Contains(out, "ok: "+want+"\n") {
 			t.Errorf("the script did not get to %q:\n%s", want, out)
 		}

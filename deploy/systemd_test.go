@@ -12,7 +12,7 @@ import (
 
 // exposure is the worst score that systemd-analyze security may give, as
 // docs/operations/install.md says; 10 is a service without any hardening.
-var exposure = map[string]float64{"bloom-runtime.service": 1.6, "bloom-membridge.service": 1.6, "bloom-worker.service": 2.6}
+var exposure = map[string]float64{"bloom-runtime.service": 1.6, "bloom-membridge.service": 1.6, "bloom-worker.service": 2.6, "bloom-memory@.service": 2.6}
 
 var score = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
@@ -23,6 +23,7 @@ func TestUnitsOfSystemd(t *testing.T) {
 	needs(t, "systemd-analyze")
 	root := t.TempDir()
 	install(t, root, "systemd", "runtime", "membridge", "worker")
+	install(t, root, "systemd", "memory", "--user", "ann")
 	units := filepath.Join(root, "etc/systemd/system")
 	args := []string{"verify", "--man=no", filepath.Join(units, "bloom-runtime.socket")}
 	for name := range exposure {
@@ -114,6 +115,35 @@ func TestInstallingAgainKeepsWhatIsThere(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// TestAMemoryAgentIsInstalledForAPerson, and another person's outlasts it.
+func TestAMemoryAgentIsInstalledForAPerson(t *testing.T) {
+	t.Parallel()
+	for init, want := range map[string]string{"openrc": "etc/init.d/bloom-memory.", "systemd": "etc/systemd/system/bloom-memory@"} {
+		root := t.TempDir()
+		install(t, root, init, "memory", "--user", "ann", "--set", "CLAUDE_PROJECT_ID=garden")
+		install(t, root, init, "memory", "--user", "bo.b")
+		for name, mode := range map[string]os.FileMode{"var/lib/bloom-memory.ann": 0o700, "var/lib/bloom-memory.bo.b": 0o700, "etc/bloom-memory.ann.env": 0o600} {
+			if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: %s: %v, %v, want mode %o", init, name, info, err, mode)
+			}
+		}
+		raw, err := os.ReadFile(filepath.Join(root, "etc/bloom-memory.ann.env"))
+		if err != nil || !strings.Contains(string(raw), "\nCLAUDE_PROJECT_ID=garden\n") {
+			t.Errorf("%s: the settings are %s, %v", init, raw, err)
+		}
+		if found, err := filepath.Glob(filepath.Join(root, want+"*")); err != nil || len(found) == 0 {
+			t.Errorf("%s: there is no %s*: %v", init, want, err)
+		}
+		for _, wrong := range [][]string{{"memory"}, {"worker", "--user", "ann"}, {"memory", "--user", "../ann"}, {"memory", "--user", "-ann"}} {
+			cmd := exec.Command(bloom(t), append([]string{"service", "install", "--init", init, "--root", root}, wrong...)...)
+			cmd.Env = []string{"HOME=" + t.TempDir()}
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--user") {
+				t.Errorf("%s: install %q: %v: %s", init, wrong, err, out)
+			}
+		}
 	}
 }
 

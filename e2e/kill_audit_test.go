@@ -89,8 +89,8 @@ func TestAFrozenServerHoldsUpNoAudit(t *testing.T) {
 		})
 		if full && i < 2 { // after a minute it takes over the export, too
 			eventually(t, "the other server exports it", func() bool {
-				exported, err := other.api.AuditExported(t.Context())
-				return err == nil && exported >= seq
+				at, err := other.api.AuditExport(t.Context())
+				return err == nil && at.Exported >= seq
 			})
 		}
 		frozen.proc.signal(syscall.SIGCONT)

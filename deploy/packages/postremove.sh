@@ -6,5 +6,5 @@ if [ -d /run/systemd/system ]; then
 fi
 if [ "${1:-}" = purge ]; then
 	rm -rf /etc/bloom
-	rm -f /etc/bloom-runtime.env /etc/bloom-membridge.env /etc/bloom-worker.env /etc/bloom-worker.key /etc/bloom-worker-ca.pem
+	rm -f /etc/bloom-runtime.env /etc/bloom-membridge.env /etc/bloom-worker.env /etc/bloom-memory.*.env /etc/bloom-worker.key /etc/bloom-worker-ca.pem
 fi

@@ -12,3 +12,15 @@ for service in bloom-worker bloom-runtime bloom-membridge; do
 		rc-update --all del "$service" >/dev/null 2>&1 || true
 	fi
 done
+# Memory agents run for persons.
+if [ -d /run/systemd/system ]; then
+	systemctl stop 'bloom-memory@*.service' || true
+	rm -f /etc/systemd/system/multi-user.target.wants/bloom-memory@*.service
+elif [ -x /sbin/openrc-run ]; then
+	for agent in /etc/init.d/bloom-memory.*; do
+		[ -e "$agent" ] || continue
+		rc-service "${agent##*/}" stop || true
+		rc-update --all del "${agent##*/}" >/dev/null 2>&1 || true
+		rm -f "$agent"
+	done
+fi

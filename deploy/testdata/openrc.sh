@@ -33,6 +33,30 @@ await "the server is started again" bloom stats --key-file /etc/bloom/runtime.ke
 await "the worker comes back" sh -c 'bloom workers --key-file /etc/bloom/runtime.key | grep -q online'
 echo "ok: started again after a crash"
 
+# Of a person whose home and group are not called as the person is.
+useradd --create-home --home-dir /var/ann --gid users ann
+chmod 755 /var/ann
+"$bloom" service install memory --user ann --init openrc --now --set CLAUDE_PROJECT_ID=garden --set MINIO_ACCESS_KEY=a --set 'MINIO_SECRET_KEY=b c' || fail "install memory"
+await "the memory agent runs" grep -qs "/var/ann/.claude-mem/claude-mem.db" /var/log/bloom-memory.ann.log
+rc-service bloom-memory.ann status | grep -q started || fail "bloom-memory.ann is not started"
+[ -L /etc/runlevels/default/bloom-memory.ann ] || fail "bloom-memory.ann does not start with the machine"
+agent=$(pgrep -f -x "/usr/local/bin/bloom memory agent")
+[ "$(ps -o user=,group= -p "$agent" | tr -s ' ')" = "ann users" ] || fail "the agent runs as $(ps -o user=,group= -p "$agent")"
+[ "$(stat -c '%U %G %a' /var/lib/bloom-memory.ann /var/ann /etc/bloom-memory.ann.env | tr '\n' ,)" = "ann users 700,ann users 755,root root 600," ] || fail "folders or settings are open: $(stat -c '%n %U %G %a' /var/lib/bloom-memory.ann /var/ann /etc/bloom-memory.ann.env)"
+kill -9 "$agent"
+await "the agent is started again" sh -c "pgrep -f -x '/usr/local/bin/bloom memory agent' | grep -qvx $agent"
+rc-service bloom-memory start 2>&1 | grep -q "names nobody who has a login here" || fail "bloom-memory starts for nobody"
+ln -s bloom-memory /etc/init.d/bloom-memory.bob
+rc-service bloom-memory.bob start 2>&1 | grep -q "names nobody who has a login here" || fail "bloom-memory.bob starts, though there is no bob"
+bloom service uninstall memory --user ann --init openrc || fail "uninstall memory"
+[ -e /etc/init.d/bloom-memory ] || fail "what bloom-memory.bob needs is gone"
+rm /etc/init.d/bloom-memory.bob
+bloom service uninstall memory --user ann --init openrc || fail "uninstall memory again"
+[ ! -e /etc/init.d/bloom-memory ] && [ -s /etc/bloom-memory.ann.env ] || fail "the script is left, or the settings are gone"
+[ -e /etc/logrotate.d/bloom ] || fail "the other services' logs are rotated no more"
+[ -z "$(pgrep -f -x '/usr/local/bin/bloom memory agent')" ] || fail "the memory agent still runs"
+echo "ok: memory agent"
+
 # A forced rotation loses nothing that is written afterwards.
 logrotate -f -s "$work/rotated" /etc/logrotate.d/bloom || fail "logrotate"
 bloom stats --key-file /etc/bloom/runtime.key >/dev/null

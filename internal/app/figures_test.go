@@ -23,7 +23,7 @@ func TestFiguresOfObjectStorage(t *testing.T) {
 	if os.Getenv(objectFigures) == "" {
 		t.Skip(objectFigures + " is not set")
 	}
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	with := s.cfg.ObjectStorage
 	for round := range 3 {
 		for _, kind := range []string{"local", "s3"} {
@@ -81,7 +81,7 @@ func TestAGigabyteTakesLittleMemory(t *testing.T) {
 		t.Skip(objectFigures + " is not set")
 	}
 	const size = 1 << 30
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	s.stop()
 	s.cfg.ArtifactLimitMiB = 1024
 	s.start()
@@ -130,7 +130,7 @@ func TestAnOutageAddsLittle(t *testing.T) {
 		t.Skip(objectFigures + " is not set")
 	}
 	for name, fail := range map[string]func(*objectServer){"killed": func(s *objectServer) { s.minio.Stop() }, "frozen": func(s *objectServer) { s.minio.Freeze() }} {
-		s := newObjectServer(t)
+		s := newOutageServer(t)
 		one := func() time.Duration {
 			task, lease := s.held()
 			began := time.Now()

@@ -146,7 +146,7 @@ func TestFilesAreRefused(t *testing.T) {
 
 func TestFilesAreTakenWhileTheStorageIsAway(t *testing.T) {
 	t.Parallel()
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	task, lease := s.held()
 	s.minio.Stop()
 	content := strings.Repeat("kept here ", 5<<20) // more than completions bring

@@ -32,7 +32,18 @@ type objectServer struct {
 
 func newObjectServer(t *testing.T) *objectServer {
 	t.Helper()
-	s := &objectServer{t: t, minio: miniotest.Start(t), cfg: serverConfig(t)}
+	return serverOver(t, miniotest.Shared(t))
+}
+
+// newOutageServer is one whose storage the test may stop.
+func newOutageServer(t *testing.T) *objectServer {
+	t.Helper()
+	return serverOver(t, miniotest.Start(t))
+}
+
+func serverOver(t *testing.T, storage *miniotest.Server) *objectServer {
+	t.Helper()
+	s := &objectServer{t: t, minio: storage, cfg: serverConfig(t)}
 	s.bucket = s.minio.Bucket()
 	s.cfg.ObjectStorage = config.ObjectStorage{MinioEndpoint: s.bucket.Endpoint,
 		MinioAccessKey: config.Secret(s.bucket.AccessKey), MinioSecretKey: config.Secret(s.bucket.SecretKey)}
@@ -175,7 +186,7 @@ func TestContentIsServedInPartsAndConditionally(t *testing.T) {
 
 func TestAlteredOrMissingObjectsAreNotServed(t *testing.T) {
 	t.Parallel()
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	a := s.complete("what was recorded").Artifact
 	bucket, err := objects.Open(s.bucket)
 	must(t, err)

@@ -33,7 +33,7 @@ func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newObjectServer(t)
+			s := newOutageServer(t)
 			r := &outage{s: s, outputs: map[string]string{}}
 			r.completions(0, tasks/4)
 			fail.begin(s)
@@ -58,7 +58,7 @@ func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
 func TestMoversAtOnceLoseNothing(t *testing.T) {
 	t.Parallel()
 	const tasks = 24
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	r := &outage{s: s, outputs: map[string]string{}}
 	s.minio.Stop()
 	r.completions(0, tasks)

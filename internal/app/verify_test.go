@@ -53,7 +53,7 @@ func TestAnExistingInstallationMovesToObjectStorage(t *testing.T) {
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	s := newObjectServer(t)
+	s := newOutageServer(t)
 	var artifacts []bloom.Artifact
 	for range 4 {
 		artifacts = append(artifacts, s.complete("what was recorded").Artifact)

@@ -19,16 +19,18 @@ type place struct {
 }
 
 // lines yields the lines of all files in the order of their numbers, each chained to
-// the one before. At the end it checks the files of branches that were left.
-func lines(ctx context.Context, files Files, r *Report) iter.Seq2[place, error] {
+// the one before. At the end it checks the files of branches that were left. at is how far
+// the database says that it was exported.
+func lines(ctx context.Context, files Files, at bloom.AuditExport, r *Report) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		all, err := All(ctx, files)
 		if err != nil {
 			yield(place{}, err)
 			return
 		}
-		course := courseOf(all)
-		left, ends := leftOf(all), map[File]string{}
+		end := endOf(all, at)
+		course := courseOf(all, end)
+		left, ends := leftOf(all, end), map[File]string{}
 		for _, b := range left {
 			ends[b.before] = ""
 		}
@@ -47,10 +49,18 @@ func lines(ctx context.Context, files Files, r *Report) iter.Seq2[place, error] 
 	}
 }
 
-// courseOf is the files of the course that the database took: of each branch those before
-// the next one begins. all are in order.
-func courseOf(all []File) (course []File) {
-	until := int64(math.MaxInt64)
+// endOf is where the course that the files took ends: nowhere, unless the database has begun
+// a branch that has no file yet.
+func endOf(all []File, at bloom.AuditExport) int64 {
+	if len(all) > 0 && at.Branch > all[len(all)-1].Branch {
+		return at.Exported + 1
+	}
+	return math.MaxInt64
+}
+
+// courseOf is the files before until of the course that the database took: of each branch
+// those before the next one begins. all are in order.
+func courseOf(all []File, until int64) (course []File) {
 	for rest := all; len(rest) > 0; {
 		begin := beginOfLast(rest)
 		branch := rest[begin:]
@@ -67,14 +77,13 @@ type leftBranch struct {
 }
 
 // leftOf is the files that are not of the course, the lowest branch first.
-func leftOf(all []File) (left []leftBranch) {
-	until := int64(math.MaxInt64)
+func leftOf(all []File, until int64) (left []leftBranch) {
 	for rest := all; len(rest) > 0; {
 		begin := beginOfLast(rest)
 		branch := rest[begin:]
 		if kept := len(before(branch, until)); kept < len(branch) {
 			b := leftBranch{files: branch[kept:]}
-			own := courseOf(rest)
+			own := courseOf(rest, math.MaxInt64)
 			if at := slices.Index(own, b.files[0]); at > 0 {
 				b.before = own[at-1]
 			}
@@ -99,6 +108,9 @@ func before(branch []File, place int64) []File {
 	}
 	return slices.Clone(branch[:n])
 }
+
+// elsewhere is what else than removal may be behind a gap.
+const elsewhere = "; where each server writes to a folder of its own, give all of them with --files"
 
 var errStopped = errors.New("stopped")
 
@@ -162,9 +174,9 @@ func (c *fileChecker) line(l Line) *bloom.ChainFault {
 	case starts:
 		c.r.Starts = append(c.r.Starts, l.Entry.Seq)
 	case c.last == 0 && l.Prev != bloom.NoHash:
-		return fault(bloom.ChainRemoved, "entries before it were in files that are not there")
+		return fault(bloom.ChainRemoved, "entries before it were in files that are not there"+elsewhere)
 	case c.last > 0 && l.Prev != c.hash:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the one before it in the files: lines or files between them are not there", c.last))
+		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the one before it in the files: lines or files between them are not there", c.last)+elsewhere)
 	}
 	if c.r.Lines == 0 {
 		c.r.FirstLine = l.Entry.Seq

@@ -37,16 +37,31 @@ type Fork struct {
 // Verify checks a chain, or files, or both and that they agree; either may be nil. A
 // *bloom.ChainFault names the first entry that is wrong; any other error means that
 // something could not be read.
-func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (Report, error) {
-	var r Report
+func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report, err error) {
 	if files == nil {
 		return r, verifyChain(ctx, &r, chain, nil)
 	}
-	exported, err := exportedOf(ctx, chain)
+	at, err := exportOf(ctx, chain)
 	if err != nil {
 		return r, err
 	}
-	next, stop := iter.Pull2(lines(ctx, files, &r))
+	for {
+		r, err = verifyAt(ctx, chain, files, at)
+		if err == nil {
+			return r, nil
+		}
+		// A server may have noted meanwhile that a backup was restored.
+		now, failed := exportOf(ctx, chain)
+		if failed != nil || now.Branch == at.Branch {
+			return r, err
+		}
+		at = now
+	}
+}
+
+// verifyAt checks files, and a chain unless nil, that was exported that far.
+func verifyAt(ctx context.Context, chain bloom.ChainReader, files Files, at bloom.AuditExport) (r Report, err error) {
+	next, stop := iter.Pull2(lines(ctx, files, at, &r))
 	defer stop()
 	pair := &pairing{next: next, at: place{}, have: false, over: false}
 	if chain == nil {
@@ -58,21 +73,21 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (Report, 
 	if err := pair.end(); err != nil {
 		return r, err
 	}
-	if r.LastLine < exported {
-		return r, &bloom.ChainFault{Seq: exported, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("it was exported, but the files end with entry %d", r.LastLine)}
+	if r.LastLine < at.Exported {
+		return r, &bloom.ChainFault{Seq: at.Exported, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("it was exported, but the files end with entry %d", r.LastLine) + elsewhere}
 	}
 	return r, nil
 }
 
-// exportedOf is the last entry that was exported of a chain that knows; read before the
-// files are. 0: nothing, or it does not know.
-func exportedOf(ctx context.Context, chain bloom.ChainReader) (int64, error) {
+// exportOf is how far a chain that knows was exported; read before the files are. The
+// zero value: not at all, or it does not know.
+func exportOf(ctx context.Context, chain bloom.ChainReader) (bloom.AuditExport, error) {
 	if c, knows := chain.(interface {
-		AuditExported(ctx context.Context) (int64, error)
+		AuditExport(ctx context.Context) (bloom.AuditExport, error)
 	}); knows {
-		return c.AuditExported(ctx)
+		return c.AuditExport(ctx)
 	}
-	return 0, nil
+	return bloom.AuditExport{}, nil
 }
 
 func verifyChain(ctx context.Context, r *Report, chain bloom.ChainReader, each func(bloom.ChainLink) error) error {
@@ -110,12 +125,15 @@ func (p *pairing) link(l bloom.ChainLink) error {
 		p.have = false
 		switch {
 		case p.at.Entry.Seq < l.Seq && l.Entry != nil: // else retention has removed it
-			return p.differs("it is in the files, but not in the database")
+			return p.differs("it is in the files, but not in the database" + restored)
 		case p.at.Entry.Seq == l.Seq && p.at.Entry.Hash != l.Hash:
-			return p.differs("it is another one in the files than in the database")
+			return p.differs("it is another one in the files than in the database" + restored)
 		}
 	}
 }
+
+// restored is what else than tampering may be behind a difference.
+const restored = "; if a backup was restored, start the server, which notes that, and verify again"
 
 func (p *pairing) differs(detail string) error {
 	return &bloom.ChainFault{Seq: p.at.Entry.Seq, Kind: bloom.ChainDiffers, Detail: detail, File: p.at.file}
@@ -137,5 +155,5 @@ func (p *pairing) end() error {
 	if err := p.look(); err != nil || p.over {
 		return err
 	}
-	return p.differs("it is in the files, but the chain in the database ends before it")
+	return p.differs("it is in the files, but the chain in the database ends before it" + restored)
 }

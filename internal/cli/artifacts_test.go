@@ -25,7 +25,7 @@ func artifactServer(t *testing.T, dir string, more ...string) *stage {
 func TestArtifactsAreMovedAndVerifiedByCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bucket := miniotest.Start(t).Bucket()
+	bucket := miniotest.Shared(t).Bucket()
 	minio := []string{"--minio-endpoint=" + bucket.Endpoint, "--minio-access-key=" + bucket.AccessKey, "--minio-secret-key=" + bucket.SecretKey, "--minio-artifact-bucket=" + bucket.Bucket}
 	s := artifactServer(t, dir)
 	outputs := map[string]string{}

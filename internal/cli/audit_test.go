@@ -71,7 +71,7 @@ func (a *auditPlace) exported() {
 	a.restart()
 	a.server.await("the export", func() bool {
 		got := a.p.run("audit", "verify", "--json", "--files", a.dir)
-		if got.code != cli.ExitOK { // until a branch has its first file, the one before it differs
+		if got.code != cli.ExitOK { // until the server has noted that a backup was restored
 			return false
 		}
 		r := decode[auditlog.Report](a.T, got.out)
@@ -326,12 +326,17 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 			lost := a.report("--files", a.dir)
 			a.server.stop()
 			a.restore(backup)
+			a.verify(1, "if a backup was restored, start the server", append(a.offline(), "--files", a.dir)...)
 			a.start()
 			a.server.await("that it notices", func() bool {
 				var at struct{ Branch int }
 				told := decode[[]bloom.Audit](a.T, a.p.must("audit", "--action", "audit_forked", "--json"))
 				return len(told) == 1 && json.Unmarshal(told[0].Data, &at) == nil && at.Branch == round
 			})
+			// Before the branch has its first file, too.
+			if r := a.report("--files", a.dir); len(r.Forks) != round {
+				a.Errorf("at once after the %d. time it says %+v", round, r)
+			}
 			a.tasks(2)
 			a.exported()
 			r := a.report("--files", a.dir)
@@ -358,6 +363,34 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Servers of one database that have no folder in common write to one each: verify needs
+// them all, and says so.
+func TestTheAuditInFoldersOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	a := &auditPlace{T: t, p: newPerson(t, nil), dir: t.TempDir(), database: pgtest.Start(t)}
+	folders := []string{a.dir, t.TempDir()}
+	var all []string
+	for _, dir := range folders {
+		a.dir = dir
+		all = append(all, "--files", dir)
+		a.start()
+		a.tasks(2)
+		a.server.stop()
+		a.start() // exports at its start
+		a.server.await("the export", func() bool {
+			got := a.p.run(append([]string{"audit", "verify", "--json"}, all...)...)
+			r := auditlog.Report{}
+			return got.code == cli.ExitOK && json.Unmarshal([]byte(got.out), &r) == nil && r.Unchained == 0 && r.LastLine == r.Last
+		})
+		a.server.stop()
+	}
+	for _, dir := range folders {
+		a.verify(1, "where each server writes to a folder of its own, give all of them with --files", append(a.offline(), "--files", dir)...)
+	}
+	a.verify(0, " files with", append(a.offline(), all...)...)
+	a.verify(0, " files with", append([]string{"--files-only"}, all...)...)
 }
 
 // backup is where a copy of the database lies; the server is stopped.

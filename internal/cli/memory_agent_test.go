@@ -43,7 +43,7 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
-	f := &fleet{t: t, url: web.URL, admin: admin, storage: miniotest.Start(t).Bucket()}
+	f := &fleet{t: t, url: web.URL, admin: admin, storage: miniotest.Shared(t).Bucket()}
 	f.ask(http.MethodPost, "/projects", fmt.Sprintf(`{"name":%q}`, project), nil)
 	return f
 }

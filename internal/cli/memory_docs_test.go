@@ -30,6 +30,11 @@ func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "bloom"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	// Services are set up below a folder of the test's.
+	sudo := "#!/bin/sh\nexec \"$@\" --init openrc --root \"$HOME/root\"\n"
+	if err := os.WriteFile(filepath.Join(home, "sudo"), []byte(sudo), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	filled := strings.NewReplacer("http://minio.lan:9000", "http://"+storage.Endpoint, "MINIO_ENDPOINT=…", "MINIO_ENDPOINT=http://"+storage.Endpoint,
 		"MINIO_ACCESS_KEY=…", "MINIO_ACCESS_KEY="+storage.AccessKey, "MINIO_SECRET_KEY=…", "MINIO_SECRET_KEY="+storage.SecretKey, "[--repair]", "--repair").Replace(string(page))
 	settings, ran := "", 0
@@ -43,8 +48,11 @@ func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 			runOfPage(t, home, settings+strings.TrimSpace(line))
 		}
 	}
-	if ran < 7 {
+	if ran < 9 {
 		t.Errorf("the page has only %d commands", ran)
+	}
+	if set, err := os.ReadFile(filepath.Join(home, "root/etc/bloom-memory.ann.env")); err != nil || !strings.Contains(string(set), "\nMINIO_ENDPOINT=http://"+storage.Endpoint) {
+		t.Errorf("the service's settings are %s, %v", set, err)
 	}
 }
 
@@ -53,7 +61,7 @@ func runOfPage(t *testing.T, home, line string) {
 	t.Helper()
 	// exec, so that a signal reaches the program itself.
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(line, "\nbloom", "\nexec bloom", 1))
-	cmd.Env = []string{"HOME=" + home, "PATH=" + home + ":" + os.Getenv("PATH"), "BLOOM_DATA_DIR=" + filepath.Join(home, "data"), "BLOOM_RUNTIME_URL=http://127.0.0.1:1"}
+	cmd.Env = []string{"HOME=" + home, "USER=ann", "PATH=" + home + ":" + os.Getenv("PATH"), "BLOOM_DATA_DIR=" + filepath.Join(home, "data"), "BLOOM_RUNTIME_URL=http://127.0.0.1:1"}
 	var said syncBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {

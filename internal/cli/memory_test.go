@@ -14,7 +14,7 @@ import (
 
 func TestMemoryMovesBetweenNodes(t *testing.T) {
 	t.Parallel()
-	storage := miniotest.Start(t).Bucket()
+	storage := miniotest.Shared(t).Bucket()
 	node := func(name string) *person {
 		p := newPerson(t, nil)
 		p.env["MINIO_ENDPOINT"], p.env["MINIO_BUCKET"] = "http://"+storage.Endpoint, storage.Bucket

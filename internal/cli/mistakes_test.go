@@ -17,7 +17,7 @@ import (
 
 func TestMemoryAdviceNamesItsProject(t *testing.T) {
 	t.Parallel()
-	storage := miniotest.Start(t).Bucket()
+	storage := miniotest.Shared(t).Bucket()
 	p := newPerson(t, nil)
 	p.env["MINIO_ENDPOINT"], p.env["MINIO_BUCKET"] = "http://"+storage.Endpoint, storage.Bucket
 	p.env["MINIO_ACCESS_KEY"], p.env["MINIO_SECRET_KEY"] = storage.AccessKey, storage.SecretKey

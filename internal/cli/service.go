@@ -16,14 +16,15 @@ type serviceCmd struct {
 
 // serviceTarget is what both commands are told.
 type serviceTarget struct {
-	Role   []string     `arg:"" name:"role" enum:"runtime,membridge,worker" help:"Roles: runtime, membridge, worker."`
+	Role   []string     `arg:"" name:"role" enum:"runtime,membridge,worker,memory" help:"Roles: runtime, membridge, worker, memory (the memory agent of --user)."`
 	Init   service.Init `name:"init" enum:"auto,openrc,systemd" default:"auto" help:"What runs services: auto (find out), openrc, systemd."`
+	User   string       `name:"user" placeholder:"NAME" help:"Whose memory the role memory moves; the agent runs as that user."`
 	Root   string       `name:"root" placeholder:"DIR" help:"Folder that holds a whole system, for making an image; nothing is started."`
 	DryRun bool         `name:"dry-run" help:"Print what would be done, change nothing."`
 }
 
 func (t serviceTarget) config() (service.Config, error) {
-	c := service.Config{Roles: t.Role, Init: t.Init, Root: t.Root}
+	c := service.Config{Roles: t.Role, Init: t.Init, User: t.User, Root: t.Root}
 	var err error
 	if c.Init == "auto" {
 		if c.Init, err = service.Detect(t.Root); err != nil {

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -51,10 +50,10 @@ func (p *place) put(name string, value any) {
 	}
 }
 
-// stored reads a small object, by default from the place's bucket.
-func (p *place) stored(bucket, project, name string) string {
-	bucket = cmp.Or(bucket, p.bucket.Name())
-	data, _, err := p.bucket.Other(bucket).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
+// stored reads a small object from the place's bucket, or from the one beside it whose name
+// has this at its end.
+func (p *place) stored(beside, project, name string) string {
+	data, _, err := p.bucket.Other(p.bucket.Name()+beside).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
 	if err != nil {
 		return err.Error()
 	}
@@ -113,8 +112,8 @@ type memoryCase struct {
 
 func memoryCases() []memoryCase {
 	const day = 24 * time.Hour
-	in := func(bucket, project, name string) func(*place) string {
-		return func(p *place) string { return p.stored(bucket, project, name) }
+	in := func(beside, project, name string) func(*place) string {
+		return func(p *place) string { return p.stored(beside, project, name) }
 	}
 	kept := func(p *place) string {
 		found, _ := filepath.Glob(filepath.Join(p.dir, "backups", "pull-overwrite", "*"))
@@ -126,7 +125,7 @@ func memoryCases() []memoryCase {
 		{"--project", "CLAUDE_PROJECT_ID", "unusual", "push", nil, "no such object", `"project": "unusual"`, in("", "unusual", manifest)},
 		{"--db", "CLAUDE_MEM_DB", "{dir}/unusual.db", "push", nil, `"observations": 1`, `"observations": 2`, in("", project, manifest)},
 		{"--node", "MEMBRIDGE_NODE_ID", "unusual-node", "push", nil, `"source_host": "here"`, `"source_host": "unusual-node"`, in("", project, manifest)},
-		{"--minio-bucket", "MINIO_BUCKET", "another-bucket", "push", nil, "no such object", `"observations": 1`, in("another-bucket", project, manifest)},
+		{"--minio-bucket", "MINIO_BUCKET", "{bucket}-2", "push", nil, "no such object", `"observations": 1`, in("-2", project, manifest)},
 		{"--leadership-lease-seconds", "LEADERSHIP_LEASE_SECONDS", "777", "push", nil, `"lease_seconds": 3600`, `"lease_seconds": 777`, in("", project, lease)},
 		{"--primary-node", "PRIMARY_NODE_ID", "somebody", "push", nil, `"primary_node_id": "here"`, `"primary_node_id": "somebody"`, in("", project, lease)},
 		{"--leadership", "LEADERSHIP_ENABLED", "false", "push", other, "only other, the primary", "pushed", nil},
@@ -139,8 +138,6 @@ func memoryCases() []memoryCase {
 		{"--pull-backup-max-days", "PULL_BACKUP_MAX_DAYS", "2", "pull", func(p *place) { p.pushedBy("other"); p.backups(3*day, day) }, "3 backups", "2 backups", kept},
 	}
 }
-
-const unusualBucket = "bucket-of-a-test"
 
 // prepare puts memories into the folder, and what the case wants into the bucket.
 func (c memoryCase) prepare(p *place) {
@@ -156,7 +153,7 @@ func (c memoryCase) prepare(p *place) {
 // variable.
 func TestEveryVariableOfTheMemoryTakesEffect(t *testing.T) {
 	t.Parallel()
-	server := miniotest.Start(t)
+	server := miniotest.Shared(t)
 	for _, c := range memoryCases() {
 		t.Run(c.variable, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +170,7 @@ func TestEveryVariableOfTheMemoryTakesEffect(t *testing.T) {
 				want := c.without
 				if with {
 					want = c.with
-					one.env[c.variable] = strings.ReplaceAll(c.value, "{dir}", p.dir)
+					one.env[c.variable] = strings.NewReplacer("{dir}", p.dir, "{bucket}", storage.Bucket).Replace(c.value)
 				}
 				got := one.run("memory", c.order)
 				said := got.out + got.err
@@ -327,7 +324,7 @@ func memoryScenes() map[string]scene {
 // memoryFlags are what a worker with a memory needs, but for the one flag.
 func memoryFlags(but string) (flags []string) {
 	for _, f := range []string{"--minio-endpoint={minio}", "--minio-access-key={minio-key}", "--minio-secret-key={minio-secret}",
-		"--memory-project=garden", "--memory-db={dir}/here.db", "--memory-node=here", "--memory-minio-bucket=" + unusualBucket,
+		"--memory-project=garden", "--memory-db={dir}/here.db", "--memory-node=here", "--memory-minio-bucket={bucket}",
 		"--name=mover", "--membridge-interval=1s", "--membridge-server-url={bridge}"} {
 		if name, _, _ := strings.Cut(f, "="); name != but {
 			flags = append(flags, f)
@@ -339,7 +336,7 @@ func memoryFlags(but string) (flags []string) {
 func withMemory(s *stage) { memoryCase{}.prepare(s.memoryPlace()) }
 
 func (s *stage) memoryPlace() *place {
-	withMinIO(s)
-	c := objects.Config{Endpoint: s.values.Replace("{minio}"), AccessKey: s.values.Replace("{minio-key}"), SecretKey: s.values.Replace("{minio-secret}"), Bucket: unusualBucket}
+	c := miniotest.Shared(s).Bucket()
+	withStorage(s, c)
 	return newPlace(s.T, s.dir, c)
 }

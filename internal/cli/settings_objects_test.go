@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
 // asked is that the object storage, which the stage's membridge stands in for, got a
@@ -35,10 +36,12 @@ func stores(bucket string) func(*stage) {
 }
 
 // withMinIO starts a real object storage for {minio}.
-func withMinIO(s *stage) {
-	bucket := miniotest.Start(s).Bucket()
-	s.file("minio-key", bucket.SecretKey)
-	s.values = strings.NewReplacer(append(s.pairs, "{minio}", bucket.Endpoint, "{minio-key}", bucket.AccessKey, "{minio-secret}", bucket.SecretKey)...)
+func withMinIO(s *stage) { withStorage(s, miniotest.Start(s).Bucket()) }
+
+// withStorage gives the stage's flags a bucket.
+func withStorage(s *stage, c objects.Config) {
+	s.file("minio-key", c.SecretKey)
+	s.values = strings.NewReplacer(append(s.pairs, "{minio}", c.Endpoint, "{minio-key}", c.AccessKey, "{minio-secret}", c.SecretKey, "{bucket}", c.Bucket)...)
 }
 
 func objectScenes() map[string]scene {

@@ -17,6 +17,6 @@ func (s *Service) AuditChain(ctx context.Context, after int64, limit int) (bloom
 		return bloom.ChainPart{}, err
 	}
 	part := bloom.PartOf(head, prev, links)
-	part.Exported = lag.LastExported
+	part.Exported, part.Branch = lag.LastExported, lag.Branch
 	return part, nil
 }

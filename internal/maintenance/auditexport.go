@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
 const (
@@ -20,6 +21,10 @@ const (
 	// exportBytes fill a file, too: it is put together in memory.
 	exportBytes = 16 << 20
 	exportPage  = 500
+	// settleTries and settlePause are how long a run waits for entries to be chained that
+	// have to be compared with the files.
+	settleTries = 50
+	settlePause = 100 * time.Millisecond
 )
 
 // AuditExportConfig is what AuditExport needs. Store and Files are required.
@@ -72,9 +77,14 @@ func NewAuditMove(move func(context.Context) (int, error), logger *slog.Logger) 
 }
 
 func (e *auditExport) once(ctx context.Context) (res Result, err error) {
-	if !e.settled {
-		if e.settled, err = e.settle(ctx); err != nil || !e.settled {
+	for try := 0; !e.settled; try++ {
+		if e.settled, err = e.settle(ctx); err != nil || !e.settled && try == settleTries {
 			return res, err
+		}
+		if !e.settled { // what is not chained yet soon will be
+			if err := retry.Sleep(ctx, settlePause); err != nil {
+				return res, err
+			}
 		}
 	}
 	files := 0

@@ -137,8 +137,16 @@ func (c child) run(t *testing.T) (killed bool, had int) {
 	return false, had
 }
 
-// rows is how many observations the nodes of these tests have to begin with.
-const rows = 50_000
+// fullKills makes the memories of these tests as large as real ones.
+const fullKills = "BLOOM_TEST_FULL_KILLS"
+
+// rows is how many observations the nodes have to begin with: some more than are copied in
+// one step, or 50,000.
+var rows = map[bool]int{false: 12_000, true: 50_000}[os.Getenv(fullKills) != ""]
+
+// leastKills is at how many moments a push or pull is killed at least; a small memory passes
+// fewer.
+var leastKills = map[bool]int{false: 25, true: 30}[os.Getenv(fullKills) != ""]
 
 // fill gives the node a large memory.
 func (n *node) fill() {
@@ -228,7 +236,7 @@ var nobodyChose = state{"leadership", "nobody chose it", "--select"}
 // it or its own, whole; the doctor explains what it left, and the next push goes through.
 func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 	t.Parallel()
-	config := miniotest.Start(t).Bucket()
+	config := miniotest.Shared(t).Bucket()
 	b, err := objects.Open(config)
 	if err == nil {
 		err = b.Probe(t.Context())
@@ -270,7 +278,7 @@ func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 			one.examine(t, at, states, seen)
 		}
 	}
-	if kills < 30 {
+	if kills < leastKills {
 		t.Fatalf("only %d moments to be killed at", kills)
 	}
 	allSeen(t, states, seen)
@@ -284,7 +292,7 @@ func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 // or the new one, whole. Everything that the plugin wrote is there or in a safety backup.
 func TestAKilledPullLeavesAWholeDatabase(t *testing.T) {
 	t.Parallel()
-	config := miniotest.Start(t).Bucket()
+	config := miniotest.Shared(t).Bucket()
 	b, err := objects.Open(config)
 	if err == nil {
 		err = b.Probe(t.Context())
@@ -319,7 +327,7 @@ func TestAKilledPullLeavesAWholeDatabase(t *testing.T) {
 		kills++
 		two.examine(t, at, states, seen)
 	}
-	if kills < 30 {
+	if kills < leastKills {
 		t.Fatalf("only %d moments to be killed at", kills)
 	}
 	allSeen(t, states, seen)
@@ -340,7 +348,7 @@ func (n *node) folders() []string {
 // A first pull that is killed at any moment leaves no database, or the new one.
 func TestAKilledFirstPullLeavesNothingHalf(t *testing.T) {
 	t.Parallel()
-	config := miniotest.Start(t).Bucket()
+	config := miniotest.Shared(t).Bucket()
 	b, err := objects.Open(config)
 	if err == nil {
 		err = b.Probe(t.Context())

@@ -126,7 +126,7 @@ func (n *node) want(texts ...string) {
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	server := miniotest.Start(t)
+	server := miniotest.Shared(t)
 	for name, test := range map[string]func(*testing.T, *objects.Bucket){
 		"what the primary pushes the others pull":                movesOn,
 		"an unchanged memory is not sent again":                  unchanged,
@@ -315,7 +315,7 @@ func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAStorageThatIgnoresConditionsIsRefused(t *testing.T) {
 	t.Parallel()
-	config := miniotest.Start(t).Bucket()
+	config := miniotest.Shared(t).Bucket()
 	sound, err := objects.Open(config)
 	if err != nil {
 		t.Fatal(err)

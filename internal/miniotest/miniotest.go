@@ -40,16 +40,56 @@ type Server struct {
 	signal   func(os.Signal) error
 }
 
+// shared is the server that tests have in common while there are any.
+var shared struct {
+	mu    sync.Mutex
+	users int
+	*Server
+
+	dir string
+}
+
+// Shared is a MinIO server that other tests of the binary use at the same time, in buckets
+// of their own. It must not be stopped or frozen.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users == 0 {
+		dir, err := os.MkdirTemp("", "miniotest-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.dir, shared.Server = dir, start(t, dir)
+	}
+	shared.users++
+	t.Cleanup(func() {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			shared.Stop()
+			_ = os.RemoveAll(shared.dir)
+		}
+	})
+	return shared.Server
+}
+
 // Start starts a MinIO server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	dir, address := t.TempDir(), freeAddress(t)
+	s := start(t, t.TempDir())
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func start(t testing.TB, dir string) *Server {
+	t.Helper()
+	address := freeAddress(t)
 	s := &Server{Endpoint: address, health: "/minio/health/cluster",
 		program: []string{binary(t, "minio"), "server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
 		env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + user, "MINIO_ROOT_PASSWORD=" + password,
 			"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on"}}
 	s.Start(t)
-	t.Cleanup(s.Stop)
 	return s
 }
 

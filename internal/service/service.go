@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,18 +27,46 @@ const (
 
 // role is what one of our services consists of.
 type role struct {
-	name string   // runtime, membridge or worker
+	name string   // runtime, membridge, worker or memory
 	user string   // it runs as
 	keys []string // files with keys that it needs
 }
 
-func (r role) service() string { return "bloom-" + r.name }
-func (r role) envFile() string { return "/etc/" + r.service() + ".env" }
+// memory is the role that runs for a person and as that person.
+const memory = "memory"
+
+// group is its user's own; empty is the one that a person has.
+func (r role) group() string {
+	if r.name == memory {
+		return ""
+	}
+	return r.user
+}
+
+func (r role) base() string { return "bloom-" + r.name }
+
+// instance is what its files are called.
+func (r role) instance() string {
+	if r.name == memory {
+		return r.base() + "." + r.user
+	}
+	return r.base()
+}
+
+// service is what an init system calls it.
+func (r role) service(init Init) string {
+	if r.name == memory && init == Systemd {
+		return r.base() + "@" + r.user
+	}
+	return r.instance()
+}
+
+func (r role) envFile() string { return "/etc/" + r.instance() + ".env" }
 func (r role) home() string {
 	if r.name == "runtime" {
 		return "/var/lib/bloom"
 	}
-	return "/var/lib/" + r.service()
+	return "/var/lib/" + r.instance()
 }
 
 // workerKey is the file with the key that this machine's worker shows. It is not in
@@ -52,10 +81,11 @@ var roles = []role{
 	{"runtime", "bloom", []string{"runtime.key", "worker.key", "membridge.key"}},
 	{"membridge", "bloom", []string{"membridge.key"}},
 	{"worker", "bloom-worker", nil},
+	{memory, "", nil}, // Config.User
 }
 
 // RoleNames are the roles that can be installed.
-func RoleNames() []string { return []string{"runtime", "membridge", "worker"} }
+func RoleNames() []string { return []string{"runtime", "membridge", "worker", memory} }
 
 // Config says what to set up.
 type Config struct {
@@ -68,6 +98,8 @@ type Config struct {
 	Program string
 	// Settings are lines NAME=VALUE for the environment files of the roles.
 	Settings []string
+	// User is the person whose memory the role memory moves.
+	User string
 	// Key is what a worker shows to the server; empty takes the one of the server on
 	// this machine.
 	Key string
@@ -100,7 +132,7 @@ func Detect(root string) (Init, error) {
 // Install is what has to be done to set the roles up. Whatever is there already is
 // kept: settings, keys, data.
 func Install(c Config) ([]Step, error) {
-	chosen, err := choose(c.Roles)
+	chosen, err := c.choose()
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +153,7 @@ func Install(c Config) ([]Step, error) {
 		steps = append(steps, c.copyProgram(program))
 	}
 	for _, r := range chosen {
-		steps = append(steps, c.folder(r.home(), 0o700, r.user, r.user))
+		steps = append(steps, c.folder(r.home(), 0o700, r.user, r.group()))
 		for _, key := range r.keys {
 			steps = append(steps, c.key(filepath.Join(keyFolder, key), "", r.user))
 		}
@@ -136,6 +168,9 @@ func Install(c Config) ([]Step, error) {
 		if !c.Packaged {
 			steps = append(steps, c.definition(r, program))
 		}
+		if link := c.link(r); link != "" {
+			steps = append(steps, c.symlink(link, r.base()))
+		}
 	}
 	if c.Init == OpenRC && !c.Packaged {
 		steps = append(steps, c.write("/etc/logrotate.d/bloom", content("logrotate/bloom"), 0o644))
@@ -146,7 +181,7 @@ func Install(c Config) ([]Step, error) {
 // Uninstall is what has to be done to end the services and remove their
 // definitions. Settings, keys and data stay.
 func Uninstall(c Config) ([]Step, error) {
-	chosen, err := choose(c.Roles)
+	chosen, err := c.choose()
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +192,15 @@ func Uninstall(c Config) ([]Step, error) {
 				steps = append(steps, run(true, command...))
 			}
 		}
+		if link := c.link(r); link != "" {
+			steps = append(steps, c.remove(link))
+		}
 		for _, path := range c.paths(r) {
-			steps = append(steps, c.remove(path))
+			steps = append(steps, c.removeUnless(path, c.others(r)))
 		}
 	}
-	if c.Init == OpenRC && len(chosen) == len(roles) {
-		steps = append(steps, c.remove("/etc/logrotate.d/bloom"))
+	if c.Init == OpenRC {
+		steps = append(steps, c.removeUnless("/etc/logrotate.d/bloom", "/etc/init.d/bloom-*"))
 	}
 	if c.Init == Systemd && c.Root == "" {
 		steps = append(steps, run(false, "systemctl", "daemon-reload"))
@@ -190,18 +228,31 @@ func (c Config) check(chosen []role) error {
 	return nil
 }
 
-func choose(names []string) ([]role, error) {
+func (c Config) choose() ([]role, error) {
 	var chosen []role
 	for _, r := range roles {
-		if slices.Contains(names, r.name) {
-			chosen = append(chosen, r)
+		if !slices.Contains(c.Roles, r.name) {
+			continue
 		}
+		if r.name == memory {
+			r.user = c.User
+		}
+		chosen = append(chosen, r)
 	}
-	if len(chosen) == 0 || len(chosen) < len(names) {
+	if len(chosen) == 0 || len(chosen) < len(c.Roles) {
 		return nil, fmt.Errorf("name each of these at most once: %s", strings.Join(RoleNames(), ", "))
+	}
+	if has := slices.Contains(c.Roles, memory); has != (c.User != "") {
+		return nil, errors.New("--user names the person whose memory the role memory moves, and belongs to that role alone")
+	}
+	if c.User != "" && !userName.MatchString(c.User) {
+		return nil, fmt.Errorf("--user: %q is no user's name", c.User)
 	}
 	return chosen, nil
 }
+
+// userName is what names of units and of files may hold as they are.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // program is where the services find the program: where it is, if that is a place
 // for programs that no person's login owns.
@@ -224,14 +275,35 @@ func content(name string) []byte {
 
 // paths are the files that define a role's service; the first is the service itself.
 func (c Config) paths(r role) []string {
-	if c.Init == OpenRC {
-		return []string{"/etc/init.d/" + r.service()}
+	const units = "/etc/systemd/system/"
+	switch {
+	case c.Init == OpenRC:
+		return []string{"/etc/init.d/" + r.base()}
+	case r.name == memory:
+		return []string{units + r.base() + "@.service"}
+	case r.name == "runtime":
+		return []string{units + "bloom-runtime.service", units + "bloom-runtime.socket"}
 	}
-	paths := []string{"/etc/systemd/system/" + r.service() + ".service"}
-	if r.name == "runtime" {
-		paths = append(paths, "/etc/systemd/system/bloom-runtime.socket")
+	return []string{units + r.base() + ".service"}
+}
+
+// link is the symbolic link that is a person's service under OpenRC; empty for others.
+func (c Config) link(r role) string {
+	if c.Init == OpenRC && r.name == memory {
+		return "/etc/init.d/" + r.instance()
 	}
-	return paths
+	return ""
+}
+
+// others are the files (a pattern) of persons besides whom a role's definition serves.
+func (c Config) others(r role) string {
+	switch {
+	case r.name != memory:
+		return ""
+	case c.Init == OpenRC:
+		return "/etc/init.d/" + r.base() + ".*"
+	}
+	return "/etc/systemd/system/*.wants/" + r.base() + "@*.service"
 }
 
 // begin starts the services, or says how to.
@@ -247,10 +319,10 @@ func (c Config) begin(chosen []role) (steps []Step) {
 	}
 	for _, r := range chosen {
 		if c.Init == OpenRC {
-			commands = append(commands, []string{"rc-update", "add", r.service(), "default"}, []string{"rc-service", r.service(), "restart"})
+			commands = append(commands, []string{"rc-update", "add", r.service(c.Init), "default"}, []string{"rc-service", r.service(c.Init), "restart"})
 			continue
 		}
-		commands = append(commands, []string{"systemctl", "enable", r.service()}, []string{"systemctl", "restart", r.service()})
+		commands = append(commands, []string{"systemctl", "enable", r.service(c.Init)}, []string{"systemctl", "restart", r.service(c.Init)})
 	}
 	for _, command := range commands {
 		if c.Start || command[len(command)-1] == "daemon-reload" {
@@ -264,10 +336,10 @@ func (c Config) begin(chosen []role) (steps []Step) {
 
 func (c Config) ending(r role) [][]string {
 	if c.Init == OpenRC {
-		return [][]string{{"rc-service", "--ifexists", r.service(), "stop"}, {"rc-update", "--all", "del", r.service()}}
+		return [][]string{{"rc-service", "--ifexists", r.service(c.Init), "stop"}, {"rc-update", "--all", "del", r.service(c.Init)}}
 	}
 	if r.name == "runtime" {
 		return [][]string{{"systemctl", "disable", "--now", "bloom-runtime.socket", "bloom-runtime.service"}}
 	}
-	return [][]string{{"systemctl", "disable", "--now", r.service() + ".service"}}
+	return [][]string{{"systemctl", "disable", "--now", r.service(c.Init) + ".service"}}
 }

@@ -76,6 +76,12 @@ func run(mayFail bool, command ...string) Step {
 }
 
 func (c Config) makeUser(r role) Step {
+	if r.name == memory {
+		return Step{Title: "find the user " + r.user, do: func(context.Context) (string, error) {
+			_, err := user.Lookup(r.user)
+			return "", err
+		}}
+	}
 	return Step{Title: "create the system user " + r.user, do: func(ctx context.Context) (string, error) {
 		if _, err := user.Lookup(r.user); err == nil {
 			return unchanged, nil
@@ -108,8 +114,8 @@ func (c Config) folder(path string, mode fs.FileMode, owner, group string) Step 
 	}}
 }
 
-// own gives a file to its user and group, on this machine only: those of an image
-// are known there.
+// own gives a file to its user and group, the user's first one when empty, on this machine
+// only: those of an image are known there.
 func (c Config) own(path, owner, group string) error {
 	if c.Root != "" {
 		return nil
@@ -118,12 +124,15 @@ func (c Config) own(path, owner, group string) error {
 	if err != nil {
 		return err
 	}
-	g, err := user.LookupGroup(group)
-	if err != nil {
-		return err
+	if group != "" {
+		g, err := user.LookupGroup(group)
+		if err != nil {
+			return err
+		}
+		u.Gid = g.Gid
 	}
 	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(g.Gid)
+	gid, err2 := strconv.Atoi(u.Gid)
 	return errors.Join(err1, err2, os.Chown(path, uid, gid))
 }
 
@@ -150,6 +159,34 @@ func (c Config) remove(path string) Step {
 			return "was not there", nil
 		}
 		return "", err
+	}}
+}
+
+// removeUnless keeps the file while there are others of a pattern, unless that is empty.
+func (c Config) removeUnless(path, others string) Step {
+	step := c.remove(path)
+	if others == "" {
+		return step
+	}
+	remove := step.do
+	step.Title += " unless it is in use"
+	step.do = func(ctx context.Context) (string, error) {
+		if left, err := filepath.Glob(filepath.Join(c.Root, others)); err != nil || len(left) > 0 {
+			return "kept", err
+		}
+		return remove(ctx)
+	}
+	return step
+}
+
+// symlink makes a link. What else has its name is an error.
+func (c Config) symlink(path, to string) Step {
+	return Step{Title: fmt.Sprintf("link %s to %s", path, to), do: func(context.Context) (string, error) {
+		where := filepath.Join(c.Root, path)
+		if at, err := os.Readlink(where); err == nil && at == to {
+			return unchanged, nil
+		}
+		return "", errors.Join(os.MkdirAll(filepath.Dir(where), 0o755), os.Symlink(to, where))
 	}}
 }
 
@@ -240,14 +277,14 @@ func (c Config) environment(r role) Step {
 func (c Config) settings(r role) []byte {
 	keys := keyFolder
 	if c.Init == Systemd {
-		keys = "/run/credentials/" + r.service() + ".service"
+		keys = "/run/credentials/" + r.base() + ".service"
 	}
 	if r.name == "worker" {
 		if keys = workerKey; c.Init == Systemd {
 			keys = "/run/credentials/bloom-worker.service/worker.key"
 		}
 	}
-	text := bytes.ReplaceAll(content("env/"+r.service()+".env"), []byte("@KEYS@"), []byte(keys))
+	text := bytes.ReplaceAll(content("env/"+r.base()+".env"), []byte("@KEYS@"), []byte(keys))
 	return merge(text, c.Settings)
 }
 

@@ -170,12 +170,6 @@ func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	})
 }
 
-// AuditExported is the number of the last entry that was exported.
-func (s *Store) AuditExported(ctx context.Context) (int64, error) {
-	lag, err := s.db.AuditLag(ctx)
-	return lag.LastExported, err
-}
-
 // SetAuditExport replaces how far the audit was exported.
 func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
 	_, err := do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (struct{}, error) {

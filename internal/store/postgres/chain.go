@@ -137,10 +137,13 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 	return head, prev, links, err
 }
 
-// AuditExported is the number of the last entry that was exported.
-func (a *Audit) AuditExported(ctx context.Context) (exported int64, err error) {
-	err = a.c.QueryRow(ctx, `SELECT exported FROM audit_export`).Scan(&exported)
-	return exported, err
+// AuditExport is how far the audit was exported.
+func (a *Audit) AuditExport(ctx context.Context) (at bloom.AuditExport, err error) {
+	err = snapshot(ctx, a.c, func(c sqldb.Conn) (err error) {
+		at, err = sqldb.ReadExport(ctx, c)
+		return err
+	})
+	return at, err
 }
 
 // Close ends the connection.

@@ -67,6 +67,17 @@ func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.
 	return head, prev, store.MergeLinks(entries, bare, limit), err
 }
 
+func exportFields(e *bloom.AuditExport) []any {
+	return []any{&e.Exported, &e.Hash, &e.Planned, &e.Branch}
+}
+
+const selectExport = `SELECT e.exported, e.hash, e.planned, e.branch FROM audit_export e`
+
+// ReadExport reads how far the audit was exported.
+func ReadExport(ctx context.Context, c Conn) (bloom.AuditExport, error) {
+	return One(ctx, c, exportFields, nil, selectExport)
+}
+
 // AuditLag says how far chain and export are behind.
 func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
 	return Read(ctx, r.Source, func(c Conn) (lag bloom.AuditLag, err error) {
@@ -78,10 +89,10 @@ func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
 			bloom.AuditLag
 			unchained, unexported *int64
 		}
-		got, err := One(ctx, c, func(l *row) []any { return []any{&l.unchained, &l.unexported, &l.ToExport, &l.LastExported} }, nil,
+		got, err := One(ctx, c, func(l *row) []any { return []any{&l.unchained, &l.unexported, &l.ToExport, &l.LastExported, &l.Branch} }, nil,
 			`SELECT (SELECT a.timestamp FROM audit_logs a WHERE a.seq > h.seq ORDER BY a.seq LIMIT 1),
 				(SELECT a.timestamp FROM audit_logs a WHERE a.seq > e.exported ORDER BY a.seq LIMIT 1),
-				CASE WHEN h.seq > e.exported THEN h.seq - e.exported ELSE 0 END, e.exported FROM audit_head h, audit_export e`)
+				CASE WHEN h.seq > e.exported THEN h.seq - e.exported ELSE 0 END, e.exported, e.branch FROM audit_head h, audit_export e`)
 		got.Unchained, got.Unexported = store.Since(now, got.unchained), store.Since(now, got.unexported)
 		return got.AuditLag, err
 	})

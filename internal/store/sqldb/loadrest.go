@@ -128,8 +128,7 @@ func (l *Load) Old() {
 // Export reads how far the audit was exported, when nobody else is at it.
 func (l *Load) Export() {
 	if l.Want.Export {
-		l.Each(scan(func(e *bloom.AuditExport) []any { return []any{&e.Exported, &e.Hash, &e.Planned, &e.Branch} }, func(e *bloom.AuditExport) { l.Rows.Export = e }),
-			`SELECT e.exported, e.hash, e.planned, e.branch FROM audit_export e`+l.lock("e"))
+		l.Each(scan(exportFields, func(e *bloom.AuditExport) { l.Rows.Export = e }), selectExport+l.lock("e"))
 	}
 }
 

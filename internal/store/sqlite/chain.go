@@ -109,12 +109,12 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 	return head, prev, links, errors.Join(err, end)
 }
 
-// AuditExported is the number of the last entry that was exported.
-func (a *Audit) AuditExported(ctx context.Context) (int64, error) {
+// AuditExport is how far the audit was exported.
+func (a *Audit) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return bloom.AuditExport{}, err
 	}
-	return a.c.number(`SELECT exported FROM audit_export`)
+	return sqldb.ReadExport(ctx, a.c)
 }
 
 // Close ends it.
