@@ -148,6 +148,34 @@ func TestArtifactsLieInObjectStorage(t *testing.T) {
 	}
 }
 
+// A worker's key must not be able to say that the object storage is away.
+func TestANameThatIsNoPartsDoesNotMakeTheStorageAway(t *testing.T) {
+	t.Parallel()
+	s := newObjectServer(t)
+	task, lease := s.held()
+	output, digest := "x", strings.Repeat("ab", 32)
+	ours := "transcripts/" + bloom.TranscriptFolder("c") + "/" + lease + "-" + digest
+	for _, url := range []string{
+		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000), // longer than a key may be
+		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000) + "/" + ours,
+		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 300) + "/" + ours,
+		"minio://other/" + ours, "minio://" + ours, "file:" + ours, ours, "",
+		"minio://" + s.bucket.Bucket + "/" + ours, // not there
+		"minio://" + s.bucket.Bucket + "/" + ours[:len(ours)-1] + "x",
+	} {
+		_, err := s.api.Complete(s.t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output,
+			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: digest, Parts: []bloom.TranscriptPart{{URL: url, Size: 1}}}})
+		if bloom.KindOf(err) != bloom.KindInvalid {
+			t.Errorf("%.80s: %v", url, err)
+		}
+		health, err := s.api.Health(t.Context())
+		must(t, err)
+		if h := health.Artifacts; !h.Connected || h.LastError != nil {
+			t.Fatalf("%.80s: health shows %+v", url, h)
+		}
+	}
+}
+
 func TestContentIsServedInPartsAndConditionally(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)

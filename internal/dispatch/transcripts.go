@@ -26,12 +26,14 @@ func partPrefix(contextID, leaseID string) string {
 // checkPart refuses a part that no upload under the lease was answered with, and, when
 // there is to be one, a part that is not there.
 func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string, there bool) error {
-	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart {
+	key, ours := partKey(p.URL, prefix)
+	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart || !ours {
 		return errNotTheLeases
 	}
-	key, size, err := s.blobs.Stat(ctx, p.URL)
-	name, ours := strings.CutPrefix(key, prefix)
-	if raw, bad := hex.DecodeString(name); !ours || bad != nil || len(raw) != 32 {
+	// Only now: a storage may take being asked for what is no key for a failure of its
+	// own, and counts as away then, for everybody.
+	at, size, err := s.blobs.Stat(ctx, p.URL)
+	if at != key {
 		return errNotTheLeases
 	}
 	switch {
@@ -43,6 +45,20 @@ func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix 
 		return blobTrouble(err)
 	}
 	return nil
+}
+
+// partKey is the key of a part of a lease's, by the URL that its upload was answered
+// with: SCHEME:KEY or SCHEME://BUCKET/KEY.
+func partKey(url, prefix string) (key string, ours bool) {
+	const digest = 64
+	if len(url) < len(prefix)+digest {
+		return "", false
+	}
+	before, key := url[:len(url)-len(prefix)-digest], url[len(url)-len(prefix)-digest:]
+	raw, err := hex.DecodeString(key[len(prefix):])
+	_, bucket, _ := strings.Cut(before, "://")
+	place := strings.HasSuffix(before, ":") || bucket != "" && strings.Index(bucket, "/") == len(bucket)-1
+	return key, err == nil && len(raw) == digest/2 && key[:len(prefix)] == prefix && place
 }
 
 // held is a task of the lease's that is active.
