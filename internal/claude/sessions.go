@@ -129,7 +129,7 @@ func (s *sessions) path(contextID string) string {
 
 // load returns what is known of the context; the zero value when nothing is.
 func (s *sessions) load(contextID string) (savedSession, error) {
-	data, err := os.ReadFile(s.path(contextID))
+	data, err := readNote(s.path(contextID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return savedSession{}, nil
 	}

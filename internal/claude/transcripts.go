@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -215,33 +214,46 @@ func (t *taskRun) cutTo(m mark) bool {
 	if !validSession(m.SessionID) {
 		return false
 	}
-	path := t.config.sessionFile(t.workdir, m.SessionID)
-	size, sum, _, err := digest(path, m.Size)
-	if err != nil || size < m.Size || sum != m.SHA256 {
+	f, err := openRegular(t.config.sessionFile(t.workdir, m.SessionID), os.O_RDWR)
+	if err != nil {
 		return false
 	}
-	if size == m.Size || t.runner.pool.has(t.task.ContextID) {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() < m.Size || m.Size > bloom.MaxTranscript {
+		return false
+	}
+	begin := sha256.New()
+	if _, err := io.CopyN(begin, f, m.Size); err != nil || hexSum(begin) != m.SHA256 {
+		return false
+	}
+	if info.Size() == m.Size || t.runner.pool.has(t.task.ContextID) {
 		return true // a living process has served completed turns only
 	}
-	return os.Truncate(path, m.Size) == nil
+	return f.Truncate(m.Size) == nil
 }
 
-// digest reads a file once: its size, the SHA-256 of its first n bytes and that of all
-// of it.
+var errTranscriptSize = fmt.Errorf("the transcript has more than the %d bytes that are kept", int64(bloom.MaxTranscript))
+
+// digest reads a transcript once: its size, the SHA-256 of its first n bytes and that of
+// all of it.
 func digest(path string, n int64) (size int64, first, all string, err error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return 0, "", "", err
 	}
 	defer f.Close()
-	whole := sha256.New()
-	begin, err := io.CopyN(whole, f, n)
+	content, whole := io.LimitReader(f, bloom.MaxTranscript+1), sha256.New()
+	begin, err := io.CopyN(whole, content, n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, "", "", err
 	}
-	first = hex.EncodeToString(whole.Sum(nil))
-	rest, err := io.Copy(whole, f)
-	return begin + rest, first, hex.EncodeToString(whole.Sum(nil)), err
+	first = hexSum(whole)
+	rest, err := io.Copy(whole, content)
+	if size = begin + rest; err == nil && size > bloom.MaxTranscript {
+		err = errTranscriptSize
+	}
+	return size, first, hexSum(whole), err
 }
 
 // restore puts the transcript that the server has in its place, whole or not at all.
@@ -314,7 +326,7 @@ func (t *taskRun) push(ctx context.Context, path string) (*bloom.TranscriptUpdat
 		known = *t.known
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() > bloom.MaxTranscript {
-		return nil, fmt.Errorf("the transcript has %d bytes, more than the %d that are kept", info.Size(), int64(bloom.MaxTranscript))
+		return nil, errTranscriptSize
 	}
 	size, first, all, err := digest(path, known.Size)
 	if err != nil {
@@ -340,7 +352,7 @@ func (t *taskRun) push(ctx context.Context, path string) (*bloom.TranscriptUpdat
 
 // upload sends the bytes of a file from one place to another in compressed parts.
 func (t *taskRun) upload(ctx context.Context, path string, from, to int64) ([]bloom.TranscriptPart, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +394,7 @@ const tailSize = 1 << 20
 
 // endsWith reports whether the last lines of a file name the message and are whole.
 func endsWith(path, messageID string) bool {
-	f, err := os.Open(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return false
 	}
@@ -394,6 +406,6 @@ func endsWith(path, messageID string) bool {
 	if _, err := f.Seek(max(0, info.Size()-tailSize), io.SeekStart); err != nil {
 		return false
 	}
-	tail, err := io.ReadAll(bufio.NewReader(f))
+	tail, err := io.ReadAll(io.LimitReader(f, 2*tailSize))
 	return err == nil && bytes.HasSuffix(tail, []byte("\n")) && bytes.Contains(tail, []byte(messageID))
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -323,6 +324,34 @@ func (h *house) beginsAnew(a *archive, code string) {
 	}
 	if u := run.Completion.Transcript; u == nil || u.After != "" {
 		h.t.Errorf("the new session's transcript is not kept whole: %+v", u)
+	}
+}
+
+// A task can reach what claude keeps of its session.
+func TestATranscriptThatIsNoFileHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	const spoil = `for f in "$HOME"/.claude/projects/*/*.jsonl; do ln -sf /dev/zero "$f"; done`
+	noted := standin.Reply{Text: "noted"}
+	a, houses := fleet(t, 1, 0, standin.Sequence(noted, noted, standin.Tool("", "Bash", map[string]any{"command": spoil}), noted))
+	h := houses[0]
+	h.config.AllowedTools = []string{"Bash"}
+	h.turn(a, "my colour is green")
+	files, err := filepath.Glob(filepath.Join(h.home, ".claude/projects/*/*.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := errors.Join(os.Remove(files[0]), syscall.Mkfifo(files[0], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	run, j := h.turn(a, "a pipe")
+	wantSuccess(t, run, "noted")
+	if got := h.conversation(); !strings.Contains(got, "my colour is green") || len(j.of(claude.EventRestored)) != 1 {
+		t.Errorf("the conversation (%v):\n%s", j.of(claude.EventWarning), got)
+	}
+	run, j = h.turn(a, "an endless device")
+	wantSuccess(t, run, "noted")
+	if run.Completion.Transcript != nil || !j.warned("transcript_not_kept") {
+		t.Errorf("a device was kept: %+v, %v", run.Completion.Transcript, j.of(claude.EventWarning))
 	}
 }
 

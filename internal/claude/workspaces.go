@@ -59,13 +59,13 @@ func (c Config) workspaceNotePath(contextID string) string {
 }
 
 func (c Config) workspaceNote(contextID string) (*workspaceNote, error) {
-	raw, err := os.ReadFile(c.workspaceNotePath(contextID))
+	raw, err := readNote(c.workspaceNotePath(contextID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	n := &workspaceNote{}
-	if err == nil && json.Unmarshal(raw, n) != nil {
-		n = &workspaceNote{} // damaged: the folder is not believed
+	if errors.Is(err, workspace.ErrNotRegular) || err == nil && json.Unmarshal(raw, n) != nil {
+		return &workspaceNote{}, nil // damaged: the folder is not believed
 	}
 	return n, err
 }
