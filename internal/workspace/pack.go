@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,12 @@ const maxExamples = 5
 // lies deeper takes ever longer to read, write and remove.
 const maxDepth = 256
 
+// Bounds of what is held in memory of a folder that a task has made.
+const (
+	nameBytes = 640 // of the names of entries and the targets of links, on average
+	perFolder = 10  // times as many entries as in the archive may lie in one folder, ignored ones too
+)
+
 // depth is how many names a path has.
 func depth(name string) int { return strings.Count(name, "/") + 1 }
 
@@ -44,6 +51,7 @@ var ErrNotRegular = errors.New("not a regular file")
 
 var (
 	errTooMany  = errors.New("too many files")
+	errNames    = errors.New("the names of the files are too long together")
 	errTooDeep  = fmt.Errorf("more than %d folders deep", maxDepth)
 	errTooLarge = errors.New("too large")
 )
@@ -63,7 +71,7 @@ func Pack(ctx context.Context, to io.Writer, dir string, limits Limits) (Packed,
 	}
 	p := &packer{root: root, ignored: ignored, limits: limits, folders: map[string]bool{".": true}}
 	p.out = tar.NewWriter(&bounded{to: to, left: limits.Bytes})
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(boundedFolders{root.FS(), perFolder * limits.Entries}, ".", func(name string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -81,7 +89,39 @@ type packer struct {
 	limits  Limits
 	out     *tar.Writer
 	folders map[string]bool // that are in the archive
+	names   int             // bytes of names so far
 	done    Packed
+}
+
+// boundedFolders lists no folder that has more entries than most.
+type boundedFolders struct {
+	fs.FS
+
+	most int
+}
+
+func (b boundedFolders) ReadDir(name string) (all []fs.DirEntry, err error) {
+	f, err := b.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	folder, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, fs.ErrInvalid
+	}
+	for len(all) <= b.most {
+		some, err := folder.ReadDir(1024)
+		all = append(all, some...)
+		if errors.Is(err, io.EOF) {
+			slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: more than %d in one folder", errTooMany, b.most)
 }
 
 func (p *packer) skip(name string) {
@@ -93,7 +133,7 @@ func (p *packer) skip(name string) {
 
 func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
 	switch {
-	case name == ".":
+	case name == ".", errors.Is(err, errTooMany):
 		return err
 	case err != nil: // it cannot be listed
 		p.skip(name)
@@ -138,6 +178,9 @@ func (p *packer) header(h *tar.Header) error {
 	}
 	if p.done.Entries++; p.done.Entries > p.limits.Entries {
 		return fmt.Errorf("%w: more than %d", errTooMany, p.limits.Entries)
+	}
+	if p.names += len(h.Name) + len(h.Linkname); p.names > nameBytes*p.limits.Entries {
+		return errNames
 	}
 	return p.out.WriteHeader(h)
 }

@@ -16,7 +16,8 @@ import (
 
 // Unpack fills an empty folder from an archive of Pack's. It reads from to its end and
 // refuses what Pack does not write: names and links that lead out, hard links, devices,
-// names that come twice, paths more than 256 folders deep. What was unpacked until then is left for the caller to remove.
+// names that come twice, paths more than 256 folders deep, names that are longer together
+// than Pack writes them. What was unpacked until then is left for the caller to remove.
 func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (entries int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -27,6 +28,7 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 	in := &io.LimitedReader{R: from, N: limits.Bytes + 1}
 	archive := tar.NewReader(in)
 	left := limits.Bytes // also of what an archive says has so many zeros
+	names := nameBytes * limits.Entries
 	for {
 		h, err := archive.Next()
 		switch {
@@ -45,6 +47,9 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 		}
 		if left -= h.Size; left < 0 {
 			return len(u.made), errTooLarge
+		}
+		if names -= len(h.Name) + len(h.Linkname); names < 0 {
+			return len(u.made), errNames
 		}
 		if err := u.add(h, archive); err != nil {
 			return len(u.made), fmt.Errorf("%q: %w", h.Name, err)

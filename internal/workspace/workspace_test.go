@@ -289,6 +289,48 @@ func TestHostileArchivesAreRefusedAndReachNothingOutside(t *testing.T) {
 	}
 }
 
+func TestNamesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	few := workspace.Limits{Bytes: 8 << 20, Entries: 20}
+	long := strings.Repeat("n", 250)
+	from := t.TempDir()
+	for i := range 10 { // each 2000 bytes deep
+		write(t, from, fmt.Sprintf("%s/%d/x", strings.Repeat(long+"/", 7), i), "", 0o600)
+	}
+	if _, err := workspace.Pack(t.Context(), io.Discard, from, few); err == nil || !strings.Contains(err.Error(), "too long together") {
+		t.Errorf("packing: %v", err)
+	}
+	var links []entry
+	for i := range 10 {
+		links = append(links, entry{tar.Header{Name: fmt.Sprint(i), Typeflag: tar.TypeSymlink, Linkname: strings.Repeat("t", 2000)}, ""})
+	}
+	to := t.TempDir()
+	if _, err := workspace.Unpack(t.Context(), bytes.NewReader(archiveOf(t, links...)), to, few); err == nil || !strings.Contains(err.Error(), "too long together") {
+		t.Errorf("unpacking: %v", err)
+	}
+	if got := tree(t, to); len(got) != 0 {
+		t.Errorf("%d entries were made", len(got))
+	}
+}
+
+func TestAFolderOfVeryManyFilesIsNotListedWhole(t *testing.T) {
+	t.Parallel()
+	from, few := t.TempDir(), workspace.Limits{Bytes: 8 << 20, Entries: 20}
+	write(t, from, workspace.IgnoreFile, "*.log\n", 0o600)
+	for i := range 150 {
+		write(t, from, fmt.Sprintf("%d.log", i), "", 0o600)
+	}
+	if packed, err := workspace.Pack(t.Context(), io.Discard, from, few); err != nil || packed.Entries != 1 {
+		t.Errorf("packed %+v, %v", packed, err)
+	}
+	for i := range 60 {
+		write(t, from, fmt.Sprintf("%d.more.log", i), "", 0o600)
+	}
+	if _, err := workspace.Pack(t.Context(), io.Discard, from, few); err == nil || !strings.Contains(err.Error(), "in one folder") {
+		t.Errorf("211 files where 200 may be: %v", err)
+	}
+}
+
 func TestPrivilegesAreNotUnpacked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
