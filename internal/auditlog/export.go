@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -83,9 +84,10 @@ func record(a bloom.Audit) []string {
 }
 
 // harmless keeps a spreadsheet from taking a cell for a formula: people choose names of
-// contexts, keys and workers.
+// contexts, keys and workers. Some spreadsheets read the wide forms of the signs, too.
 func harmless(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+	first, _ := utf8.DecodeRuneInString(cell)
+	if cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + cell
 	}
 	return cell

@@ -398,10 +398,10 @@ func TestAnExportIsReadable(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	fill(t, s, 2)
-	if err := s.AppendAudit(t.Context(), bloom.Audit{Action: "test", EntityType: "test", EntityID: "=1+1", Actor: "@eve", Detail: "-2+3"}); err != nil {
+	if err := s.AppendAudit(t.Context(), bloom.Audit{Action: "test", EntityType: "test", EntityID: "=1+1", Actor: "＠eve", Detail: "\n=2+3"}); err != nil {
 		t.Fatal(err)
 	}
-	for format, want := range map[string]string{auditlog.JSONL: `"seq":3,`, auditlog.CSV: ",'=1+1,'@eve,,,'-2+3,"} {
+	for format, want := range map[string]string{auditlog.JSONL: `"seq":3,`, auditlog.CSV: ",'=1+1,'＠eve,,,\"'\n=2+3\","} {
 		var b bytes.Buffer
 		n, err := auditlog.Export(t.Context(), s, &b, format, time.Time{}, time.Time{})
 		if err != nil || n != 3 || !strings.Contains(b.String(), want) {

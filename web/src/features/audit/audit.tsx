@@ -150,7 +150,7 @@ export default function Audit() {
 /** Comma-separated values. A cell that a spreadsheet would take for a formula is made plain. */
 export function csv(entries: AuditEntry[]): string {
   const cell = (value: string) => {
-    const plain = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+    const plain = /^[=+\-@\t\r\n＝＋－＠]/.test(value) ? `'${value}` : value
     return `"${plain.replaceAll('"', '""')}"`
   }
   const lines = entries.map((e) =>
