@@ -144,7 +144,8 @@ type WorkerStore interface {
 	SyncWorkers(ctx context.Context, reports []WorkerReport) (changed int, err error)
 	// MarkSilent sets workers offline that nobody has heard of for longer.
 	MarkSilent(ctx context.Context, longer time.Duration) (int, error)
-	// ReportLogs keeps the last log lines of a worker; ErrWorkerNotFound.
+	// ReportLogs keeps the last log lines of a worker; ErrWorkerNotFound, and
+	// ErrWorkerConflict with LogReport.MustName.
 	ReportLogs(ctx context.Context, id string, r LogReport) error
 	// WorkerLogs are the last lines that a worker reported; ErrWorkerNotFound.
 	WorkerLogs(ctx context.Context, id string) (WorkerLogs, error)

@@ -24,11 +24,21 @@ const MaxWorkerName = 128
 // MaxConcurrency is the most tasks one worker may run at once.
 const MaxConcurrency = 32
 
+// Bounds of what workers may fill: lists of workers are read whole.
+const (
+	// MaxWorkers is how many workers there may be before a worker's key makes no new one
+	// known, and how many of the control plane's are taken over.
+	MaxWorkers = 10_000
+	// MaxWorkerLists is the most bytes of a worker's lists together: labels, addresses and
+	// agents.
+	MaxWorkerLists = 16 << 10
+)
+
 // Capabilities is what a worker can do.
 type Capabilities struct {
 	ClaudeCLI      bool     `json:"claude_cli" required:"false" default:"true" doc:"The worker can run the claude command line"`
 	MaxConcurrency int      `json:"max_concurrency" required:"false" minimum:"1" maximum:"32" default:"1" doc:"Tasks it runs at once"`
-	Labels         []string `json:"labels" required:"false" nullable:"false" maxItems:"64" doc:"What tasks may ask for"`
+	Labels         []string `json:"labels" required:"false" nullable:"false" maxItems:"64" itemMaxLength:"128" doc:"What tasks may ask for"`
 }
 
 // ObsCount is how many observations a worker's memory database holds. 0 is a worker
@@ -77,7 +87,7 @@ type WorkerSpec struct {
 	URL           string       `json:"url" required:"false" maxLength:"2048"`
 	Status        WorkerStatus `json:"status" required:"false" enum:"online,offline,syncing,error,unknown" default:"online"`
 	Capabilities  Capabilities `json:"capabilities" required:"false"`
-	IPAddrs       []string     `json:"ip_addrs" required:"false" nullable:"false" maxItems:"64"`
+	IPAddrs       []string     `json:"ip_addrs" required:"false" nullable:"false" maxItems:"64" itemMaxLength:"128"`
 	AgentVersion  string       `json:"agent_version" required:"false" maxLength:"128"`
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
@@ -91,11 +101,24 @@ type WorkerSpec struct {
 }
 
 // Check says what is wrong with a registration that no limit of a field states.
-func (s WorkerSpec) Check() []FieldError {
+func (s WorkerSpec) Check() (wrong []FieldError) {
 	if strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == '/' }) || s.Name == "." || s.Name == ".." {
-		return []FieldError{{Field: "name", Message: "must fit in an address: no slash and no control characters"}}
+		wrong = append(wrong, FieldError{Field: "name", Message: "must fit in an address: no slash and no control characters"})
 	}
-	return nil
+	if ListBytes(s.Capabilities.Labels, s.IPAddrs, s.Agents) > MaxWorkerLists {
+		wrong = append(wrong, FieldError{Field: "agents", Message: "must have, with labels and ip_addrs, at most " + strconv.Itoa(MaxWorkerLists) + " bytes"})
+	}
+	return wrong
+}
+
+// ListBytes is how long the texts of lists are together.
+func ListBytes(lists ...[]string) (n int) {
+	for _, list := range lists {
+		for _, text := range list {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // Free is how many more tasks the worker can take.

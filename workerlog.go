@@ -13,13 +13,17 @@ type LogLine struct {
 	At         int64  `json:"at" doc:"Unix milliseconds"`
 	Level      string `json:"level" doc:"DEBUG, INFO, WARN or ERROR"`
 	Text       string `json:"text" doc:"The message and its fields; at most 500 bytes"`
-	InstanceID string `json:"instance_id,omitempty" required:"false" doc:"The process that logged it"`
+	InstanceID string `json:"instance_id,omitempty" required:"false" doc:"Which process logged it: a digest of its instance id"`
 }
 
 // LogReport is what a worker reports of its log: the last lines of this process.
 type LogReport struct {
 	InstanceID string    `json:"instance_id" required:"false" maxLength:"128"`
 	Lines      []LogLine `json:"lines" required:"false" nullable:"false" maxItems:"100"`
+
+	// MustName is set for callers whose key is a worker's: while a known process of the
+	// worker is alive, only a caller with its instance id may report.
+	MustName bool `json:"-"`
 }
 
 // WorkerLogs are the last log lines that a worker reported, the oldest first.

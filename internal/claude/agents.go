@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // agent is what an agent_slug came to: an option, a text to append to the
@@ -100,8 +102,11 @@ func eachAgentFile(ctx context.Context, dir string, see func(file, text string) 
 	})
 }
 
-// maxAgents is how many agents a worker reports.
-const maxAgents = 256
+// How many agents a worker reports, and how many bytes their names may have together.
+const (
+	maxAgents     = 256
+	maxAgentNames = bloom.MaxWorkerLists / 2 // the rest is for labels
+)
 
 // Agents lists the names that agent_slug may have here to mean more than a plain run:
 // of claude's own agent files and of the operator's, sorted. What a task's own folder
@@ -125,7 +130,11 @@ func (c Config) Agents(ctx context.Context) []string {
 	}
 	sorted := slices.Sorted(maps.Keys(names))
 	sorted = slices.DeleteFunc(sorted, func(name string) bool { return !safeSlug.MatchString(name) || len(name) > 128 })
-	return sorted[:min(len(sorted), maxAgents)]
+	sorted = sorted[:min(len(sorted), maxAgents)]
+	for bloom.ListBytes(sorted) > maxAgentNames {
+		sorted = sorted[:len(sorted)-1]
+	}
+	return sorted
 }
 
 // readBelow reads a file through os.Root, so that no name leaves dir.

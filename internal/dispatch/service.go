@@ -83,6 +83,9 @@ type Config struct {
 	// actor; 0 has no limit. Several servers together may queue as many more as they
 	// create in a second.
 	MaxQueued, MaxQueuedByActor int64
+	// MaxWorkers is how many workers there may be before workers' keys make no new one
+	// known; 0 means bloom.MaxWorkers.
+	MaxWorkers int64
 	// Machine is what the server knows of its machine, for Problems; nil knows nothing.
 	Machine func() Machine
 	// Poll is how often those who wait look at the store although nothing woke
@@ -122,6 +125,7 @@ type Service struct {
 	state     func() bloom.BlobState
 	rowLimit  int
 	maxFile   int64
+	most      int64 // workers
 	seal      Sealer
 	membridge Membridge
 	clock     bloom.Clock
@@ -163,6 +167,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		store: c.Store, blobs: c.Blobs, objects: c.Objects, contents: c.Contents, state: c.BlobState, rowLimit: c.RowLimit, maxFile: c.MaxFile, seal: c.Seal, membridge: c.Membridge,
 		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
 		poll:    cmp.Or(c.Poll, DefaultPoll),
+		most:    cmp.Or(c.MaxWorkers, bloom.MaxWorkers),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
 		closing: make(chan struct{}), machine: c.Machine,
 	}

@@ -155,6 +155,7 @@ func (s *Server) reportLogs(ctx context.Context, c *call, in *pathID) (*reply[bl
 	if err := s.decode(c, limitBody, &r); err != nil {
 		return nil, err
 	}
+	r.MustName = isWorker(c)
 	if err := s.svc.ReportLogs(ctx, in.ID, r); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,9 @@ type workerSync struct {
 // while its heartbeats go on. A control plane that fails harms nothing: what is known
 // stays, until a worker was silent on all sides for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	w := &workerSync{WorkerSyncConfig: c, heartbeats: map[string]int64{}}
 	every := cmp.Or(c.Every, DefaultSyncEvery)
 	// A little sooner, so that what is posted is known before that time is over.
@@ -81,6 +84,10 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 	agents, err := w.ControlPlane.ReadAgents(ctx)
 	if err != nil {
 		return res, err
+	}
+	if n := len(agents); n > bloom.MaxWorkers {
+		w.Logger.WarnContext(ctx, "the control plane reports more agents than there may be workers; the rest is left out", "agents", n, "most", bloom.MaxWorkers)
+		agents = agents[:bloom.MaxWorkers]
 	}
 	for i := range agents {
 		input.Normalize(&agents[i])

@@ -1,6 +1,7 @@
 package membridge
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -53,7 +54,11 @@ type givenCapabilities struct {
 }
 
 func (f Facts) patch() (registry.AgentPatch, error) {
-	if err := checkURL(f.URL); err != nil {
+	lists := []*[]string{f.IPAddrs}
+	if f.Capabilities != nil {
+		lists = append(lists, f.Capabilities.Labels)
+	}
+	if err := cmp.Or(checkURL(f.URL), checkLists(lists...)); err != nil {
 		return registry.AgentPatch{}, err
 	}
 	p := registry.AgentPatch{URL: cleaned(f.URL), Status: f.Status, Load: f.Load, NodeID: cleaned(f.NodeID), IPAddrs: cleanedList(f.IPAddrs),

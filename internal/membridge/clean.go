@@ -1,11 +1,13 @@
 package membridge
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"unicode"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
@@ -40,6 +42,20 @@ func cleanReports(reports []registry.JobReport) []registry.JobReport {
 		reports[i].Stdout, reports[i].Stderr = clean(reports[i].Stdout), clean(reports[i].Stderr)
 	}
 	return reports
+}
+
+// checkLists refuses lists that are too long together: every list of agents has them.
+func checkLists(lists ...*[]string) error {
+	n := 0
+	for _, list := range lists {
+		if list != nil {
+			n += bloom.ListBytes(*list)
+		}
+	}
+	if n > bloom.MaxWorkerLists {
+		return problem(http.StatusBadRequest, fmt.Sprintf("ip_addrs: must have, with labels, at most %d bytes", bloom.MaxWorkerLists))
+	}
+	return nil
 }
 
 // cleanName returns the name that a thing is registered under.

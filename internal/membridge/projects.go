@@ -82,6 +82,9 @@ type nodeAnswer struct {
 
 func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error) {
 	b := in.Body
+	if err := checkLists(b.IPAddrs); err != nil {
+		return nil, err
+	}
 	beat := registry.NodeBeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
 		IPAddrs: cleanedList(b.IPAddrs), AgentVersion: cleaned(b.AgentVersion), Proof: proof(ctx)}
 	if b.ProjectID != nil && *b.ProjectID != "" { // some send "" for what they do not know

@@ -133,3 +133,18 @@ func TestANodesHeartbeatIsItsOwnToo(t *testing.T) {
 		t.Errorf("after an admin freed it: %d %s", a.status, a.body)
 	}
 }
+
+func TestListsOfAgentsAndNodesAreBounded(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	long := `["` + strings.Repeat("a", 17<<10) + `"]`
+	for path, body := range map[string]string{
+		"/agents":             `{"name":"a","capabilities":{"labels":` + long + `}}`,
+		"/agents/a/heartbeat": `{"ip_addrs":` + long + `}`,
+		"/agent/heartbeat":    `{"node_id":"n","canonical_id":"c","ip_addrs":` + long + `}`,
+	} {
+		if a := p.as(t, with(""), "POST", path, body); a.status != 400 || !strings.Contains(string(a.body), "at most 16384 bytes") {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+}

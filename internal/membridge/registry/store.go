@@ -15,6 +15,7 @@ var (
 	ErrNoJob     = bloom.NotFound("Job")
 	ErrExists    = bloom.Conflict("Project already exists")
 	ErrTwins     = bloom.Conflict("Several projects have this name; give the canonical_id instead")
+	ErrFull      = bloom.Conflict("There are %d agents or nodes already, which is the most that the agent key may make known; an admin removes those that are gone", bloom.MaxWorkers)
 	ErrEpoch     = &bloom.Error{Kind: bloom.KindConflict, Code: "epoch_changed", Message: "Another primary was selected in the meantime; look at the leadership again"}
 )
 
@@ -56,7 +57,8 @@ type Store interface {
 	Now() time.Time
 
 	// PutAgent registers an agent or updates a known one; created tells which. Who
-	// may, Proof.Bind decides: ErrNeedsToken, ErrOtherToken.
+	// may, Proof.Bind decides: ErrNeedsToken, ErrOtherToken. ErrFull when there are
+	// bloom.MaxWorkers and the new one is not an admin's.
 	PutAgent(ctx context.Context, name string, patch AgentPatch, by Proof) (agent Agent, created bool, err error)
 	// Beat records a heartbeat and what it says of jobs, and hands out the agent's
 	// open jobs, which count as delivered from then on. What is said of a job that is
@@ -94,7 +96,7 @@ type Store interface {
 
 	// NodeBeat records a node's heartbeat, registers its project when it names
 	// one, and returns the current term, nil when there is none. A project keeps the
-	// name that it has. The errors of Proof.Bind.
+	// name that it has. The errors of Proof.Bind, and ErrFull as of PutAgent.
 	NodeBeat(ctx context.Context, beat NodeBeat) (*Term, error)
 	// Standing returns a project's term and its nodes by id, without roles.
 	Standing(ctx context.Context, canonicalID string) (Standing, error)

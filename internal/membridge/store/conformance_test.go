@@ -68,6 +68,34 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 	})
 }
 
+// Whoever has stolen the agent key must not fill what every list reads.
+func TestTheAgentKeyMakesOnlySoManyNamesKnown(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
+		store.LimitNames(s, 2)
+		register := func(name string, by registry.Proof) error {
+			_, _, err := s.PutAgent(t.Context(), name, registry.AgentPatch{}, by)
+			return err
+		}
+		beat := func(name string, by registry.Proof) error {
+			_, err := s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: name, CanonicalID: "c-" + name, ProjectID: ptr("p-" + name), Proof: by})
+			return err
+		}
+		for what, call := range map[string]func(string, registry.Proof) error{"agent": register, "node": beat} {
+			for i, want := range []error{nil, nil, registry.ErrFull} {
+				if err := call(fmt.Sprint(i), registry.Proof{}); !errors.Is(err, want) {
+					t.Errorf("%s %d: %v, want %v", what, i, err, want)
+				}
+			}
+			if err := errors.Join(call("1", registry.Proof{}), call("of an admin", registry.Proof{Admin: true})); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if projects := must[[]registry.Project](t)(s.Projects(t.Context())); len(projects) != 3 {
+			t.Errorf("%d projects, of which that of the refused node must be none", len(projects))
+		}
+	})
+}
+
 func TestAHeartbeatBringsAnAgentBackAndKeepsItsLoad(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOffline)})

@@ -156,7 +156,10 @@ func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeBeat) (s
 		}
 		err = read()
 	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, sql.ErrNoRows) {
+		err = s.room(ctx, q, `SELECT count(*) FROM nodes`, b.Proof)
+	}
+	if err != nil {
 		return "", err
 	}
 	return b.Proof.Bind(bound)

@@ -6,6 +6,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -34,7 +35,10 @@ type Store struct {
 	lockName string
 	// eachName is $1, a list in JSON, as rows of which name is the one column.
 	eachName string
-	close    func() error
+	// most is how many agents, and how many nodes, the agent key may make known; 0 means
+	// bloom.MaxWorkers.
+	most  int
+	close func() error
 }
 
 var _ registry.Store = (*Store)(nil)
@@ -82,6 +86,19 @@ func (s *Store) Counts(ctx context.Context) (registry.Counts, error) {
 	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM agents)`).
 		Scan(&c.Projects, &c.Agents)
 	return c, err
+}
+
+// room is registry.ErrFull when a table has no room for one more that is not an admin's.
+func (s *Store) room(ctx context.Context, q querier, count string, by registry.Proof) error {
+	if by.Admin {
+		return nil
+	}
+	n := 0
+	err := q.QueryRowContext(ctx, count).Scan(&n)
+	if err == nil && n >= cmp.Or(s.most, bloom.MaxWorkers) {
+		err = registry.ErrFull
+	}
+	return err
 }
 
 // MarkAlive records that a control plane serves now. The mark never goes back.
