@@ -63,7 +63,7 @@ type BlobState struct {
 	Can       []string `json:"can" nullable:"false" doc:"What the storage was found to do when it was probed: write, conditional_write, read, delete"`
 	LastError *string  `json:"last_error"`
 	// Waiting is nil where nothing ever has to be moved.
-	Waiting *int64 `json:"waiting,omitempty" doc:"Artifacts that are kept elsewhere until they can be moved to the object storage; 10000 stands for that or more"`
+	Waiting *int64 `json:"waiting,omitempty" doc:"Artifacts, and contexts with their transcripts and working folders, that are kept elsewhere until they can be moved to the object storage; 10000 stands for that or more"`
 }
 
 // BlobAbilities are what a storage of artifacts may be found to do.
@@ -72,7 +72,7 @@ var BlobAbilities = []string{"write", "conditional_write", "read", "delete"}
 // CanDo reports whether the storage was found to do something.
 func (s BlobState) CanDo(ability string) bool { return slices.Contains(s.Can, ability) }
 
-// MaxWaiting is up to how many artifacts that wait to be moved are counted.
+// MaxWaiting is up to how many artifacts and contexts that wait to be moved are counted.
 const MaxWaiting = 10_000
 
 // CheckBlobKey refuses a key that the server itself would never build; every

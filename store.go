@@ -159,8 +159,9 @@ type RecordStore interface {
 	// row), lies at to now; the row's own content goes with it. An artifact that is there
 	// already is left alone. ErrConflict when its content lies somewhere else.
 	MoveArtifact(ctx context.Context, id string, from *string, to string) error
-	// WaitingArtifacts counts those that ArtifactQuery.Displaced lists, up to MaxWaiting.
-	WaitingArtifacts(ctx context.Context) (int64, error)
+	// WaitingContent counts the artifacts that ArtifactQuery.Displaced lists and the
+	// contexts that Transcripts lists as local, together up to MaxWaiting.
+	WaitingContent(ctx context.Context) (int64, error)
 	// AddArtifact adds a file to a lease that is active, ErrLeaseLost otherwise. The same
 	// path again with the same content answers with what is there and replayed true,
 	// with another content it is a conflict.
@@ -202,7 +203,7 @@ type ContextStore interface {
 	TranscriptIn(ctx context.Context, folder string) (*Transcript, error)
 	// Transcripts lists at most limit transcripts in the order of their contexts' ids, from
 	// after the given one on; with local only those of which a part lies in a server's
-	// folder.
+	// folder or in the database.
 	Transcripts(ctx context.Context, after string, limit int, local bool) ([]ContextTranscript, error)
 	// MovePart records that a part of a context's transcript or working folder, which lay
 	// at from, lies at to now. Conflict when there is none at from any more.
@@ -399,6 +400,7 @@ type CompleteRequest struct {
 	Displaced  bool // the content lies where it should not stay, see MoveArtifact
 	Actor      string
 	ContextID  string // the task's, needed with Completion.Transcript
+	Late       bool   // what was uploaded for Transcript and Workspace may be gone; they do not count
 }
 
 // Completed is what a completion left.

@@ -190,6 +190,7 @@ func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
 	output := strings.Repeat("output", 100_000)
 	done, err := one.api.Complete(t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output})
 	must(t, err)
+	one.spoken("talk", "hello ", "world")
 	same := func(when string) {
 		t.Helper()
 		for _, s := range []*objectServer{one, two} {
@@ -205,11 +206,25 @@ func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
 		}
 	}
 	same("while the storage is away")
+	if got := two.spoke("talk"); got != "hello world" {
+		t.Errorf("while the storage is away the context's transcript is %q on the other server", got)
+	}
 	one.stop() // the other one moves it, too
 	one.minio.Start(t)
 	two.settled()
 	one.start()
 	same("afterwards")
+	bucket, err := objects.Open(one.bucket)
+	must(t, err)
+	defer bucket.Close()
+	parts := 0
+	for _, err := range bucket.List(t.Context(), "transcripts/") {
+		must(t, err)
+		parts++
+	}
+	if got := two.spoke("talk"); got != "hello world" || parts < 2 {
+		t.Errorf("afterwards the context's transcript is %q, of which %d parts are in the bucket", got, parts)
+	}
 	two.nothingLiesAround()
 	if did, err := two.api.VerifyArtifacts(t.Context(), nil); err != nil || did.Defects() > 0 {
 		t.Errorf("verified %+v, %v", did, err)

@@ -135,7 +135,9 @@ func (s *objectServer) settled() {
 				waiting++
 			}
 		}
-		if waiting == 0 {
+		now, err := s.api.Health(s.t.Context())
+		must(s.t, err)
+		if waiting == 0 && now.Artifacts.Waiting != nil && *now.Artifacts.Waiting == 0 {
 			return
 		}
 		if time.Now().After(limit) {

@@ -219,7 +219,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeAuth(func() string { return string(s.Mode()) }, string(auth.ModeKeys), string(auth.ModeDevelopment), string(auth.ModeInsecure))
-	s.metrics.DescribeStorage(s.service.Blobs, s.store.WaitingArtifacts)
+	s.metrics.DescribeStorage(s.service.Blobs, s.service.WaitingContent)
 	if s.cfg.TLSCert != "" { // one of an authority is asked for when it is needed, and may take a while
 		s.metrics.DescribeCertificate(func() time.Time { return s.front.CertificateExpires("") })
 	}

@@ -95,15 +95,24 @@ func (s *Service) placeFile(ctx context.Context, taskID string, content io.Reade
 	if err != nil {
 		return n, bloom.Internal(err)
 	}
+	url, err := s.putLarge(ctx, fileKey(taskID, id.String(), s.clock.Now()), content, size, sum)
+	if err != nil {
+		return n, err
+	}
+	return bloom.NewArtifact{ID: id.String(), TaskID: taskID, URL: url, Size: size, SHA256: sum, Displaced: s.objects != nil && !s.objects.Placed(url)}, nil
+}
+
+// putLarge stores content that no row can keep, also while the object storage is away.
+func (s *Service) putLarge(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	put := s.blobs.Put
 	if s.objects != nil {
 		put = s.objects.PutFile
 	}
-	url, err := put(ctx, fileKey(taskID, id.String(), s.clock.Now()), content, size, sum)
+	url, err := put(ctx, key, content, size, sum)
 	if err != nil {
-		return n, blobTrouble(err)
+		return "", blobTrouble(err)
 	}
-	return bloom.NewArtifact{ID: id.String(), TaskID: taskID, URL: url, Size: size, SHA256: sum, Displaced: s.objects != nil && !s.objects.Placed(url)}, nil
+	return url, nil
 }
 
 // fileKey is for one upload. The day keeps the sweep away, see contentKey.

@@ -91,7 +91,7 @@ type facts struct {
 	completed []bloom.Task
 	dead      []bloom.Task
 	released  []bloom.Audit
-	displaced int
+	displaced int64 // artifacts and contexts
 	keys      []bloom.APIKey
 }
 
@@ -101,7 +101,6 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 		f.machine = s.machine()
 	}
 	page := bloom.Page{Limit: problemPage, TextBytes: 1}
-	var displaced []bloom.Artifact
 	for _, look := range []func() error{
 		func() (err error) { f.stats, err = s.store.Stats(ctx); return err },
 		func() (err error) { f.workers, err = s.store.Workers(ctx); return err },
@@ -135,8 +134,7 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 			return err
 		},
 		func() (err error) {
-			displaced, _, err = s.store.Artifacts(ctx, bloom.ArtifactQuery{Displaced: true, Page: page})
-			f.displaced = len(displaced)
+			f.displaced, err = s.WaitingContent(ctx)
 			return err
 		},
 		func() (err error) {

@@ -77,9 +77,9 @@ func (f *facts) ofOthers() (found []bloom.Problem) {
 			Sentence: "The object storage cannot be reached", Action: "Tasks go on; what they leave is kept elsewhere and uploaded later. Check the storage and its keys."})
 	}
 	if f.displaced > 0 {
-		found = append(found, bloom.Problem{Code: bloom.ProblemArtifactsWait, Severity: bloom.SeverityWarning, Link: "/artifacts", Count: int64(f.displaced), More: f.displaced == problemPage,
-			Sentence: counted(int64(f.displaced), f.displaced == problemPage, "artifact") + " " + verb(int64(f.displaced), "waits", "wait") + " to be uploaded to the object storage",
-			Action:   "They are uploaded when the storage is back; bloom artifacts move does it at once."})
+		found = append(found, bloom.Problem{Code: bloom.ProblemArtifactsWait, Severity: bloom.SeverityWarning, Link: "/artifacts", Count: f.displaced, More: f.displaced == bloom.MaxWaiting,
+			Sentence: counted(f.displaced, f.displaced == bloom.MaxWaiting, "upload") + " to the object storage " + verb(f.displaced, "is", "are") + " outstanding",
+			Action:   "Artifacts and contexts are uploaded when the storage is back; bloom artifacts move does it at once."})
 	}
 	if f.membridge.ConsecutiveFailures >= membridgeFail {
 		found = append(found, bloom.Problem{Code: bloom.ProblemMembridge, Severity: bloom.SeverityWarning, Link: "/membridge",

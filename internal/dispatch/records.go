@@ -137,17 +137,13 @@ func (s *Service) Blobs() bloom.BlobState {
 	return bloom.BlobState{Kind: bloom.BlobsLocal, Connected: true, Can: []string{"write", "read", "delete"}}
 }
 
-// WaitingArtifacts is how many artifacts wait to be moved to the object storage, up to
-// bloom.MaxWaiting; nil where there is none, or the store does not answer.
-func (s *Service) WaitingArtifacts(ctx context.Context) *int64 {
+// WaitingContent is how many artifacts and contexts wait to be moved to the object
+// storage, up to bloom.MaxWaiting; 0 where there is none.
+func (s *Service) WaitingContent(ctx context.Context) (int64, error) {
 	if s.objects == nil {
-		return nil
+		return 0, nil
 	}
-	n, err := s.store.WaitingArtifacts(ctx)
-	if err != nil {
-		return nil
-	}
-	return &n
+	return s.store.WaitingContent(ctx)
 }
 
 func (s *Service) openContent(ctx context.Context, a bloom.Artifact) (io.ReadCloser, error) {

@@ -84,9 +84,9 @@ func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string,
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
 		return bloom.TranscriptPart{}, bloom.Invalid("The part's digest is wrong", bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
 	}
-	url, err := s.blobs.Put(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
+	url, err := s.putLarge(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
 	if err != nil {
-		return bloom.TranscriptPart{}, blobTrouble(err)
+		return bloom.TranscriptPart{}, err
 	}
 	return bloom.TranscriptPart{URL: url, Size: size}, nil
 }
@@ -259,7 +259,7 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	req.ContextID = task.ContextID
 	if s.sweptSince(c.LeaseID) {
 		s.log.WarnContext(ctx, "a turn comes too late for its context: what was uploaded for it may be swept", "task_id", req.TaskID, "context_id", task.ContextID)
-		req.Completion.Transcript, req.Completion.Workspace = nil, nil
+		req.Late = true
 		return nil
 	}
 	prefix := partPrefix(task.ContextID, c.LeaseID)

@@ -105,8 +105,10 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 		h.Status = "degraded"
 		return &reply[health]{http.StatusServiceUnavailable, h}, nil
 	}
-	if c.caller.Known() {
-		h.Artifacts.Waiting = s.svc.WaitingArtifacts(ctx)
+	if c.caller.Known() && h.Artifacts.Kind == bloom.BlobsS3 {
+		if n, err := s.svc.WaitingContent(ctx); err == nil {
+			h.Artifacts.Waiting = &n
+		}
 	}
 	return &reply[health]{http.StatusOK, h}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -111,5 +112,55 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	r.call(200, &claim, "POST", "/workers/w1/claim", `{"instance_id":"w1-1","forgotten_after":0}`)
 	if len(claim.Forgotten) != 1 || claim.Forgotten[0].ID != "ctx" {
 		t.Errorf("a worker is told %+v", claim.Forgotten)
+	}
+}
+
+// Uploads are swept a day after their lease began, if no context names them by then.
+func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		late time.Duration
+		kept string
+	}{"in time": {23 * time.Hour, "second"}, "late": {25 * time.Hour, "first"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.worker("w1", 4)
+			turn := func(after, whole string, late time.Duration) string {
+				task := r.task("")
+				l := r.lease(task.ID).Lease.ID
+				path := "/llm-tasks/" + task.ID
+				put := func(what string) (part bloom.TranscriptPart) {
+					r.call(200, &part, "PUT", path+what+"?lease_id="+l+"&sha256="+sumOf(whole), whole)
+					return part
+				}
+				output := "done"
+				completion := string(bloom.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output,
+					Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/transcript")}},
+					Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/workspace")}}}))
+				r.clock.by.Add(int64(late))
+				var done bloom.Completed
+				for range 2 { // the second one is answered as the first was
+					r.call(200, &done, "POST", path+"/complete", completion)
+				}
+				if done.Task.Status != bloom.TaskCompleted || *done.Result.Output != "done" {
+					t.Errorf("completed %+v", done)
+				}
+				return task.ID
+			}
+			turn("", "first", 0)
+			id := turn("first", "second", c.late)
+			kept, err := r.store.Transcript(t.Context(), "ctx")
+			must(t, err)
+			if kept.SHA256 != c.kept || kept.Workspace.SHA256 != c.kept {
+				t.Errorf("the context's transcript is %q and its folder %q, want %q", kept.SHA256, kept.Workspace.SHA256, c.kept)
+			}
+			events := string(r.call(200, nil, "GET", "/llm-tasks/"+id+"/events", "", "Accept", "application/x-ndjson").body)
+			for _, typ := range []string{bloom.EventTranscript, bloom.EventWorkspace} {
+				if told := strings.Contains(events, typ); told != (c.kept == "first") {
+					t.Errorf("%s is in the events: %v\n%s", typ, told, events)
+				}
+			}
+		})
 	}
 }

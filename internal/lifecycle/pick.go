@@ -2,36 +2,44 @@ package lifecycle
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// PickWorker chooses who gets a task: among those that can take it, a worker that holds an active lease
-// of the same context first, else the one with most free capacity, ties by the
-// freshest contact and then by name. holdsContext reports whether a worker holds
-// a lease of the task's context. ok is false when nobody fits.
-func PickWorker(workers []bloom.Worker, labels []string, holdsContext func(workerID string) bool) (picked bloom.Worker, ok bool) {
-	var pickedSticky bool
+// ContextWorkers are the workers that know a context.
+type ContextWorkers struct {
+	Holding []string // of its active leases
+	Last    string   // of its last lease; empty when it had none
+}
+
+// rank is how much is in favour of a worker: that it works on the context now, that it
+// did last.
+func (c ContextWorkers) rank(workerID string) (n int) {
+	if slices.Contains(c.Holding, workerID) {
+		n = 2
+	}
+	if workerID == c.Last {
+		n++
+	}
+	return n
+}
+
+// PickWorker chooses who gets a task: among those that can take it, a worker that holds
+// an active lease of the task's context first, then the one that held its last lease,
+// else the one with most free capacity, ties by the freshest contact and then by name.
+// ok is false when nobody fits.
+func PickWorker(workers []bloom.Worker, labels []string, context ContextWorkers) (picked bloom.Worker, ok bool) {
 	for _, w := range workers {
-		if !w.CanTake(labels) {
-			continue
-		}
-		sticky := holdsContext(w.ID)
-		if !ok || preferred(w, sticky, picked, pickedSticky) {
-			picked, pickedSticky, ok = w, sticky, true
+		if w.CanTake(labels) && (!ok || preferred(w, picked, context)) {
+			picked, ok = w, true
 		}
 	}
 	return picked, ok
 }
 
-func preferred(a bloom.Worker, aSticky bool, b bloom.Worker, bSticky bool) bool {
-	if aSticky != bSticky {
-		return aSticky
-	}
-	if a.Free() != b.Free() {
-		return a.Free() > b.Free()
-	}
-	return fresher(a, b) < 0
+func preferred(a, b bloom.Worker, context ContextWorkers) bool {
+	return cmp.Or(cmp.Compare(context.rank(b.ID), context.rank(a.ID)), cmp.Compare(b.Free(), a.Free()), fresher(a, b)) < 0
 }
 
 // fresher orders workers by their last contact, the freshest first, and then by

@@ -52,7 +52,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err := u.spend(t, o.Result.Metrics); err != nil {
 		return none, err
 	}
-	if err := u.converse(t, r.Completion); err != nil {
+	if err := u.converse(t, r); err != nil {
 		return none, err
 	}
 	task, err := u.whole(t)

@@ -187,9 +187,15 @@ func (u *Unit) takeIn(t *Task) {
 
 // converse keeps what a turn has made of the context's transcript and working folder.
 // What does not go on from what is kept is dropped: another task of the context has
-// ended meanwhile.
-func (u *Unit) converse(t *Task, c bloom.Completion) error {
+// ended meanwhile. So is what comes so late that its uploads may have been swept; those
+// that have not are.
+func (u *Unit) converse(t *Task, r bloom.CompleteRequest) error {
+	c := r.Completion
 	if c.Transcript == nil && c.Workspace == nil {
+		return nil
+	}
+	if r.Late {
+		u.refuseLate(t, c)
 		return nil
 	}
 	was, err := u.transcript(t.ContextID)
@@ -216,6 +222,16 @@ func (u *Unit) converse(t *Task, c bloom.Completion) error {
 		u.setTranscript(t.ContextID, kept)
 	}
 	return nil
+}
+
+// refuseLate says in the task's stream that its context is as it was before.
+func (u *Unit) refuseLate(t *Task, c bloom.Completion) {
+	if c.Transcript != nil {
+		u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: its completion came too late", nil)
+	}
+	if c.Workspace != nil {
+		u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: its completion came too late", nil)
+	}
 }
 
 // refuse drops what was uploaded for a completion, and says why in the task's stream.

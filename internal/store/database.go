@@ -107,8 +107,9 @@ type Reader interface {
 	// Unfilled lists the newest of the tasks that are in no context yet, which are those
 	// numbered below. 0: there are none.
 	Unfilled(ctx context.Context, limit int) (below int64, taskIDs []string, err error)
-	// WaitingArtifacts counts the displaced ones, up to bloom.MaxWaiting.
-	WaitingArtifacts(ctx context.Context) (int64, error)
+	// WaitingContent counts displaced artifacts and local transcripts, together up to
+	// bloom.MaxWaiting.
+	WaitingContent(ctx context.Context) (int64, error)
 	// DueTranscripts lists ended tasks that Config.Transcripts noted, and whose streams
 	// do not wholly lie in transcripts, numbered above after, in the order of their
 	// numbers. next is the last one's number.

@@ -51,7 +51,7 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 			return
 		}
 		w.Online = true
-		w.Holders.Add(r.TaskID)
+		w.Knowing.Add(r.TaskID)
 	}
 	a, err := do(ctx, s, want, func(u *Unit) (a answer, err error) {
 		a.lease, a.worker, err = u.leaseTask(r)
@@ -101,7 +101,7 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 		}
 		return w, err
 	}
-	holders, err := u.holders(t)
+	context, err := u.knowing(t)
 	if err != nil {
 		return nil, err
 	}
@@ -125,27 +125,30 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 		w.ActiveLeases += u.load[w.ID]
 		candidates = append(candidates, w)
 	}
-	w, ok := lifecycle.PickWorker(candidates, t.Labels, func(id string) bool { return slices.Contains(holders, id) })
+	w, ok := lifecycle.PickWorker(candidates, t.Labels, context)
 	if !ok {
 		return nil, bloom.ErrNoWorker
 	}
 	return u.worker(w.ID)
 }
 
-// holders are the workers that hold leases of the task's context.
-func (u *Unit) holders(t *Task) ([]string, error) {
-	names, ok := u.rows.Holders[t.ID]
+// knowing are the workers that know the task's context.
+func (u *Unit) knowing(t *Task) (lifecycle.ContextWorkers, error) {
+	context, ok := u.rows.Knowing[t.ID]
 	if !ok && t.Was != nil {
-		u.need.Holders.Add(t.ID)
-		return nil, errNeed
+		u.need.Knowing.Add(t.ID)
+		return context, errNeed
 	}
-	names = slices.Clone(names)
+	context.Holding = slices.Clone(context.Holding)
 	for _, l := range u.c.NewLeases {
-		if l.ContextID != nil && *l.ContextID == t.ContextID && l.Status == bloom.LeaseActive {
-			names = append(names, l.WorkerID)
+		if l.ContextID == nil || *l.ContextID != t.ContextID {
+			continue
+		}
+		if context.Last = l.WorkerID; l.Status == bloom.LeaseActive {
+			context.Holding = append(context.Holding, l.WorkerID)
 		}
 	}
-	return names, nil
+	return context, nil
 }
 
 // Heartbeat renews one lease.

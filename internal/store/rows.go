@@ -48,7 +48,7 @@ type ReadSet struct {
 	Texts      Set[string]     // prompt and hints of tasks, which never change
 	Keys       Set[Key]        // idempotency keys
 	Homes      Set[string]     // contexts: the worker of the last lease
-	Holders    Set[string]     // tasks: who holds leases of their contexts
+	Knowing    Set[string]     // tasks: who knows their contexts
 	Outcomes   Set[OutcomeKey] // stored outcomes
 	Repeats    Set[EventKey]   // worker's events that may be stored
 	Expired    Set[string]     // leases by id: whether they were reaped
@@ -74,7 +74,7 @@ type ReadSet struct {
 // Empty reports whether nothing is wanted.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.Holders)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers+r.Unsealed == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.Knowing)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Scripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers+r.Unsealed == 0 &&
 		!r.Export && !r.Online && !r.Due && !r.Filled
 }
 
@@ -101,7 +101,7 @@ type Rows struct {
 	Texts      map[string]Text
 	Keys       map[Key]*Keyed
 	Homes      map[string]*Home
-	Holders    map[string][]string // worker names by task
+	Knowing    map[string]lifecycle.ContextWorkers // by task
 	Outcomes   map[OutcomeKey]*Outcome
 	Repeats    map[EventKey]bool
 	Expired    map[string]bool
@@ -129,7 +129,7 @@ func newRows() *Rows {
 		Busy: Set[string]{}, Tasks: map[string]*Task{}, Active: map[string]string{}, Leases: map[string]*bloom.Lease{},
 		Workers: map[string]*lifecycle.KnownWorker{}, Ordered: map[string]Line{}, Held: map[string][]Holding{}, Queue: map[string]Line{},
 		Sets: map[string][]LabelSet{}, Views: map[string]*Task{}, Texts: map[string]Text{}, Keys: map[Key]*Keyed{}, Homes: map[string]*Home{},
-		Holders: map[string][]string{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
+		Knowing: map[string]lifecycle.ContextWorkers{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
 		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Scripts: map[string]*bloom.Transcript{},
 		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
 		APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},

@@ -61,7 +61,7 @@ func (m *Metrics) Stored(operation string, took time.Duration, err error) {
 }
 
 // DescribeStorage adds what is read of the artifact storage at each scrape: what it was
-// found to do, and how many artifacts wait to be moved to it.
+// found to do, and how many artifacts and contexts wait to be moved to it.
 func (m *Metrics) DescribeStorage(state func() bloom.BlobState, waiting func(context.Context) (int64, error)) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("bloom_artifact_storage_"+name, help, labels, nil)
@@ -69,7 +69,7 @@ func (m *Metrics) DescribeStorage(state func() bloom.BlobState, waiting func(con
 	m.registry.MustRegister(&storageState{state: state, waiting: waiting,
 		up:   desc("up", "Whether the artifact storage worked when it was last used or probed.", "kind"),
 		can:  desc("ability", "Whether the artifact storage was found to do this when it was probed.", "operation"),
-		left: desc("waiting_artifacts", "Artifacts that are kept elsewhere until they can be moved to the object storage."),
+		left: desc("waiting_artifacts", "Artifacts, and contexts with their transcripts and working folders, that are kept elsewhere until they can be moved to the object storage."),
 	})
 }
 

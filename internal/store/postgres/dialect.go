@@ -20,7 +20,7 @@ var dialect = &sqldb.Dialect{
 	Position:   "strpos",
 	Among:      "%s = ANY(ARRAY(%s))",
 	ListText:   "%s::text",
-	LocalParts: `position('"file:' in x.parts) + position('"file:' in x.workspace) > 0`,
+	LocalParts: `position('"file:' in x.parts) + position('"file:' in x.workspace) + position('"database:' in x.parts) + position('"database:' in x.workspace) > 0`,
 	Now:        nowSQL,
 	Lock:       " FOR UPDATE OF %s SKIP LOCKED",
 	TaskOf:     "CASE WHEN a.entity_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN a.entity_id::uuid END",

@@ -54,8 +54,8 @@ func (p *pair) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error
 	return p.next().AddTranscripts(ctx, r)
 }
 
-func (p *pair) WaitingArtifacts(ctx context.Context) (int64, error) {
-	return p.next().WaitingArtifacts(ctx)
+func (p *pair) WaitingContent(ctx context.Context) (int64, error) {
+	return p.next().WaitingContent(ctx)
 }
 
 func (p *pair) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {

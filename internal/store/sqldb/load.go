@@ -159,12 +159,22 @@ func (l *Load) Context() {
 		}, func(h *keyed[store.Home]) { l.Rows.Homes[h.key] = &h.value }),
 			`SELECT x.id, `+workerColumns+heldColumn+`, (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+l.Dialect.Now+`) FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE `+l.In("x.id", 2, "text"), l.Now, l.Array(l.Want.Homes.List()))
 	}
-	for id := range l.Want.Holders {
-		l.Rows.Holders[id] = nil
+	for id := range l.Want.Knowing {
+		l.Rows.Knowing[id] = lifecycle.ContextWorkers{}
 	}
-	l.Pick(scan(keyedFields[string], func(h *keyed[string]) { l.Rows.Holders[h.key] = append(l.Rows.Holders[h.key], h.value) }),
+	ids := IDs(l.Want.Knowing.List())
+	knowing := func(note func(c *lifecycle.ContextWorkers, worker string)) func(Row) error {
+		return scan(keyedFields[string], func(w *keyed[string]) {
+			c := l.Rows.Knowing[w.key]
+			note(&c, w.value)
+			l.Rows.Knowing[w.key] = c
+		})
+	}
+	l.Pick(knowing(func(c *lifecycle.ContextWorkers, worker string) { c.Holding = append(c.Holding, worker) }),
 		`SELECT DISTINCT t.id, l.worker_id FROM llm_tasks t JOIN leases l`+l.Via("leases_held")+` ON l.context_id = t.context_id AND l.status = 'active'`,
-		"t.id", "uuid", IDs(l.Want.Holders.List()), "")
+		"t.id", "uuid", ids, "")
+	l.Pick(knowing(func(c *lifecycle.ContextWorkers, worker string) { c.Last = worker }),
+		`SELECT t.id, x.worker_id FROM llm_tasks t JOIN contexts x ON x.id = t.context_id`, "t.id", "uuid", ids, " AND x.worker_id IS NOT NULL")
 }
 
 // OpenColumns are those of an open task after its label key: what is short of its text is

@@ -78,7 +78,7 @@ func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]stor
 }
 
 // Transcripts lists transcripts in the order of their contexts' ids, local: those of which
-// a part lies in a folder.
+// a part lies in a folder or in the database.
 func (r *Reads) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
 	from := ` FROM transcripts x`
 	if local {
@@ -101,10 +101,12 @@ func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []str
 	return below, ids, err
 }
 
-// WaitingArtifacts counts artifacts whose content is to be moved.
-func (r *Reads) WaitingArtifacts(ctx context.Context) (int64, error) {
-	return one(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
-		` WHERE `+r.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q`, bloom.MaxWaiting)
+// WaitingContent counts artifacts and contexts of which content is to be moved.
+func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
+	n, err := one(ctx, r, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
+		` WHERE `+r.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
+		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+r.Via("transcripts_local")+` WHERE x.context_id > '' AND `+r.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, bloom.MaxWaiting)
+	return min(n, bloom.MaxWaiting), err
 }
 
 // QueuedBy counts what an actor created and nobody has taken.

@@ -53,8 +53,8 @@ type Dialect struct {
 	Position  string // the function that finds a text in another one, from 1 on
 	Among     string // condition that %s is one of what the query %s finds
 	ListText  string // a list of texts, %s, as text
-	// LocalParts is the condition that a part of the transcript x lies in a folder, in the
-	// words of the index transcripts_local.
+	// LocalParts is the condition that a part of the transcript x lies in a folder or in
+	// the database, in the words of the index transcripts_local.
 	LocalParts string
 	Index      string // after a table: it is walked along the index %s
 	Now        string // the store's time, of which parameter 1 is Load.Now

@@ -141,6 +141,36 @@ var contextTests = map[string]func(*harness){
 		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
 		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
 	},
+	"contexts wait to be moved while a part of them lies in a folder": func(h *harness) {
+		h.worker("w", 4)
+		waits := func(when string, want ...string) {
+			h.Helper()
+			n, err := h.s.WaitingContent(h.ctx)
+			h.ok(err)
+			same(h, "what waits "+when, n, int64(len(want)))
+			list, err := h.s.Transcripts(h.ctx, "", 10, true)
+			h.ok(err)
+			got := []string{}
+			for _, t := range list {
+				got = append(got, t.ContextID)
+			}
+			if !slices.Equal(got, want) {
+				h.Errorf("%s %v wait, want %v", when, got, want)
+			}
+		}
+		waits("at first")
+		h.spoken("a", "file:transcripts/a")
+		h.spoken("b", "minio://bucket/transcripts/b")
+		task := h.create(inContext("c"))
+		r := success(task.ID, h.lease(task.ID, "w").ID, "done")
+		r.ContextID, r.Completion.Workspace = "c", &bloom.WorkspaceUpdate{Size: 1, SHA256: "one", Parts: []bloom.TranscriptPart{{URL: "file:transcripts/c"}}}
+		h.complete(r)
+		waits("of a transcript and a working folder", "a", "c")
+		h.ok(h.s.MovePart(h.ctx, "a", "file:transcripts/a", "minio://bucket/transcripts/a"))
+		waits("when one was moved", "c")
+		h.ok(h.s.ForgetContext(h.ctx, "c", "me"))
+		waits("when the other one is forgotten")
+	},
 	"a context is forgotten": func(h *harness) {
 		h.worker("w", 4)
 		task := h.create(inContext("gone"))

@@ -58,6 +58,43 @@ var leaseTests = map[string]func(*harness){
 		same(h, "of the same context", h.lease(h.create().ID, "").WorkerID, "small")
 		same(h, "of another", h.lease(h.create(inContext("x")).ID, "").WorkerID, "big")
 	},
+	"a context that is leased moves from its worker only when that is away, full or drained": func(h *harness) {
+		h.worker("big", 9)
+		h.worker("home", 2)
+		h.finish(h.create(inContext("talk")).ID, "home")
+		next := func(why, want string) {
+			h.Helper()
+			l := h.lease(h.create(inContext("talk")).ID, "")
+			same(h, "where the context is: "+why, l.WorkerID, want)
+			h.complete(success(l.TaskID, l.ID, "done"))
+		}
+		drain := func(name string, drain bool) {
+			h.Helper()
+			_, err := h.s.DrainWorker(h.ctx, name, drain, "me")
+			h.ok(err)
+		}
+		for range 3 {
+			next("nothing has happened", "home")
+		}
+		var fillers []bloom.Lease
+		for _, id := range []string{"x", "y"} {
+			fillers = append(fillers, h.lease(h.create(inContext(id)).ID, "home"))
+		}
+		next("its worker is full", "big")
+		for _, l := range fillers {
+			h.complete(success(l.TaskID, l.ID, "done"))
+		}
+		next("the one before has room again", "big")
+		drain("big", true)
+		next("its worker is drained", "home")
+		drain("big", false)
+		next("the one before is undrained", "home")
+		h.advance(bloom.OfflineAfter + time.Second)
+		h.claim("big", 0)
+		_, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+		h.ok(err)
+		next("its worker is away", "big")
+	},
 	"the first heartbeat starts the task, later ones only renew": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()

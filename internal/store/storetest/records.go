@@ -53,9 +53,9 @@ var recordTests = map[string]func(*harness){
 			list, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{Displaced: true})
 			h.ok(err)
 			same(h, "displaced artifacts", len(list), want)
-			waiting, err := h.s.WaitingArtifacts(h.ctx)
+			waiting, err := h.s.WaitingContent(h.ctx)
 			h.ok(err)
-			same(h, "artifacts that wait", waiting, int64(want))
+			same(h, "what waits to be moved", waiting, int64(want))
 		}
 		displaced(1)
 		h.refused(h.s.MoveArtifact(h.ctx, id, &second, first), bloom.Conflict(""))
