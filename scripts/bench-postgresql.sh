@@ -108,6 +108,25 @@ end() { # end PID…
 	for pid in "$@"; do wait "$pid" || true; done
 }
 
+# used is the processor time of processes, and of their children that have ended, in ms.
+used() {
+	local pid stats=()
+	for pid; do stats+=("/proc/$pid/stat"); done
+	cat "${stats[@]}" 2>/dev/null | awk -v tick="$(getconf CLK_TCK)" '{ sub(/^.*\) /, ""); t += $12 + $13 + $14 + $15 } END { print t * 1000 / tick }'
+}
+# shellcheck disable=SC2046 # one word for each process
+used_by_both() { echo "$(used "$server") $(used "$postgres" $(pgrep -P "$postgres"))"; }
+
+# measured runs a measurement, and says what of the processor each of what it counts took.
+measured() {
+	local before
+	before=$(used_by_both)
+	run "$@" >"$work/run.log"
+	cat "$work/run.log"
+	sed -nE 's/.*\(([0-9,]+) in .*/\1/p' "$work/run.log" | tr -d , | awk -v used="$before $(used_by_both)" '
+		{ split(used, t, " "); printf "processor time of each: server %.3f ms, PostgreSQL %.3f ms\n", (t[3] - t[1]) / $1, (t[4] - t[2]) / $1 }'
+}
+
 title() { printf '\n== %s (load %s)\n\n' "$1" "$(cut -d ' ' -f 1 /proc/loadavg)"; }
 
 bench_pgbench() {
@@ -139,7 +158,9 @@ bench_run() {
 			title "$binary, lease by lease on $store: one replica, $clients clients"
 			database
 			serve "$port" "$store"
-			run bin/bloom bench run --url "http://127.0.0.1:$port" -c "$clients" -d "$duration" --samples "$samples"
+			measured bin/bloom bench run --url "http://127.0.0.1:$port" -c "$clients" -d "$duration" --lifecycles-only
+			run bin/bloom bench run --url "http://127.0.0.1:$port" -n 1 --samples "$samples" >"$work/run.log"
+			grep -vE '^(create|lease|heartbeat|complete|lifecycle) +[0-9]|/s with |^http|^$' "$work/run.log"
 			awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
 			end "$server"
 		done
@@ -171,7 +192,7 @@ bench_fleet() {
 			title "$binary, fleet on $store: $creators creators, $workers workers of $slots"
 			database
 			serve "$port" "$store"
-			run bin/bloom bench fleet --url "http://127.0.0.1:$port" --creators "$creators" --workers "$workers" --slots "$slots" -d "$duration" --samples "$samples"
+			measured bin/bloom bench fleet --url "http://127.0.0.1:$port" --creators "$creators" --workers "$workers" --slots "$slots" -d "$duration" --samples "$samples"
 			end "$server"
 		done
 	done
