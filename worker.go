@@ -111,6 +111,11 @@ func (s WorkerSpec) Check() (wrong []FieldError) {
 	return wrong
 }
 
+// Bytes is how long all texts of a registration are together.
+func (s WorkerSpec) Bytes() int {
+	return ListBytes(s.Capabilities.Labels, s.IPAddrs, s.Agents, []string{s.Name, s.URL, s.AgentVersion, s.OSInfo, s.InstallMethod})
+}
+
 // ListBytes is how long the texts of lists are together.
 func ListBytes(lists ...[]string) (n int) {
 	for _, list := range lists {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
@@ -14,25 +15,42 @@ import (
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	input.Normalize(&w)
 	if w.MustName {
-		if err := s.roomFor(ctx, w.Name); err != nil {
+		if err := s.bound(ctx, &w); err != nil {
 			return worker, false, err
 		}
 	}
 	return s.store.RegisterWorker(ctx, w, actor)
 }
 
-// roomFor refuses a worker that is not known when there are very many: every list of
-// workers is read whole.
-func (s *Service) roomFor(ctx context.Context, name string) error {
-	_, _, err := s.store.Worker(ctx, name)
-	if !errors.Is(err, bloom.ErrWorkerNotFound) {
+// From a tenth of the most workers on, the record of one is short: every list of workers is
+// read whole.
+const shortRecord = 2 << 10 // bytes
+
+// bound refuses a worker that is not known when there are very many, and shortens one
+// where there are many.
+func (s *Service) bound(ctx context.Context, w *bloom.WorkerSpec) error {
+	_, _, err := s.store.Worker(ctx, w.Name)
+	unknown := errors.Is(err, bloom.ErrWorkerNotFound)
+	if err != nil && !unknown {
 		return err
 	}
 	st, err := s.store.Stats(ctx)
-	if err == nil && st.Workers.Total >= s.most {
-		err = bloom.Conflict("There are %d workers, which is the most that a worker's key may make known; remove those that are gone", st.Workers.Total)
+	switch n := st.Workers.Total; {
+	case err != nil:
+		return err
+	case unknown && n >= s.most:
+		return bloom.Conflict("There are %d workers, which is the most that a worker's key may make known; remove those that are gone", n)
+	case n < s.most/10:
+		return nil
 	}
-	return err
+	for len(w.Agents) > 0 && w.Bytes() > shortRecord {
+		w.Agents = w.Agents[:len(w.Agents)-1]
+	}
+	if w.Bytes() > shortRecord {
+		return bloom.Invalid("With so many workers the record of one must be short",
+			bloom.FieldError{Field: "capabilities.labels", Message: fmt.Sprintf("must have, with all other texts, at most %d bytes", shortRecord)})
+	}
+	return nil
 }
 
 // Worker is one worker and its active leases.

@@ -91,6 +91,26 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	return f
 }
 
+// writeList encodes one entry after the other.
+func writeList[T any](w io.Writer, list []T) error {
+	before := "["
+	for _, one := range list {
+		if _, err := io.WriteString(w, before); err != nil {
+			return err
+		}
+		if err := huma.DefaultJSONFormat.Marshal(w, one); err != nil {
+			return err
+		}
+		before = ","
+	}
+	if len(list) == 0 {
+		_, err := io.WriteString(w, "[]\n")
+		return err
+	}
+	_, err := io.WriteString(w, "]\n")
+	return err
+}
+
 // foreign is the *bloom.Error of an error that is not ours. A call that its
 // caller gave up is no fault of the server.
 func foreign(err error) *bloom.Error {
@@ -124,7 +144,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // jsonFormat is how huma writes answers. The answer to a completion repeats its output,
-// which may be long: encoded at once it would take several times its length.
+// which may be long, and the list of workers has no pages: encoded at once they would take
+// several times their length.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		if done, ok := v.(bloom.Completed); ok && done.Result.Output != nil {
@@ -132,6 +153,9 @@ var jsonFormat = huma.Format{
 				done.Result.Output = short
 				return done
 			})
+		}
+		if workers, ok := v.([]bloom.Worker); ok {
+			return writeList(w, workers)
 		}
 		return huma.DefaultJSONFormat.Marshal(w, v)
 	},

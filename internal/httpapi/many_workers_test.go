@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // Whoever has stolen a worker's key must not fill what every list of workers reads.
 func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxWorkers = 2 })
+	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxWorkers = 20 })
 	as := []string{"X-Runtime-API-Key", workerKey}
 	list := func(n, long int) string {
 		return strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("a", long)+`",`, n), ",")
@@ -27,19 +28,33 @@ func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	for _, name := range []string{"w1", "w2"} {
-		r.call(201, nil, "POST", "/workers", `{"name":"`+name+`","agents":[`+list(128, 120)+`]}`, as...)
+	long := `,"agents":[` + list(128, 120) + `]`
+	agents := func(name string) (n int) {
+		var w bloom.Worker
+		r.call(200, &w, "GET", "/workers/"+name, "")
+		return bloom.ListBytes(w.Agents)
 	}
-	if f := r.fails(409, "conflict", "POST", "/workers", `{"name":"w3"}`, as...); !strings.Contains(f.Message, "2 workers") {
+	for i := range 20 {
+		r.call(201, nil, "POST", "/workers", fmt.Sprintf(`{"name":"w%d"%s}`, i, long), as...)
+	}
+	if few, many := agents("w1"), agents("w2"); few != 128*120 || many == 0 || many > 2048 {
+		t.Errorf("the agents of a second worker have %d bytes, those of one of many %d", few, many)
+	}
+	if f := r.fails(409, "conflict", "POST", "/workers", `{"name":"one more"}`, as...); !strings.Contains(f.Message, "20 workers") {
 		t.Errorf("the refusal is %q", f.Message)
 	}
-	r.call(200, nil, "POST", "/workers", `{"name":"w1"}`, as...)
-	r.call(201, nil, "POST", "/workers", `{"name":"w3"}`) // an admin's
-	r.call(200, nil, "DELETE", "/workers/w3", "")
-	r.call(200, nil, "DELETE", "/workers/w2", "")
-	r.call(201, nil, "POST", "/workers", `{"name":"w4"}`, as...)
+	r.fails(400, "invalid_request", "POST", "/workers", `{"name":"w1","capabilities":{"labels":[`+list(64, 60)+`]}}`, as...)
+	r.call(200, nil, "POST", "/workers", `{"name":"w1"`+long+`}`, as...)
+	if n := agents("w1"); n > 2048 {
+		t.Errorf("registered again, its agents have %d bytes", n)
+	}
+	r.call(201, nil, "POST", "/workers", `{"name":"of an admin"`+long+`}`)
+	for _, name := range []string{"of%20an%20admin", "w2"} {
+		r.call(200, nil, "DELETE", "/workers/"+name, "")
+	}
+	r.call(201, nil, "POST", "/workers", `{"name":"one more"}`, as...)
 	var all []bloom.Worker
-	if r.call(200, &all, "GET", "/workers", ""); len(all) != 2 {
+	if r.call(200, &all, "GET", "/workers", ""); len(all) != 20 {
 		t.Errorf("%d workers", len(all))
 	}
 }
