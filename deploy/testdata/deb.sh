@@ -7,7 +7,7 @@ old=$1 new=$2 debian=$3 work=$4
 . "$(dirname "$0")/machines.sh"
 
 sh_() { on deb 'export BLOOM_RUNTIME_URL=http://127.0.0.1:'"${port:=5000}"' BLOOM_API_KEY_FILE=/etc/bloom/runtime.key DEBIAN_FRONTEND=noninteractive; '"$1"; }
-running() { sh_ 'systemctl is-active bloom-runtime bloom-membridge bloom-worker' | grep -q '^active'; }
+running() { sh_ 'systemctl is-active bloom-runtime bloom-membridge bloom-worker bloom-memory@ann' | grep -q '^active'; }
 
 ip link set lo up
 boot deb debian
@@ -21,6 +21,10 @@ sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
 await "the server answers" sh_ 'bloom stats'
 await "the worker is known" sh_ 'bloom workers | grep -q online'
 sh_ 'bloom task submit "upgrade me" --label nobody' || fail "submit"
+sh_ 'useradd --create-home ann && bloom service install memory --user ann --now --set CLAUDE_PROJECT_ID=garden --set MINIO_ACCESS_KEY=a --set MINIO_SECRET_KEY=b' || fail "install memory"
+await "the memory agent runs" sh_ 'journalctl --no-pager -u bloom-memory@ann | grep -q " /home/ann/.claude-mem/claude-mem.db"'
+agent=$(sh_ 'systemctl show -p MainPID --value bloom-memory@ann')
+[ "$(sh_ "stat -c %U /proc/$agent")" = ann ] || fail "the memory agent runs as another user"
 echo "ok: installed"
 
 sh_ 'cp /etc/bloom/runtime.key before && sed -i "s/^PORT=5000/PORT=5001/" /etc/bloom-runtime.env'
@@ -32,6 +36,7 @@ sh_ 'cmp before /etc/bloom/runtime.key' || fail "the key is another"
 sh_ 'bloom task list' | grep -q "upgrade me" || fail "the task is gone"
 curl -fs http://127.0.0.1:5001/health | grep -q '"version":"v1.0.1"' || fail "health shows another version"
 curl -fs -H "X-Runtime-API-Key: $(cat "$work/deb/root/etc/bloom/runtime.key")" http://127.0.0.1:5001/metrics | grep -q 'bloom_build_info{version="v1.0.1"} 1' || fail "metrics show another version"
+await "the memory agent is restarted" sh_ 'systemctl is-active bloom-memory@ann && [ "$(systemctl show -p MainPID --value bloom-memory@ann)" != '"$agent ]"
 echo "ok: upgraded"
 
 sh_ 'dpkg -r bloom-runtime' || fail "remove"
@@ -39,7 +44,7 @@ running && fail "something still runs"
 sh_ '[ ! -e /usr/bin/bloom ]' || fail "the program is left"
 sh_ '[ -s /etc/bloom/runtime.key ] && [ -s /etc/bloom-runtime.env ] && [ -s /var/lib/bloom/bloom.db ]' || fail "settings, keys or data are gone"
 sh_ 'dpkg -P bloom-runtime' || fail "purge"
-sh_ '[ ! -e /etc/bloom ] && [ ! -e /etc/bloom-runtime.env ] && [ ! -e /etc/init.d/bloom-runtime ]' || fail "settings are left"
+sh_ '[ ! -e /etc/bloom ] && [ ! -e /etc/bloom-runtime.env ] && [ ! -e /etc/bloom-memory.ann.env ] && [ ! -e /etc/init.d/bloom-runtime ]' || fail "settings are left"
 sh_ '[ -s /var/lib/bloom/bloom.db ]' || fail "the data is gone"
 echo "ok: removed"
 

@@ -127,7 +127,7 @@ func (r *outage) one(i int) {
 // settled waits until nothing has to be moved any more.
 func (s *objectServer) settled() {
 	s.t.Helper()
-	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		waiting := 0
 		for a, err := range s.api.AllArtifacts(s.t.Context(), bloom.ArtifactQuery{Page: bloom.Page{TextBytes: 1}}) {
 			must(s.t, err)

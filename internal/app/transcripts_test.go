@@ -245,7 +245,7 @@ func TestEachAttemptHasItsTranscript(t *testing.T) {
 		s.run(made.ID, 3, bloom.OutcomeSuccess)
 		s.stop() // the loop runs at the start
 		s.start()
-		for limit := time.Now().Add(time.Minute); len(s.transcripts(made.ID)) < 2; time.Sleep(20 * time.Millisecond) {
+		for limit := time.Now().Add(5 * time.Minute); len(s.transcripts(made.ID)) < 2; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatal("there are no transcripts")
 			}
