@@ -336,6 +336,7 @@ test('a server with keys asks for one, and takes none that is wrong', async ({ p
     await own.startServer('a-key-for-the-browser-tests')
     await page.goto(`${own.url}/tasks`)
     await expect(page).toHaveURL(/\/sign-in/)
+    await expect(page.getByText('This server asks for a key.')).toBeVisible()
     await page.getByLabel('Key').fill('a-key-that-nobody-knows')
     await page.getByRole('button', { name: 'Sign in' }).click()
     await expect(page.getByText('The server does not know this key')).toBeVisible()

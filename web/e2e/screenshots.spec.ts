@@ -119,7 +119,7 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     os_info: 'linux/arm64',
   })
   for (const { id } of [tour, refused, json]) await runtime.ended(id)
-  const running = await runtime.task('Look at the folder and wait. scenario: hold', {
+  const running = await runtime.task('Count slowly, step by step. scenario: endless', {
     agent_slug: 'counter',
     context_id: 'counting',
     policy: { timeout_sec: 3600 },

@@ -163,4 +163,9 @@ test('every page survives a reload, and an unknown one says so', async ({ page, 
   expect(seen.size, 'each has a title of its own').toBe(Object.keys(titles).length)
   await page.goto(`${runtime.url}/tasks/01a200c7-0126-7c60-9827-033779e6ccd8`)
   await expect(page.getByRole('alert')).toContainText('Task not found')
+  // Where no key is needed the sign-in says so.
+  await page.goto(`${runtime.url}/sign-in`)
+  await expect(page.getByText('This server asks for no key')).toBeVisible()
+  await page.getByRole('link', { name: 'Go on' }).click()
+  await expect(page.getByRole('heading', { level: 1, name: 'Overview' })).toBeVisible()
 })

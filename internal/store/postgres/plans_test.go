@@ -54,7 +54,9 @@ SELECT md5(n::text)::uuid, 1, 1, md5('r' || n)::uuid, md5('a' || n)::uuid, 'w', 
 INSERT INTO contexts (id, seq, created_at, last_used_at, updated_at, tasks, unfinished) SELECT 'x' || n, 1000 + n, 1, 1, 1, 1, (n % 50 = 0)::int FROM generate_series(1, 30000) n;
 INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts)
 SELECT 'x' || n, md5(n::text), 1, 1, 's', 's', '[{"url":"file:' || n || '","size":1}]' FROM generate_series(1, 30000) n;
-INSERT INTO forgotten_contexts (at, context_id) SELECT 1, 'y' || n FROM generate_series(1, 30000) n`
+INSERT INTO forgotten_contexts (at, context_id) SELECT 1, 'y' || n FROM generate_series(1, 30000) n;
+INSERT INTO task_search (task, words)
+SELECT 1000 + n, (format('''#12-%s'' ''#16-0'' ''#20-0'' prompt common rare%s v%s', (1000 + n) >> 12, n % 3000, n % 100))::tsvector FROM generate_series(1, 30000) n`
 
 func TestNoStatementReadsWhatOnlyGrows(t *testing.T) {
 	t.Parallel()
@@ -114,7 +116,7 @@ func checkPlans(t *testing.T, log string) {
 			n, _ := strconv.Atoi(m[1])
 			most = max(most, n)
 		}
-		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results", "contexts", "transcripts", "forgotten_contexts"} {
+		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results", "contexts", "transcripts", "forgotten_contexts", "task_search"} {
 			if strings.Contains(s, "Seq Scan on "+table) {
 				most = many
 			}
@@ -229,7 +231,7 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 	ok(s.Settings(ctx))
 	_, _, err := s.Worker(ctx, worker)
 	ok(nil, err)
-	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Text: "prompt 2"}}
+	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
 	for _, status := range bloom.TaskStatuses {
 		queries = append(queries, bloom.TaskQuery{Status: status})
 	}

@@ -62,6 +62,8 @@ export default function Chart({
           {
             ...axis,
             grid: { show: false },
+            gap: 9, // the first label lies beside the y axis' 0
+            size: 40,
             values: (_, ticks) =>
               ticks.map((x) =>
                 (new Date(x * 1000).getHours() === 0 && new Date(x * 1000).getMinutes() === 0 ? day : time).format(

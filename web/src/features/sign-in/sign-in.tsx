@@ -1,10 +1,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError } from '@/api/client'
 import { session, signIn, signInAt } from '@/api/session'
 import { Logo } from '@/app/logo'
+import { sayError } from '@/i18n/said'
 import { cn } from '@/lib/cn'
 import { live } from '@/live/live'
 import { Button, buttonClass } from '@/ui/button'
@@ -23,7 +24,9 @@ export default function SignIn() {
   const [typed, setTyped] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
-  const provider = useQuery(session).data?.oidc
+  const now = useQuery(session).data
+  const provider = now?.oidc
+  const needless = now !== undefined && now.auth !== 'keys'
   const send = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
@@ -37,7 +40,7 @@ export default function SignIn() {
         e instanceof ApiError && !e.offline
           ? e.status === 401
             ? t('signIn.wrong')
-            : e.message
+            : sayError(e)
           : t('ui.failure.offline'),
       )
     } finally {
@@ -49,40 +52,46 @@ export default function SignIn() {
       <div className="px-2.5 sm:px-4.5 lg:px-6.5">
         <Logo />
       </div>
-      <Page title={t('signIn.title')} lead={t('signIn.lead')} narrow>
-        <Card className="p-5">
-          {refused && (
-            <p role="alert" className="mb-4 rounded-lg bg-bad-soft p-3 text-bad text-sm">
-              {t(`signIn.refused.${refused}`)}
-            </p>
-          )}
-          {provider && (
-            <>
-              <a className={cn(buttonClass('primary'), 'w-full')} href={signInAt(pathOf(to))}>
-                {t('signIn.provider', { provider })}
-              </a>
-              <p className="my-4 text-center text-ink-2 text-sm">{t('signIn.or')}</p>
-            </>
-          )}
-          <form onSubmit={(e) => void send(e)} className="space-y-4">
-            <Field label={t('signIn.key')} hint={t('signIn.hint')} error={error || undefined}>
-              {(c) => (
-                <Input
-                  {...c}
-                  type="password"
-                  autoComplete="current-password"
-                  autoFocus={!provider}
-                  required
-                  value={typed}
-                  onChange={(e) => setTyped(e.target.value)}
-                />
-              )}
-            </Field>
-            <Button type="submit" look={provider ? 'secondary' : 'primary'} busy={busy} className="w-full">
-              {t('signIn.submit')}
-            </Button>
-          </form>
-        </Card>
+      <Page title={t('signIn.title')} lead={needless ? t('signIn.needless') : t('signIn.lead')} narrow>
+        {needless ? (
+          <Link to={pathOf(to)} className={buttonClass('primary')}>
+            {t('signIn.goOn')}
+          </Link>
+        ) : (
+          <Card className="p-5">
+            {refused && (
+              <p role="alert" className="mb-4 rounded-lg bg-bad-soft p-3 text-bad text-sm">
+                {t(`signIn.refused.${refused}`)}
+              </p>
+            )}
+            {provider && (
+              <>
+                <a className={cn(buttonClass('primary'), 'w-full')} href={signInAt(pathOf(to))}>
+                  {t('signIn.provider', { provider })}
+                </a>
+                <p className="my-4 text-center text-ink-2 text-sm">{t('signIn.or')}</p>
+              </>
+            )}
+            <form onSubmit={(e) => void send(e)} className="space-y-4">
+              <Field label={t('signIn.key')} hint={t('signIn.hint')} error={error || undefined}>
+                {(c) => (
+                  <Input
+                    {...c}
+                    type="password"
+                    autoComplete="current-password"
+                    autoFocus={!provider}
+                    required
+                    value={typed}
+                    onChange={(e) => setTyped(e.target.value)}
+                  />
+                )}
+              </Field>
+              <Button type="submit" look={provider ? 'secondary' : 'primary'} busy={busy} className="w-full">
+                {t('signIn.submit')}
+              </Button>
+            </form>
+          </Card>
+        )}
       </Page>
     </div>
   )

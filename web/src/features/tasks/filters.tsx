@@ -13,6 +13,12 @@ import { Input, Select } from '@/ui/field'
 import { Matching } from './matching'
 import { Saved } from './saved'
 
+const showInRow = (element: HTMLElement | null) => {
+  const row = element?.parentElement
+  if (element && row && element.offsetLeft + element.offsetWidth > row.clientWidth)
+    row.scrollLeft = element.offsetLeft - row.clientWidth / 3
+}
+
 /** What the list is narrowed to. It lives in the address. */
 export function Filters({
   filters,
@@ -42,6 +48,8 @@ export function Filters({
       type="button"
       aria-pressed={(filters.status ?? '') === value}
       onClick={() => set('status', value)}
+      // On a narrow screen the row scrolls: what is chosen is in sight.
+      ref={(filters.status ?? '') === value ? showInRow : undefined}
       className={cn(
         'h-8 shrink-0 rounded-full px-3 text-[13px] font-medium transition-colors',
         (filters.status ?? '') === value ? 'bg-ink text-canvas' : 'text-ink-2 hover:bg-idle-soft',
