@@ -49,6 +49,20 @@ var workerTests = map[string]func(*harness){
 		h.worker("w", 1)
 		reported()
 	},
+	"a worker's key reports in the name of the living process alone": func(h *harness) {
+		h.worker("w", 1) // its process is w-1
+		as := func(instance string) bloom.LogReport {
+			return bloom.LogReport{InstanceID: instance, Lines: []bloom.LogLine{{At: 1, Text: "x"}}, MustName: true}
+		}
+		h.ok(h.s.ReportLogs(h.ctx, "w", as("w-1")))
+		h.refused(h.s.ReportLogs(h.ctx, "w", as("w-2")), bloom.ErrWorkerConflict)
+		h.refused(h.s.ReportLogs(h.ctx, "w", as("")), bloom.ErrWorkerConflict)
+		h.refused(h.s.ReportLogs(h.ctx, "nobody", as("w-1")), bloom.ErrWorkerNotFound)
+		h.advance(bloom.OfflineAfter)
+		h.ok(h.s.ReportLogs(h.ctx, "w", as("w-2")))
+		h.ok(h.s.RemoveWorker(h.ctx, "w", "x"))
+		h.refused(h.s.ReportLogs(h.ctx, "w", as("w-2")), bloom.ErrWorkerNotFound)
+	},
 	"a registration is kept": func(h *harness) {
 		spec := bloom.WorkerSpec{
 			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
