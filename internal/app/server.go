@@ -191,11 +191,17 @@ func (s *Server) openDatabase(ctx context.Context) error {
 		return err // it says who, and what to do
 	}
 	if err != nil {
+		if free, look := freeBytes(s.cfg.DataDir); look == nil && free < leastFree {
+			return fmt.Errorf("the disk of %s is full (%d KiB are free): make room, or name another folder with --data-dir: %w", s.cfg.DataDir, free>>10, err)
+		}
 		return fmt.Errorf("open the database %s: %w", path, err)
 	}
 	s.store = store
 	return nil
 }
+
+// leastFree is what a new database takes, about, in bytes.
+const leastFree = 2 << 20
 
 func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	origin, err := auth.NewOrigin(s.cfg.TrustedOrigin...)

@@ -45,7 +45,8 @@ func identify(ctx context.Context, c Config, path string) (string, error) {
 	case version == nil && exit.Code != 0:
 		return "", &Unusable{path, fmt.Sprintf("%s --version ended with code %d", path, exit.Code), "run it and see what it says; reinstall it"}
 	case version == nil:
-		return "", &Unusable{path, fmt.Sprintf("%s is not claude: it answers --version with %q", path, clip(strings.TrimSpace(said), 80)),
+		first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+		return "", &Unusable{path, fmt.Sprintf("%s is not claude: it answers --version with %q", path, clip(first, 80)),
 			"name the claude program with --claude, or leave --claude out to use the one on the PATH"}
 	case slices.Compare(numbers(version[2:]), numbers(strings.Split(MinVersion, "."))) < 0:
 		return version[1], &Unusable{path, fmt.Sprintf("claude %s at %s is older than %s, the oldest that works", version[1], path, MinVersion),

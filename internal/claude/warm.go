@@ -252,7 +252,7 @@ func (p *pool) prepare(key func(context.Context) (string, error), start func(key
 		p.mu.Lock()
 		p.starting = nil
 		switch {
-		case p.closed && err != nil:
+		case p.closed && err != nil, errors.Is(err, ErrNotFound), errors.As(err, new(*Unusable)): // that is said before each claim
 		case err != nil:
 			p.log.Warn("cannot start a spare claude", "error", err)
 		case p.closed:

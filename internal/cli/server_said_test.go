@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,4 +110,19 @@ func TestTheParsersSentencesAreOurs(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", args, got.code, got.err)
 		}
 	}
+}
+
+func TestAFullDiskAtTheFirstStartIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("a small disk cannot be mounted here: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	got := newPerson(t, nil).run("server", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	wantRun(t, got, cli.ExitFailure, "the disk of "+filepath.Join(dir, "data")+" is full (")
 }
