@@ -65,5 +65,25 @@ func LimitWarm(r *Runner, idle time.Duration, memory int64, free func() int64) {
 	}
 }
 
-// LimitTurns changes how many turns a process serves.
-func LimitTurns(r *Runner, turns int) { r.pool.limits.turns = turns }
+// LimitGrowth changes by how many bytes a process may grow, and returns what it was.
+func LimitGrowth(r *Runner, growth int64) (was int64) {
+	was, r.pool.limits.growth = r.pool.limits.growth, growth
+	return was
+}
+
+var help, version perFile
+
+// ShareAnswers has a runner know what its claude answers to --help and --version, for
+// which the program is asked once among all runners.
+func ShareAnswers(ctx context.Context, r *Runner) error {
+	for option, p := range map[string]struct{ shared, own *perFile }{"--help": {&help, &r.help}, "--version": {&version, &r.versions}} {
+		if _, err := p.shared.get(ctx, r.config.Path, func() (string, error) {
+			said, _, err := ask(ctx, r.config, r.config.Path, option)
+			return said, err
+		}); err != nil {
+			return err
+		}
+		p.own.key, p.own.answer = p.shared.key, p.shared.answer
+	}
+	return nil
+}

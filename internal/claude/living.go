@@ -28,6 +28,7 @@ type living struct {
 	contextID string // whose turns it serves; empty for a spare one
 	sessionID string // what its first turn said
 	turns     int
+	began     int64 // its memory after the first turn, in bytes
 	idle      *time.Timer
 
 	mu      sync.Mutex
@@ -270,11 +271,15 @@ func (l *living) unfit(limits warmLimits) string {
 	if n := l.strays(); n > 0 {
 		return fmt.Sprintf("%d processes are left of its turns", n)
 	}
-	if l.turns >= limits.turns {
-		return fmt.Sprintf("it has served %d turns", l.turns)
+	used := l.process.Memory()
+	if l.turns > 0 && l.began == 0 {
+		l.began = used
 	}
-	if used := l.process.Memory(); used > limits.memory {
+	switch {
+	case used > limits.memory:
 		return fmt.Sprintf("it uses %d MiB", used>>20)
+	case l.began > 0 && used-l.began > limits.growth:
+		return fmt.Sprintf("it uses %d MiB after %d turns, and used %d MiB after the first", used>>20, l.turns, l.began>>20)
 	}
 	return ""
 }

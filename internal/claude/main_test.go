@@ -59,6 +59,7 @@ type house struct {
 	model  *standin.Server
 	config claude.Config
 	home   string
+	real   string // the real claude
 
 	made   *claude.Runner
 	madeOf claude.Config
@@ -70,9 +71,9 @@ func newHouse(t *testing.T, respond standin.Responder) *house {
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)
 	home := t.TempDir()
-	h := &house{t: t, model: model, home: home}
+	h := &house{t: t, model: model, home: home, real: claudeBinary(t)}
 	h.config = claude.Config{
-		Path: claudeBinary(t), Workdir: t.TempDir(), StateDir: t.TempDir(),
+		Path: h.real, Workdir: t.TempDir(), StateDir: t.TempDir(),
 		Log: slog.New(slog.DiscardHandler), Warm: warmIn(t),
 		Environ: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=dummy",
@@ -111,6 +112,11 @@ func (h *house) runner() *claude.Runner {
 	r, err := claude.New(h.config)
 	if err != nil {
 		h.t.Fatal(err)
+	}
+	if h.config.Path == h.real {
+		if err := claude.ShareAnswers(h.t.Context(), r); err != nil {
+			h.t.Fatal(err)
+		}
 	}
 	h.t.Cleanup(r.Close)
 	h.made = r

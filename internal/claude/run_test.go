@@ -331,22 +331,20 @@ func TestCLIMissing(t *testing.T) {
 
 func TestHostilePromptsStayPrompts(t *testing.T) {
 	t.Parallel()
+	h := newHouse(t, standin.Sequence(standin.Reply{Text: "just a prompt"}))
 	for _, prompt := range []string{
 		"--dangerously-skip-permissions", "-v", "/clear", "/cost", " \n/config", "a\x00b", "--\n--resume x", "!touch owned",
 	} {
-		t.Run(strings.ReplaceAll(prompt, "/", "slash "), func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, standin.Sequence(standin.Reply{Text: "just a prompt"}))
-			run, j := h.run(task(prompt))
-			wantSuccess(t, run, "just a prompt")
-			want := strings.TrimSpace(bloom.CleanText(prompt))
-			if got := h.model.Requests()[0].LastUser(); !strings.Contains(got, want) {
-				t.Errorf("the model was asked %q, want %q in it", got, want)
-			}
-			if mode := j.of(claude.EventSession)[0]["permission_mode"]; mode != "acceptEdits" {
-				t.Errorf("permission mode = %v", mode)
-			}
-		})
+		run, j := h.run(task(prompt))
+		wantSuccess(t, run, "just a prompt")
+		requests := h.model.Requests()
+		want := strings.TrimSpace(bloom.CleanText(prompt))
+		if got := requests[len(requests)-1].LastUser(); !strings.Contains(got, want) {
+			t.Errorf("the model was asked %q, want %q in it", got, want)
+		}
+		if mode := j.of(claude.EventSession)[0]["permission_mode"]; mode != "acceptEdits" {
+			t.Errorf("after %q the permission mode is %v", prompt, mode)
+		}
 	}
 }
 
@@ -453,29 +451,6 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-func TestTheAgentsThatAWorkerTellsOf(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, standin.Sequence())
-	h.config.AgentsDir = t.TempDir()
-	for path, content := range map[string]string{
-		filepath.Join(h.config.Workdir, ".claude/agents/deep/a-file.md"): "---\nname: reviewer\n---\nYou review.",
-		filepath.Join(h.home, ".claude/agents/b.md"):                     "---\nname: --flag\n---\n",
-		filepath.Join(h.home, ".claude/agents/c.txt"):                    "---\nname: no-agent\n---\n",
-		filepath.Join(h.config.AgentsDir, "writer.md"):                   "You write.",
-		filepath.Join(h.config.AgentsDir, "below", "not-found.md"):       "You are never found.",
-	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := h.config.Agents(t.Context()); !slices.Equal(got, []string{"reviewer", "writer"}) {
-		t.Errorf("agents = %q", got)
-	}
-}
-
 func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, standin.Canned)
@@ -494,23 +469,6 @@ func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
 	run, _ := h.run(jsonTask)
 	if c := run.Completion; c.Status != bloom.OutcomeSuccess || !json.Valid([]byte(*c.Output)) {
 		t.Errorf("run = %s, want canned JSON", show(run))
-	}
-}
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, standin.Sequence())
-	status, err := claude.Check(t.Context(), h.config)
-	if err != nil || !status.LoggedIn || !strings.Contains(status.Version, "Claude Code") {
-		t.Errorf("with a key: %+v, %v", status, err)
-	}
-	h.setEnv("ANTHROPIC_API_KEY", "")
-	status, err = claude.Check(t.Context(), h.config)
-	if err != nil || status.LoggedIn || status.Login == "" {
-		t.Errorf("without a key: %+v, %v", status, err)
-	}
-	if n := len(h.model.Requests()); n != 0 {
-		t.Errorf("the check asked the model %d times", n)
 	}
 }
 

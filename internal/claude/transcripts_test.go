@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,11 @@ func (a *archive) refused() bool {
 
 func newArchive() *archive {
 	return &archive{frames: map[string][]byte{}, kept: map[string]bloom.Transcript{}, said: map[string][]bloom.Exchange{}}
+}
+
+// copied is an archive of its own with the same in it.
+func (a *archive) copied() *archive {
+	return &archive{frames: maps.Clone(a.frames), kept: maps.Clone(a.kept), said: maps.Clone(a.said)}
 }
 
 var errAway = errors.New("the server is away")
@@ -174,7 +180,7 @@ func (h *house) conversation() string {
 }
 
 // modes are the ways in which a worker runs claude.
-var modes = map[string]int{"cold": 0, "warm": 2}
+var modes = map[string]int{"cold": 0, "warm": 1}
 
 func TestAContextMovesFromWorkerToWorker(t *testing.T) {
 	t.Parallel()
@@ -279,6 +285,8 @@ func TestAnOutageCostsTimeAndNotTheConversation(t *testing.T) {
 
 func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	t.Parallel()
+	before, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	houses[0].turn(before, "my colour is green")
 	spoil := func(a *archive, with []byte) {
 		for url := range a.frames {
 			a.frames[url] = with
@@ -304,10 +312,11 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
-			houses[0].turn(a, "my colour is green")
+			_, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+			a := before.copied()
+			houses[0].config.Transcripts = a
 			c.harm(a)
-			houses[1].beginsAnew(a, c.code)
+			houses[0].beginsAnew(a, c.code)
 		})
 	}
 }

@@ -17,9 +17,9 @@ const (
 	// warmMemory is what a living process may use, in bytes; one that has grown
 	// beyond it is replaced.
 	warmMemory = 600 << 20
-	// warmTurns is how many turns a process serves: it grows by a quarter of a megabyte
-	// a turn, and a new one resumes its session.
-	warmTurns = 100
+	// warmGrowth is by how much it may have grown since its first turn, in bytes. claude
+	// grows with every turn; a new process that resumes the session has less.
+	warmGrowth = 64 << 20
 	// warmReserve is what must be free on the machine for a process to be kept.
 	warmReserve = 768 << 20
 	// warmWatch is how often it is looked whether it still is.
@@ -34,7 +34,7 @@ func DefaultWarm(memory int64) int { return int(min(memory>>31, 8)) }
 type warmLimits struct {
 	idle, watch time.Duration
 	memory      int64        // of one process, in bytes
-	turns       int          // of one process
+	growth      int64        // of one process since its first turn, in bytes
 	reserve     int64        // that must be free, in bytes
 	free        func() int64 // is free, in bytes
 }
@@ -65,7 +65,7 @@ func newPool(most int, log *slog.Logger) *pool {
 		most = DefaultWarm(process.TotalMemory())
 	}
 	life, stop := context.WithCancel(context.Background())
-	limits := warmLimits{idle: warmIdle, watch: warmWatch, memory: warmMemory, turns: warmTurns, reserve: warmReserve, free: process.FreeMemory}
+	limits := warmLimits{idle: warmIdle, watch: warmWatch, memory: warmMemory, growth: warmGrowth, reserve: warmReserve, free: process.FreeMemory}
 	return &pool{max: most, limits: limits, log: log, life: life, stop: stop}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,21 +70,54 @@ func TestAProcessThatHasGrownIsReplaced(t *testing.T) {
 	}
 }
 
+func TestAProcessThatGrowsFromTurnToTurnIsReplaced(t *testing.T) {
+	t.Parallel()
+	const grows = `read -r prompt; turn second; read -r prompt; x=$(head -c 30000000 /dev/zero | tr '\0' x); turn third; read -r prompt; turn fourth`
+	h := newFickleHouse(t, grows)
+	claude.LimitGrowth(h.runner(), 20<<20)
+	for i, want := range []string{"first", "second", "third", "fresh"} {
+		run, j := h.run(task("go on"))
+		wantSuccess(t, run, want)
+		if got := kinds(j); (got == "living") != (i == 1 || i == 2) {
+			t.Errorf("task %d has the process %q", i, got)
+		}
+	}
+}
+
 func TestTheSpareProcessWaitsForATaskThatItFits(t *testing.T) {
 	t.Parallel()
 	h := newWarmHouse(t, 3, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
 	h.runner().Prepare()
-	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
+	eventually(t, "a spare process waits", func() bool { return len(supervisorsIn(h.config.Workdir)) > 0 })
+	waiting := supervisorsIn(h.config.Workdir)
 	asked := in("a", "one")
 	asked.DesiredFormat = bloom.FormatJSON
 	_, j := h.run(asked)
 	if got := kinds(j); got != "new" {
 		t.Errorf("a task that wants JSON has the process %q", got)
 	}
+	if now := supervisorsIn(h.config.Workdir); len(waiting) != 1 || !slices.Contains(now, waiting[0]) {
+		t.Errorf("the spare process was ended for a task that it does not fit: %v, then %v", waiting, now)
+	}
 	_, j = h.run(in("b", "one"))
 	if got := kinds(j); got != "spare" {
 		t.Errorf("a plain task has the process %q, want the spare one", got)
 	}
+}
+
+// supervisorsIn are the processes in a folder that are ours, each with a claude.
+func supervisorsIn(dir string) (pids []string) {
+	status, _ := filepath.Glob("/proc/[0-9]*/status") // its pattern is right
+	for _, file := range status {
+		in, err := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
+		if err != nil || in != dir {
+			continue
+		}
+		if raw, err := os.ReadFile(file); err == nil && strings.Contains(string(raw), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
 }
 
 func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
@@ -102,13 +136,8 @@ func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 
 func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	script := filepath.Join(t.TempDir(), "claude")
-	deaf := `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`
-	if err := os.WriteFile(script, []byte(fmt.Sprintf(fickle, deaf)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h := newWarmHouse(t, 1, standin.Sequence())
-	h.config.Path, h.config.Grace = script, 2*time.Second
+	h := newFickleHouse(t, `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
+	h.config.Grace = 2 * time.Second
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	runner, done := h.runner(), make(chan bloom.Run)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,6 +220,10 @@ func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
 
 func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
 	t.Parallel()
+	c := newCrew(t, 2, 0)
+	c.turn(0, "echo one > a")
+	c.turn(1, "echo two > a")
+	frames, kept := maps.Clone(c.folders.frames), maps.Clone(c.folders.kept)
 	for name, harm := range map[string]func(f *folders){
 		"away": func(f *folders) { f.away = true },
 		"gone": func(f *folders) { clear(f.frames) },
@@ -233,21 +238,16 @@ func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
 			f.kept["ctx"] = u
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCrew(t, 2, 0)
-			c.turn(0, "echo one > a")
-			c.turn(1, "echo two > a")
-			harm(c.folders)
-			run, _ := c.attempt(0, "echo bad > a")
-			if wantError(t, run, bloom.ClassInternal); !run.Completion.Retryable {
-				t.Error("it is not tried again")
-			}
-			c.has(0, "a", "one")
-			if left, err := filepath.Glob(c.folder(0) + ".*"); len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
-			}
-		})
+		c.folders.frames, c.folders.kept, c.folders.away = maps.Clone(frames), maps.Clone(kept), false
+		harm(c.folders)
+		run, _ := c.attempt(0, "echo bad > a")
+		if wantError(t, run, bloom.ClassInternal); !run.Completion.Retryable {
+			t.Errorf("%s: it is not tried again", name)
+		}
+		c.has(0, "a", "one")
+		if left, err := filepath.Glob(c.folder(0) + ".*"); len(left) > 0 {
+			t.Errorf("%s: left %v, %v", name, left, err)
+		}
 	}
 }
 
