@@ -124,6 +124,8 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     context_id: 'counting',
     policy: { timeout_sec: 3600 },
   })
+  const status = async () => (await runtime.api<{ status: string }>(`/llm-tasks/${running.id}`)).status
+  await expect.poll(status, { timeout: 120_000 }).toBe('running')
   return {
     task: `/tasks/${tour.id}`,
     'task-failed': `/tasks/${refused.id}`,
@@ -206,7 +208,7 @@ test('keys', async ({ browser }) => {
       const page = await context.newPage()
       await shoot(page, `${own.url}/workers`, `add-worker-${look.name}`)
       await page.goto(`${own.url}/settings`)
-      await page.getByRole('table').scrollIntoViewIfNeeded()
+      await page.getByRole('table').evaluate((table) => table.scrollIntoView({ block: 'center' }))
       await page.waitForTimeout(900)
       await page.screenshot({ caret, path: path.join(to, `keys-${look.name}.png`) })
       await context.close()

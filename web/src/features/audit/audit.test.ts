@@ -18,7 +18,16 @@ it('every action that the server audits has a name and is in the filter', () => 
 })
 
 it('a cell of the CSV is no formula, however it begins', () => {
-  const entry = { timestamp: 0, action: 'a', entity_type: 't', entity_id: '=1', actor: '＠eve', detail: '\n=2+3', seq: 1, hash: 'h' }
+  const entry = {
+    timestamp: 0,
+    action: 'a',
+    entity_type: 't',
+    entity_id: '=1',
+    actor: '＠eve',
+    detail: '\n=2+3',
+    seq: 1,
+    hash: 'h',
+  }
   const lines = csv([entry] as unknown as Parameters<typeof csv>[0])
   for (const cell of [`"'=1"`, `"'＠eve"`, `"'\n=2+3"`]) expect(lines).toContain(cell)
 })
