@@ -29,12 +29,12 @@ const (
 	KeyRevoked KeyStatus = "revoked"
 )
 
-// APIKey is what may be shown of a key.
+// APIKey describes a key without its text.
 type APIKey struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
 	Role       Role      `json:"role" enum:"admin,client,worker,viewer"`
-	WorkerID   *string   `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is bound to none"`
+	WorkerID   *string   `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is not bound to a worker"`
 	Status     KeyStatus `json:"status" enum:"active,expired,revoked"`
 	CreatedAt  int64     `json:"created_at" doc:"Unix milliseconds"`
 	CreatedBy  string    `json:"created_by"`
@@ -43,13 +43,13 @@ type APIKey struct {
 	RevokedAt  *int64    `json:"revoked_at" doc:"Unix milliseconds"`
 }
 
-// KnownKey is a key with the SHA-256 of its text, in hex, which is never shown.
-type KnownKey struct {
+// StoredKey is a key with the SHA-256 of its text in hex. The digest is never shown.
+type StoredKey struct {
 	APIKey
 	Digest string
 }
 
-// StatusAt is the key's status at a time in Unix milliseconds.
+// StatusAt returns the key's status at a time in Unix milliseconds.
 func (k *APIKey) StatusAt(now int64) KeyStatus {
 	switch {
 	case k.RevokedAt != nil:
@@ -60,13 +60,13 @@ func (k *APIKey) StatusAt(now int64) KeyStatus {
 	return KeyActive
 }
 
-// CreatedKey is a key when it is created: the one time that its text is shown.
+// CreatedKey is the answer to creating a key: the only time that its text is shown.
 type CreatedKey struct {
 	APIKey
 	Key string `json:"key" doc:"The key itself. It is shown once and stored nowhere"`
 }
 
-// KeySpec asks for a key.
+// KeySpec describes the key to create.
 type KeySpec struct {
 	Name      string `json:"name" minLength:"1" maxLength:"128"`
 	Role      Role   `json:"role" enum:"admin,client,worker,viewer"`
@@ -74,7 +74,7 @@ type KeySpec struct {
 	ExpiresAt int64  `json:"expires_at,omitempty" minimum:"0" doc:"Unix milliseconds; 0: it never expires"`
 }
 
-// BrowserSession is a browser's sign-in. It ends by itself, with its key, or when somebody
+// BrowserSession is a browser's sign-in. It ends when it expires, when its key ends, or when a user
 // ends it.
 type BrowserSession struct {
 	ID         string  `json:"id"`
@@ -88,14 +88,15 @@ type BrowserSession struct {
 	Agent      string  `json:"user_agent"`
 }
 
-// KnownSession is a session with what tells its newest cookie from older ones.
-type KnownSession struct {
+// StoredSession is a session with the generation of its cookie, which tells the current cookie from
+// earlier ones.
+type StoredSession struct {
 	BrowserSession
-	Turn     int64 // grows when the cookie is renewed
+	Turn     int64 // of the cookie; grows with each renewal
 	TurnedAt int64 // Unix milliseconds
 }
 
-// Caller is who asked for a change, and from where, for the audit.
+// Caller identifies who asked for a change, and from where, for the audit.
 type Caller struct {
 	KeyID   string // the key's id, or the name of the setting that it comes from
 	Address string
@@ -103,20 +104,19 @@ type Caller struct {
 
 type callerKey struct{}
 
-// WithCaller notes in ctx who asks for what is done under it.
+// WithCaller returns a context that carries the caller of what is done under it.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is the caller noted in ctx; the zero Caller when nobody asked, as in
-// background loops.
+// CallerOf returns the caller that ctx carries: the zero Caller in background loops.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// SecretRotation is what a rotation of the key that encrypts secrets has done.
+// SecretRotation is the result of rotating the key that encrypts secrets.
 type SecretRotation struct {
-	Secrets int  `json:"secrets" doc:"Secrets that were encrypted anew"`
-	KeptOld bool `json:"kept_old" doc:"Earlier keys still open what they sealed"`
+	Secrets int  `json:"secrets" doc:"Secrets that were re-encrypted"`
+	KeptOld bool `json:"kept_old" doc:"Earlier keys still decrypt what they encrypted"`
 }

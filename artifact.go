@@ -8,11 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what lies in a row rather than in the blob store, in bytes.
-const (
-	// InlineContentLimit is the most text that is kept in an artifact's row.
-	InlineContentLimit = 256 << 10
-)
+// InlineContentLimit is the largest content, in bytes, that is stored in an artifact's row. Larger
+// content goes to the blob store.
+const InlineContentLimit = 256 << 10
 
 // Types of artifacts.
 const (
@@ -20,34 +18,34 @@ const (
 	DefaultArtifactType = "LLM_RESULT"
 	// ArtifactFile is the type of a file whose upload names none.
 	ArtifactFile = "FILE"
-	// ArtifactTranscript is the type of the transcript of a run's events: their lines as
-	// GET …/events has them, compressed with gzip. The server alone makes it.
+	// ArtifactTranscript is the type of the transcript of a run's events: the lines of GET
+	// …/events, compressed with gzip. Only the server creates it.
 	ArtifactTranscript = "transcript"
 )
 
-// Transcripts lie in a folder of an attempt's artifacts that is theirs alone.
+// Transcripts are stored in a reserved folder of an attempt's artifacts.
 const (
 	transcriptDir = "transcript/"
 	transcriptExt = ".jsonl.gz"
 )
 
-// TranscriptPath is the path of a transcript of the events numbered from first to last.
+// TranscriptPath returns the path of the transcript of the events from first to last.
 func TranscriptPath(first, last int64) string {
 	return fmt.Sprintf("%s%d-%d%s", transcriptDir, first, last, transcriptExt)
 }
 
-// TranscriptPathOf is another path for the transcript with this id, where something else
-// lies at its own.
-func TranscriptPathOf(path, id string) string {
+// UniqueTranscriptPath returns a path for the transcript with this id, for use when its regular
+// path is taken.
+func UniqueTranscriptPath(path, id string) string {
 	return strings.TrimSuffix(path, transcriptExt) + "-" + id + transcriptExt
 }
 
-// IsTranscriptPath reports whether a path is in the folder of the transcripts, in which
-// only the server puts artifacts.
+// IsTranscriptPath reports whether a path is in the transcripts' folder, which only the server
+// writes to.
 func IsTranscriptPath(path string) bool { return strings.HasPrefix(path, transcriptDir) }
 
-// Transcribes is which events the artifact is the transcript of; ok is false when it is
-// none.
+// Transcribes returns the range of events that the artifact is the transcript of. ok is false when
+// it is not a transcript.
 func (a *Artifact) Transcribes() (first, last int64, ok bool) {
 	if a.Type != ArtifactTranscript {
 		return 0, 0, false
@@ -56,11 +54,11 @@ func (a *Artifact) Transcribes() (first, last int64, ok bool) {
 	return first, last, err == nil && n == 2
 }
 
-// MaxFiles is how many files an attempt may have as artifacts.
+// MaxFiles is the most files that an attempt may add as artifacts.
 const MaxFiles = 1000
 
-// CheckArtifactPath says what is wrong with a file's path or a glob for files: both are
-// relative to the worker's folder, with slashes, and do not leave it.
+// CheckArtifactPath returns what is wrong with a file's path or a glob for files, or "". Both must
+// be relative to the worker's folder, use slashes, and stay in the folder.
 func CheckArtifactPath(p string) string {
 	switch {
 	case p == "" || len(p) > 1024:
@@ -73,9 +71,8 @@ func CheckArtifactPath(p string) string {
 	return ""
 }
 
-// Artifact is what a task left behind. Content is null when it lies in the blob
-// store; URL then says where. A row always resolves to identical bytes: Size
-// and SHA256 are of the content wherever it lies.
+// Artifact is an output of a task. Content is null when it is in the blob store at URL. Size and
+// SHA256 describe the content wherever it is stored; it never changes.
 type Artifact struct {
 	ID         string   `json:"id" format:"uuid"`
 	TaskID     string   `json:"task_id" format:"uuid"`
@@ -83,7 +80,7 @@ type Artifact struct {
 	Type       string   `json:"type"`
 	CreatedAt  int64    `json:"created_at" doc:"Unix milliseconds"`
 	Finalized  bool     `json:"finalized"`
-	URL        *string  `json:"url" doc:"Where the content lies when it is not in the row"`
+	URL        *string  `json:"url" doc:"Where the content is when it is not in the row"`
 	EntityRefs []string `json:"entity_refs" nullable:"false"`
 	Tags       []string `json:"tags" nullable:"false"`
 	Content    *string  `json:"content"`
@@ -93,11 +90,11 @@ type Artifact struct {
 	Path       string   `json:"path,omitempty" doc:"Of a file: its place in the worker's folder"`
 	Epoch      int64    `json:"epoch,omitempty" doc:"The lease under which it was made"`
 
-	// Only a list cuts: GET /artifacts/{id} has the whole content.
+	// Only lists truncate: GET /artifacts/{id} has the whole content.
 	ContentTruncated bool `json:"content_truncated,omitempty" doc:"The list shows only the beginning of the content"`
 }
 
-// FileName is what the content is saved under.
+// FileName returns the name under which to save the content.
 func (a *Artifact) FileName() string {
 	if a.Path != "" {
 		return path.Base(a.Path)
@@ -105,12 +102,13 @@ func (a *Artifact) FileName() string {
 	return a.ID + ".txt"
 }
 
-// Brief is what a task's stream and the audit say of a file.
-func (a *Artifact) Brief() map[string]any {
+// EventData returns the artifact's description in a task's stream and in the audit.
+func (a *Artifact) EventData() map[string]any {
 	return map[string]any{"artifact_id": a.ID, "path": a.Path, "type": a.Type, "size": a.Size}
 }
 
-// NewArtifact is an artifact that is not an attempt's output; its content was placed before.
+// NewArtifact is an artifact to add that is not an attempt's output. Its content has already been
+// stored.
 type NewArtifact struct {
 	ID, TaskID string
 	LeaseID    string // under which it is made; for AddArtifact
@@ -125,7 +123,7 @@ type NewArtifact struct {
 	Actor      string
 }
 
-// Artifact is what is kept of n from now on (Unix milliseconds).
+// Artifact returns the artifact that is stored for n at the time now, in Unix milliseconds.
 func (n NewArtifact) Artifact(epoch, now int64) Artifact {
 	return Artifact{
 		ID: n.ID, TaskID: n.TaskID, Type: n.Type, CreatedAt: now, Finalized: true, URL: &n.URL, EntityRefs: []string{}, Tags: n.Tags,
@@ -133,15 +131,15 @@ func (n NewArtifact) Artifact(epoch, now int64) Artifact {
 	}
 }
 
-// AddTranscripts adds transcripts of a task's events: those numbered above After, up
-// to To.
+// AddTranscripts asks to add transcripts of a task's events: those numbered above After, up to To.
 type AddTranscripts struct {
 	TaskID    string
 	After, To int64
 	Artifacts []NewArtifact
 }
 
-// CutTexts cuts content that is longer than n bytes and marks it; 0 cuts nothing.
+// CutTexts truncates content that is longer than n bytes and marks it as truncated; 0 means no
+// limit.
 func (a *Artifact) CutTexts(n int) {
 	if n > 0 && a.Content != nil {
 		short, cut := cutTo(*a.Content, n)
@@ -149,34 +147,34 @@ func (a *Artifact) CutTexts(n int) {
 	}
 }
 
-// MoveReport counts what was done about artifacts that were to be moved.
+// MoveReport counts the artifacts that were moved to object storage.
 type MoveReport struct {
 	Examined int64 `json:"examined"`
 	Moved    int64 `json:"moved"`
-	Bytes    int64 `json:"bytes" doc:"Content of those that were moved"`
-	Skipped  int64 `json:"skipped" doc:"Whose content another server has, or nobody"`
+	Bytes    int64 `json:"bytes" doc:"Content that was moved"`
+	Skipped  int64 `json:"skipped" doc:"Artifacts whose content is missing or on another server"`
 	Failed   int64 `json:"failed"`
 	Contexts int64 `json:"contexts" doc:"Contexts whose transcripts and working folders were examined; their parts count among those moved, skipped or failed"`
 }
 
-// ContentDefect is something wrong with the content of an artifact or a context.
+// ContentDefect is a problem with the content of an artifact or a context.
 type ContentDefect struct {
 	Kind       string `json:"kind" enum:"missing,differs,orphaned,unchecked"`
 	ArtifactID string `json:"artifact_id,omitempty"`
 	TaskID     string `json:"task_id,omitempty"`
-	URL        string `json:"url" doc:"Empty when the content lies in the artifact's row"`
+	URL        string `json:"url" doc:"Empty when the content is in the artifact's row"`
 	Detail     string `json:"detail"`
 	ContextID  string `json:"context_id,omitempty" doc:"The context whose transcript or working folder it is"`
 }
 
-// VerifyReport counts what was found by reading all content again.
+// VerifyReport counts what a check of all stored content found.
 type VerifyReport struct {
 	Examined  int64 `json:"examined"`
 	Bytes     int64 `json:"bytes"`
 	Missing   int64 `json:"missing"`
 	Differs   int64 `json:"differs"`
 	Orphaned  int64 `json:"orphaned"`
-	Unchecked int64 `json:"unchecked" doc:"Whose content could not be read"`
+	Unchecked int64 `json:"unchecked" doc:"Content that could not be read"`
 	Contexts  int64 `json:"contexts" doc:"Contexts whose transcripts and working folders were examined"`
 }
 
@@ -194,15 +192,15 @@ func (r *VerifyReport) Count(d ContentDefect) {
 	}
 }
 
-// Defects is how many there are.
+// Defects returns the number of defects found.
 func (r VerifyReport) Defects() int64 { return r.Missing + r.Differs + r.Orphaned + r.Unchecked }
 
-// ContentLine is one line of what moving or verifying artifacts answers with: how far
-// it is, and in the last one how it ended.
+// ContentLine is one line of the streamed answer to moving or verifying artifacts: the progress so
+// far and, in the last line, the outcome.
 type ContentLine struct {
 	Moved    *MoveReport    `json:"moved,omitempty"`
 	Verified *VerifyReport  `json:"verified,omitempty"`
 	Defect   *ContentDefect `json:"defect,omitempty"`
 	Done     bool           `json:"done" doc:"True in the last line"`
-	Error    string         `json:"error,omitempty" doc:"Why it ended early; the server's log has the whole"`
+	Error    string         `json:"error,omitempty" doc:"Why it ended early; the server's log has the details"`
 }

@@ -2,14 +2,14 @@ package bloom
 
 import "encoding/json"
 
-// Audit actions. The first ten are the described system's.
+// Audit actions. The first ten exist in the earlier Node implementation, too.
 const (
 	ActionConfigUpdated     = "config_updated"
 	ActionConnectionTest    = "connection_test"
 	ActionTaskCreated       = "task_created"
 	ActionTaskLeased        = "task_leased"
-	ActionTaskCompleted     = "task_completed" // a completion was taken, success or error
-	ActionArtifactAdded     = "artifact_added" // a file of a run
+	ActionTaskCompleted     = "task_completed" // a completion was accepted, success or error
+	ActionArtifactAdded     = "artifact_added" // a file that a run produced
 	ActionTaskRequeued      = "task_requeued"
 	ActionWorkerRegistered  = "worker_registered"
 	ActionWorkerUpdated     = "worker_updated"
@@ -19,10 +19,10 @@ const (
 	ActionTaskStarted   = "task_started"
 	ActionTaskRetried   = "task_retried"
 	ActionTaskReleased  = "task_released"
-	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to (data.status tells)
+	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to stop; see data.status
 	ActionTaskExpired   = "task_expired"
 	ActionTaskDead      = "task_dead"
-	ActionTaskImported  = "task_imported" // from the earlier implementation; what came before has no data
+	ActionTaskImported  = "task_imported" // from the earlier implementation; its older entries have no data
 	ActionLeaseLost     = "lease_lost"
 	ActionWorkerOnline  = "worker_online"
 	ActionWorkerOffline = "worker_offline"
@@ -36,8 +36,8 @@ const (
 	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
 	ActionSyncRequested    = "sync_requested" // a project's memory is to be pushed or pulled
-	ActionAuditForked      = "audit_forked"   // exported files hold entries that the database has not: a backup was restored
-	ActionTasksMatched     = "tasks_matched"  // all tasks that matched a filter were cancelled or requeued; each has its own entry, too
+	ActionAuditForked      = "audit_forked"   // the exported files have entries that the database lacks: a backup was restored
+	ActionTasksMatched     = "tasks_matched"  // all tasks that match a filter were cancelled or requeued; each task has its own entry, too
 )
 
 // Entity types of the audit.
@@ -54,7 +54,7 @@ const (
 	EntityQueue   = "queue"
 )
 
-// ActorAuditExport is the actor of what the export of the audit does by itself.
+// ActorAuditExport is the actor of entries that the audit export writes.
 const ActorAuditExport = "audit-export"
 
 // Audit is one entry of the audit log. It is written in the transaction of the

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// NoHash is what the first entry of the audit is chained to.
+// NoHash is the previous hash of the chain's first entry.
 const NoHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// Canonical is the entry's canonical JSON, the bytes that its hash covers: the
-// members in this order, without spaces, strings escaped as in RFC 8785, data as it
-// is stored, and without the hash.
+// Canonical returns the entry's canonical JSON, which its hash covers: the members in this order,
+// without spaces, strings escaped as in RFC 8785, data as stored, without the hash.
 func (a Audit) Canonical() []byte {
 	b := make([]byte, 0, 384+len(a.Detail)+len(a.Data))
 	b = strconv.AppendInt(append(b, `{"seq":`...), a.Seq, 10)
@@ -32,11 +31,11 @@ func (a Audit) Canonical() []byte {
 	return append(appendData(append(b, `,"data":`...), a.Data), '}')
 }
 
-// ChainHash is the entry's hash when prev is the hash of the entry before: SHA-256
-// over prev, as 64 hex digits, and the canonical JSON.
+// ChainHash returns the entry's hash when prev is the hash of the entry before: the SHA-256 of
+// prev, as 64 hex digits, followed by the canonical JSON.
 func (a Audit) ChainHash(prev string) string { return ChainHash(prev, a.Canonical()) }
 
-// ChainHash is the hash of an entry with this canonical JSON.
+// ChainHash returns the hash of an entry with this canonical JSON.
 func ChainHash(prev string, canonical []byte) string {
 	h := sha256.New()
 	h.Write([]byte(prev))
@@ -49,7 +48,7 @@ func appendMember(b []byte, name, value string) []byte {
 	return appendString(b, value)
 }
 
-// appendString escapes what JSON demands and nothing else.
+// appendString escapes only what JSON requires.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {
@@ -69,8 +68,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendData takes the spaces out. What is no JSON, which only another program can
-// have stored, becomes a string.
+// appendData appends data without spaces. Data that is not valid JSON, which only another program
+// can have stored, becomes a string.
 func appendData(b []byte, data json.RawMessage) []byte {
 	if len(data) == 0 {
 		return append(b, "null"...)
@@ -87,68 +86,68 @@ func appendData(b []byte, data json.RawMessage) []byte {
 
 // ChainHead is the last entry of the chain.
 type ChainHead struct {
-	Seq  int64  `json:"seq" doc:"Of the last entry that is chained; 0 before the first"`
+	Seq  int64  `json:"seq" doc:"Of the last chained entry; 0 when there is none"`
 	Hash string `json:"hash"`
 }
 
-// Next is the head once the entry is chained.
+// Next returns the head after the entry has been chained.
 func (h ChainHead) Next(a Audit) ChainHead { return ChainHead{Seq: a.Seq, Hash: a.ChainHash(h.Hash)} }
 
-// ChainLink is a place in the chain with the entry that belongs there.
+// ChainLink is a position in the chain with its entry.
 type ChainLink struct {
 	Seq     int64
 	Hash    string // empty: the entry is not chained
-	Removed int64  // Unix milliseconds; when retention removed the entry, from which those after it start; 0: it did not
-	Entry   *Audit // nil: there is none
+	Removed int64  // when retention removed the entry, Unix milliseconds; the chain then continues from its hash. 0: not removed
+	Entry   *Audit // nil: missing
 }
 
-// AuditExport is how far the audit has been written to files.
+// AuditExport is the progress of the export of the audit to files.
 type AuditExport struct {
 	Exported int64  `json:"exported" doc:"Seq of the last entry in a file"`
 	Hash     string `json:"hash"` // of that entry; empty where it is not known
-	// Planned is the last entry of the file that is being written, 0 for none: whoever
-	// goes on after a crash writes the same file.
+	// Planned is the last entry of the file that is being written, 0 when none is. After a crash
+	// the export writes the same file again.
 	Planned int64 `json:"-"`
-	// Branch counts how often the database was found to be older than the files, because
-	// a backup was restored.
+	// Branch counts how often the database was found to be older than the files because a backup
+	// was restored.
 	Branch int `json:"-"`
 }
 
-// AuditLag is how much of the audit still has to be chained and exported.
+// AuditLag is how far chaining and export are behind.
 type AuditLag struct {
-	Unchained    time.Duration // age of the oldest entry that is not chained; 0: all are
-	Unexported   time.Duration // age of the oldest entry that is in no file; 0: all are
-	ToExport     int64         // chained entries in no file, at least; entries are numbered with gaps
+	Unchained    time.Duration // age of the oldest entry that is not chained; 0: none
+	Unexported   time.Duration // age of the oldest entry that is not exported; 0: none
+	ToExport     int64         // a lower bound of the chained entries that are not exported: numbers have gaps
 	LastExported int64         // Seq
 	Branch       int           // of the files, see AuditExport
 }
 
-// AuditChainStore makes the audit one chain, in the order of Seq, over all processes
-// that share the database, and remembers how far it was exported.
+// AuditChainStore links the audit into one hash chain, in the order of Seq, across all processes
+// that share the database, and records the progress of its export.
 //
-// Entries are chained by the store itself: with the commit that makes them where one
-// process has the database, else right after it. An entry is never chained before
-// all that have a lower Seq and will ever be there.
+// The store itself chains entries: in the commit that creates them when one process owns the
+// database, otherwise right after it. It chains an entry only when no entry with a lower Seq can
+// appear any more.
 type AuditChainStore interface {
-	// Seal chains entries that are not, a bounded number, and returns how many those
-	// were. 0 also when another process is at it. The store calls it by itself.
+	// Seal chains a bounded number of unchained entries and returns how many. It returns 0 also
+	// when another process is doing it. The store calls it on its own.
 	Seal(ctx context.Context) (int, error)
-	// AuditHead is the last entry of the chain.
+	// AuditHead returns the last entry of the chain.
 	AuditHead(ctx context.Context) (ChainHead, error)
-	// AuditLinks lists the chain after a Seq, the oldest first, with what is not
-	// chained yet; none: that is all. The head is not younger than the links. prev is
-	// the place before the first link, with the Seq 0 and NoHash at the beginning.
+	// AuditLinks lists the chain after a Seq, oldest first, including entries that are not chained
+	// yet; an empty list is the end. The head was read before the links. prev is the position
+	// before the first link, with Seq 0 and NoHash at the beginning.
 	AuditLinks(ctx context.Context, after int64, limit int) (head ChainHead, prev ChainLink, links []ChainLink, err error)
-	// AuditExport is how far the audit was exported.
+	// AuditExport returns the progress of the export.
 	AuditExport(ctx context.Context) (AuditExport, error)
-	// SetAuditExport replaces was; a conflict when it is no longer that. A new branch is
-	// noted in the audit.
+	// SetAuditExport replaces the progress was by is, and fails with a conflict when it is no
+	// longer was. A new branch gets an audit entry.
 	SetAuditExport(ctx context.Context, was, is AuditExport) error
-	// AuditLag tells how far chain and export are behind.
+	// AuditLag returns how far chaining and export are behind.
 	AuditLag(ctx context.Context) (AuditLag, error)
 }
 
-// ChainPlace is a ChainLink as it is sent.
+// ChainPlace is a ChainLink on the wire.
 type ChainPlace struct {
 	Seq       int64  `json:"seq"`
 	Hash      string `json:"hash" doc:"Empty: the entry is not chained yet"`
@@ -156,11 +155,11 @@ type ChainPlace struct {
 	Canonical string `json:"canonical,omitempty" doc:"The entry's canonical JSON, which its hash covers byte by byte"`
 }
 
-// ChainPart is a part of the chain as it is sent.
+// ChainPart is a part of the chain on the wire.
 type ChainPart struct {
 	Head  ChainHead    `json:"head"`
-	Prev  ChainPlace   `json:"prev" doc:"The place before the first of links"`
-	Links []ChainPlace `json:"links" nullable:"false" doc:"Oldest first; none: that is all"`
+	Prev  ChainPlace   `json:"prev" doc:"The position before the first of links"`
+	Links []ChainPlace `json:"links" nullable:"false" doc:"Oldest first; empty at the end"`
 	// Exported and Branch are not younger than the links.
 	Exported int64 `json:"exported" doc:"Seq of the last entry that was written to a file"`
 	Branch   int   `json:"branch" doc:"How often a backup was restored: new files are of this branch"`
@@ -169,7 +168,7 @@ type ChainPart struct {
 // maxChainPart bounds a ChainPart, in bytes of entries.
 const maxChainPart = 4 << 20
 
-// PartOf is what is sent of links: as many as the size of a part allows, at least one.
+// PartOf returns as many of the links as fit into a ChainPart, at least one.
 func PartOf(head ChainHead, prev ChainLink, links []ChainLink) ChainPart {
 	p := ChainPart{Head: head, Prev: placeOf(prev), Links: make([]ChainPlace, 0, len(links))}
 	size := 0
@@ -191,7 +190,7 @@ func placeOf(l ChainLink) ChainPlace {
 	return p
 }
 
-// Link is what was sent.
+// Link decodes a ChainPlace.
 func (p ChainPlace) Link() (ChainLink, error) {
 	l := ChainLink{Seq: p.Seq, Hash: p.Hash, Removed: p.RemovedAt}
 	if p.Canonical == "" {

@@ -10,12 +10,12 @@ import (
 // Kinds of a ChainFault.
 const (
 	ChainChanged  = "changed"  // the hash is not that of the entry and the one before
-	ChainRemoved  = "removed"  // an entry is not there, and retention did not remove it
-	ChainInserted = "inserted" // an entry is there that was never chained
-	ChainDiffers  = "differs"  // database and files do not agree
+	ChainRemoved  = "removed"  // an entry is missing, and retention did not remove it
+	ChainInserted = "inserted" // an entry was added without being chained
+	ChainDiffers  = "differs"  // database and files disagree
 )
 
-// ChainFault is the first entry of the audit that is wrong.
+// ChainFault describes the first wrong entry of the audit.
 type ChainFault struct {
 	Seq    int64  `json:"seq"`
 	Kind   string `json:"kind" enum:"changed,removed,inserted,differs"`
@@ -28,26 +28,27 @@ func (f *ChainFault) Error() string {
 	return fmt.Sprintf("audit entry %d: %s: %s", f.Seq, f.Kind, f.Detail)
 }
 
-// ChainVerifier checks a chain link by link, in the order of Seq. The zero value begins
-// at the chain's beginning.
+// ChainVerifier checks a chain link by link, in the order of Seq. The zero value starts at the
+// beginning of the chain.
 type ChainVerifier struct {
 	last   ChainHead
-	cut    int64 // the last place from which the chain starts anew
-	signed int64 // up to where retention has said that it removed
+	cut    int64 // the last removed entry; the chain continues from its hash
+	signed int64 // up to which entry retention has recorded removals
 
-	Entries   int64 // that are in the chain and as they were
-	Unchained int64 // at the end, waiting to be chained
+	Entries   int64 // in the chain and intact
+	Unchained int64 // at the end, not chained yet
 	First     int64 // Seq of the first of Entries
 }
 
-// Last is the end of what was checked.
+// Last returns the end of the part that was checked.
 func (v *ChainVerifier) Last() ChainHead { return v.last }
 
-// Next checks the next link, which was read no earlier than head. Nil: it is right.
+// Next checks the next link, which was read no earlier than head. It returns nil when the link is
+// correct.
 func (v *ChainVerifier) Next(head ChainHead, l ChainLink) *ChainFault {
 	switch {
 	case l.Entry == nil && l.Hash == "":
-		return nil // removed between two looks
+		return nil // removed between two reads
 	case l.Entry == nil && l.Removed == 0:
 		return &ChainFault{Seq: l.Seq, Kind: ChainRemoved, Detail: "its hash is in the chain, but the entry is not there"}
 	case l.Entry == nil:
@@ -76,7 +77,7 @@ func (v *ChainVerifier) Next(head ChainHead, l ChainLink) *ChainFault {
 	return nil
 }
 
-// sign notes what retention says of itself.
+// sign records what an entry of retention declares removed.
 func (v *ChainVerifier) sign(a *Audit) {
 	var cut AuditCut
 	if a.Action == ActionAuditRemoved && a.EntityType == EntityRetention && json.Unmarshal(a.Data, &cut) == nil {
@@ -84,7 +85,7 @@ func (v *ChainVerifier) sign(a *Audit) {
 	}
 }
 
-// End checks the end: head was read before the last link, or there is none after it.
+// End checks the end of the chain. head was read before the last link, or no link follows it.
 func (v *ChainVerifier) End(head ChainHead) *ChainFault {
 	switch {
 	case v.last.Seq < head.Seq:
@@ -97,17 +98,17 @@ func (v *ChainVerifier) End(head ChainHead) *ChainFault {
 	return nil
 }
 
-// ChainPage is how many links VerifyChain reads at once.
+// ChainPage is the number of links that VerifyChain reads at once.
 const ChainPage = 1000
 
-// ChainReader is where a chain is read from; a store, or a database that a server uses.
+// ChainReader reads a chain: a store, or a database that a server is using.
 type ChainReader interface {
 	AuditLinks(ctx context.Context, after int64, limit int) (head ChainHead, prev ChainLink, links []ChainLink, err error)
 }
 
-// VerifyChain checks the whole chain. each, if not nil, gets every link that is right
-// and may find a fault of its own. A fault is a *ChainFault; any other error means that
-// the chain could not be read. The chain may grow and retention may remove meanwhile.
+// VerifyChain checks the whole chain. It calls each, when not nil, with every correct link; each
+// may return a fault of its own. A fault is a *ChainFault; any other error means that the chain
+// could not be read. The chain may grow, and retention may remove entries, in the meantime.
 func VerifyChain(ctx context.Context, r ChainReader, each func(ChainLink) error) (*ChainVerifier, error) {
 	v := &ChainVerifier{}
 	for after := int64(0); ; {
@@ -117,7 +118,7 @@ func VerifyChain(ctx context.Context, r ChainReader, each func(ChainLink) error)
 		}
 		for _, l := range links {
 			if after = l.Seq; l.Hash != "" && v.Unchained > 0 {
-				// Those before have been chained meanwhile, and are read once more.
+				// Earlier entries have been chained in the meantime; read them again.
 				after, v.Unchained = v.last.Seq, 0
 				break
 			}

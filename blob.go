@@ -12,41 +12,37 @@ import (
 	"time"
 )
 
-// ErrBlobsAway says that content could not be stored because the storage does not
-// answer or refuses. Whoever has another place for it may use that.
-var ErrBlobsAway = errors.New("the artifact storage is not available")
+// ErrBlobsUnavailable is returned when content could not be stored because the storage does not
+// answer or refuses writes. The caller may store the content elsewhere.
+var ErrBlobsUnavailable = errors.New("the artifact storage is not available")
 
-// ErrContentDiffers says that content is not what was announced: another size, or
-// another digest.
-var ErrContentDiffers = errors.New("the content is not what was announced")
+// ErrContentMismatch is returned for content whose size or digest differs from what was declared.
+var ErrContentMismatch = errors.New("the content does not match its declared size or digest")
 
-// Blobs keeps content that is too large for a row, under keys that the server
-// alone builds. One suite, internal/blob/blobtest, holds every implementation to this
-// contract.
+// Blobs stores content that is too large for a row, under keys that only the server builds. Every
+// implementation passes the suite in internal/blob/blobtest.
 //
-// Upload first, commit second: content nobody's row names is allowed and swept
-// later, a row that names missing content is not. Safe for concurrent use.
+// Upload first, then commit: content that no row refers to is allowed and removed later; a row that
+// refers to missing content is not. Safe for concurrent use.
 type Blobs interface {
-	// Put stores content under key and returns its URL ("file:…", "database:…", "minio://…").
-	// It returns only when the content would survive a power failure. Content
-	// whose SHA-256 (hex) or size differs from what is given is refused with
-	// ErrContentDiffers and leaves nothing behind. Putting the same key again replaces it whole.
+	// Put stores content under key and returns its URL ("file:…", "database:…", "minio://…"). When
+	// it returns, the content survives a power failure. Content with another SHA-256 (hex) or size
+	// than given is refused with ErrContentMismatch and leaves nothing behind. Putting the same key
+	// again replaces its content.
 	Put(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
-	// Open streams what Put returned url for; NotFound("Artifact content") when
-	// it is gone. The caller closes it.
+	// Open streams the content at a URL that Put returned; NotFound("Artifact content") when it
+	// does not exist. The caller closes it.
 	Open(ctx context.Context, url string) (io.ReadCloser, error)
-	// OpenRange is Open of length bytes from offset on, all the rest when length is
-	// below 0. What lies beyond the end is not there: the stream is shorter then, or
-	// the call fails.
+	// OpenRange opens length bytes from offset on, or everything from offset on when length is
+	// negative. Beyond the end of the content the stream is shorter, or the call fails.
 	OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error)
-	// Stat returns the key under which Put puts what it returns url for, "" when it
-	// returns no such url, and the content's size in bytes; NotFound("Artifact content")
-	// when there is none.
+	// Stat returns the key of the content at url, or "" when Put never returns such a URL, and the
+	// content's size in bytes; NotFound("Artifact content") when it does not exist.
 	Stat(ctx context.Context, url string) (key string, size int64, err error)
-	// Delete removes content; what is not there is no error.
+	// Delete removes content; deleting missing content is not an error.
 	Delete(ctx context.Context, url string) error
-	// List calls fn for everything that is stored under keys that begin with prefix, in
-	// no promised order, with how long ago it was put there last. It stops at fn's error.
+	// List calls fn for everything stored under keys with this prefix, in no particular order, with
+	// the time since it was last written. It stops when fn returns an error.
 	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
 }
 
@@ -56,30 +52,30 @@ const (
 	BlobsS3    = "s3"
 )
 
-// BlobState is what is known of the storage of artifacts.
+// BlobState describes the artifact storage.
 type BlobState struct {
 	Kind      string   `json:"kind" enum:"local,s3"`
 	Connected bool     `json:"connected" doc:"Whether the last use of the storage worked"`
-	Can       []string `json:"can" nullable:"false" doc:"What the storage was found to do when it was probed: write, conditional_write, read, delete"`
+	Can       []string `json:"can" nullable:"false" doc:"The operations that worked when the storage was probed: write, conditional_write, read, delete"`
 	LastError *string  `json:"last_error"`
-	// Waiting is nil where nothing ever has to be moved.
-	Waiting *int64 `json:"waiting,omitempty" doc:"Artifacts, and contexts with their transcripts and working folders, that are kept elsewhere until they can be moved to the object storage; 10000 stands for that or more"`
+	// Waiting is nil where artifacts never have to be moved.
+	Waiting *int64 `json:"waiting,omitempty" doc:"Artifacts, and contexts with their transcripts and working folders, that are kept elsewhere until they can be moved to the object storage; 10000 means 10000 or more"`
 }
 
-// BlobAbilities are what a storage of artifacts may be found to do.
+// BlobAbilities lists the operations that a storage is probed for.
 var BlobAbilities = []string{"write", "conditional_write", "read", "delete"}
 
-// CanDo reports whether the storage was found to do something.
+// CanDo reports whether an operation worked when the storage was probed.
 func (s BlobState) CanDo(ability string) bool { return slices.Contains(s.Can, ability) }
 
-// MaxWaiting is up to how many artifacts and contexts that wait to be moved are counted.
+// MaxWaiting bounds the count of artifacts that wait to be moved.
 const MaxWaiting = 10_000
 
-// CheckBlobKey refuses a key that the server itself would never build; every
-// implementation of Blobs calls it before it follows a URL.
+// CheckBlobKey returns an error for a key that the server would never build. Every implementation
+// of Blobs calls it before it follows a URL.
 func CheckBlobKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00:") || strings.HasPrefix(path.Base(key), ".") {
-		return fmt.Errorf("%q is no key of an artifact", key)
+		return fmt.Errorf("%q is not a valid artifact key", key)
 	}
 	return nil
 }

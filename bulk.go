@@ -1,19 +1,19 @@
 package bloom
 
-// MaxBulkTasks is how many tasks one bulk request may name.
+// MaxBulkTasks is the most tasks that one bulk request may name.
 const MaxBulkTasks = 1000
 
 // TaskIDs is the body of a bulk request.
 type TaskIDs struct {
-	IDs []string `json:"ids" nullable:"false" minItems:"1" maxItems:"1000" doc:"The tasks; one that is named twice counts once"`
+	IDs []string `json:"ids" nullable:"false" minItems:"1" maxItems:"1000" doc:"The tasks; duplicates count once"`
 }
 
-// TaskOutcome is what a bulk request did to one task: its status now, or why it was
+// TaskOutcome is the result of a bulk request for one task: its new status, or why the request was
 // refused.
 type TaskOutcome struct {
 	ID     string     `json:"id"`
 	OK     bool       `json:"ok"`
-	Status TaskStatus `json:"status,omitempty" enum:"queued,leased,running,completed,failed,dead,cancelled" doc:"When ok: where the task is now"`
+	Status TaskStatus `json:"status,omitempty" enum:"queued,leased,running,completed,failed,dead,cancelled" doc:"When ok: the task's new status"`
 	Code   string     `json:"code,omitempty" doc:"When refused: stable; programs may branch on it"`
 	Error  string     `json:"error,omitempty" doc:"When refused: one sentence a person understands"`
 }
@@ -23,12 +23,12 @@ type TaskOutcomes struct {
 	Results []TaskOutcome `json:"results" nullable:"false"`
 }
 
-// MaxTasksCounted is how many tasks a dry run of a bulk request counts at most.
+// MaxTasksCounted bounds the count of a bulk request's dry run.
 const MaxTasksCounted = 10_000
 
-// TasksMatching is the body of a bulk request for all tasks that match: those in a state
-// that the operation changes, and that fit every condition. One condition at least is
-// required. A request changes up to MaxBulkTasks tasks; the answer's Next continues.
+// TasksMatching is the body of a bulk request for all tasks that meet every condition and whose
+// status the operation can change. At least one condition is required. A request changes up to
+// MaxBulkTasks tasks; the answer's Next continues.
 type TasksMatching struct {
 	Status    TaskStatus `json:"status" required:"false" enum:"queued,leased,running,completed,failed,dead,cancelled"`
 	ContextID string     `json:"context_id" required:"false" maxLength:"512"`
@@ -40,14 +40,14 @@ type TasksMatching struct {
 	Next      string     `json:"next" required:"false" maxLength:"64" doc:"The answer's next, to continue after it"`
 }
 
-// Empty reports whether there is no condition.
+// Empty reports whether no condition is set.
 func (m TasksMatching) Empty() bool {
 	return m.Status == "" && m.ContextID == "" && m.AgentSlug == "" && m.WorkerID == "" && m.Error == "" && m.Text == ""
 }
 
-// TasksMatched is the answer to a bulk request for all tasks that match.
+// TasksMatched is the answer to a TasksMatching request.
 type TasksMatched struct {
 	Matched int64  `json:"matched" doc:"How many tasks matched"`
 	Changed int64  `json:"changed" doc:"How many of them were changed, or asked to stop; 0 in a dry run"`
-	Next    string `json:"next" doc:"Where to continue; empty when there are no more"`
+	Next    string `json:"next" doc:"Where to continue; empty at the end"`
 }

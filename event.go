@@ -2,8 +2,8 @@ package bloom
 
 import "encoding/json"
 
-// Types of the runtime's own events in a task's stream. A worker's events have
-// the worker's types: "text", "tool_use", "tool_result", "log" and the like.
+// Types of the runtime's own events in a task's stream. Workers add events of their own types:
+// "text", "tool_use", "tool_result", "log" and others.
 const (
 	EventCreated         = "created"
 	EventLeased          = "leased"
@@ -11,8 +11,8 @@ const (
 	EventRetried         = "retried"
 	EventReleased        = "released"
 	EventExpired         = "expired"
-	EventTranscript      = "transcript_refused" // the turn is not part of the context's conversation
-	EventWorkspace       = "workspace_refused"  // what the turn made of the working folder is not kept
+	EventTranscript      = "transcript_refused" // the turn was not added to the context's conversation
+	EventWorkspace       = "workspace_refused"  // the working folder was not saved after the turn
 	EventArtifact        = "artifact"           // a file was added
 	EventRequeued        = "requeued"
 	EventCancelRequested = "cancel_requested"
@@ -22,12 +22,12 @@ const (
 	EventCancelled       = "cancelled"
 )
 
-// MaxEventData is the most data one event keeps, in bytes; longer is cut and
-// marked with "truncated".
+// MaxEventData bounds the data of one event, in bytes. Longer data is truncated and marked with
+// "truncated".
 const MaxEventData = 1 << 20
 
-// Event is one entry of a task's stream. Seq numbers the whole stream of the
-// task across attempts, beginning at 1.
+// Event is one entry of a task's stream. Seq numbers the whole stream of the task across attempts,
+// starting at 1.
 type Event struct {
 	Seq   int64           `json:"seq"`
 	Type  string          `json:"type"`
@@ -36,8 +36,8 @@ type Event struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// WorkerEvent is one line that a worker appends. Seq is the worker's own
-// number within the lease; a repeated one is ignored.
+// WorkerEvent is an event that a worker appends. Seq is the worker's own number within the lease;
+// duplicates are ignored.
 type WorkerEvent struct {
 	Seq  int64           `json:"seq" minimum:"1" maximum:"9007199254740992"`
 	Type string          `json:"type" minLength:"1" maxLength:"64"`
@@ -45,15 +45,14 @@ type WorkerEvent struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Change says that something changed, for those who wait: long polls, streams,
-// the web application. Changes are hints: they may be merged or lost, and
-// whoever waits must look at the store again from time to time.
+// Change notifies long polls, streams and the web application that something changed. Changes are
+// hints: they may be merged or lost, so a waiter must also read the store from time to time.
 type Change struct {
 	Kind       string     `json:"kind" enum:"task,events,worker,settings,access"`
 	TaskID     string     `json:"task_id,omitempty"`
 	WorkerID   string     `json:"worker_id,omitempty"`
 	TaskStatus TaskStatus `json:"status,omitempty"`
-	// Labels that a newly queued task asks for.
+	// Labels that a newly queued task requires.
 	Labels []string `json:"-"`
 	// RunAt of a newly queued task, Unix milliseconds.
 	RunAt int64 `json:"-"`
@@ -61,9 +60,9 @@ type Change struct {
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 }
 
-// TaskChange is the change of a task's state. workerID is who made it so; when that is
-// nobody, who has or last had the task. The labels of a queued one are the
-// caller's to add.
+// TaskChange returns the notification of a task's new state. workerID is the worker that changed
+// it; when it is empty, the task's current or last worker is used. The caller adds the labels of a
+// queued task.
 func TaskChange(taskID string, t TaskState, workerID string) Change {
 	c := Change{Kind: ChangeTask, TaskID: taskID, WorkerID: workerID, TaskStatus: t.Status, CancelRequested: t.CancelRequested}
 	if c.WorkerID == "" && t.WorkerID != nil {
@@ -82,7 +81,7 @@ const (
 	ChangeWorker   = "worker"
 	ChangeSettings = "settings"
 	ChangeAccess   = "access" // keys or sessions
-	// ChangeMissed says that changes may have gone unheard: what is shown or
-	// remembered should be read again. It names nothing.
+	// ChangeMissed means that changes may have been lost: whatever is shown or cached should be
+	// read again. It names nothing.
 	ChangeMissed = "missed"
 )

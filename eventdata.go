@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// EventData fits an event's data into what every store keeps: valid JSON without
-// NUL, lone surrogates or invalid UTF-8 (each becomes U+FFFD; what is not JSON
-// becomes a string), and at most MaxEventData bytes, cut and marked when longer.
+// EventData returns raw as every store can keep it: valid JSON without NUL, lone surrogates or
+// invalid UTF-8 (each becomes U+FFFD; invalid JSON becomes a string), truncated to MaxEventData
+// bytes and marked when longer.
 func EventData(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -22,8 +22,7 @@ func EventData(raw json.RawMessage) json.RawMessage {
 	return cutJSON(raw)
 }
 
-// plainJSON reports whether raw needs no change: most data is, and is then
-// never decoded.
+// plainJSON reports whether raw needs no change. Most data needs none, and is then never decoded.
 func plainJSON(raw []byte) bool {
 	return utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) && !bytes.Contains(raw, []byte(`\ud`)) &&
 		!bytes.Contains(raw, []byte(`\uD`)) && json.Valid(raw)
@@ -58,8 +57,8 @@ func cleanValue(v any) any {
 	return v
 }
 
-// cutJSON keeps the shape of an object whose longest text is what makes it too
-// long; of anything else it keeps the beginning as text.
+// cutJSON truncates the longest text of an object when that is enough. Of anything else it keeps
+// the beginning as text.
 func cutJSON(raw json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) == nil {
@@ -79,8 +78,8 @@ func cutJSON(raw json.RawMessage) json.RawMessage {
 	return MustJSON(map[string]any{"truncated": true, "size": len(raw), "text": cutText(string(raw))})
 }
 
-// cutText keeps the beginning of a text: encoding can make every byte six, and
-// the whole must stay under MaxEventData.
+// cutText keeps the beginning of a text. Encoding can turn every byte into six, and the whole must
+// stay below MaxEventData.
 func cutText(s string) string {
 	const most = MaxEventData/2 - 1024
 	size := 0

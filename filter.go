@@ -1,7 +1,6 @@
 package bloom
 
-// TaskFilter is a selection of tasks that was saved under a name, for everybody who
-// uses this installation. Empty fields select all.
+// TaskFilter is a named selection of tasks that all users share. Empty fields match everything.
 type TaskFilter struct {
 	Name      string     `json:"name" readOnly:"true" required:"false" doc:"From the address"`
 	Status    TaskStatus `json:"status" required:"false" enum:"queued,leased,running,completed,failed,dead,cancelled"`

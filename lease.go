@@ -2,7 +2,7 @@ package bloom
 
 import "time"
 
-// LeaseStatus is where a lease stands.
+// LeaseStatus is the status of a lease.
 type LeaseStatus string
 
 // The statuses of a lease. A completion always ends its lease as released;
@@ -21,12 +21,12 @@ const (
 	MaxLeaseTTLSec     = 7200
 )
 
-// MaxReleaseDelay bounds how long a released task may be kept from the queue. It
-// is longer than any limit of a model's provider lasts (a week).
+// MaxReleaseDelay bounds how long a released task may be delayed. It exceeds the longest rate limit
+// of a model provider, which is a week.
 const MaxReleaseDelay = 8 * 24 * time.Hour
 
-// Lease binds one task to one worker for a limited time. It stays valid until
-// it is reaped: a heartbeat that comes late but before the reaper revives it.
+// Lease binds one task to one worker for a limited time. It stays valid until it is reaped: a
+// heartbeat that comes late but before the reaper renews it.
 type Lease struct {
 	ID            string      `json:"id" format:"uuid"`
 	TaskID        string      `json:"task_id" format:"uuid"`

@@ -1,16 +1,16 @@
 package bloom
 
-// Severity says how much a problem matters.
+// Severity is how urgent a problem is.
 type Severity string
 
 // The severities.
 const (
 	SeverityError   Severity = "error"   // work stops, or will soon
-	SeverityWarning Severity = "warning" // work goes on, but somebody should act
-	SeverityInfo    Severity = "info"    // nothing is wrong: tasks wait because somebody asked for it
+	SeverityWarning Severity = "warning" // work continues, but someone should act
+	SeverityInfo    Severity = "info"    // nothing is wrong: tasks wait because a user asked for it
 )
 
-// Codes of problems. Programs may branch on them; more may come.
+// Codes of problems. Programs may branch on them; new ones may be added.
 const (
 	ProblemStorage       = "storage_unavailable"
 	ProblemWrites        = "storage_refuses_writes"
@@ -40,43 +40,43 @@ const (
 	ProblemKeysExpire    = "keys_expire"
 )
 
-// Problem is something that is wrong with an installation, and what to do about it.
-// Values that do not belong to the code are absent.
+// Problem is something wrong with an installation, and how to fix it. Fields that do not apply to
+// the code are absent.
 type Problem struct {
 	Code     string   `json:"code" doc:"Stable; programs may branch on it"`
 	Severity Severity `json:"severity" enum:"error,warning,info"`
 	Sentence string   `json:"sentence" doc:"What is wrong, in English"`
 	Action   string   `json:"action" doc:"What to do about it, in English"`
-	Link     string   `json:"link" doc:"The page of the web application to look at, from the root on"`
-	Count    int64    `json:"count,omitempty" doc:"How many workers, tasks, artifacts or keys; counting stops at a bound"`
+	Link     string   `json:"link" doc:"The page of the web application to look at, as a path"`
+	Count    int64    `json:"count,omitempty" doc:"How many workers, tasks, artifacts or keys; the count is bounded"`
 	More     bool     `json:"more,omitempty" doc:"There are more than were counted"`
 	Names    []string `json:"names,omitempty" nullable:"false" doc:"Of workers, keys or the certificate's domain; at most 20"`
-	Labels   []string `json:"labels,omitempty" nullable:"false" doc:"What the waiting tasks ask for"`
+	Labels   []string `json:"labels,omitempty" nullable:"false" doc:"Labels that the waiting tasks require"`
 	Since    int64    `json:"since,omitempty" doc:"Since when the oldest task waits, Unix milliseconds"`
 	Until    int64    `json:"until,omitempty" doc:"Until when a limit, a delay, a certificate or a key lasts, Unix milliseconds"`
-	Free     uint64   `json:"free_bytes,omitempty" doc:"disk_low: what is free"`
+	Free     uint64   `json:"free_bytes,omitempty" doc:"disk_low: free space"`
 	Causes   []Cause  `json:"causes,omitempty" nullable:"false" doc:"tasks_failed, tasks_dead: why, the most frequent first"`
 }
 
-// Cause is why some of a problem's tasks failed.
+// Cause is a reason why some of a problem's tasks failed.
 type Cause struct {
 	ErrorClass string `json:"error_class" doc:"As of a task; empty when none was reported"`
-	Count      int64  `json:"count" doc:"How many of the tasks that were looked at"`
+	Count      int64  `json:"count" doc:"How many of the examined tasks"`
 	TaskID     string `json:"task_id" format:"uuid" doc:"The newest of them"`
 }
 
 // MaxProblemNames is how many names a Problem has at most.
 const MaxProblemNames = 20
 
-// Problems is what is wrong with an installation, the worst first.
+// Problems lists what is wrong with an installation, most severe first.
 type Problems struct {
-	At       int64     `json:"at" doc:"When it was looked at, Unix milliseconds"`
+	At       int64     `json:"at" doc:"When they were found, Unix milliseconds"`
 	Problems []Problem `json:"problems" nullable:"false"`
 }
 
-// HeldBack is a part of the queue that workers cannot start yet.
+// HeldBack counts queued tasks that workers cannot start yet.
 type HeldBack struct {
-	Tasks int64 // counting stops at a bound
+	Tasks int64 // the count is bounded
 	Since int64 // since when the oldest of them waits, Unix milliseconds
 	Until int64 // GateDelayed: when the first of them starts, Unix milliseconds
 }

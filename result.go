@@ -4,7 +4,7 @@ import (
 	"cmp"
 )
 
-// Outcome says how one attempt at a task ended.
+// Outcome is how an attempt at a task ended.
 type Outcome string
 
 // The outcomes of an attempt.
@@ -13,18 +13,17 @@ const (
 	OutcomeError   Outcome = "error"
 )
 
-// Metrics is what an attempt took.
+// Metrics describes what an attempt used.
 type Metrics struct {
 	DurationMS   int64    `json:"duration_ms" required:"false" minimum:"0" default:"0"`
 	TokensUsed   *int64   `json:"tokens_used,omitempty" minimum:"0"`
 	InputTokens  *int64   `json:"input_tokens,omitempty" minimum:"0"`
 	OutputTokens *int64   `json:"output_tokens,omitempty" minimum:"0"`
 	CostUSD      *float64 `json:"cost_usd,omitempty" minimum:"0" doc:"An estimate; see cost_kind"`
-	CostKind     string   `json:"cost_kind,omitempty" enum:"api_usd,subscription_estimate,none" doc:"Whether anybody pays cost_usd"`
+	CostKind     string   `json:"cost_kind,omitempty" enum:"api_usd,subscription_estimate,none" doc:"Whether cost_usd is billed"`
 	NumTurns     *int64   `json:"num_turns,omitempty" minimum:"0"`
 	Model        string   `json:"model,omitempty"`
-	// Warnings say what a reader of the outcome has to know besides its status: a
-	// success during which every tool was denied has one.
+	// Warnings qualify the outcome: a success during which every tool was denied has one.
 	Warnings []Warning `json:"warnings,omitempty" nullable:"false" maxItems:"32" doc:"What qualifies the outcome, for example tools that were denied"`
 }
 
@@ -37,7 +36,7 @@ type Warning struct {
 	Text string `json:"text" maxLength:"1024" doc:"For people"`
 }
 
-// Result is the recorded outcome of one attempt. There is at most one a lease.
+// Result is the recorded outcome of one attempt. A lease has at most one.
 type Result struct {
 	ID           string  `json:"id" format:"uuid"`
 	TaskID       string  `json:"task_id" format:"uuid"`
@@ -54,7 +53,7 @@ type Result struct {
 	OutputTruncated bool `json:"output_truncated,omitempty" doc:"Only the beginning of the output is shown; the artifact's content has all of it"`
 }
 
-// CutOutput cuts an output that is longer than n bytes and marks it.
+// CutOutput truncates an output that is longer than n bytes and marks it as truncated.
 func (r *Result) CutOutput(n int) {
 	if r.Output != nil {
 		short, cut := cutTo(*r.Output, n)
@@ -62,7 +61,7 @@ func (r *Result) CutOutput(n int) {
 	}
 }
 
-// ErrorClass says in one word why an attempt failed.
+// ErrorClass is why an attempt failed, in one word.
 type ErrorClass = string
 
 // The error classes a result carries.
@@ -82,8 +81,7 @@ const (
 	ClassInternal         ErrorClass = "internal"
 )
 
-// Retryable reports whether an error of the class is worth another attempt
-// unless its worker says otherwise.
+// Retryable reports whether an error of this class is worth another attempt by default.
 func Retryable(class ErrorClass) bool {
 	switch class {
 	case ClassRateLimited, ClassProviderError, ClassCrashed, ClassWorkerLost, ClassTimeout:
@@ -92,10 +90,10 @@ func Retryable(class ErrorClass) bool {
 	return false
 }
 
-// Completion is what a worker reports at the end of an attempt. A success needs
-// an output, which may be empty; an error needs an error message.
+// Completion is a worker's report at the end of an attempt. A success needs an output, which may be
+// empty; an error needs an error message.
 type Completion struct {
-	LeaseID      string   `json:"lease_id" required:"false" doc:"The lease it ends; without one the active lease is meant"`
+	LeaseID      string   `json:"lease_id" required:"false" doc:"The lease it ends; defaults to the active lease"`
 	Status       Outcome  `json:"status" enum:"success,error"`
 	Output       *string  `json:"output" required:"false"`
 	ErrorMessage *string  `json:"error_message" required:"false"`
@@ -103,42 +101,41 @@ type Completion struct {
 	ArtifactType string   `json:"artifact_type" required:"false" maxLength:"128" default:"LLM_RESULT"`
 	ArtifactTags []string `json:"artifact_tags" required:"false" nullable:"false" maxItems:"64"`
 	ErrorClass   string   `json:"error_class" required:"false" maxLength:"64"`
-	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; taken only together with lease_id"`
+	Retryable    bool     `json:"retryable" required:"false" default:"false" doc:"The error is worth another attempt; requires lease_id"`
 	// Transcript, when not nil, is the context's conversation after the turn.
 	Transcript *TranscriptUpdate `json:"transcript,omitempty" doc:"The context's conversation after the turn; its parts were uploaded under the same lease"`
 	// Workspace, when not nil, is the context's working folder after the turn.
 	Workspace *WorkspaceUpdate `json:"workspace,omitempty" doc:"The context's working folder after the turn; its parts were uploaded under the same lease"`
 }
 
-// Check says what is wrong with a completion that no limit of a field states.
+// Check returns what is wrong with a completion beyond the limits of its fields.
 func (c Completion) Check() []FieldError {
 	switch {
 	case c.Status == OutcomeSuccess && c.Output == nil:
-		return []FieldError{{Field: "output", Message: "is needed for a success; it may be empty"}}
+		return []FieldError{{Field: "output", Message: "is required for a success; it may be empty"}}
 	case c.Status == OutcomeError && (c.ErrorMessage == nil || *c.ErrorMessage == ""):
-		return []FieldError{{Field: "error_message", Message: "is needed for an error"}}
+		return []FieldError{{Field: "error_message", Message: "is required for an error"}}
 	}
 	return nil
 }
 
-// Run is what came of running a task: either a completion to report, or a
-// release when the task goes back through no fault of its own.
+// Run is the outcome of running a task: either a completion to report, or a release when the
+// attempt should not count.
 type Run struct {
 	Completion Completion
-	// Release, when not nil, gives the task back instead of completing it.
+	// Release, when not nil, releases the task instead of completing it.
 	Release *ReleaseSpec
 }
 
-// ReleaseSpec is a worker's giving a task back unfinished; the attempt is
-// refunded.
+// ReleaseSpec asks to release an unfinished task; its attempt is refunded.
 type ReleaseSpec struct {
 	LeaseID   string `json:"lease_id" minLength:"1"`
 	Reason    string `json:"reason" required:"false" maxLength:"1024"`
-	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds, at most 8 days ahead; 0 means at once"`
+	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds, at most 8 days ahead; 0 means now"`
 }
 
-// Records is what a completion under a lease leaves beside the task's new state:
-// clean text, every default filled. now is in Unix milliseconds.
+// Records returns the artifact and the result that a completion under a lease creates. Texts are
+// clean and defaults filled. now is in Unix milliseconds.
 func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
 	c := r.Completion
 	a := Artifact{
@@ -155,4 +152,32 @@ func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
 		res.ErrorClass = &class
 	}
 	return a, res
+}
+
+// CompleteRequest is a completion whose content has already been stored: Content for text in the
+// row, URL for what was uploaded to the blob store.
+type CompleteRequest struct {
+	TaskID     string
+	ArtifactID string
+	ResultID   string
+	Completion Completion
+	BodyHash   string // of the normalised completion
+	Content    *string
+	URL        *string
+	Size       int64
+	SHA256     string
+	MediaType  string
+	Displaced  bool // the content is not where it should stay, see MoveArtifact
+	Actor      string
+	ContextID  string // the task's, needed with Completion.Transcript
+	Late       bool   // what was uploaded for Transcript and Workspace may be gone; they do not count
+}
+
+// Completed is the result of a completion.
+type Completed struct {
+	Task     Task     `json:"task"`
+	Artifact Artifact `json:"artifact"`
+	Result   Result   `json:"result"`
+	Replayed bool     `json:"-"`
+	HeldMS   int64    `json:"-"` // how long the lease was held; 0 for a replay
 }

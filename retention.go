@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// MinRetention is the shortest time for which ended work may be kept: a slip of
-// the pen must not remove what somebody is looking at.
+// MinRetention is the shortest retention of ended work, so that a typo cannot remove what someone
+// is looking at.
 const MinRetention = time.Hour
 
-// KeepForgotten is for how long it is known which contexts were forgotten. A worker
-// that was away for longer is not told.
-const KeepForgotten = 30 * 24 * time.Hour
+// ForgottenRetention is how long forgotten contexts are listed for workers. A worker that is away
+// for longer misses them.
+const ForgottenRetention = 30 * 24 * time.Hour
 
-// Keep says how long ended tasks, their events, the audit, and contexts that are not
-// used are kept. 0: for ever.
+// Keep is how long ended tasks, their events, audit entries, and unused contexts are kept. 0 means
+// forever.
 type Keep struct {
 	Tasks, Events, Audit, Contexts time.Duration
 }
 
-// Before is the same as times before which each must have ended to go, given the present
-// time, in Unix milliseconds; 0, before everything, for what is kept for ever.
+// Before returns the retention as cutoff times, given the current time in Unix milliseconds. 0,
+// which precedes everything, means forever.
 func (k Keep) Before(now int64) Before {
 	ago := func(d time.Duration) int64 {
 		if d <= 0 {
@@ -33,12 +33,12 @@ func (k Keep) Before(now int64) Before {
 	return Before{ago(k.Tasks), ago(k.Events), ago(k.Audit), ago(k.Contexts)}
 }
 
-// Before are the times, Unix milliseconds, before which things must have ended to go.
+// Before holds cutoff times in Unix milliseconds: what ended earlier may be removed.
 type Before struct {
 	Tasks, Events, Audit, Contexts int64
 }
 
-// Who removes what has grown old, and how the audit names it.
+// Names of retention in the audit.
 const (
 	ActorRetention      = "retention"
 	EntityRetention     = "retention"
@@ -47,46 +47,40 @@ const (
 	ActionAuditRemoved  = "audit_removed"
 )
 
-// RetentionStore removes what has grown old. Every call is one batch, small
-// enough that nobody who leases or completes is held up by it, and is audited in
-// its own transaction (ActionTasksRemoved and its like) when it removed
-// something. What is to go is looked for in the order in which it was made, from
-// RemoveRequest.After on, so that no index has to be kept for it by those who
-// work; a call looks at a bounded number of entries.
+// RetentionStore removes old data. Each call is one batch, small enough not to delay leases and
+// completions, and is audited in its own transaction (ActionTasksRemoved and so on) when it removed
+// something. Batches walk in order of creation from RemoveRequest.After, so that hot paths need not
+// maintain an index for it, and examine a bounded number of entries.
 //
-// Nothing that a live task needs is touched: live are those that have not ended.
-// The clock that decides is the store's.
+// Nothing that an unfinished ("live") task needs is removed. The store's clock decides.
 type RetentionStore interface {
-	// RemoveTasks removes tasks that ended before with their leases, results, artifacts
-	// and events. An ended task whose lease is the last one of a context in which
-	// another task lives stays: it tells which worker knows the context. Content
-	// of artifacts in the blob store is only noted, see RemovedContent. A task
-	// with very many events first loses them, in several batches.
+	// RemoveTasks removes tasks that ended before the cutoff with their leases, results, artifacts
+	// and events. It keeps the task with the last lease of a context that has a live task, because
+	// it records which worker knows the context. Content in the blob store is only listed, see
+	// RemovedContent. A task with very many events loses its events first, over several batches.
 	//
-	// The audit of a removed task stays. To everybody else it is as if it had
-	// never been: it is not found, and its id and idempotency key are free.
+	// The audit of a removed task stays. Otherwise it is as if the task never existed: it is not
+	// found, and its id and idempotency key are free.
 	RemoveTasks(ctx context.Context, r RemoveRequest) (Removed, error)
-	// RemoveEvents removes the streams of such tasks and keeps the tasks.
-	// The numbering of a stream goes on where it was should its task be requeued.
+	// RemoveEvents removes the streams of such tasks and keeps the tasks. The numbering of a stream
+	// continues if its task is requeued.
 	RemoveEvents(ctx context.Context, r RemoveRequest) (Removed, error)
-	// RemoveAudit removes audit entries that are older, except those of live
-	// tasks. The newest entry always stays. The chain goes on: where an entry stays
-	// whose predecessor goes, that one's hash stays, and the batch's own entry says up
-	// to where it removed.
+	// RemoveAudit removes audit entries older than the cutoff, except those of live tasks and the
+	// newest entry. The chain continues: the hash of a removed entry stays when its successor
+	// stays, and the batch's own audit entry records up to where it removed.
 	RemoveAudit(ctx context.Context, r RemoveRequest) (Removed, error)
-	// RemoveContexts forgets contexts, as ForgetContext does, in which no task is
-	// unfinished and none came, ended or came back since. Each has its own entry in
-	// the audit (ActionContextForgotten). Nothing is done while FillContexts has more.
+	// RemoveContexts forgets contexts, as ForgetContext does, that have no unfinished task and saw
+	// no task created, ended or requeued since the cutoff. Each gets its own audit entry
+	// (ActionContextForgotten). It does nothing until FillContexts is done.
 	RemoveContexts(ctx context.Context, r RemoveRequest) (Removed, error)
-	// RemoveForgotten drops which contexts were forgotten before. It is not audited.
+	// RemoveForgotten removes old entries from the list of forgotten contexts. It is not audited.
 	RemoveForgotten(ctx context.Context, r RemoveRequest) (Removed, error)
 
-	// RemovedContent lists at most limit contents whose artifacts were removed,
-	// numbered above after, for the caller to delete from the blob store. They are
-	// noted in the transaction that removed the artifacts: a caller that dies
-	// leaves them listed, and no artifact ever names content that is gone.
+	// RemovedContent lists at most limit contents of removed artifacts, numbered above after, for
+	// the caller to delete from the blob store. They are listed in the transaction that removed the
+	// artifacts, so a caller that crashes can continue, and no artifact ever names deleted content.
 	RemovedContent(ctx context.Context, after int64, limit int) ([]RemovedContent, error)
-	// ForgetContent drops contents that were deleted from that list.
+	// ForgetContent removes deleted contents from that list.
 	ForgetContent(ctx context.Context, seqs []int64) error
 }
 
@@ -94,23 +88,23 @@ type RetentionStore interface {
 type RemoveRequest struct {
 	OlderThan time.Duration
 	After     int64 // the last answer's Next; 0 to begin
-	Limit     int   // how many tasks, or entries of the audit, go at most; 0: DefaultRemoveBatch
-	// Kept has RemoveEvents leave streams that do not lie in transcripts.
+	Limit     int   // most tasks, or audit entries, to remove; 0: DefaultRemoveBatch
+	// Kept makes RemoveEvents skip streams that are not completely in transcripts.
 	Kept     bool
-	Exported bool // of the audit only what is in a file of the export
+	Exported bool // remove only audit entries that were exported
 }
 
 // Bounds of a batch.
 const (
 	DefaultRemoveBatch = 50
 	MaxRemoveBatch     = 500
-	// MaxRemoveEvents is how many events go at most.
+	// MaxRemoveEvents is the most events that a batch removes.
 	MaxRemoveEvents = 2000
-	// RemoveWindow is how many entries a batch looks at.
+	// RemoveWindow is how many entries a batch examines.
 	RemoveWindow = 1000
 )
 
-// Batch is the request's limit within the bounds.
+// Batch returns the request's limit within its bounds.
 func (r RemoveRequest) Batch() int {
 	if r.Limit <= 0 {
 		return DefaultRemoveBatch
@@ -118,8 +112,8 @@ func (r RemoveRequest) Batch() int {
 	return min(r.Limit, MaxRemoveBatch)
 }
 
-// Before is the time before which a thing must have ended to go, given the
-// store's present time, both in Unix milliseconds.
+// Before returns the cutoff: what ended before it may be removed. now is the store's current time,
+// both in Unix milliseconds.
 func (r RemoveRequest) Before(now int64) int64 { return now - r.OlderThan.Milliseconds() }
 
 // Removed counts what a batch removed.
@@ -128,18 +122,18 @@ type Removed struct {
 	Leases    int64 `json:"leases,omitempty"`
 	Results   int64 `json:"results,omitempty"`
 	Artifacts int64 `json:"artifacts,omitempty"`
-	Contents  int64 `json:"contents,omitempty"` // of artifacts and contexts, noted for deletion from the blob store
+	Contents  int64 `json:"contents,omitempty"` // of artifacts and contexts, listed for deletion from the blob store
 	Events    int64 `json:"events,omitempty"`
 	Audit     int64 `json:"audit,omitempty"`
 	Contexts  int64 `json:"contexts,omitempty"`
-	// UpTo is the highest Seq of an audit entry that was removed.
+	// UpTo is the highest Seq of a removed audit entry.
 	UpTo int64 `json:"up_to,omitempty"`
 
-	Next int64 `json:"-"` // where the next batch begins
-	More bool  `json:"-"` // there may be more behind Next
+	Next int64 `json:"-"` // where the next batch starts
+	More bool  `json:"-"` // there may be more after Next
 }
 
-// Add sums up what was removed; Next and More are those of the later batch.
+// Add adds the counts of a later batch and takes its Next and More.
 func (r *Removed) Add(o Removed) {
 	r.Tasks += o.Tasks
 	r.Leases += o.Leases
@@ -153,12 +147,12 @@ func (r *Removed) Add(o Removed) {
 	r.Next, r.More = o.Next, o.More
 }
 
-// Total is how many rows were removed.
+// Total returns the number of removed rows.
 func (r Removed) Total() int64 {
 	return r.Tasks + r.Leases + r.Results + r.Artifacts + r.Events + r.Audit + r.Contexts
 }
 
-// String lists what was removed: "3 tasks, 4 leases, 12 events".
+// String returns, for example, "3 tasks, 4 leases, 12 events".
 func (r Removed) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -178,15 +172,14 @@ func (r Removed) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// RemovedContent is content in the blob store that no artifact names any more.
+// RemovedContent is content in the blob store that no artifact refers to any more.
 type RemovedContent struct {
 	Seq int64
 	URL string
 }
 
-// AuditCut is what the audit keeps of a removal: the counts, and before when a
-// thing had to have ended to go. Who replays the audit knows by it that what
-// ended earlier may be missing.
+// AuditCut is the data of the audit entry of a removal: the counts and the cutoff. A program that
+// replays the audit uses it to know what may be missing.
 type AuditCut struct {
 	Removed
 	Before int64 `json:"before"` // Unix milliseconds

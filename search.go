@@ -2,52 +2,49 @@ package bloom
 
 import "context"
 
-// MaxSearchText is how many bytes of a task's prompt and newest output are searched:
-// the beginnings of both together.
+// MaxSearchText is how many bytes of a task are indexed: the beginnings of its prompt and its
+// newest output together.
 const MaxSearchText = 256 << 10
 
-// MaxSearchPage is how many tasks one page of a search lists at most.
+// MaxSearchPage is the most tasks on a page of search results.
 const MaxSearchPage = 100
 
-// Snippet shows where a search found a task.
+// Snippet shows where a search matched a task.
 type Snippet struct {
 	In    string        `json:"in" enum:"prompt,output" doc:"Which text it is from"`
-	Parts []SnippetPart `json:"parts" nullable:"false" doc:"One after the other they are the snippet. Plain text: escape it"`
+	Parts []SnippetPart `json:"parts" nullable:"false" doc:"The snippet in pieces. Plain text: escape it"`
 }
 
-// SnippetPart is a piece of a snippet that matches the search, or does not.
+// SnippetPart is a piece of a snippet, matching or not.
 type SnippetPart struct {
 	Text  string `json:"text"`
 	Match bool   `json:"match"`
 }
 
-// TaskText is what is searched of a task.
+// TaskText is the searchable text of a task.
 type TaskText struct {
-	Seq    int64 // its place among all tasks
+	Seq    int64 // order of creation
 	ID     string
 	Prompt string
 	Output string // of the newest result, or its error message
-	URL    string // where the output lies in the blob store; empty when Output has it
+	URL    string // of the output in the blob store; empty when Output has it
 }
 
-// ReadContent reads at most so many bytes from the beginning of what lies at a URL of
-// the blob store.
+// ReadContent reads at most so many bytes from the beginning of the content at a URL of the blob
+// store.
 type ReadContent func(ctx context.Context, url string, most int) (string, error)
 
-// SearchStore keeps the index by which TaskQuery.Text is answered.
+// SearchStore maintains the index that answers TaskQuery.Text.
 type SearchStore interface {
-	// IndexTasks brings a batch of tasks up to date in the index: those that were
-	// created, ended or removed since, then those that are older than the index, the
-	// newest first. It is called again while it answers with more. Any number of
-	// processes may call it, at the cost of doing work twice.
+	// IndexTasks updates the index for a batch of tasks: first those created, ended or removed
+	// since the last call, then those older than the index, newest first. Call it again while it
+	// returns more. Several processes may call it, at the cost of duplicate work.
 	IndexTasks(ctx context.Context, read ReadContent) (n int, more bool, err error)
-	// TaskTexts reads what is searched of tasks, in any order; those that are gone are
-	// left out.
+	// TaskTexts returns the searchable texts of tasks, in any order. It leaves out removed tasks.
 	TaskTexts(ctx context.Context, ids []string) ([]TaskText, error)
 }
 
-// Cut bounds what is searched of a task: half of it is for the prompt, unless the
-// output leaves more.
+// Cut truncates the texts: half of the limit is for the prompt, more when the output is shorter.
 func (t *TaskText) Cut() {
 	t.Output, _ = cutTo(t.Output, max(MaxSearchText/2, MaxSearchText-len(t.Prompt)))
 	t.Prompt, _ = cutTo(t.Prompt, MaxSearchText-len(t.Output))

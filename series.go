@@ -7,67 +7,66 @@ import (
 
 // Resolution and length of the time series.
 const (
-	// SeriesMinutes is how long at least the series is kept by the minute, ...
+	// SeriesMinutes is how long the series is kept by the minute, at least.
 	SeriesMinutes = 25 * time.Hour
-	// ... and SeriesHours how long by the hour, after which it is removed.
+	// SeriesHours is how long it is kept by the hour, before it is removed.
 	SeriesHours = 90 * 24 * time.Hour
 	// MaxSeriesPoints bounds the points of one answer.
 	MaxSeriesPoints = 2500
 )
 
-// SeriesPoint is what happened to tasks during one step of the time series. Counts
-// are of transitions: a task that is requeued and completes twice counts twice.
+// SeriesPoint counts what happened to tasks during one step of the time series. It counts
+// transitions: a task that is requeued and completes twice counts twice.
 type SeriesPoint struct {
-	At        int64 `json:"at" doc:"When the step begins, Unix milliseconds"`
+	At        int64 `json:"at" doc:"Start of the step, Unix milliseconds"`
 	Created   int64 `json:"created"`
-	Started   int64 `json:"started" doc:"Attempts that began to run"`
+	Started   int64 `json:"started" doc:"Attempts that started running"`
 	Completed int64 `json:"completed"`
 	Failed    int64 `json:"failed"`
 	Dead      int64 `json:"dead"`
 	Cancelled int64 `json:"cancelled"`
 
 	TokensUsed   int64   `json:"tokens_used"`
-	InputTokens  int64   `json:"input_tokens" doc:"Of those runs that told them apart"`
-	OutputTokens int64   `json:"output_tokens" doc:"Of those runs that told them apart"`
+	InputTokens  int64   `json:"input_tokens" doc:"Only of runs that report input and output separately"`
+	OutputTokens int64   `json:"output_tokens" doc:"Only of runs that report input and output separately"`
 	CostUSD      float64 `json:"cost_usd"`
 
-	Queued     *int64 `json:"queued" doc:"The most tasks that waited, sampled each minute; null when not sampled"`
-	Running    *int64 `json:"running" doc:"The most tasks that were leased or running, sampled each minute; null when not sampled"`
-	OldestWait *int64 `json:"oldest_wait_ms" doc:"The longest that a task which could start had waited, sampled each minute; null when none waited or it was not sampled"`
+	Queued     *int64 `json:"queued" doc:"Maximum number of waiting tasks, sampled each minute; null when not sampled"`
+	Running    *int64 `json:"running" doc:"Maximum number of leased or running tasks, sampled each minute; null when not sampled"`
+	OldestWait *int64 `json:"oldest_wait_ms" doc:"Longest wait of a task that could start, sampled each minute; null when none waited or not sampled"`
 }
 
-// Series is the time series over a while.
+// Series is a time series over a period.
 type Series struct {
-	From   int64         `json:"from" doc:"Unix milliseconds, at a step's beginning"`
-	To     int64         `json:"to" doc:"Unix milliseconds, not included"`
-	Step   int64         `json:"step" doc:"Milliseconds a point"`
-	Points []SeriesPoint `json:"points" nullable:"false" doc:"One for each step, the oldest first"`
+	From   int64         `json:"from" doc:"Unix milliseconds, at the start of a step"`
+	To     int64         `json:"to" doc:"Unix milliseconds, exclusive"`
+	Step   int64         `json:"step" doc:"Milliseconds per point"`
+	Points []SeriesPoint `json:"points" nullable:"false" doc:"One for each step, oldest first"`
 	Now    QueueGauge    `json:"now"`
 }
 
-// QueueGauge is the queue at a moment.
+// QueueGauge is the state of the queue at a moment.
 type QueueGauge struct {
 	Queued     int64  `json:"queued"`
 	Running    int64  `json:"running" doc:"Leased or running"`
-	OldestWait *int64 `json:"oldest_wait_ms" doc:"How long the task that could start and is next in its line has waited, the longest of all lines; null when none waits"`
+	OldestWait *int64 `json:"oldest_wait_ms" doc:"Longest wait of a task that could start and is first in its queue (tasks with the same labels and priority); null when none waits"`
 }
 
-// SeriesStore keeps the time series. The transactions that change tasks count it;
-// nothing ever counts tasks for it.
+// SeriesStore keeps the time series. The transactions that change tasks update it; tasks are never
+// counted for it.
 type SeriesStore interface {
-	// Series lists the steps that begin at from or later and before to, Unix
-	// milliseconds; step is in milliseconds. All three are multiples of a minute. Steps in which nothing happened
-	// are left out.
+	// Series lists the steps from from (inclusive) to to (exclusive), in Unix milliseconds; step is
+	// in milliseconds. All three are multiples of a minute. Steps without any activity are left
+	// out.
 	Series(ctx context.Context, from, to, step int64) ([]SeriesPoint, error)
-	// OldestWaiting is since when the task waits that has waited longest of those that
-	// could start and are next in line, Unix milliseconds; 0 when none does. Lines are
-	// tasks of the same labels and priority; with very many of them not all are looked at.
+	// OldestWaiting returns since when the longest-waiting task that could start has waited, Unix
+	// milliseconds; 0 when none waits. It looks at the first task of each queue (tasks with the
+	// same labels and priority), and at no more than MaxWaitingLines queues.
 	OldestWaiting(ctx context.Context) (int64, error)
-	// KeepSeries samples the queue, folds minutes that are older than SeriesMinutes
-	// into hours, and removes hours that are older than SeriesHours. Any number of
-	// processes may call it, about once a minute.
+	// KeepSeries samples the queue, folds minutes older than SeriesMinutes into hours, and removes
+	// hours older than SeriesHours. Several processes may call it, each about once a minute.
 	KeepSeries(ctx context.Context) error
 }
 
-// MaxWaitingLines is how many lines Store.OldestWaiting looks at.
+// MaxWaitingLines is how many queues OldestWaiting looks at.
 const MaxWaitingLines = 200

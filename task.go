@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// TaskStatus is where a task stands. See internal/lifecycle for how it moves.
+// TaskStatus is the status of a task. internal/lifecycle has its transitions.
 type TaskStatus string
 
 // The statuses of a task on the wire.
@@ -19,7 +19,7 @@ const (
 	TaskCancelled TaskStatus = "cancelled"
 )
 
-// TaskStatuses lists every status in the order of a task's life.
+// TaskStatuses lists every status in the order in which a task passes through them.
 var TaskStatuses = []TaskStatus{
 	TaskQueued, TaskLeased, TaskRunning, TaskCompleted, TaskFailed, TaskDead, TaskCancelled,
 }
@@ -32,10 +32,10 @@ func (s TaskStatus) Terminal() bool {
 // Held reports whether a worker has the task.
 func (s TaskStatus) Held() bool { return s == TaskLeased || s == TaskRunning }
 
-// Format is the form in which a client wants the output.
+// Format is the output format that a client wants.
 type Format string
 
-// The formats of an output. The output stays a string either way.
+// The output formats. The output is a string either way.
 const (
 	FormatText Format = "text"
 	FormatJSON Format = "json"
@@ -49,10 +49,10 @@ const (
 	MaxMaxAttempts     = 10
 )
 
-// Workspace is whose working folder a task gets.
+// Workspace selects the working folder of a task.
 type Workspace string
 
-// WorkspaceContext is the context's own folder, which moves with the context.
+// WorkspaceContext is the context's own folder, which follows the context to other workers.
 const WorkspaceContext Workspace = "context"
 
 // Policy bounds one run of a task.
@@ -61,12 +61,12 @@ type Policy struct {
 	Budget     int64 `json:"budget" minimum:"0" default:"0" doc:"Most tokens one run may use (input, output and cache creation); 0 means no limit"`
 	Ordered    bool  `json:"ordered" default:"false" doc:"Wait for the earlier ordered tasks of the same context_id to end"`
 	// Workspace says which working folder the task gets; empty is the worker's own.
-	Workspace Workspace `json:"workspace,omitempty" required:"false" enum:"context" doc:"context: the task works in its context's own folder, which moves with the context from worker to worker; without it, in the worker's folder"`
-	// Artifacts is nil when there are none.
+	Workspace Workspace `json:"workspace,omitempty" required:"false" enum:"context" doc:"context: the task runs in its context's own folder, which follows the context from worker to worker; default: the worker's folder"`
+	// Artifacts is nil when no files are uploaded.
 	Artifacts []string `json:"artifacts,omitempty" nullable:"false" required:"false" maxItems:"16" itemMinLength:"1" itemMaxLength:"256" doc:"Globs in the worker's folder (out/**, *.log): the files that match when the run ends are uploaded as artifacts"`
 }
 
-// TaskSpec is what a client posts.
+// TaskSpec describes a task to create.
 type TaskSpec struct {
 	ContextID      string   `json:"context_id" minLength:"1" maxLength:"512" doc:"The conversation this task belongs to; tasks of one context share a Claude session"`
 	AgentSlug      string   `json:"agent_slug" minLength:"1" maxLength:"256" doc:"The agent that does the work"`
@@ -74,19 +74,19 @@ type TaskSpec struct {
 	ContextHints   []string `json:"context_hints" nullable:"false" required:"false" maxItems:"1000" doc:"Relative paths or globs in the worker's folder whose content is put before the prompt"`
 	Policy         Policy   `json:"policy" required:"false"`
 	DesiredFormat  Format   `json:"desired_format" required:"false" enum:"text,json" default:"text" doc:"Form of the output"`
-	MaxAttempts    int      `json:"max_attempts" required:"false" minimum:"1" maximum:"10" default:"3" doc:"How many leases the task may use up"`
+	MaxAttempts    int      `json:"max_attempts" required:"false" minimum:"1" maximum:"10" default:"3" doc:"How many leases the task may use"`
 	Priority       int      `json:"priority" required:"false" minimum:"-1000" maximum:"1000" default:"0" doc:"Higher goes first"`
-	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Not before this time, Unix milliseconds; 0 means at once"`
+	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Earliest start, Unix milliseconds; 0 means now"`
 	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" itemMinLength:"1" itemMaxLength:"128" doc:"A worker must carry all of these labels to take the task"`
-	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key of the caller's own; posting again with it answers with the first task"`
+	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key chosen by the caller; posting again with it returns the first task"`
 }
 
-// Check says what is wrong with a task that no limit of a field states.
+// Check returns what is wrong with a task beyond the limits of its fields.
 func (s TaskSpec) Check() (wrong []FieldError) {
 	for _, glob := range s.Policy.Artifacts {
 		problem := CheckArtifactPath(strings.TrimPrefix(glob, "./"))
 		if problem == "" && strings.ContainsAny(glob, "{}") {
-			problem = "must not have braces: name each pattern by itself"
+			problem = "must not contain braces; list each pattern separately"
 		}
 		if problem != "" {
 			wrong = append(wrong, FieldError{Field: "policy.artifacts", Message: problem})
@@ -95,22 +95,22 @@ func (s TaskSpec) Check() (wrong []FieldError) {
 	return wrong
 }
 
-// TaskState is the part of a task that the lifecycle's rules read and write.
+// TaskState is the part of a task that the rules in internal/lifecycle read and write.
 type TaskState struct {
 	Status          TaskStatus `json:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
 	UpdatedAt       int64      `json:"updated_at" doc:"Unix milliseconds"`
 	LeaseID         *string    `json:"lease_id" doc:"The current or last lease; null while queued"`
 	WorkerID        *string    `json:"worker_id" doc:"The current or last worker; null while queued"`
-	Attempts        int        `json:"attempts" doc:"Leases used up since the task was created or requeued"`
+	Attempts        int        `json:"attempts" doc:"Leases used since the task was created or requeued"`
 	MaxAttempts     int        `json:"max_attempts"`
-	RunAt           int64      `json:"run_at" doc:"Not before this time, Unix milliseconds"`
+	RunAt           int64      `json:"run_at" doc:"Earliest start, Unix milliseconds"`
 	ErrorClass      *string    `json:"error_class" doc:"Why the last attempt failed"`
 	CancelRequested bool       `json:"cancel_requested"`
-	Epoch           int64      `json:"epoch" doc:"Number of the current or last lease; only grows"`
+	Epoch           int64      `json:"epoch" doc:"Number of the current or last lease; never decreases"`
 }
 
-// Task is a unit of work for an agent. Its lease and its worker stay named after
-// the end and are null while it is queued.
+// Task is a unit of work for an agent. Lease and worker remain set after the end and are null while
+// it is queued.
 type Task struct {
 	ID             string   `json:"id" format:"uuid"`
 	ContextID      string   `json:"context_id"`
@@ -126,19 +126,19 @@ type Task struct {
 	RequestID      *string  `json:"request_id" doc:"The id of the request that created the task, X-Request-Id where the caller sent one; it is in the log of the server and of the worker"`
 	TaskState
 
-	// Only GET /llm-tasks/{id} tells.
+	// Set only by GET /llm-tasks/{id}.
 	WaitingFor *WaitingFor `json:"waiting_for,omitempty" doc:"Why the task has not started; only while queued, and not in lists"`
 
-	// Only a search tells.
-	Snippet *Snippet `json:"snippet,omitempty" doc:"Where a search found the task; absent when it found the id"`
+	// Set only by a search.
+	Snippet *Snippet `json:"snippet,omitempty" doc:"Where a search matched the task; absent when it matched the id"`
 
-	// Only a list cuts: GET /llm-tasks/{id} has the whole task.
+	// Only lists truncate: GET /llm-tasks/{id} has the whole task.
 	PromptTruncated bool `json:"prompt_truncated,omitempty" doc:"The list shows only the beginning of the prompt"`
 	HintsTruncated  bool `json:"context_hints_truncated,omitempty" doc:"The list leaves the context hints out: they are long"`
 }
 
-// CutTexts cuts what is longer than n bytes and marks it; 0 cuts nothing. Hints that
-// a store left out for their length are nil.
+// CutTexts truncates texts that are longer than n bytes and marks them as truncated; 0 means no
+// limit. Hints that a store left out for their length are nil.
 func (t *Task) CutTexts(n int) {
 	if n <= 0 {
 		return
@@ -149,33 +149,32 @@ func (t *Task) CutTexts(n int) {
 	}
 }
 
-// NewTask is a task on its way into the store.
+// NewTask is a task to create.
 type NewTask struct {
 	ID   string // UUIDv7, chosen by the caller so that a repeated call is the same task
 	Spec TaskSpec
-	// IdempotencyScope names whose key Spec.IdempotencyKey is: two callers may
-	// use the same key for different tasks. Empty when there is no key.
+	// IdempotencyScope is whose key Spec.IdempotencyKey is: two callers may use the same key for
+	// different tasks. Empty when there is no key.
 	IdempotencyScope string
-	// BodyHash is the SHA-256 of the normalised body; a replay of the key must
-	// bring the same one.
+	// BodyHash is the SHA-256 of the normalised body; a replay of the key must have the same one.
 	BodyHash string
-	Actor    string // who posts it, for the audit and for QueuedBy
-	// RequestID is the id of the request that posts it; empty when no request does.
+	Actor    string // who creates it, for the audit and for QueuedBy
+	// RequestID is the id of the request that creates it; empty when none does.
 	RequestID string
-	// Full has the store refuse the task with ErrQueueFull, unless it was created
-	// before: a replay gets its answer however full the queue is.
+	// Full makes the store refuse the task with ErrQueueFull unless it already exists: a replay
+	// gets its answer even when the queue is full.
 	Full bool
 }
 
-// QueueDepth is how much waits for workers with the same labels.
+// QueueDepth counts the waiting tasks with the same labels.
 type QueueDepth struct {
 	Labels []string
 	Tasks  int64
-	Since  int64 // when the one that waits longest could first start, Unix milliseconds
+	Since  int64 // when the longest-waiting task could first start, Unix milliseconds
 }
 
-// Task is the task as it is kept and waits from now on (Unix milliseconds). The
-// spec has clean text and every default filled.
+// Task returns the task that is stored for n at the time now, in Unix milliseconds. The spec has
+// clean texts and every default filled.
 func (n NewTask) Task(now int64) Task {
 	s := n.Spec
 	t := Task{

@@ -1,13 +1,14 @@
 package bloom
 
 import (
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
 
-// CleanText replaces what a store cannot keep, NUL and invalid UTF-8, by U+FFFD.
-// It is applied before anything is hashed or stored, so that both stores keep
-// the same thing and poison input cannot block a completion.
+// CleanText replaces NUL and invalid UTF-8, which a store cannot keep, with U+FFFD. It is applied
+// before anything is hashed or stored, so that both stores keep the same text and malformed input
+// cannot block a completion.
 func CleanText(s string) string {
 	if !strings.ContainsRune(s, 0) && utf8.ValidString(s) {
 		return s
@@ -15,7 +16,7 @@ func CleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cutTo is the beginning of s that fits into n bytes, at a character's boundary.
+// cutTo returns the longest prefix of s that fits into n bytes and ends between characters.
 func cutTo(s string, n int) (short string, cut bool) {
 	if len(s) <= n {
 		return s, false
@@ -24,4 +25,13 @@ func cutTo(s string, n int) (short string, cut bool) {
 		n--
 	}
 	return strings.Clone(s[:n]), true // a slice would keep the whole text in memory
+}
+
+// MustJSON encodes a value whose encoding cannot fail.
+func MustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }

@@ -2,15 +2,14 @@ package bloom
 
 import "math"
 
-// What one attempt adds at most to a sum that is kept. Nobody uses as much; but what a
-// worker says must not make a sum overflow, for then no transaction that adds to it
-// would ever commit.
+// Most that one attempt adds to a sum. No attempt uses as much, but a worker's report must not make
+// a sum overflow: every transaction that adds to it would fail.
 const (
 	MaxTokens  = int64(1e12)
 	MaxCostUSD = 1e4
 )
 
-// Tokens is how many tokens an attempt used, 0 when it did not say, at most MaxTokens.
+// Tokens returns how many tokens an attempt used, 0 when unknown, at most MaxTokens.
 func (m Metrics) Tokens() int64 {
 	if m.TokensUsed != nil {
 		return tokens(m.TokensUsed)
@@ -19,8 +18,8 @@ func (m Metrics) Tokens() int64 {
 	return min(in+out, MaxTokens)
 }
 
-// TokensInOut is how many tokens went in and came out, each 0 when the attempt did not
-// say, and at most MaxTokens.
+// TokensInOut returns the input and output tokens of an attempt, 0 when unknown, at most MaxTokens
+// each.
 func (m Metrics) TokensInOut() (in, out int64) { return tokens(m.InputTokens), tokens(m.OutputTokens) }
 
 func tokens(n *int64) int64 {
@@ -30,8 +29,8 @@ func tokens(n *int64) int64 {
 	return min(max(*n, 0), MaxTokens)
 }
 
-// CostNano is what an attempt cost in billionths of a US dollar, 0 when it did not say,
-// at most MaxCostUSD.
+// CostNano returns the cost of an attempt in billionths of a US dollar, 0 when unknown, at most
+// MaxCostUSD.
 func (m Metrics) CostNano() int64 {
 	if m.CostUSD == nil || math.IsNaN(*m.CostUSD) {
 		return 0
@@ -41,5 +40,5 @@ func (m Metrics) CostNano() int64 {
 
 const nano = 1e9
 
-// Dollars is an amount in billionths of a US dollar in dollars.
+// Dollars converts billionths of a US dollar to dollars.
 func Dollars(nanos int64) float64 { return float64(nanos) / nano }

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// WorkerStatus is what is known of a worker's health.
+// WorkerStatus is the health of a worker.
 type WorkerStatus string
 
 // The statuses of a worker.
@@ -18,7 +19,7 @@ const (
 	WorkerUnknown WorkerStatus = "unknown"
 )
 
-// MaxWorkerName is the most characters in a worker's name.
+// MaxWorkerName is the longest name of a worker, in characters.
 const MaxWorkerName = 128
 
 // MaxConcurrency is the most tasks one worker may run at once.
@@ -34,18 +35,18 @@ const (
 	MaxWorkerLists = 16 << 10
 )
 
-// Capabilities is what a worker can do.
+// Capabilities describes what a worker can do.
 type Capabilities struct {
 	ClaudeCLI      bool     `json:"claude_cli" required:"false" default:"true" doc:"The worker can run the claude command line"`
 	MaxConcurrency int      `json:"max_concurrency" required:"false" minimum:"1" maximum:"32" default:"1" doc:"Tasks it runs at once"`
-	Labels         []string `json:"labels" required:"false" nullable:"false" maxItems:"64" itemMaxLength:"128" doc:"What tasks may ask for"`
+	Labels         []string `json:"labels" required:"false" nullable:"false" maxItems:"64" itemMaxLength:"128" doc:"Labels that tasks may require"`
 }
 
-// ObsCount is how many observations a worker's memory database holds. 0 is a worker
-// that never said, and null in JSON.
+// ObsCount is the number of observations in a worker's memory database. 0 means unknown, and is
+// null in JSON.
 type ObsCount int64
 
-// MarshalJSON writes null for a count that is not known.
+// MarshalJSON encodes an unknown count as null.
 func (n ObsCount) MarshalJSON() ([]byte, error) {
 	if n == 0 {
 		return []byte("null"), nil
@@ -53,7 +54,7 @@ func (n ObsCount) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(n), 10), nil
 }
 
-// What is shown of a worker that did not say.
+// Values shown for what a worker did not report.
 const (
 	UnknownVersion = "unknown"
 	UnknownInstall = "manual"
@@ -68,20 +69,20 @@ type Worker struct {
 	Capabilities  Capabilities `json:"capabilities"`
 	LastHeartbeat *int64       `json:"last_heartbeat" doc:"Last contact from any side, Unix milliseconds; null when there was none"`
 	IPAddrs       []string     `json:"ip_addrs" nullable:"false"`
-	ObsCount      ObsCount     `json:"obs_count" nullable:"true" doc:"Observations in its memory database; null when it never said"`
+	ObsCount      ObsCount     `json:"obs_count" nullable:"true" doc:"Observations in its memory database; null when unknown"`
 	DBSHA         string       `json:"db_sha"`
 	RegisteredAt  int64        `json:"registered_at" doc:"Unix milliseconds"`
 	ActiveLeases  int          `json:"active_leases"`
 	AgentVersion  string       `json:"agent_version"`
 	OSInfo        string       `json:"os_info"`
 	InstallMethod string       `json:"install_method"`
-	Draining      bool         `json:"draining" doc:"Takes no more work: drained at the runtime, at membridge, or at both"`
-	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime, and to be undrained there"`
-	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude knew when it registered: what tasks may name in agent_slug"`
-	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, by what the runtime last heard, and to be undrained there"`
+	Draining      bool         `json:"draining" doc:"Takes no new work: drained at the runtime, at membridge, or at both"`
+	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime; undrain it there"`
+	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude had when it registered: the values for agent_slug"`
+	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, as last reported; undrain it there"`
 }
 
-// WorkerSpec is a direct registration.
+// WorkerSpec is a worker's registration.
 type WorkerSpec struct {
 	Name          string       `json:"name" minLength:"1" maxLength:"128"`
 	URL           string       `json:"url" required:"false" maxLength:"2048"`
@@ -91,19 +92,19 @@ type WorkerSpec struct {
 	AgentVersion  string       `json:"agent_version" required:"false" maxLength:"128"`
 	OSInfo        string       `json:"os_info" required:"false" maxLength:"256"`
 	InstallMethod string       `json:"install_method" required:"false" maxLength:"64"`
-	Agents        []string     `json:"agents" required:"false" nullable:"false" maxItems:"256" itemMaxLength:"128" doc:"The agents that its claude knows"`
-	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process, so that two cannot share a name"`
-	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as the worker last heard; absent leaves what is known. What the runtime drained stays drained"`
+	Agents        []string     `json:"agents" required:"false" nullable:"false" maxItems:"256" itemMaxLength:"128" doc:"The agents that its claude has"`
+	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the process, so that two cannot share a name"`
+	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as last reported to the worker; absent: unchanged. A drain by the runtime stays in force"`
 
-	// MustName is set for callers whose key is a worker's: while a known process of
-	// the worker is alive, only a caller with its instance id may register it.
+	// MustName is set for callers with a worker key: while a known instance of the worker is alive,
+	// only that instance may register it.
 	MustName bool `json:"-"`
 }
 
-// Check says what is wrong with a registration that no limit of a field states.
+// Check returns what is wrong with a registration beyond the limits of its fields.
 func (s WorkerSpec) Check() (wrong []FieldError) {
 	if strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == '/' }) || s.Name == "." || s.Name == ".." {
-		wrong = append(wrong, FieldError{Field: "name", Message: "must fit in an address: no slash and no control characters"})
+		wrong = append(wrong, FieldError{Field: "name", Message: "must fit into a URL: no slash and no control characters"})
 	}
 	if ListBytes(s.Capabilities.Labels, s.IPAddrs, s.Agents) > MaxWorkerLists {
 		wrong = append(wrong, FieldError{Field: "agents", Message: "must have, with labels and ip_addrs, at most " + strconv.Itoa(MaxWorkerLists) + " bytes"})
@@ -126,18 +127,17 @@ func ListBytes(lists ...[]string) (n int) {
 	return n
 }
 
-// Free is how many more tasks the worker can take.
+// Free returns how many more tasks the worker can take.
 func (w Worker) Free() int { return max(0, w.Capabilities.MaxConcurrency-w.ActiveLeases) }
 
-// CanTake reports whether the worker may be given a task that asks for the
-// labels: it is online, runs claude, has a free slot, is not draining and
-// carries them all.
+// CanTake reports whether the worker may be given a task that requires these labels: it is online,
+// runs claude, has a free slot, is not draining, and has all labels.
 func (w Worker) CanTake(labels []string) bool {
 	return w.Status == WorkerOnline && w.Capabilities.ClaudeCLI && !w.Draining &&
 		w.Free() > 0 && w.Capabilities.Carries(labels)
 }
 
-// Carries reports whether every one of labels is among the capabilities'.
+// Carries reports whether the capabilities include all of the labels.
 func (c Capabilities) Carries(labels []string) bool {
 	for _, want := range labels {
 		if !slices.Contains(c.Labels, want) {
@@ -146,3 +146,22 @@ func (c Capabilities) Carries(labels []string) bool {
 	}
 	return true
 }
+
+// WorkerReport is what the control plane reports about a worker.
+type WorkerReport struct {
+	Name          string
+	URL           string
+	Status        WorkerStatus
+	Capabilities  *Capabilities // nil: unknown, keep what is stored
+	PostedAt      int64         // when it last registered there, by that clock and in any unit; 0: unknown
+	LastSeen      int64         // Unix milliseconds; 0: unknown, then being listed counts as contact unless offline
+	IPAddrs       []string
+	ObsCount      ObsCount // 0: unknown
+	DBSHA         string
+	AgentVersion  string
+	OSInfo        string
+	InstallMethod string
+}
+
+// OfflineAfter is how long a worker may go without contact before it is offline.
+const OfflineAfter = 60 * time.Second

@@ -2,7 +2,7 @@ package bloom
 
 import "cmp"
 
-// Bounds of the log lines that are kept of a worker.
+// Limits of the stored log lines of a worker.
 const (
 	MaxLogLines = 100
 	MaxLogLine  = 500 // bytes
@@ -16,7 +16,7 @@ type LogLine struct {
 	InstanceID string `json:"instance_id,omitempty" required:"false" doc:"Which process logged it: a digest of its instance id"`
 }
 
-// LogReport is what a worker reports of its log: the last lines of this process.
+// LogReport is a worker's report of the last log lines of its process.
 type LogReport struct {
 	InstanceID string    `json:"instance_id" required:"false" maxLength:"128"`
 	Lines      []LogLine `json:"lines" required:"false" nullable:"false" maxItems:"100"`
@@ -29,12 +29,12 @@ type LogReport struct {
 // WorkerLogs are the last log lines that a worker reported, the oldest first.
 type WorkerLogs struct {
 	WorkerID  string    `json:"worker_id"`
-	UpdatedAt int64     `json:"updated_at" doc:"Unix milliseconds; 0 when it never reported any"`
+	UpdatedAt int64     `json:"updated_at" doc:"Unix milliseconds; 0 when it never reported"`
 	Lines     []LogLine `json:"lines" nullable:"false"`
 }
 
-// Joined are the last lines after a report: those of earlier processes, then those of
-// the one that reports.
+// Joined returns the last lines after a report: those of earlier instances, then those of the
+// reporting one.
 func (r LogReport) Joined(was []LogLine) []LogLine {
 	lines := make([]LogLine, 0, MaxLogLines)
 	for _, l := range was {

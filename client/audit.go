@@ -11,9 +11,9 @@ import (
 
 var _ bloom.ChainReader = (*Client)(nil)
 
-// AuditLinks lists the audit's chain after an entry's number, the oldest first, none at
-// its end; at most 1000. With it the client is a bloom.ChainReader: bloom.VerifyChain
-// checks the whole chain without trusting the server's word for it.
+// AuditLinks lists the audit chain after an entry's number, oldest first, at most 1000 links; an
+// empty list is the end. It makes the client a bloom.ChainReader: bloom.VerifyChain checks the
+// whole chain without trusting the server.
 func (c *Client) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
 	part, err := c.auditPart(ctx, after, limit)
 	if err != nil {

@@ -15,19 +15,18 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// errNoWorker is named here so that retry.go need not know the vocabulary.
+// errNoWorker is declared here so that retry.go need not import the vocabulary.
 var errNoWorker = bloom.ErrNoWorker
 
-// maxAnswer bounds a JSON answer: a page of a thousand tasks with prompts of
-// the largest size is beyond what anyone should ask for at once.
-const maxAnswer = 512 << 20
+// maxResponse bounds a JSON response, in bytes.
+const maxResponse = 512 << 20
 
-// call is one call of the API, apart from how often it is tried.
+// call describes one call of the API, independent of its retries.
 type call struct {
 	method      string
 	path        string // after /api/runtime, escaped, with the query
 	body        []byte
-	content     *io.SectionReader // in place of body: streamed, and anew for each try
+	content     *io.SectionReader // instead of body: streamed, from the start for each try
 	contentType string
 	accept      string
 	header      map[string]string
@@ -45,19 +44,18 @@ func (c *call) reader() io.Reader {
 	return bytes.NewReader(c.body)
 }
 
-// do makes the call, decodes a success into out (unless nil) and answers with
-// its status and header. repeated tells that an earlier try may have had its
-// effect already.
+// do makes the call, decodes a success into out (unless nil) and returns its status and header.
+// repeated reports that an earlier try may have had its effect.
 func (c *Client) do(ctx context.Context, call *call, out any) (meta answer, err error) {
 	for n := 0; ; n++ {
 		var status int
 		var header http.Header
 		status, header, err = c.once(ctx, call, out)
 		meta.status, meta.header = status, header
-		if err == nil || n+1 >= c.retry.Tries || !call.safety.again(err) {
+		if err == nil || n+1 >= c.retry.Tries || !call.safety.mayRetry(err) {
 			return meta, err
 		}
-		var lost *Unreachable
+		var lost *UnreachableError
 		meta.repeated = meta.repeated || !errors.As(err, &lost) || lost.Sent
 		if waited := c.beforeRetry(ctx, n, err); waited != nil {
 			return meta, fmt.Errorf("%w (last try: %w)", waited, err)
@@ -91,20 +89,20 @@ func (c *Client) once(ctx context.Context, call *call, out any) (int, http.Heade
 			return resp.StatusCode, resp.Header, err
 		}
 	}
-	// What is left must be read for the connection to be used again.
+	// Drain the body so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 	return resp.StatusCode, resp.Header, nil
 }
 
-// decode reads a JSON answer. One that breaks off is a transport failure, and so
-// is one that no runtime gives.
+// decode reads a JSON response. A truncated one, or one that did not come from the runtime, is a
+// transport failure.
 func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil {
 		return c.transportError(ctx, err)
 	}
-	if len(raw) > maxAnswer {
-		return fmt.Errorf("the server's answer is longer than %d MiB", maxAnswer>>20)
+	if len(raw) > maxResponse {
+		return fmt.Errorf("the server's response is longer than %d MiB", maxResponse>>20)
 	}
 	if json.Unmarshal(raw, out) != nil || !isOurs(raw, out) {
 		return c.foreign(resp, raw)
@@ -112,7 +110,7 @@ func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error
 	return nil
 }
 
-// encode is v as JSON without the escaping of <, > and & that would swell code.
+// encode encodes v as JSON without escaping <, > and &, which would inflate code.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -123,14 +121,14 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// get reads one thing.
+// get reads one resource.
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	var out T
 	_, err := c.do(ctx, &call{method: http.MethodGet, path: path, safety: safe}, &out)
 	return out, err
 }
 
-// post sends body and reads one thing.
+// post sends body and decodes the response.
 func post[T any](ctx context.Context, c *Client, path string, body any, s safety) (T, answer, error) {
 	var out T
 	raw, err := encode(body)
@@ -141,7 +139,7 @@ func post[T any](ctx context.Context, c *Client, path string, body any, s safety
 	return out, meta, err
 }
 
-// query collects what is not empty.
+// query collects non-empty parameters.
 type query struct{ url.Values }
 
 func newQuery(page bloom.Page) query {

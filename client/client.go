@@ -16,7 +16,7 @@ import (
 // DefaultTimeout bounds one try of an ordinary call.
 const DefaultTimeout = 30 * time.Second
 
-// DefaultUserAgent is what requests carry unless Options says otherwise.
+// DefaultUserAgent is the User-Agent of requests unless Options sets another.
 const DefaultUserAgent = "bloom-go"
 
 // Options configures a Client. The zero value works against a server in
@@ -24,27 +24,25 @@ const DefaultUserAgent = "bloom-go"
 type Options struct {
 	// APIKey is sent as X-Runtime-API-Key; empty sends none.
 	APIKey string
-	// HTTPClient carries the requests. Nil means a client of our own with a
-	// connection pool for concurrent use. One that is given should have no
-	// Timeout: it would cut long polls and streams.
+	// HTTPClient sends the requests. Nil means a new client with a connection pool for concurrent
+	// use. It should have no Timeout, which would cut long polls and streams.
 	HTTPClient *http.Client
-	// TLS is how https connections are made; nil means with the system's trust and
-	// no certificate of our own. Ignored with an HTTPClient.
+	// TLS configures https connections; nil means the system's roots and no client certificate.
+	// Ignored with an HTTPClient.
 	TLS *tls.Config
 	// UserAgent names the program; empty means DefaultUserAgent.
 	UserAgent string
-	// Timeout bounds one try of an ordinary call; 0 means DefaultTimeout. Long
-	// polls get their wait on top, streams are bounded by silence instead.
+	// Timeout bounds one try of an ordinary call; 0 means DefaultTimeout. Long polls get their wait
+	// added; streams end after a period of silence instead.
 	Timeout time.Duration
-	// Retry says how often calls that are safe to repeat are repeated.
+	// Retry configures how often idempotent calls are retried.
 	Retry Retry
-	// OnRetry is called before a call is repeated, with what its last try came to and
-	// how long is waited first; by the goroutine that made the call. Nil: nobody
-	// wants to know.
+	// OnRetry, when not nil, is called before a retry with the error of the last try and the wait
+	// before the next, on the goroutine of the caller.
 	OnRetry func(err error, wait time.Duration)
 }
 
-// Client talks to one runtime. Safe for concurrent use.
+// Client is a client of one runtime. It is safe for concurrent use.
 type Client struct {
 	base      string // up to and including /api/runtime, no trailing slash
 	key       string
@@ -55,18 +53,18 @@ type Client struct {
 	http      *http.Client
 }
 
-// New makes a client of the runtime at baseURL ("https://host:5000", a path
-// before /api/runtime is allowed). It connects to nothing yet.
+// New returns a client of the runtime at baseURL ("https://host:5000"; a path before /api/runtime
+// is allowed). It does not connect yet.
 func New(baseURL string, o Options) (*Client, error) {
 	u, err := url.Parse(strings.TrimSpace(baseURL))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("runtime URL %q must look like http://host:5000", baseURL)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("runtime URL must hold no user, query or fragment")
+		return nil, errors.New("runtime URL must not contain a user, query or fragment")
 	}
 	if strings.ContainsAny(o.APIKey, "\r\n") {
-		return nil, errors.New("the API key holds a line break")
+		return nil, errors.New("the API key contains a line break")
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), apiPath)
 	c := &Client{
@@ -84,8 +82,7 @@ func New(baseURL string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// newHTTPClient pools enough connections that a worker or a load test with
-// dozens of calls at once never dials anew for each.
+// newHTTPClient keeps enough idle connections for dozens of concurrent calls.
 func newHTTPClient(secure *tls.Config) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Client{
@@ -98,31 +95,31 @@ func newHTTPClient(secure *tls.Config) *http.Client {
 			MaxIdleConnsPerHost: 128,
 			IdleConnTimeout:     90 * time.Second,
 			TLSHandshakeTimeout: 10 * time.Second,
-			// Large files are sent once the server has agreed to take them.
+			// Large files are sent after the server has agreed to accept them.
 			ExpectContinueTimeout: 5 * time.Second,
 			ReadBufferSize:        16 << 10,
 			WriteBufferSize:       16 << 10,
 		},
-		// A redirect would carry the key to wherever it points.
+		// Following a redirect would send the key to its target.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// apiPath is where a runtime has its API.
+// apiPath is the root of the runtime's API.
 const apiPath = "/api/runtime"
 
-// WithRetry is the same client, on the same connections, with another Retry.
-// WithRetry(NoRetry) suits a caller with a loop of its own.
+// WithRetry returns a client with another Retry that shares the connections. WithRetry(NoRetry)
+// suits a caller with its own retry loop.
 func (c *Client) WithRetry(r Retry) *Client {
 	other := *c
 	other.retry = r.withDefaults()
 	return &other
 }
 
-// BaseURL is the address of the runtime's API, without a trailing slash.
+// BaseURL returns the URL of the runtime's API, without a trailing slash.
 func (c *Client) BaseURL() string { return c.base }
 
-// Close drops idle connections. The client may be used again.
+// Close closes idle connections. The client can still be used.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // request builds one try of a call.

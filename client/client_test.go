@@ -222,7 +222,7 @@ func TestAServerThatIsAwayIsNotARefusal(t *testing.T) {
 	c := rt.Client().WithRetry(quick)
 	rt.Down()
 	_, err := c.Heartbeat(ctx, "x", "y")
-	var lost *client.Unreachable
+	var lost *client.UnreachableError
 	if !errors.As(err, &lost) || lost.Sent || errors.Is(err, bloom.ErrLeaseLost) {
 		t.Fatalf("%#v", err)
 	}
@@ -427,7 +427,7 @@ func TestAServerThatHangsIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) || !strings.Contains(err.Error(), "no answer in time") {
+	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) || !strings.Contains(err.Error(), "timed out waiting for the response") {
 		t.Errorf("%v", err)
 	}
 }

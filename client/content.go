@@ -16,13 +16,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ErrCorrupt says that an artifact's bytes are not those its row describes.
+// ErrCorrupt is returned when an artifact's content does not match its recorded size or SHA-256.
 var ErrCorrupt = errors.New("the artifact's content differs from its recorded size or SHA-256")
 
-// ArtifactContent streams an artifact's content from wherever it lies, with the
-// artifact's row. The last Read fails with ErrCorrupt instead of io.EOF when
-// size or SHA-256 are not the recorded ones, so whoever read to io.EOF has the
-// very bytes. The caller closes it. The stream lasts as long as ctx.
+// ArtifactContent returns an artifact and streams its content from wherever it is stored. The last
+// Read returns ErrCorrupt instead of io.EOF when size or SHA-256 do not match, so a reader that got
+// io.EOF has the exact content. The caller closes it. The stream ends with ctx.
 func (c *Client) ArtifactContent(ctx context.Context, id string) (io.ReadCloser, bloom.Artifact, error) {
 	row, err := c.Artifact(ctx, id)
 	if err != nil {
@@ -37,7 +36,7 @@ func (c *Client) ArtifactContent(ctx context.Context, id string) (io.ReadCloser,
 	return &verified{client: c, ctx: ctx, body: body.Body, sum: sha256.New(), row: row}, row, nil
 }
 
-// ArtifactBytes reads an artifact's content whole and verified.
+// ArtifactBytes reads and verifies an artifact's whole content.
 func (c *Client) ArtifactBytes(ctx context.Context, id string) ([]byte, error) {
 	r, _, err := c.ArtifactContent(ctx, id)
 	if err != nil {
@@ -47,10 +46,10 @@ func (c *Client) ArtifactBytes(ctx context.Context, id string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// verified passes bytes on and judges them at the end.
+// verified passes the content through and verifies it at the end.
 type verified struct {
 	client *Client
-	ctx    context.Context // of the call, to tell its end from the server's
+	ctx    context.Context // of the call, to tell its cancellation from a server failure
 	body   io.ReadCloser
 	sum    hash.Hash
 	size   int64
@@ -76,19 +75,19 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// File describes a file of a run that becomes an artifact.
+// File describes a file to upload as an artifact.
 type File struct {
-	// Path is its place in the worker's folder, relative and with slashes.
+	// Path is relative to the worker's folder, with slashes.
 	Path string
-	// Type is bloom.ArtifactFile when empty.
+	// Type defaults to bloom.ArtifactFile.
 	Type string
 	Tags []string
 }
 
-// PutFile uploads a file under an active lease; nothing of it is held in memory. The
-// content is read twice: for its digest, then to be sent. The same file again answers
-// with the first artifact. bloom.ErrLeaseLost when the lease is no longer active; a
-// *bloom.Error of kind KindTooLarge when the server takes no file of this size.
+// PutFile uploads a file under an active lease without holding it in memory. It reads the content
+// twice: for its digest, then to send it. The same file again returns the first artifact. Errors:
+// bloom.ErrLeaseLost when the lease is no longer active; a *bloom.Error of kind KindTooLarge when
+// the server does not accept files of this size.
 func (c *Client) PutFile(ctx context.Context, taskID, leaseID string, f File, content io.ReaderAt, size int64) (a bloom.Artifact, err error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(content, 0, size)); err != nil {
@@ -109,37 +108,37 @@ func (c *Client) PutFile(ctx context.Context, taskID, leaseID string, f File, co
 	return a, err
 }
 
-// largeFile is from how many bytes on the server is asked before content is sent.
+// largeFile is the size, in bytes, from which the server is asked before content is sent.
 const largeFile = 256 << 10
 
-// MoveArtifacts takes the content of all artifacts to the object storage; needs an
-// admin's key. each hears of the progress and may be nil. It may be repeated at any time.
-func (c *Client) MoveArtifacts(ctx context.Context, each func(bloom.MoveReport)) (did bloom.MoveReport, err error) {
+// MoveArtifacts moves the content of all artifacts to the object storage; it requires an admin key.
+// each, when not nil, is called with the progress. It may be repeated at any time.
+func (c *Client) MoveArtifacts(ctx context.Context, each func(bloom.MoveReport)) (total bloom.MoveReport, err error) {
 	err = c.contentLines(ctx, "/artifacts/move", func(l bloom.ContentLine) {
 		if l.Moved != nil {
-			if did = *l.Moved; each != nil {
-				each(did)
+			if total = *l.Moved; each != nil {
+				each(total)
 			}
 		}
 	})
-	return did, err
+	return total, err
 }
 
-// VerifyArtifacts has the server read the content of all artifacts and compare it with
-// what was recorded; needs an admin's key. each hears of the progress, and of every
-// defect as it is found; it may be nil. Defects are no error: see VerifyReport.Defects.
-func (c *Client) VerifyArtifacts(ctx context.Context, each func(bloom.VerifyReport, *bloom.ContentDefect)) (did bloom.VerifyReport, err error) {
+// VerifyArtifacts makes the server read the content of all artifacts and compare it with its
+// record; it requires an admin key. each, when not nil, is called with the progress and with every
+// defect as it is found. Defects are not an error: see VerifyReport.Defects.
+func (c *Client) VerifyArtifacts(ctx context.Context, each func(bloom.VerifyReport, *bloom.ContentDefect)) (total bloom.VerifyReport, err error) {
 	err = c.contentLines(ctx, "/artifacts/verify", func(l bloom.ContentLine) {
 		if l.Verified != nil {
-			if did = *l.Verified; each != nil {
-				each(did, l.Defect)
+			if total = *l.Verified; each != nil {
+				each(total, l.Defect)
 			}
 		}
 	})
-	return did, err
+	return total, err
 }
 
-// contentLines reads lines until the last one.
+// contentLines calls each with every line of the response.
 func (c *Client) contentLines(ctx context.Context, path string, each func(bloom.ContentLine)) error {
 	resp, err := c.stream(ctx, &call{method: http.MethodPost, path: path, accept: typeLines, safety: safe})
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Contexts reads one page, the context used last first, and where the next begins.
+// Contexts returns one page of contexts, the most recently used first, and the cursor of the next
+// page.
 func (c *Client) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	return list[bloom.Context](ctx, c, newQuery(q.Page).on("/contexts"))
 }
 
-// AllContexts walks every page from q's on.
+// AllContexts iterates over the contexts from q's page on.
 func (c *Client) AllContexts(ctx context.Context, q bloom.ContextQuery) iter.Seq2[bloom.Context, error] {
 	return every(q.Page, func(p bloom.Page) ([]bloom.Context, bloom.Cursor, error) {
 		q.Page = p
@@ -26,13 +27,13 @@ func (c *Client) AllContexts(ctx context.Context, q bloom.ContextQuery) iter.Seq
 	})
 }
 
-// Context reads one context. An unknown one is a not_found error.
+// Context returns one context. An unknown one is a not_found error.
 func (c *Client) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return get[bloom.Context](ctx, c, "/contexts/"+seg(id))
 }
 
-// ForgetContext drops a context everywhere: its transcript on the server at once,
-// workers' sessions with their next claims. A conflict while a task of it has not ended.
+// ForgetContext deletes a context: its transcript on the server immediately, the workers' sessions
+// with their next claims. Conflict while one of its tasks is unfinished.
 func (c *Client) ForgetContext(ctx context.Context, id string) error {
 	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/contexts/" + seg(id), safety: safe}, nil)
 	return err
@@ -42,13 +43,13 @@ func underLease(taskID, leaseID, what string) string {
 	return "/llm-tasks/" + seg(taskID) + what + "?lease_id=" + url.QueryEscape(leaseID)
 }
 
-// TranscriptState asks what the server has of the context of a task that is held.
+// TranscriptState returns which transcript the server has for the context of a leased task.
 func (c *Client) TranscriptState(ctx context.Context, taskID, leaseID string) (bloom.TranscriptState, error) {
 	return get[bloom.TranscriptState](ctx, c, underLease(taskID, leaseID, "/transcript"))
 }
 
-// Transcript streams the transcript of a held task's context, in zstd frames. What the
-// server cannot read to the end ends in an error. The caller closes it.
+// Transcript streams the transcript of a leased task's context as zstd frames. The stream fails
+// when the server cannot read all of it. The caller closes it.
 func (c *Client) Transcript(ctx context.Context, taskID, leaseID string) (io.ReadCloser, error) {
 	return c.frames(ctx, taskID, leaseID, "/transcript/content")
 }
@@ -61,25 +62,25 @@ func (c *Client) frames(ctx context.Context, taskID, leaseID, what string) (io.R
 	return res.Body, nil
 }
 
-// WorkspaceState asks what the server has of the working folder of the context of a task
-// that is held.
+// WorkspaceState returns which snapshot of the working folder the server has for the context of a
+// leased task.
 func (c *Client) WorkspaceState(ctx context.Context, taskID, leaseID string) (bloom.WorkspaceState, error) {
 	return get[bloom.WorkspaceState](ctx, c, underLease(taskID, leaseID, "/workspace"))
 }
 
-// Workspace streams the snapshot of that folder: a tar archive in zstd frames. What the
-// server cannot read to the end ends in an error. The caller closes it.
+// Workspace streams that snapshot: a tar archive as zstd frames. The stream fails when the server
+// cannot read all of it. The caller closes it.
 func (c *Client) Workspace(ctx context.Context, taskID, leaseID string) (io.ReadCloser, error) {
 	return c.frames(ctx, taskID, leaseID, "/workspace/content")
 }
 
-// PutWorkspacePart uploads a part of a snapshot as PutTranscriptPart does.
+// PutWorkspacePart uploads a part of a snapshot, like PutTranscriptPart.
 func (c *Client) PutWorkspacePart(ctx context.Context, taskID, leaseID string, frame []byte) (bloom.TranscriptPart, error) {
 	return c.putPart(ctx, taskID, leaseID, "/workspace", frame)
 }
 
-// PutTranscriptPart uploads a part of at most bloom.MaxTranscriptPart bytes, one zstd
-// frame. It counts once a completion under the lease names it.
+// PutTranscriptPart uploads a part of at most bloom.MaxTranscriptPart bytes, one zstd frame. It
+// takes effect with a completion under the same lease that names it.
 func (c *Client) PutTranscriptPart(ctx context.Context, taskID, leaseID string, frame []byte) (bloom.TranscriptPart, error) {
 	return c.putPart(ctx, taskID, leaseID, "/transcript", frame)
 }
@@ -93,8 +94,7 @@ func (c *Client) putPart(ctx context.Context, taskID, leaseID, what string, fram
 	return part, err
 }
 
-// Earlier are the last completed tasks of a held task's context in short, the oldest
-// first.
+// Earlier returns the last completed tasks of a leased task's context, abridged, oldest first.
 func (c *Client) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.Exchange, error) {
 	return get[[]bloom.Exchange](ctx, c, underLease(taskID, leaseID, "/earlier"))
 }

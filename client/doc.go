@@ -1,8 +1,7 @@
-// Package client is the Go SDK of BLOOM Runtime: it speaks the runtime's HTTP
-// contract with the types of package bloom.
+// Package client is the Go SDK of BLOOM Runtime: it speaks the runtime's HTTP contract with the
+// types of package bloom.
 //
-// A Client is made once and shared: it is safe for concurrent use and keeps its
-// connections alive.
+// Create one Client and share it: it is safe for concurrent use and reuses connections.
 //
 //	c, err := client.New("http://127.0.0.1:5000", client.Options{APIKey: key})
 //	task, err := c.Submit(ctx, bloom.TaskSpec{ContextID: "notes", AgentSlug: "writer", Prompt: "…"})
@@ -10,20 +9,17 @@
 //
 // # Errors
 //
-// What the server said no to is an *APIError, which unwraps to the *bloom.Error
-// of the runtime's vocabulary: errors.Is(err, bloom.ErrLeaseLost) holds for
-// every lost lease. A server that could not be reached, or whose answer never
-// came, is an *Unreachable: the call may or may not have had its effect. The
-// two are never mixed up, because "you lost it" and "nobody knows" ask for
-// different things of a worker. A caller's own cancelled context comes back as
-// the context's error.
+// A request that the server refuses returns an *APIError, which unwraps to a *bloom.Error:
+// errors.Is(err, bloom.ErrLeaseLost) holds for every lost lease. A server that cannot be reached,
+// or whose response does not arrive, returns an *UnreachableError: the call may or may not have had
+// its effect. The two are always distinct, because a worker must act differently on "the lease is
+// lost" and "the outcome is unknown". A cancelled context returns the context's error.
 //
-// # Repeating
+// # Retries
 //
-// Calls that are safe to repeat are repeated by themselves after transport
-// failures, 5xx and 429, with growing jittered waits (see Retry). Submit makes
-// itself safe with an Idempotency-Key of its own. Calls that are not (Lease,
-// Requeue) are repeated only when the server certainly never saw them.
+// Idempotent calls are retried after transport failures, 5xx and 429, with exponential backoff and
+// jitter (see Retry). Submit makes itself idempotent with an Idempotency-Key. Other calls (Lease,
+// Requeue) are retried only when the server certainly did not see them.
 //
-// The package imports the root package and the standard library only.
+// The package imports only the root package and the standard library.
 package client

@@ -15,17 +15,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// APIError is an answer of the server that is not a success. It unwraps to the
-// *bloom.Error of the runtime's vocabulary.
+// APIError is a response of the server that is not a success. It unwraps to a *bloom.Error.
 type APIError struct {
 	Status     int           // of HTTP
-	RequestID  string        // to find the request in the server's log; may be empty
-	RetryAfter time.Duration // what the server asked for; 0 when it did not
+	RequestID  string        // identifies the request in the server's log; may be empty
+	RetryAfter time.Duration // from the response; 0 when absent
 	Err        *bloom.Error
 }
 
-// Error is the server's sentence, and what was wrong in the fields that it names
-// besides.
+// Error returns the server's message and those of its details that add to it.
 func (e *APIError) Error() string {
 	var more []string
 	for _, d := range e.Err.Details {
@@ -39,39 +37,38 @@ func (e *APIError) Error() string {
 	return e.Err.Message + " (" + strings.Join(more, "; ") + ")"
 }
 
-// Unwrap gives the error of the runtime's vocabulary.
+// Unwrap returns the *bloom.Error.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// Unreachable says that the server could not be reached, that its answer did not
-// come whole, or that something else answered in its stead: a proxy, a captive
-// portal. Whether the call had its effect is not known.
-type Unreachable struct {
+// UnreachableError is returned when the server could not be reached, when its response was
+// incomplete, or when something else answered in its place, such as a proxy or a captive portal.
+// Whether the call had its effect is unknown.
+type UnreachableError struct {
 	URL string // of the runtime, without the call's path
-	// Sent tells that the request may have reached the server; false means
-	// that no connection was made.
+	// Sent reports that the request may have reached the server; false means that no connection was
+	// made.
 	Sent bool
-	// RetryAfter is what an answer that was not the server's asked for; 0 when none did.
+	// RetryAfter is from the response, which was not the server's; 0 when absent.
 	RetryAfter time.Duration
 	Err        error
 }
 
-// Error says which server could not be reached and why.
-func (e *Unreachable) Error() string {
+// Error names the server and the reason.
+func (e *UnreachableError) Error() string {
 	return "could not reach the server at " + e.URL + ": " + e.Err.Error()
 }
 
-// Unwrap gives the transport's error.
-func (e *Unreachable) Unwrap() error { return e.Err }
+// Unwrap returns the transport's error.
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// IsUnreachable reports whether err says that the server could not be reached,
-// as opposed to its having said no.
+// IsUnreachable reports whether err is an UnreachableError, as opposed to a refusal by the server.
 func IsUnreachable(err error) bool {
-	var u *Unreachable
+	var u *UnreachableError
 	return errors.As(err, &u)
 }
 
-// Temporary reports whether the same call may succeed later: the server could
-// not be reached, had a failure of its own, or asked for patience.
+// Temporary reports whether the same call may succeed later: the server could not be reached, had
+// an internal failure, or is rate limiting.
 func Temporary(err error) bool {
 	var api *APIError
 	if errors.As(err, &api) {
@@ -80,21 +77,21 @@ func Temporary(err error) bool {
 	return IsUnreachable(err)
 }
 
-// transportError tells the caller's own cancellation from a lost server.
+// transportError distinguishes the caller's cancellation from a lost server.
 func (c *Client) transportError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var op *net.OpError
 	dialed := errors.As(err, &op) && op.Op == "dial"
-	return &Unreachable{URL: c.base, Sent: !dialed, Err: withoutURL(err)}
+	return &UnreachableError{URL: c.base, Sent: !dialed, Err: withoutURL(err)}
 }
 
-// withoutURL drops what *url.Error repeats: method and address of the call.
+// withoutURL removes the method and URL that *url.Error repeats.
 func withoutURL(err error) error {
 	var op interface{ Timeout() bool }
 	if errors.Is(err, context.DeadlineExceeded) && errors.As(err, &op) {
-		return errors.New("no answer in time")
+		return errors.New("timed out waiting for the response")
 	}
 	if inner := errors.Unwrap(err); inner != nil && strings.HasSuffix(err.Error(), inner.Error()) {
 		return inner
@@ -102,11 +99,11 @@ func withoutURL(err error) error {
 	return err
 }
 
-// maxErrorBody bounds what is read of an answer that is not a success.
+// maxErrorBody bounds the body that is read of an error response, in bytes.
 const maxErrorBody = 64 << 10
 
-// apiError reads the answer's error. An answer without our error's shape is not
-// the server's; its text is not shown.
+// apiError decodes an error response. A response that does not have the runtime's form came from
+// something else; its text is not shown.
 func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 	var body struct {
 		Error     string             `json:"error"`
@@ -133,7 +130,7 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 	}
 }
 
-// kindOf is the way back from a status to the vocabulary.
+// kindOf maps a status to a kind of error.
 func kindOf(status int) bloom.Kind {
 	switch status {
 	case http.StatusUnauthorized:
@@ -159,7 +156,7 @@ func kindOf(status int) bloom.Kind {
 	return bloom.KindInternal
 }
 
-// retryAfter reads the seconds form, the only one the runtime sends.
+// retryAfter parses the form in seconds, the only one that the runtime sends.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
 	if err != nil || n < 0 {

@@ -2,14 +2,11 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -17,24 +14,18 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// streamSilence is how long a stream may say nothing before it is taken for
-// dead and opened anew. The server sends a sign of life more often than that.
-const streamSilence = 60 * time.Second
-
-// FollowOptions says how a stream is followed.
+// FollowOptions configures how a stream is followed.
 type FollowOptions struct {
-	// After is the number of the last event already seen; 0 begins at the first.
+	// After is the number of the last event already seen; 0 starts with the first.
 	After int64
-	// OnReconnect is told when the stream broke and will be opened again after
-	// wait. May be nil.
+	// OnReconnect, when not nil, is called when the stream broke and will be reopened after wait.
 	OnReconnect func(err error, wait time.Duration)
 }
 
-// FollowEvents follows a task's stream from the given place to its terminal
-// event, each event once and in order. A stream that breaks is opened again
-// where it broke, for as long as ctx allows; only the first connection is
-// bounded by Retry, so that a wrong address is told at once. The iterator ends
-// with an error for what trying again cannot mend.
+// FollowEvents follows a task's stream to its terminal event and yields each event once and in
+// order. A broken stream is reopened where it broke, until ctx ends. Only the first connection is
+// limited by Retry, so that a wrong URL fails quickly. The iterator ends with an error that
+// retrying cannot fix.
 func (c *Client) FollowEvents(ctx context.Context, taskID string, o FollowOptions) iter.Seq2[bloom.Event, error] {
 	return func(yield func(bloom.Event, error) bool) {
 		f := follower{client: c, path: "/llm-tasks/" + seg(taskID) + "/events", after: o.After}
@@ -52,15 +43,15 @@ func (c *Client) FollowEvents(ctx context.Context, taskID string, o FollowOption
 	}
 }
 
-// Changes follows what changes on the whole server, for as long as ctx allows.
-// Changes are hints; some are missed while the stream is down.
+// Changes follows all changes on the server until ctx ends. Changes are hints; some are missed
+// while the stream is interrupted.
 func (c *Client) Changes(ctx context.Context, o FollowOptions) iter.Seq2[bloom.Change, error] {
 	return func(yield func(bloom.Change, error) bool) {
 		f := follower{client: c, path: "/events"}
 		err := f.run(ctx, o.OnReconnect, func(m message) (bool, error) {
 			var change bloom.Change
 			if len(m.data) == 0 || json.Unmarshal(m.data, &change) != nil {
-				return true, nil // a greeting or a kind we do not know
+				return true, nil // the initial message, or an unknown kind
 			}
 			return yield(change, nil), nil
 		})
@@ -70,8 +61,8 @@ func (c *Client) Changes(ctx context.Context, o FollowOptions) iter.Seq2[bloom.C
 	}
 }
 
-// terminal reports whether a task's stream may end after an event of the type.
-// A requeue may follow one, so the end is believed when the stream stops there.
+// terminal reports whether a task's stream may end after an event of this type. A requeue may
+// follow, so the task has ended only when the stream ends there.
 func terminal(typ string) bool {
 	switch typ {
 	case bloom.EventCompleted, bloom.EventFailed, bloom.EventDead, bloom.EventCancelled:
@@ -80,19 +71,19 @@ func terminal(typ string) bool {
 	return false
 }
 
-// follower keeps one stream open through breaks.
+// follower keeps one stream open across interruptions.
 type follower struct {
 	client *Client
 	path   string
-	after  int64 // the last event given out
-	ended  bool  // that one was terminal
+	after  int64 // the last event yielded
+	ended  bool  // it was terminal
 }
 
-// errStopped says that the consumer wants no more.
+// errStopped means that the consumer stopped iterating.
 var errStopped = errors.New("stopped by the consumer")
 
 func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duration), take func(message) (bool, error)) error {
-	opened := f.client // with its retries, until the first connection stands
+	opened := f.client // with its retries, until the first connection is established
 	for failures := 0; ; failures++ {
 		before := f.after
 		connected, err := f.follow(ctx, opened, take)
@@ -118,8 +109,8 @@ func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duratio
 	}
 }
 
-// follow reads one connection's worth. io.EOF says that the server has nothing
-// more to say for ever (204); nil that this connection ended.
+// follow reads one connection. It returns io.EOF when the stream has ended for good (204), and nil
+// when the connection ended.
 func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bool, error)) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -135,7 +126,7 @@ func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bo
 	if resp.StatusCode == http.StatusNoContent {
 		return true, io.EOF
 	}
-	// A connection that died without a word would block the read for ever.
+	// A connection that died silently would block the read forever.
 	silence := time.AfterFunc(streamSilence, cancel)
 	defer silence.Stop()
 	lines := lineReader{r: bufio.NewReaderSize(resp.Body, 32<<10)}
@@ -149,184 +140,13 @@ func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bo
 			return true, nil
 		}
 		if err != nil {
-			return true, &Unreachable{URL: c.base, Sent: true, Err: err}
+			return true, &UnreachableError{URL: c.base, Sent: true, Err: err}
 		}
 		if more, err := take(m); err != nil || !more {
 			if err == nil {
 				err = errStopped
 			}
 			return true, err
-		}
-	}
-}
-
-// stream opens a call whose answer is read as it comes. The time until the
-// answer begins is bounded; after that ctx alone bounds it.
-func (c *Client) stream(ctx context.Context, call *call) (*http.Response, error) {
-	for n := 0; ; n++ {
-		resp, err := c.open(ctx, call)
-		if err == nil || n+1 >= c.retry.Tries || !call.safety.again(err) {
-			return resp, err
-		}
-		if waited := c.beforeRetry(ctx, n, err); waited != nil {
-			return nil, waited
-		}
-	}
-}
-
-func (c *Client) open(ctx context.Context, call *call) (*http.Response, error) {
-	tryCtx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(c.timeout, cancel)
-	req, err := c.request(tryCtx, call)
-	if err != nil {
-		late.Stop()
-		cancel()
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	inTime := late.Stop()
-	if err != nil {
-		cancel()
-		if !inTime {
-			err = errors.New("no answer in time")
-		}
-		return nil, c.transportError(ctx, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		err := c.apiError(ctx, resp)
-		resp.Body.Close()
-		cancel()
-		return nil, err
-	}
-	if call.accept == typeEvents && !isStream(resp) {
-		resp.Body.Close()
-		cancel()
-		return nil, c.foreign(resp, nil)
-	}
-	resp.Body = &cancelBody{resp.Body, cancel}
-	return resp, nil
-}
-
-// The media types of a stream.
-const (
-	typeEvents = "text/event-stream"
-	typeLines  = "application/x-ndjson"
-)
-
-// isStream reports whether an answer is a runtime's stream, or its word that the
-// stream has ended, which other servers' 204 is not.
-func isStream(resp *http.Response) bool {
-	if resp.StatusCode == http.StatusNoContent {
-		return resp.Header.Get("X-Request-Id") != ""
-	}
-	kind := mediaType(resp)
-	return kind == typeEvents || kind == typeLines
-}
-
-func mediaType(resp *http.Response) string {
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return kind
-}
-
-// cancelBody ends the try's context together with its body.
-type cancelBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b *cancelBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.cancel()
-	return err
-}
-
-// message is one message of a stream.
-type message struct {
-	id   string
-	data []byte
-}
-
-// event reads a message of a task's stream: the event whole, with the message's
-// id as its number should the data not bring it.
-func (m message) event() (bloom.Event, error) {
-	var e bloom.Event
-	if len(m.data) == 0 {
-		return e, nil // a sign of life; number 0 is passed over
-	}
-	if err := json.Unmarshal(m.data, &e); err != nil {
-		return e, fmt.Errorf("the server's stream is not what the contract says: %w", err)
-	}
-	if e.Seq == 0 {
-		e.Seq, _ = strconv.ParseInt(m.id, 10, 64)
-	}
-	return e, nil
-}
-
-// maxLine bounds one line of a stream: an event's data with JSON's escapes.
-const maxLine = 16 << 20
-
-type lineReader struct{ r *bufio.Reader }
-
-// line reads a line of any length up to maxLine, without its end.
-func (l lineReader) line() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := l.r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line of more than %d MiB", maxLine>>20)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if errors.Is(err, io.EOF) && len(line) > 0 {
-			err = io.ErrUnexpectedEOF // half a line is a broken connection
-		}
-		return bytes.TrimRight(line, "\r\n"), err
-	}
-}
-
-// sse reads the next message (WHATWG HTML, "Server-sent events"). alive is
-// called for every line, comments included.
-func (l lineReader) sse(alive func()) (message, error) {
-	var m message
-	var has bool
-	for {
-		line, err := l.line()
-		if err != nil {
-			return message{}, err
-		}
-		alive()
-		if len(line) == 0 {
-			if has {
-				return m, nil
-			}
-			continue
-		}
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) {
-		case "id":
-			m.id, has = string(value), true
-		case "data":
-			if m.data != nil {
-				m.data = append(m.data, '\n')
-			}
-			m.data, has = append(m.data, value...), true
-		}
-	}
-}
-
-// ndjson reads the next line that is not empty.
-func (l lineReader) ndjson(alive func()) (message, error) {
-	for {
-		line, err := l.line()
-		if err != nil {
-			return message{}, err
-		}
-		alive()
-		if len(line) > 0 {
-			return message{data: line}, nil
 		}
 	}
 }

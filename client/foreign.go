@@ -9,15 +9,14 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Whatever stands between us and the server may answer in its stead: a reverse
-// proxy whose server is away, a captive portal, another program on the port. Such
-// an answer says nothing about the call. It counts as Unreachable, whatever its
-// status.
+// A reverse proxy whose server is down, a captive portal, or another program on the port may answer
+// instead of the server. Such a response says nothing about the call and is an UnreachableError,
+// whatever its status.
 
-// serviceName is what a runtime calls itself in its health report.
+// serviceName is the runtime's name in its health report.
 const serviceName = "bloom-runtime"
 
-// foreign is the error for an answer that is not a runtime's.
+// foreign returns the error for a response that did not come from a runtime.
 func (c *Client) foreign(resp *http.Response, body []byte) error {
 	why := fmt.Errorf("something other than a BLOOM runtime answered with %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
@@ -28,20 +27,20 @@ func (c *Client) foreign(resp *http.Response, body []byte) error {
 		}
 	}
 	if resp.StatusCode == http.StatusBadRequest && strings.HasPrefix(c.base, "http:") && wantsTLS(body) {
-		why = fmt.Errorf("it speaks https; use https%s", strings.TrimSuffix(strings.TrimPrefix(c.base, "http"), apiPath))
+		why = fmt.Errorf("it requires https; use https%s", strings.TrimSuffix(strings.TrimPrefix(c.base, "http"), apiPath))
 	}
-	return &Unreachable{URL: c.base, Sent: true, RetryAfter: retryAfter(resp.Header), Err: why}
+	return &UnreachableError{URL: c.base, Sent: true, RetryAfter: retryAfter(resp.Header), Err: why}
 }
 
-// wantsTLS reports whether a server's answer to plain HTTP says that it speaks HTTPS, in
-// the words of Go's or nginx's server.
+// wantsTLS reports whether a response to plain HTTP says that the server expects HTTPS, in the
+// words of Go or nginx.
 func wantsTLS(body []byte) bool {
-	said := bytes.ToLower(body)
-	return bytes.Contains(said, []byte("http request to an https server")) || bytes.Contains(said, []byte("plain http request was sent to https port"))
+	text := bytes.ToLower(body)
+	return bytes.Contains(text, []byte("http request to an https server")) || bytes.Contains(text, []byte("plain http request was sent to https port"))
 }
 
-// isOurs reports whether a decoded success holds what only the runtime puts there.
-// Valid JSON is not enough: `{}` decodes into anything.
+// isOurs reports whether a decoded success contains what only the runtime sends. Valid JSON is not
+// enough: `{}` decodes into anything.
 func isOurs(raw []byte, out any) bool {
 	switch v := out.(type) {
 	case *bloom.Task:
@@ -78,7 +77,7 @@ func isOurs(raw []byte, out any) bool {
 	return true
 }
 
-// appended is the answer to appended events, removed that to a removal.
+// appended and removed are the responses to appending events and to removing something.
 type (
 	appended struct {
 		Accepted *int `json:"accepted"`
@@ -88,8 +87,8 @@ type (
 	}
 )
 
-// ourRefusal reports whether an error's body has the runtime's shape. Its codes
-// are lower case words joined by underscores.
+// ourRefusal reports whether an error response has the runtime's form. Its codes are lower-case
+// words joined by underscores.
 func ourRefusal(message, code, requestID string) bool {
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' }
 	return message != "" && code != "" && requestID != "" && strings.TrimFunc(code, plain) == ""

@@ -13,40 +13,38 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// LeaseOptions says to whom a task is given and for how long.
+// LeaseOptions selects the worker and the duration of a lease.
 type LeaseOptions struct {
-	WorkerID   string `json:"worker_id,omitempty"`   // empty: the server picks
+	WorkerID   string `json:"worker_id,omitempty"`   // empty: the server selects one
 	TTLSeconds int    `json:"ttl_seconds,omitempty"` // 0: bloom.DefaultLeaseTTLSec
 }
 
-// Granted is a lease and who got it.
+// Granted is a lease and its worker.
 type Granted struct {
 	Lease  bloom.Lease  `json:"lease"`
 	Worker bloom.Worker `json:"worker"`
 }
 
-// Lease gives one queued task to a worker now; bloom.ErrNoWorker when nobody
-// can take it.
+// Lease leases one queued task to a worker now; bloom.ErrNoWorker when none can take it.
 func (c *Client) Lease(ctx context.Context, taskID string, o LeaseOptions) (Granted, error) {
 	granted, _, err := post[Granted](ctx, c, "/llm-tasks/"+seg(taskID)+"/lease", o, unsafe)
 	return granted, err
 }
 
-// Claim is a worker's long poll.
+// Claim holds the parameters of a worker's long poll.
 type Claim struct {
 	InstanceID string
 	Max        int           // new tasks wanted; 0 when full
-	Wait       time.Duration // how long the server may wait for something to say; at most 60 s
-	Held       []string      // leases the worker holds; they are renewed
+	Wait       time.Duration // how long the server may wait for something to return; at most 60 s
+	Held       []string      // leases that the worker holds, to renew
 	TTLSeconds int           // of new leases; 0: bloom.DefaultLeaseTTLSec
-	// Forgotten, when not nil, asks for the contexts that were forgotten after it.
+	// Forgotten, when not nil, requests the contexts that were forgotten after this number.
 	Forgotten *int64
 }
 
-// Claim asks for work and renews what is held. It returns as soon as there is
-// something to say, or when Wait is over. It is never repeated by itself: a
-// worker's loop comes back anyway, and leases whose answer was lost come with
-// the next one.
+// Claim requests work and renews the held leases. It returns as soon as there is something to
+// report, or after Wait. It is never retried: a worker's loop claims again anyway, and leases whose
+// response was lost come with the next claim.
 func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.ClaimResult, error) {
 	raw, err := encode(struct {
 		InstanceID string   `json:"instance_id,omitempty"`
@@ -67,9 +65,9 @@ func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.Cla
 	return out, err
 }
 
-// Heartbeat renews a lease and tells whether the task is to be cancelled; the
-// first one makes the task running. bloom.ErrLeaseLost when the lease is no
-// longer current. An empty leaseID means the task's active lease.
+// Heartbeat renews a lease and reports whether the task is to be cancelled. The first heartbeat
+// sets the task running. bloom.ErrLeaseLost when the lease is no longer current. An empty leaseID
+// means the task's active lease.
 func (c *Client) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
 	out, _, err := post[bloom.HeartbeatResult](ctx, c, "/llm-tasks/"+seg(taskID)+"/heartbeat", struct {
 		LeaseID string `json:"lease_id,omitempty"`
@@ -77,10 +75,10 @@ func (c *Client) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.H
 	return out, err
 }
 
-// Complete records how a lease ended. The same completion again gets the same
-// answer, so a lost one is repeated; bloom.ErrOtherOutcome says that the lease
-// was completed with something else, bloom.ErrLeaseLost that it is not current.
-// Without a LeaseID the call is not safe to repeat, and is not.
+// Complete records the outcome of a lease. The same completion again returns the same answer, so
+// the call is retried; bloom.ErrOtherOutcome when the lease was completed with something else,
+// bloom.ErrLeaseLost when it is not current. Without a LeaseID the call is not idempotent and not
+// retried.
 func (c *Client) Complete(ctx context.Context, taskID string, done bloom.Completion) (bloom.Completed, error) {
 	if done.ArtifactType == "" {
 		done.ArtifactType = bloom.DefaultArtifactType
@@ -93,31 +91,30 @@ func (c *Client) Complete(ctx context.Context, taskID string, done bloom.Complet
 	return c.CompleteRaw(ctx, taskID, raw, done.LeaseID != "")
 }
 
-// CompleteRaw sends a completion that is JSON already, so that a delivery of
-// days later is byte for byte the first one. repeatable says that it names its
-// lease.
-func (c *Client) CompleteRaw(ctx context.Context, taskID string, body json.RawMessage, repeatable bool) (bloom.Completed, error) {
+// CompleteRaw sends a completion that is already encoded, so that a delivery days later is
+// identical to the first. idempotent reports that it names its lease.
+func (c *Client) CompleteRaw(ctx context.Context, taskID string, body json.RawMessage, idempotent bool) (bloom.Completed, error) {
 	var out bloom.Completed
 	call := &call{
 		method: http.MethodPost, path: "/llm-tasks/" + seg(taskID) + "/complete", body: body,
-		// 32 MB over a slow uplink takes its time.
+		// Allow time for a slow uplink: 32 KiB/s.
 		extra: time.Duration(len(body)>>15) * time.Second,
 	}
-	if repeatable {
+	if idempotent {
 		call.safety = safe
 	}
 	_, err := c.do(ctx, call, &out)
 	return out, err
 }
 
-// Release gives a lease back unfinished; the attempt is refunded.
+// Release releases an unfinished lease; the attempt is refunded.
 func (c *Client) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec) (bloom.Task, error) {
 	task, _, err := post[bloom.Task](ctx, c, "/llm-tasks/"+seg(taskID)+"/release", r, safe)
 	return task, err
 }
 
-// AppendEvents adds a worker's events to a task's stream. Events whose Seq the
-// server knows for this lease are ignored, so a repeat harms nothing.
+// AppendEvents appends a worker's events to a task's stream. The server ignores events whose Seq it
+// already has for this lease, so the call is idempotent.
 func (c *Client) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) error {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
@@ -135,12 +132,12 @@ func (c *Client) AppendEvents(ctx context.Context, taskID, leaseID string, event
 	return err
 }
 
-// Leases reads one page, newest first, and where the next begins.
+// Leases returns one page of leases, newest first, and the cursor of the next page.
 func (c *Client) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	return list[bloom.Lease](ctx, c, newQuery(q.Page).with("status", string(q.Status)).on("/leases"))
 }
 
-// AllLeases walks every page from q's on.
+// AllLeases iterates over the leases from q's page on.
 func (c *Client) AllLeases(ctx context.Context, q bloom.LeaseQuery) iter.Seq2[bloom.Lease, error] {
 	return every(q.Page, func(p bloom.Page) ([]bloom.Lease, bloom.Cursor, error) {
 		q.Page = p

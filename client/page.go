@@ -10,8 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// list reads one page and where the next one begins; the zero Cursor after the
-// last page.
+// list returns one page and the cursor of the next; the zero Cursor after the last page.
 func list[T any](ctx context.Context, c *Client, path string) ([]T, bloom.Cursor, error) {
 	var items []T
 	meta, err := c.do(ctx, &call{method: http.MethodGet, path: path, safety: safe}, &items)
@@ -22,11 +21,10 @@ func list[T any](ctx context.Context, c *Client, path string) ([]T, bloom.Cursor
 	return items, next, err
 }
 
-// every walks all pages. A page that cannot be read ends the walk with its
-// error; breaking out of the loop reads no further page.
+// every iterates over all pages. A page that cannot be read ends the iteration with its error.
 func every[T any](page bloom.Page, read func(bloom.Page) ([]T, bloom.Cursor, error)) iter.Seq2[T, error] {
 	if page.Limit == 0 {
-		page.Limit = bloom.DefaultPageSize // without one a list is no page
+		page.Limit = bloom.DefaultPageSize // without a limit the server does not page
 	}
 	return func(yield func(T, error) bool) {
 		for {
@@ -49,7 +47,7 @@ func every[T any](page bloom.Page, read func(bloom.Page) ([]T, bloom.Cursor, err
 	}
 }
 
-// nextCursor reads the cursor of Link: <…?cursor=…>; rel="next" (RFC 8288).
+// nextCursor parses the cursor in Link: <…?cursor=…>; rel="next" (RFC 8288).
 func nextCursor(h http.Header) (bloom.Cursor, error) {
 	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), ",") {
 		target, params, _ := strings.Cut(link, ";")

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Retry says how calls that are safe to repeat are repeated. It is the policy of
-// workers too. It is our own so that a program that imports the SDK gets no other dependency.
+// Retry configures the retries of idempotent calls. Workers use it, too. It is not a library's type
+// so that programs that import the SDK get no other dependency.
 type Retry struct {
-	// Tries is the most tries of one call, the first included; 0 means 4.
+	// Tries is the maximum number of tries of a call, including the first; 0 means 4.
 	Tries int
-	// Base is the wait before the second try, doubled with each; 0 means 200 ms.
+	// Base is the wait before the second try; it doubles with each try. 0 means 200 ms.
 	Base time.Duration
-	// Max bounds one wait, also one that the server asked for; 0 means 5 s.
+	// Max bounds one wait, including a Retry-After of the server; 0 means 5 s.
 	Max time.Duration
 }
 
-// NoRetry tries once, for callers with a loop of their own.
+// NoRetry disables retries, for callers with their own loop.
 var NoRetry = Retry{Tries: 1}
 
 func (r Retry) withDefaults() Retry {
@@ -30,16 +30,15 @@ func (r Retry) withDefaults() Retry {
 	}
 }
 
-// Wait is how long to wait after the nth failed try (from 0): Base × 2^n, at
-// most Max, of which the second half is random so that clients which failed
-// together do not come back together. A longer wish of the server's wins, up
-// to Max.
+// Wait returns how long to wait after the nth failed try (from 0): Base × 2^n, at most Max. Half of
+// it is random, so that clients that failed together do not retry together. A longer Retry-After
+// takes precedence, up to Max.
 func (r Retry) Wait(n int, err error) time.Duration {
 	r = r.withDefaults()
 	d := min(r.Base<<min(n, 20), r.Max)
 	d = d/2 + rand.N(d/2+1)
 	var api *APIError
-	var away *Unreachable
+	var away *UnreachableError
 	switch {
 	case errors.As(err, &api):
 		d = max(d, min(api.RetryAfter, r.Max))
@@ -49,25 +48,25 @@ func (r Retry) Wait(n int, err error) time.Duration {
 	return d
 }
 
-// Safety says when a call may be tried again.
+// safety says when a call may be retried.
 type safety int
 
 const (
-	// unsafe calls are repeated only when the server never acted on them.
+	// unsafe calls are retried only when the server never acted on them.
 	unsafe safety = iota
 	safe
 )
 
-// again reports whether a failed try of a call may be repeated.
-func (s safety) again(err error) bool {
+// mayRetry reports whether a failed try of a call may be retried.
+func (s safety) mayRetry(err error) bool {
 	var api *APIError
 	if errors.As(err, &api) {
 		if errors.Is(err, errNoWorker) {
-			return false // an answer, not a failure
+			return false // a result, not a failure
 		}
 		return api.Status == 429 || (s == safe && Temporary(err))
 	}
-	var lost *Unreachable
+	var lost *UnreachableError
 	return errors.As(err, &lost) && (s == safe || !lost.Sent)
 }
 

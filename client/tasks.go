@@ -14,12 +14,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Submit queues a task. Zero fields of spec get the contract's defaults. A call
-// whose answer was lost is repeated without making a second task: unless spec
-// brings an IdempotencyKey, each call has one of its own.
+// Submit queues a task. Zero fields of spec get their defaults. The call is retried without
+// creating a second task: unless spec has an IdempotencyKey, each call uses a new one.
 //
-// With an IdempotencyKey that was used before, the answer is the first task as
-// it is now; bloom.ErrIdempotency when that one had another body.
+// With an IdempotencyKey that was used before, Submit returns the first task as it is now, or
+// bloom.ErrIdempotency when that task had another body.
 func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, error) {
 	raw, err := encode(withDefaults(spec))
 	if err != nil {
@@ -36,13 +35,13 @@ func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, e
 	return task, err
 }
 
-// freshKey is a key that nobody else has. It begins with the time, so that a
-// store's index of keys grows at its end.
+// freshKey returns a unique key. It starts with the time, so that the store's index of keys grows
+// at its end.
 func freshKey() string {
 	return strconv.FormatInt(time.Now().UnixMilli(), 36) + "-" + rand.Text()
 }
 
-// withDefaults says what Go's zero values cannot leave unsaid in JSON.
+// withDefaults fills the defaults whose zero value would be encoded as another value.
 func withDefaults(s bloom.TaskSpec) bloom.TaskSpec {
 	s.Policy.TimeoutSec = cmp.Or(s.Policy.TimeoutSec, bloom.DefaultTimeoutSec)
 	s.DesiredFormat = cmp.Or(s.DesiredFormat, bloom.FormatText)
@@ -59,19 +58,19 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// Task reads one task; bloom.ErrTaskNotFound when there is none.
+// Task returns one task, or bloom.ErrTaskNotFound.
 func (c *Client) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return get[bloom.Task](ctx, c, "/llm-tasks/"+seg(id))
 }
 
-// Tasks reads one page, newest first, and where the next begins.
+// Tasks returns one page of tasks, newest first, and the cursor of the next page.
 func (c *Client) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	v := newQuery(q.Page).with("status", string(q.Status)).with("context_id", q.ContextID).
 		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("error_class", q.Error).with("q", q.Text)
 	return list[bloom.Task](ctx, c, v.on("/llm-tasks"))
 }
 
-// AllTasks walks every page from q's on.
+// AllTasks iterates over the tasks from q's page on.
 func (c *Client) AllTasks(ctx context.Context, q bloom.TaskQuery) iter.Seq2[bloom.Task, error] {
 	return every(q.Page, func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
 		q.Page = p
@@ -79,13 +78,13 @@ func (c *Client) AllTasks(ctx context.Context, q bloom.TaskQuery) iter.Seq2[bloo
 	})
 }
 
-// Runs reads the last 50 tasks.
+// Runs returns the last 50 tasks.
 func (c *Client) Runs(ctx context.Context) ([]bloom.Task, error) {
 	return get[[]bloom.Task](ctx, c, "/runs")
 }
 
-// Cancel calls a task off: at once while it waits, by asking its worker to stop
-// while it runs. A conflict says that it has already ended.
+// Cancel cancels a task: a waiting one immediately, a running one by asking its worker to stop.
+// Conflict when it has already ended.
 func (c *Client) Cancel(ctx context.Context, id string) (bloom.Task, error) {
 	task, meta, err := post[bloom.Task](ctx, c, "/llm-tasks/"+seg(id)+"/cancel", struct{}{}, safe)
 	if err != nil && meta.repeated && bloom.KindOf(err) == bloom.KindConflict {
@@ -97,20 +96,20 @@ func (c *Client) Cancel(ctx context.Context, id string) (bloom.Task, error) {
 	return task, err
 }
 
-// Requeue puts a failed, dead or cancelled task back in the queue.
+// Requeue requeues a failed, dead or cancelled task.
 func (c *Client) Requeue(ctx context.Context, id string) (bloom.Task, error) {
 	task, _, err := post[bloom.Task](ctx, c, "/llm-tasks/"+seg(id)+"/requeue", struct{}{}, unsafe)
 	return task, err
 }
 
-// CancelAll cancels up to bloom.MaxBulkTasks tasks and answers for each of them. A call
-// whose answer was lost is not repeated.
+// CancelAll cancels up to bloom.MaxBulkTasks tasks and returns the outcome for each. The call is
+// not retried when its response is lost.
 func (c *Client) CancelAll(ctx context.Context, ids []string) ([]bloom.TaskOutcome, error) {
 	return c.bulk(ctx, "cancel", ids)
 }
 
-// RequeueAll puts up to bloom.MaxBulkTasks tasks back in the queue and answers for each
-// of them. A call whose answer was lost is not repeated.
+// RequeueAll requeues up to bloom.MaxBulkTasks tasks and returns the outcome for each. The call is
+// not retried when its response is lost.
 func (c *Client) RequeueAll(ctx context.Context, ids []string) ([]bloom.TaskOutcome, error) {
 	return c.bulk(ctx, "requeue", ids)
 }
@@ -120,16 +119,15 @@ func (c *Client) bulk(ctx context.Context, op string, ids []string) ([]bloom.Tas
 	return out.Results, err
 }
 
-// CancelMatching cancels all unfinished tasks that match, newest first, and answers with
-// how many they were; with DryRun it only counts them. It goes on from batch to batch; on
-// an error the answer has what was done until then. A batch whose answer was lost is not
-// repeated.
+// CancelMatching cancels all unfinished tasks that match, newest first, in batches, and returns the
+// counts; with DryRun it only counts. On an error it returns the counts so far. A batch is not
+// retried when its response is lost.
 func (c *Client) CancelMatching(ctx context.Context, m bloom.TasksMatching) (bloom.TasksMatched, error) {
 	return c.matching(ctx, "cancel", m)
 }
 
-// RequeueMatching puts all failed, dead and cancelled tasks that match back in the queue,
-// as CancelMatching cancels.
+// RequeueMatching requeues all failed, dead and cancelled tasks that match, in the manner of
+// CancelMatching.
 func (c *Client) RequeueMatching(ctx context.Context, m bloom.TasksMatching) (bloom.TasksMatched, error) {
 	return c.matching(ctx, "requeue", m)
 }
@@ -152,13 +150,13 @@ func (c *Client) matching(ctx context.Context, op string, m bloom.TasksMatching)
 	}
 }
 
-// Results reads a task's results, newest first.
+// Results returns a task's results, newest first.
 func (c *Client) Results(ctx context.Context, id string) ([]bloom.Result, error) {
 	return get[[]bloom.Result](ctx, c, "/llm-tasks/"+seg(id)+"/results")
 }
 
-// Await waits until a task has ended and answers with it. It follows the task's
-// stream, so it learns of the end at once, through outages of the server.
+// Await waits until a task has ended and returns it. It follows the task's stream, across outages
+// of the server.
 func (c *Client) Await(ctx context.Context, id string) (bloom.Task, error) {
 	for {
 		for _, err := range c.FollowEvents(ctx, id, FollowOptions{}) {
@@ -170,15 +168,14 @@ func (c *Client) Await(ctx context.Context, id string) (bloom.Task, error) {
 		if err != nil || task.Status.Terminal() {
 			return task, err
 		}
-		// Requeued between the stream's end and our look: follow the new life.
+		// Requeued after the stream ended: follow it again.
 		if err := pause(ctx, c.retry.Wait(0, nil)); err != nil {
 			return task, err
 		}
 	}
 }
 
-// TaskOutput reads what the newest result of a task left, whole and verified,
-// whether it lies in the result's row or in the blob store.
+// TaskOutput returns a task's newest result with its whole, verified output, wherever it is stored.
 func (c *Client) TaskOutput(ctx context.Context, id string) (bloom.Result, []byte, error) {
 	results, err := c.Results(ctx, id)
 	if err != nil {
@@ -193,17 +190,17 @@ func (c *Client) TaskOutput(ctx context.Context, id string) (bloom.Result, []byt
 	}
 	content, err := c.ArtifactBytes(ctx, newest.ArtifactID)
 	if errors.Is(err, bloom.NotFound("Artifact")) && newest.Status == bloom.OutcomeError {
-		return newest, nil, nil // an error need not leave any output
+		return newest, nil, nil // a failed attempt may have no output
 	}
 	return newest, slices.Clip(content), err
 }
 
-// Filters lists the filters for the list of tasks that were saved, by name.
+// Filters lists the saved task filters by name.
 func (c *Client) Filters(ctx context.Context) ([]bloom.TaskFilter, error) {
 	return get[[]bloom.TaskFilter](ctx, c, "/filters")
 }
 
-// SaveFilter saves a filter under its name, in place of one that has it.
+// SaveFilter saves a filter and replaces one with the same name.
 func (c *Client) SaveFilter(ctx context.Context, f bloom.TaskFilter) (bloom.TaskFilter, error) {
 	raw, err := encode(f)
 	if err != nil {
@@ -214,7 +211,7 @@ func (c *Client) SaveFilter(ctx context.Context, f bloom.TaskFilter) (bloom.Task
 	return out, err
 }
 
-// RemoveFilter forgets a saved filter.
+// RemoveFilter removes a saved filter.
 func (c *Client) RemoveFilter(ctx context.Context, name string) error {
 	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/filters/" + seg(name), safety: safe}, nil)
 	return err

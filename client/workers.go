@@ -15,12 +15,12 @@ type WorkerDetail struct {
 	Leases []bloom.Lease `json:"leases"`
 }
 
-// Workers reads all workers.
+// Workers returns all workers.
 func (c *Client) Workers(ctx context.Context) ([]bloom.Worker, error) {
 	return get[[]bloom.Worker](ctx, c, "/workers")
 }
 
-// Worker reads one worker; bloom.ErrWorkerNotFound when there is none.
+// Worker returns one worker, or bloom.ErrWorkerNotFound.
 func (c *Client) Worker(ctx context.Context, id string) (WorkerDetail, error) {
 	return get[WorkerDetail](ctx, c, "/workers/"+seg(id))
 }
@@ -28,20 +28,19 @@ func (c *Client) Worker(ctx context.Context, id string) (WorkerDetail, error) {
 // Registered is the answer to a registration.
 type Registered struct {
 	bloom.Worker
-	// MembridgeURL is where the control plane is, as the runtime finds it; empty
-	// when it knows of none.
+	// MembridgeURL is the URL of the control plane; empty when the runtime has none configured.
 	MembridgeURL string `json:"membridge_url"`
-	Created      bool   `json:"-"` // the worker was not known before
+	Created      bool   `json:"-"` // the worker is new
 }
 
-// RegisterWorker is Register for those who need not know where membridge is.
+// RegisterWorker is Register without the control plane's URL.
 func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (worker bloom.Worker, created bool, err error) {
 	r, err := c.Register(ctx, w)
 	return r.Worker, r.Created, err
 }
 
-// Register makes a worker known or updates it. bloom.ErrWorkerConflict when
-// another living process has the name.
+// Register creates or updates a worker. bloom.ErrWorkerConflict when another live instance has the
+// name.
 func (c *Client) Register(ctx context.Context, w bloom.WorkerSpec) (Registered, error) {
 	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
 	w.Capabilities.MaxConcurrency = cmp.Or(w.Capabilities.MaxConcurrency, 1)
@@ -52,18 +51,18 @@ func (c *Client) Register(ctx context.Context, w bloom.WorkerSpec) (Registered, 
 	return r, err
 }
 
-// RemoveWorker forgets a worker; its leases go back to the queue.
+// RemoveWorker removes a worker; its leases are released.
 func (c *Client) RemoveWorker(ctx context.Context, id string) error {
 	var out removed
 	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: "/workers/" + seg(id), safety: safe}, &out)
 	if meta.repeated && errors.Is(err, bloom.ErrWorkerNotFound) {
-		return nil // an earlier try, whose answer was lost, removed it
+		return nil // an earlier try, whose response was lost, removed it
 	}
 	return err
 }
 
-// DrainWorker drains a worker at the runtime, or undrains it there. Its answer is
-// draining still while the control plane drains it.
+// DrainWorker drains or undrains a worker at the runtime. The returned worker is still draining
+// while the control plane drains it.
 func (c *Client) DrainWorker(ctx context.Context, id string, drain bool) (bloom.Worker, error) {
 	worker, _, err := post[bloom.Worker](ctx, c, "/workers/"+seg(id)+"/drain", struct {
 		Drain bool `json:"drain"`
@@ -78,7 +77,7 @@ func (c *Client) ReportLogs(ctx context.Context, id string, r bloom.LogReport) e
 	return err
 }
 
-// WorkerLogs reads the last log lines that a worker reported, the oldest first.
+// WorkerLogs returns the last log lines that a worker reported, oldest first.
 func (c *Client) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
 	return get[bloom.WorkerLogs](ctx, c, "/workers/"+seg(id)+"/logs")
 }

@@ -212,12 +212,12 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	b := h.bridge()
 	file(t, h.gate("open"), "")
 	w := h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
-	w.says("waiting for membridge to tell where the runtime is")
+	w.says("waiting for membridge to report the runtime's address")
 	w.says("membridge does not answer")
 
 	h.reach()
 	plane := b.start("--runtime-url", h.url)
-	w.says("membridge tells where the runtime is")
+	w.says("membridge reported the runtime's address")
 	if w.ended() {
 		t.Fatal("the worker ended because the runtime is not there")
 	}
@@ -310,6 +310,6 @@ func TestAWorkerNeedsOnlyTheRuntimesAddress(t *testing.T) {
 	h.await(t, h.submit(t, spec("before membridge")).ID).succeeded("pong")
 	b.start()
 	eventually(t, "membridge knows the worker", func() bool { return b.knows(t, "plain", bloom.WorkerOnline) })
-	w.says("the runtime tells where membridge is")
+	w.says("the runtime reported membridge's address")
 	h.await(t, h.submit(t, spec("after")).ID).succeeded("pong")
 }

@@ -263,7 +263,7 @@ func TestWhatHoldsPromptsIsItsOwnersAlone(t *testing.T) {
 	// Beside the running server, what cannot be done is said in one sentence.
 	got := n.bloom(t, "migrate", "up", "--data-dir", data)
 	got.want(t, 1, "", "the database is in use: process ")
-	got.want(t, 1, "", "(a server brings the schema up to date by itself when it starts)")
+	got.want(t, 1, "", "(a server updates the schema when it starts)")
 }
 
 func TestATakenPortIsNamedWithTheFlagThatChangesIt(t *testing.T) {

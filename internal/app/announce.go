@@ -4,37 +4,31 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/announce"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
-// MembridgeAccount is where a worker makes itself known besides the runtime, and
-// as whom. The agent key is enough; the admin key serves when there is no other.
+// MembridgeAccount is the control plane that a worker registers with besides the runtime, and its
+// credentials. The agent key is sufficient; the admin key is used without one.
 type MembridgeAccount struct {
-	URL      string      // empty: not known
-	TLS      *tls.Config // nil: the system's authorities are trusted
+	URL      string      // empty: unknown
+	TLS      *tls.Config // nil: the system's root certificates
 	AgentKey string
 	AdminKey string
 }
 
-// client speaks to membridge as the agent that the token is of.
+// client returns a client of membridge for the agent that owns the token.
 func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
 	o := mbclient.Options{URL: a.URL, TLS: a.TLS, AgentKey: a.AgentKey, Token: token, AddressPolicy: membridge.DefaultDialPolicy}
 	if o.AgentKey == "" {
 		o.Key = a.AdminKey
 	}
 	if o.Key == "" {
-		o.KeyName = "MEMBRIDGE_AGENT_KEY" // which a worker needs when it has none
+		o.KeyName = "MEMBRIDGE_AGENT_KEY" // the key that a worker should have
 	}
 	c, err := mbclient.New(o)
 	if err != nil {
@@ -43,91 +37,22 @@ func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
 	return c, nil
 }
 
-// route carries a worker's calls to where the runtime is now. Its address may
-// become known, or change, while the worker lives, when membridge tells it.
-type route struct {
-	next http.RoundTripper
-
-	mu    sync.Mutex
-	from  *url.URL      // what the client was made for
-	to    *url.URL      // where calls go
-	known chan struct{} // closed with the first address
-}
-
-func newRoute(secure *tls.Config) *route {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = secure
-	transport.MaxIdleConnsPerHost = 128
-	return &route{next: transport, known: make(chan struct{})}
-}
-
-// point sends calls to address from now on. What is no address is refused, and
-// changes nothing.
-func (r *route) point(address string) error {
-	if err := config.CheckURL(address); err != nil {
-		return err
-	}
-	u, err := url.Parse(strings.TrimRight(address, "/"))
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.to = u
-	if r.from == nil {
-		r.from = u
-		close(r.known)
-	}
-	return nil
-}
-
-// first waits for the first address; empty when ctx ended before.
-func (r *route) first(ctx context.Context) string {
-	select {
-	case <-r.known:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.from.String()
-	case <-ctx.Done():
-		return ""
-	}
-}
-
-// RoundTrip makes the call where the runtime is.
-func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
-	r.mu.Lock()
-	from, to := r.from, r.to
-	r.mu.Unlock()
-	if from != to {
-		req = req.Clone(req.Context())
-		req.Host = ""
-		req.URL.Scheme, req.URL.Host = to.Scheme, to.Host
-		req.URL.Path = to.Path + strings.TrimPrefix(req.URL.Path, from.Path)
-		req.URL.RawPath = ""
-	}
-	return r.next.RoundTrip(req)
-}
-
-func (r *route) httpClient() *http.Client {
-	return &http.Client{Transport: r, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
-// newAnnouncer makes what keeps the worker known to membridge.
+// newAnnouncer returns the announcer that registers the worker with membridge.
 func (w *Worker) newAnnouncer() *announce.Announcer {
 	cfg := announce.Config{
 		Client: w.bridge, Interval: w.cfg.Run.AnnounceEvery, Log: w.log.With("worker", w.cfg.Run.Name),
 		Registration: func() mbclient.Registration {
-			status, can := w.standing()
+			status, can := w.selfReport()
 			return w.memory.named(mbclient.Registration{
 				Name: w.cfg.Run.Name, Status: status, Capabilities: can, IPAddrs: w.about.IPAddrs,
 				AgentVersion: w.about.AgentVersion, OSInfo: w.about.OSInfo, InstallMethod: w.about.InstallMethod,
 			})
 		},
-		Beat: func() mbclient.Beat {
-			status, can := w.standing()
-			return w.memory.described(mbclient.Beat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()})
+		Heartbeat: func() mbclient.Heartbeat {
+			status, can := w.selfReport()
+			return w.memory.described(mbclient.Heartbeat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()})
 		},
-		OnDrain: w.followDrain, Carry: w.memory.carry,
+		OnDrain: w.followDrain, Execute: w.memory.carry,
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved
@@ -135,10 +60,10 @@ func (w *Worker) newAnnouncer() *announce.Announcer {
 	return announce.New(cfg)
 }
 
-// standing is what membridge is told. A worker that cannot reach the runtime is
-// of unknown status, not online, and one that cannot write its state folder has an
-// error: nobody should give them work.
-func (w *Worker) standing() (bloom.WorkerStatus, bloom.Capabilities) {
+// selfReport returns what membridge is sent. The status of a worker that cannot reach the runtime
+// is unknown, not online, and of one that cannot write its state folder error: neither should get
+// work.
+func (w *Worker) selfReport() (bloom.WorkerStatus, bloom.Capabilities) {
 	can := w.capabilities()
 	can.ClaudeCLI = w.runner.Usable(context.Background()) == nil
 	inner := w.inner.Load()
@@ -161,8 +86,7 @@ func (w *Worker) running() int {
 	return 0
 }
 
-// followDrain follows whether membridge drains the worker, also when that came before
-// the runtime was found.
+// followDrain records whether membridge drains the worker, even before the runtime is known.
 func (w *Worker) followDrain(drain bool) {
 	w.drainMu.Lock()
 	defer w.drainMu.Unlock()
@@ -170,29 +94,28 @@ func (w *Worker) followDrain(drain bool) {
 		close(w.heard)
 	}
 	w.drain = &drain
-	w.passOn()
+	w.forwardDrain()
 }
 
-// passOn passes it on to the inner worker, when there are both. w.drainMu is held.
-func (w *Worker) passOn() {
+// forwardDrain forwards it to the inner worker, when both are known. It requires w.drainMu.
+func (w *Worker) forwardDrain() {
 	if inner := w.inner.Load(); inner != nil && w.drain != nil {
 		inner.FollowControlPlane(*w.drain)
 	}
 }
 
-// drainPatience is how long a starting worker waits for membridge to say whether it
-// drains the worker.
-const drainPatience = 3 * time.Second
+// drainWait is how long a starting worker waits for membridge to report whether the worker is
+// drained.
+const drainWait = 3 * time.Second
 
-// awaitDrain waits for membridge's first answer, so that a worker that was drained while
-// it was down claims nothing before it knows. When membridge is silent for longer, the
-// worker starts with the level that the runtime last knew. It does not wait for a
-// membridge whose address only the runtime knows.
+// awaitDrain waits for membridge's first response, so that a worker that was drained while it was
+// down claims nothing. When membridge is silent for longer, the worker starts with the last state
+// known to the runtime. It does not wait for a membridge whose address only the runtime knows.
 func (w *Worker) awaitDrain(ctx context.Context) {
 	if w.cfg.Membridge.URL == "" {
 		return
 	}
-	timer := time.NewTimer(drainPatience)
+	timer := time.NewTimer(drainWait)
 	defer timer.Stop()
 	select {
 	case <-w.heard:
@@ -201,54 +124,44 @@ func (w *Worker) awaitDrain(ctx context.Context) {
 	}
 }
 
-// moved follows the runtime to the address that membridge tells.
+// moved follows the runtime to the address that membridge reports.
 func (w *Worker) moved(address string) {
 	if address == "" {
-		w.log.Warn("membridge does not know where the runtime is; start it with --runtime-url, or give that to this worker")
+		w.log.Warn("membridge does not know the runtime's address; start membridge or this worker with --runtime-url")
 		return
 	}
 	if loopbackURL(address) && !loopbackURL(w.cfg.Membridge.URL) {
-		w.log.Warn("membridge tells an address of the runtime that means only its own machine; start it with the --runtime-url that others reach, or give that to this worker",
+		w.log.Warn("membridge reports a loopback address for the runtime, which only its own machine can reach; start membridge or this worker with a --runtime-url that is reachable from here",
 			"url", address)
 		return
 	}
-	if err := w.route.point(address); err != nil {
-		w.log.Error("membridge tells an address of the runtime that is none", "error", err)
+	if err := w.route.setAddress(address); err != nil {
+		w.log.Error("membridge reports an invalid address for the runtime", "error", err)
 		return
 	}
-	w.log.Info("membridge tells where the runtime is", "url", address)
+	w.log.Info("membridge reported the runtime's address", "url", address)
 }
 
-// invitedTo joins the membridge that the runtime tells of, when that can work:
-// an address of the runtime's own machine leads nowhere from another one, and a
-// membridge that others can reach wants a key. The admin key goes to nobody whom
-// the operator has not named.
+// invitedTo registers with the membridge that the runtime reports, if possible: a loopback address
+// is useless on another machine, and a membridge that others can reach requires a key. The admin
+// key is sent only to an address that the operator configured.
 func (w *Worker) invitedTo(address string) {
 	local := loopbackURL(address)
 	if local && !loopbackURL(w.cfg.URL) || !local && w.cfg.Membridge.AgentKey == "" {
-		w.log.Debug("the runtime tells of a membridge that this worker cannot join", "url", address)
+		w.log.Debug("this worker cannot use the membridge that the runtime reports", "url", address)
 		return
 	}
 	if err := w.bridge.Configure(address, ""); err != nil {
-		w.log.Error("the runtime tells an address of membridge that is none", "error", err)
+		w.log.Error("the runtime reports an invalid address for membridge", "error", err)
 		return
 	}
 	w.invite.Do(func() {
-		w.log.Info("the runtime tells where membridge is", "url", address)
+		w.log.Info("the runtime reported membridge's address", "url", address)
 		close(w.invited)
 	})
 }
 
-func loopbackURL(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
-// announce keeps the worker known to membridge until stop, which says goodbye.
+// announce keeps the worker registered with membridge until stop, which reports it offline.
 func (w *Worker) announce() (stop func()) {
 	ctx, leave := context.WithCancel(context.Background())
 	left := make(chan struct{})

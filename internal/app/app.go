@@ -1,7 +1,6 @@
-// Package app is the composition root: it builds each role from its parts and
-// owns the order in which they start and stop. Every role opens (and says what
-// is wrong before anything runs), runs until its context ends, and closes.
-// It holds no rules.
+// Package app is the composition root: it builds each role from its parts and determines the order
+// in which they start and stop. Every role opens (and reports errors before anything runs), runs
+// until its context ends, and closes. It contains no rules.
 package app
 
 import (
@@ -14,20 +13,20 @@ import (
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
-// Build is what the program is.
+// Build describes the program.
 type Build struct {
 	Version string
 	Logger  *slog.Logger
 	Tracing *telemetry.Tracing // nil exports no spans
 }
 
-// Misuse is a mistake in the settings that only opening a role can find.
-type Misuse struct{ error }
+// ConfigError is an error in the settings that is found only when a role opens.
+type ConfigError struct{ error }
 
-// Unwrap is the mistake.
-func (m Misuse) Unwrap() error { return m.error }
+// Unwrap returns the error.
+func (m ConfigError) Unwrap() error { return m.error }
 
-// isLoopback reports whether nobody but this machine can reach the address.
+// isLoopback reports whether only this machine can reach the address.
 func isLoopback(addr net.Addr) bool {
 	if addr.Network() == "unix" {
 		return true
@@ -36,7 +35,7 @@ func isLoopback(addr net.Addr) bool {
 	return err == nil && ap.Addr().Unmap().IsLoopback()
 }
 
-// localURL is how this machine reaches a listener.
+// localURL returns the URL of a listener for clients on this machine.
 func localURL(scheme string, addr net.Addr) string {
 	ap, err := netip.ParseAddrPort(addr.String())
 	if err != nil {
@@ -49,7 +48,7 @@ func localURL(scheme string, addr net.Addr) string {
 	return scheme + "://" + netip.AddrPortFrom(ip, ap.Port()).String()
 }
 
-// randomKey makes a key that lives in this process only.
+// randomKey returns a key for use within this process.
 func randomKey() string {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails; see crypto/rand

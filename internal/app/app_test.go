@@ -168,7 +168,7 @@ func TestServerRefusesToStart(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
-			if misuse := errors.As(err, new(app.Misuse)); misuse != (c.want == "openssl rand -hex 32" || c.want == "shorter than 16") {
+			if misuse := errors.As(err, new(app.ConfigError)); misuse != (c.want == "openssl rand -hex 32" || c.want == "shorter than 16") {
 				t.Errorf("%v is taken for a mistake in the settings: %v", err, misuse)
 			}
 		})

@@ -10,19 +10,19 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// maxRowContent is what a completion can bring at most, in bytes: among servers that
-// share a database its row keeps it while the object storage is away.
+// maxRowContent is the most content of a completion, in bytes: while object storage is unavailable,
+// servers that share a database keep it in the row.
 const maxRowContent = 32 << 20
 
-// artifacts is where artifacts are kept, whatever that is.
+// artifacts is the artifact storage of any kind.
 type artifacts interface {
 	bloom.Blobs
 	Close() error
 }
 
-// openArtifacts opens the folder, and the object storage if one is configured. A
-// storage that does not answer keeps nobody from starting: until it does, artifacts
-// are kept as when it fails later.
+// openArtifacts opens the folder, and the object storage if one is configured. An object storage
+// that does not answer does not prevent the start: until it does, artifacts are kept as when it
+// fails later.
 func (s *Server) openArtifacts(ctx context.Context) error {
 	folder, err := local.Open(ArtifactsDir(s.cfg.DataDir))
 	if err != nil {
@@ -30,14 +30,14 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	}
 	s.blobs, s.folder = folder, folder
 	if !s.cfg.InObjects() {
-		_, _ = s.refreshFolder(ctx) // it has logged what is wrong, and the loop asks again
+		_, _ = s.refreshFolder(ctx) // logs the failure; the loop tries again
 		return nil
 	}
 	bucket, err := openBucket(s.cfg.ObjectStorage, s.cfg.ArtifactBucket)
 	if err != nil {
-		return Misuse{err}
+		return ConfigError{err}
 	}
-	var shared bloom.Blobs // stays nil where this server's folder is all that there is
+	var shared bloom.Blobs // nil if there is only this server's folder
 	if database, ok := s.store.(*postgres.Store); ok {
 		shared = database.Contents()
 	}
@@ -46,11 +46,11 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 		return err
 	}
 	s.blobs, s.objects = store, store
-	_, _ = store.Refresh(ctx) // it has logged what is wrong, and the loop asks again
+	_, _ = store.Refresh(ctx) // logs the failure; the loop tries again
 	return nil
 }
 
-// openMover makes what moves and verifies content; without object storage it only
+// openMover builds the loop that moves and verifies content; without object storage it only
 // verifies.
 func (s *Server) openMover() {
 	c := maintenance.MoverConfig{Store: s.store, Blobs: s.blobs, Upload: nil, Placed: nil, Clock: nil, Logger: s.log, Every: maintenance.DefaultMoverEvery, Moved: s.metrics.Moved}
@@ -60,7 +60,7 @@ func (s *Server) openMover() {
 	s.mover = maintenance.NewMover(c)
 }
 
-// transcripts makes what turns runs' events into artifacts.
+// transcripts builds the loop that turns runs' events into artifacts.
 func (s *Server) transcripts() *maintenance.Transcripts {
 	c := maintenance.TranscriptsConfig{Store: s.store, Blobs: s.blobs, Placed: nil, Dir: ArtifactsDir(s.cfg.DataDir), Clock: nil, Logger: s.log,
 		Every: maintenance.DefaultTranscriptsEvery, Written: s.metrics.Transcribed}
@@ -76,9 +76,9 @@ func (s *Server) refreshFolder(ctx context.Context) (back bool, err error) {
 	back, err = s.folder.Refresh(ctx)
 	switch {
 	case err != nil && !failed && ctx.Err() == nil:
-		s.log.ErrorContext(ctx, "artifacts that are too large for the database cannot be kept", "error", err)
+		s.log.ErrorContext(ctx, "cannot store artifacts that are too large for the database", "error", err)
 	case err == nil && failed:
-		s.log.InfoContext(ctx, "artifacts can be kept again")
+		s.log.InfoContext(ctx, "artifacts can be stored again")
 	}
 	return back, err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// openAuditFiles opens where the audit is exported to; nil where it is not.
+// openAuditFiles opens the destination of the audit export; nil without one.
 func (s *Server) openAuditFiles() (auditlog.Files, error) {
 	if !s.cfg.ExportsAudit() {
 		return nil, nil
@@ -35,13 +35,13 @@ func (s *Server) openAuditFiles() (auditlog.Files, error) {
 func auditFolder(dir string) (auditlog.Files, error) {
 	folder, err := auditlog.OpenFolder(dir)
 	if err != nil {
-		return nil, Misuse{fmt.Errorf("--audit-export: %w", err)}
+		return nil, ConfigError{fmt.Errorf("--audit-export: %w", err)}
 	}
 	return folder, nil
 }
 
-// auditMove makes the loop that takes files of the audit that were exported to the data
-// folder to where they are exported now; nil where there is nothing to take.
+// auditMove builds the loop that moves audit files exported to the data folder to the current
+// destination; nil if there are none.
 func (s *Server) auditMove() *maintenance.Loop {
 	from, err := auditlog.ReadFolder(s.cfg.DataDir)
 	if err != nil || s.auditFiles == nil || s.cfg.AuditExport.AuditExport == config.AuditInDataDir {
@@ -50,7 +50,7 @@ func (s *Server) auditMove() *maintenance.Loop {
 	return maintenance.NewAuditMove(func(ctx context.Context) (int, error) { return auditlog.Move(ctx, from, s.auditFiles) }, s.log)
 }
 
-// auditLoops are the loops that export the audit; none where it is not exported.
+// auditLoops returns the loops that export the audit; none if it is not exported.
 func (s *Server) auditLoops() []*maintenance.Loop {
 	if s.auditFiles == nil {
 		return nil
@@ -61,7 +61,7 @@ func (s *Server) auditLoops() []*maintenance.Loop {
 	return []*maintenance.Loop{export, maintenance.NewAuditExportFull(s.store, export, s.log)}
 }
 
-// AuditBucket is the bucket that servers with these settings export the audit to.
+// AuditBucket returns the bucket that servers with these settings export the audit to.
 func AuditBucket(c config.Artifacts) (auditlog.Files, error) {
 	bucket, err := openBucket(c.ObjectStorage, c.ArtifactBucket)
 	if err != nil {
@@ -70,7 +70,8 @@ func AuditBucket(c config.Artifacts) (auditlog.Files, error) {
 	return auditlog.NewBucket(bucket), nil
 }
 
-// AuditChain reads a database's audit, also while servers use it; done ends it.
+// AuditChain opens a database's audit for reading, also while servers use it; the caller must call
+// done.
 func AuditChain(ctx context.Context, dataDir, databaseURL string) (chain bloom.ChainReader, done func(), err error) {
 	if databaseURL != "" {
 		a, err := postgres.OpenAudit(ctx, databaseURL)

@@ -17,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 )
 
-// openFront begins to answer.
+// openFront starts to accept connections.
 func (s *Server) openFront(ctx context.Context, withWorker bool) (err error) {
 	c := front.Config{
 		Listener: s.listener, HTTP: httpServer(s.log), Logger: s.log,
@@ -41,7 +41,7 @@ func (s *Server) openFront(ctx context.Context, withWorker bool) (err error) {
 	return err
 }
 
-// httpServer has the limits that every server of ours has.
+// httpServer returns a server with the limits common to all roles.
 func httpServer(log *slog.Logger) *http.Server {
 	return &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
@@ -50,8 +50,8 @@ func httpServer(log *slog.Logger) *http.Server {
 	}
 }
 
-// listen takes the socket that was handed over under that name, else an address,
-// or says who has it and how to choose another.
+// listen returns the inherited socket of this name, or listens on an address. Its errors say which
+// process uses the address and how to choose another.
 func listen(ctx context.Context, socket, addr, other string) (net.Listener, error) {
 	if l, err := front.Inherited(socket); l != nil || err != nil {
 		return l, err
@@ -68,16 +68,15 @@ func listen(ctx context.Context, socket, addr, other string) (net.Listener, erro
 		}
 		return nil, fmt.Errorf("%s is already in use%s; stop that program, or choose another address (%s)", addr, by, other)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s: not allowed to take this port; ports below 1024 need a right of their own, choose a higher one", addr)
+		return nil, fmt.Errorf("%s: not allowed to use this port; ports below 1024 require a privilege, choose a higher one", addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("%s is not an address of this machine; use 127.0.0.1 or 0.0.0.0", addr)
 	}
 	return nil, fmt.Errorf("listen on %s: %w", addr, err)
 }
 
-// PortHolder names the process that listens on the port, as far as the system
-// tells us (Linux, and only processes of our own user unless we are root).
-// Empty when it is not known.
+// PortHolder returns the process that listens on a port, if the system reports it (on Linux, and
+// only processes of the same user unless root); otherwise "".
 func PortHolder(addr string) string {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {

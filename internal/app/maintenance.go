@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
-// backgroundLoops are what a server does beside requests. Among servers that share a
-// database one does them all; when it dies another takes over.
+// backgroundLoops returns a server's background loops. Among servers that share a database, one
+// runs them all; when it dies, another takes over.
 func (s *Server) backgroundLoops() []*maintenance.Loop {
 	kept, atEnd := s.cfg.Transcribe()
 	transcripts := s.transcripts()
@@ -41,7 +41,8 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		s.control.onChange(loops[len(loops)-1].Again)
 	}
 	if isShared {
-		// The others come round soon; what retention left half done need not wait.
+		// The other loops run soon anyway; unfinished retention must not wait for its next
+		// interval.
 		s.leader = &leader{store: shared, inherited: retention.Soon}
 		for _, l := range loops {
 			l.Alone(s.leader.mine)
@@ -53,7 +54,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		s.control.onChange(func() { synced.Again(); watch.Again() })
 		loops = append(loops, watch)
 	}
-	// Not alone: each server looks through its own folder.
+	// Not limited to the leader: each server has its own folder.
 	if move := s.auditMove(); move != nil {
 		loops = append(loops, move)
 	}
@@ -61,7 +62,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	if s.objects == nil {
 		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Away: s.folder.Away, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	} else {
-		// Not alone either: what a server kept in its folder only it can move.
+		// Not limited to the leader: only this server can move what it stored in its folder.
 		mover := s.mover.Loop()
 		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.Soon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	}
@@ -72,19 +73,19 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	return loops
 }
 
-// leaderLock names the right to run the loops of all servers of a database.
+// leaderLock is the name of the lock of the server that runs the background loops.
 const leaderLock = "upkeep"
 
-// leader is this server's hold on that right, kept from one run to the next.
+// leader is this server's leadership, kept from one run to the next.
 type leader struct {
 	store     *postgres.Store
-	inherited func() // hears that the right came over from another server
+	inherited func() // called when this server takes over from another
 	mu        sync.Mutex
 	lock      *postgres.Lock
-	taken     bool // another server had the right when this one asked last
+	taken     bool // another server was the leader at the last attempt
 }
 
-// mine reports whether this server has the right, taking it when nobody has.
+// mine reports whether this server is the leader, after trying to become it.
 func (s *leader) mine(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,14 +107,14 @@ func (s *leader) mine(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// held reports whether this server has had the right so far.
+// held reports whether this server is still the leader.
 func (s *leader) held() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lock != nil
 }
 
-// release gives the right up, for another server to take at its next run.
+// release resigns, for another server to take over at its next run.
 func (s *leader) release() {
 	if s.lock != nil {
 		s.lock.Release()
@@ -121,7 +122,7 @@ func (s *leader) release() {
 	}
 }
 
-// close is release for when the loops have ended. A nil leader is fine.
+// close releases the leadership after the loops have ended. A nil leader is allowed.
 func (s *leader) close() {
 	if s == nil {
 		return
@@ -131,7 +132,8 @@ func (s *leader) close() {
 	s.release()
 }
 
-// bridgeState is where metrics read the control plane's state; nil without one.
+// bridgeState returns the function that reads the control plane's state for metrics; nil without
+// one.
 func (s *Server) bridgeState() func() telemetry.Membridge {
 	if s.control == nil {
 		return nil

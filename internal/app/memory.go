@@ -8,18 +8,18 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// openBucket builds access to a bucket, without a request.
+// openBucket returns a client of a bucket, without making a request.
 func openBucket(c config.ObjectStorage, name string) (*objects.Bucket, error) {
 	address, tls, err := c.Address()
 	if err != nil {
-		return nil, Misuse{err}
+		return nil, ConfigError{err}
 	}
 	return objects.Open(objects.Config{Endpoint: address, AccessKey: string(c.MinioAccessKey), SecretKey: string(c.MinioSecretKey),
 		Region: c.MinioRegion, Bucket: name, TLS: tls, Transport: nil, Stall: objects.DefaultStall, Tries: objects.DefaultTries})
 }
 
-// OpenMemory builds access to one project's memory. It makes no request yet. Progress,
-// if set, is told each step of a push or pull as it begins.
+// OpenMemory returns one project's memory, without making a request. progress, if not nil, is
+// called at each step of a push or pull.
 func OpenMemory(c config.Memory, progress func(string)) (*memory.Project, error) {
 	bucket, err := openBucket(c.ObjectStorage, c.MinioBucket)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/memory/agent"
 )
 
-// memoryAgent is the part of a worker, or all of a MemoryAgent, that moves a project's
-// memory. On nil, its methods do what a worker does that has none.
+// memoryAgent is the part of a worker, or all of a MemoryAgent, that synchronizes a project's
+// memory. A nil memoryAgent does nothing.
 type memoryAgent struct {
 	*agent.Agent
 
@@ -38,7 +38,7 @@ func openMemoryAgent(c config.Memory, every, interval time.Duration, bridge *mbc
 	})}, nil
 }
 
-// start serves until stop, which returns when no push or pull is under way any more.
+// start runs until stop, which returns when no push or pull is in progress.
 func (m *memoryAgent) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -60,7 +60,7 @@ func (m *memoryAgent) named(r mbclient.Registration) mbclient.Registration {
 	return r
 }
 
-func (m *memoryAgent) described(b mbclient.Beat) mbclient.Beat {
+func (m *memoryAgent) described(b mbclient.Heartbeat) mbclient.Heartbeat {
 	if m != nil {
 		b.ObsCount, b.DBSHA = m.Facts()
 	}
@@ -69,40 +69,40 @@ func (m *memoryAgent) described(b mbclient.Beat) mbclient.Beat {
 
 func (m *memoryAgent) carry(ctx context.Context, c mbclient.Command) mbclient.Report {
 	if m == nil {
-		return mbclient.Report{Status: announce.Failed, Detail: fmt.Sprintf("This worker moves no memory: start it with CLAUDE_PROJECT_ID=%s and "+
+		return mbclient.Report{Status: announce.Failed, Detail: fmt.Sprintf("This worker synchronizes no memory: start it with CLAUDE_PROJECT_ID=%s and "+
 			"the object storage's address (MINIO_ENDPOINT) and keys. Nothing was pushed or pulled", c.Project)}
 	}
 	return m.Carry(ctx, c)
 }
 
-// MemoryAgentConfig is what a memory agent needs.
+// MemoryAgentConfig configures a MemoryAgent.
 type MemoryAgentConfig struct {
 	Memory config.Memory
-	// Every is how often the memory is brought in step; 0 only when membridge asks.
+	// Every is how often the memory is synchronized; 0 means only on membridge's request.
 	Every time.Duration
-	// Membridge is where the agent makes itself known, under the node's name; without
-	// an address nowhere.
+	// Membridge is where the agent registers, under the node's name; without an address it does
+	// not.
 	Membridge MembridgeAccount
 	Interval  time.Duration // between heartbeats
 	DataDir   string
 }
 
-// MemoryAgent moves a project's memory on a node that runs no worker.
+// MemoryAgent synchronizes a project's memory on a node without a worker.
 type MemoryAgent struct {
 	memory    *memoryAgent
 	announcer *announce.Announcer // nil without membridge
 	bridge    *mbclient.Client
 }
 
-// OpenMemoryAgent builds one. Nothing is asked of anybody before Run.
+// OpenMemoryAgent builds a MemoryAgent. It makes no requests before Run.
 func OpenMemoryAgent(cfg MemoryAgentConfig, b Build) (*MemoryAgent, error) {
 	if cfg.Membridge.URL == "" && cfg.Every == 0 {
-		return nil, Misuse{errors.New("nothing to do: give --memory-sync, or membridge's address (MEMBRIDGE_SERVER_URL), or both")}
+		return nil, ConfigError{errors.New("nothing to do: set --memory-sync, membridge's address (MEMBRIDGE_SERVER_URL), or both")}
 	}
 	a := &MemoryAgent{}
 	if cfg.Membridge.URL != "" {
-		// The folder is that of a worker of this name: what the name is proved with is the
-		// machine's, whichever of the two it runs.
+		// The state folder is that of a worker of this name, because the token belongs to the
+		// machine.
 		state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Memory.Node))
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
@@ -133,17 +133,17 @@ func (a *MemoryAgent) announcement(cfg MemoryAgentConfig, b Build) announce.Conf
 				Capabilities: bloom.Capabilities{ClaudeCLI: false, MaxConcurrency: 1, Labels: []string{}}, IPAddrs: addresses(),
 				AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH, InstallMethod: "bloom memory agent"})
 		},
-		Beat: func() mbclient.Beat {
-			return a.memory.described(mbclient.Beat{Status: bloom.WorkerOnline, IPAddrs: addresses()})
+		Heartbeat: func() mbclient.Heartbeat {
+			return a.memory.described(mbclient.Heartbeat{Status: bloom.WorkerOnline, IPAddrs: addresses()})
 		},
-		OnDrain: nil, Carry: a.memory.carry,
+		OnDrain: nil, Execute: a.memory.carry,
 	}
 }
 
 // Run serves until ctx ends.
 func (a *MemoryAgent) Run(ctx context.Context) error {
-	front.Tell(front.Ready)
-	defer front.Tell(front.Stopping)
+	front.Notify(front.Ready)
+	defer front.Notify(front.Stopping)
 	defer a.memory.start()()
 	if a.announcer == nil {
 		<-ctx.Done()

@@ -48,9 +48,9 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 	}{
 		{"hangs", monster(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "did not answer within"},
 		{"answers 500", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "answered 500"},
-		{"answers garbage", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\x00") }), "makes no sense"},
-		{"answers another question", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ok":true}`) }), "makes no sense"},
-		{"lists no agents", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `[1,2]`) }), "makes no sense"},
+		{"answers garbage", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\x00") }), "may not be membridge"},
+		{"answers another question", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ok":true}`) }), "may not be membridge"},
+		{"lists no agents", monster(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `[1,2]`) }), "may not be membridge"},
 		{"begins and drips", monster(t, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, " "); err != nil {
@@ -67,8 +67,8 @@ func TestAMonsterInMembridgesPlaceHarmsNothing(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, `{"detail":"Invalid admin key"}`)
-		}), "refused our key"},
-		{"is a proxy that wants a password", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "is it membridge"},
+		}), "refused the key"},
+		{"is a proxy that wants a password", monster(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "may not be membridge"},
 		{"is gone", &httptest.Server{URL: "http://" + unused(t)}, "refused"},
 	}
 	cfg := serverConfig(t)
@@ -171,7 +171,7 @@ func TestEntriesThatAreNoAgentsAreCountedAndToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := health(t, api, func(h *client.MembridgeHealth) bool { return h.Connected && h.SkippedAgents > 0 && rounds.Load() > 5 })
-	if state.SkippedAgents != 2 || state.SkippedWhy != "entry 2 has not the shape of an agent" {
+	if state.SkippedAgents != 2 || state.SkippedWhy != "entry 2 is not an agent" {
 		t.Errorf("health: %s", bloom.MustJSON(state))
 	}
 	for _, name := range []string{"one", "two"} {
@@ -184,7 +184,7 @@ func TestEntriesThatAreNoAgentsAreCountedAndToldOnce(t *testing.T) {
 	if err := errors.Join(<-ended, s.Close()); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(log.String(), "membridge lists agents that are none"); n != 1 {
+	if n := strings.Count(log.String(), "ignoring invalid agent entries of membridge"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, log.String())
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// Old counts what a server that keeps what has ended for so long would remove; it
-// removes nothing, and may be asked while a server runs.
+// Old counts what a server with this retention would remove. It removes nothing, and may run while
+// a server does.
 func Old(ctx context.Context, dataDir, databaseURL string, keep bloom.Keep) (bloom.Removed, error) {
 	if databaseURL != "" {
 		return postgres.Old(ctx, databaseURL, keep)

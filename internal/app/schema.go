@@ -22,7 +22,7 @@ type SchemaStep struct {
 	AppliedAt *int64 `json:"applied_at"` // Unix milliseconds; null while pending
 }
 
-// SchemaStatus lists the schema's steps; also while a server is running.
+// SchemaStatus lists the schema's steps, also while a server is running.
 func SchemaStatus(ctx context.Context, dataDir, databaseURL string) ([]SchemaStep, error) {
 	found, err := migrations(ctx, dataDir, databaseURL)
 	steps := make([]SchemaStep, 0, len(found))
@@ -48,8 +48,8 @@ func migrations(ctx context.Context, dataDir, databaseURL string) ([]schema.Migr
 	return sqlite.Migrations(ctx, path)
 }
 
-// SchemaUp applies what is pending, making the database when it is a file that is
-// not there, and tells how many steps that were. A file may have no server running.
+// SchemaUp applies pending steps and returns their number. It creates a missing SQLite file. No
+// server may be using the file.
 func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	if databaseURL != "" {
 		return postgres.MigrateUp(ctx, databaseURL)
@@ -59,24 +59,24 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 	}
 	n, err := sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
 	if errors.Is(err, sqlite.ErrLocked) {
-		return 0, fmt.Errorf("%w (a server brings the schema up to date by itself when it starts)", err)
+		return 0, fmt.Errorf("%w (a server updates the schema when it starts)", err)
 	}
 	return n, err
 }
 
-// ImportSQLite copies everything of a SQLite file, whose server is stopped, into
-// an empty PostgreSQL database; see package importer.
-func ImportSQLite(ctx context.Context, file, databaseURL string, told func(table string, rows int64)) ([]importer.Imported, error) {
+// ImportSQLite copies a SQLite file, whose server is stopped, into an empty PostgreSQL database;
+// see package importer.
+func ImportSQLite(ctx context.Context, file, databaseURL string, progress func(table string, rows int64)) ([]importer.Imported, error) {
 	if databaseURL == "" {
-		return nil, errors.New("name the PostgreSQL database with DATABASE_URL or --database-url")
+		return nil, errors.New("set the PostgreSQL database with DATABASE_URL or --database-url")
 	}
-	return importer.Import(ctx, file, databaseURL, told)
+	return importer.Import(ctx, file, databaseURL, progress)
 }
 
-// ImportEarlier moves what the earlier implementation kept in the PostgreSQL
-// database at sourceURL into a new SQLite file in dataDir, or, by way of such a
-// file, into the empty PostgreSQL database at databaseURL.
-func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, told func(table string, rows int64)) (_ []earlier.Moved, err error) {
+// ImportEarlier imports the earlier implementation's PostgreSQL database at sourceURL into a new
+// SQLite file in dataDir, or, through such a file, into the empty PostgreSQL database at
+// databaseURL.
+func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, progress func(table string, rows int64)) (_ []earlier.Moved, err error) {
 	if databaseURL == "" {
 		if err := os.MkdirAll(dataDir, 0o700); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
@@ -93,15 +93,14 @@ func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, 
 	if err != nil {
 		return nil, err
 	}
-	_, err = ImportSQLite(ctx, file, databaseURL, told)
+	_, err = ImportSQLite(ctx, file, databaseURL, progress)
 	return moved, err
 }
 
-// Backup copies the database to file, which must not exist; also while a server
-// is running.
+// Backup copies the database to file, which must not exist, also while a server is running.
 func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
 	if databaseURL != "" {
-		return errors.New("DATABASE_URL is set, and PostgreSQL has a tool of its own for backups: pg_dump; see docs/operations/postgresql.md")
+		return errors.New("DATABASE_URL is set; back up PostgreSQL with pg_dump, see docs/operations/postgresql.md")
 	}
 	path, err := database(dataDir)
 	if err != nil {
@@ -110,16 +109,16 @@ func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
 	return sqlite.Backup(ctx, path, file)
 }
 
-// database is the path of a database that is there.
+// database returns the path of an existing database.
 func database(dataDir string) (string, error) {
 	path := filepath.Join(dataDir, DatabaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no database in %s; name its folder with --data-dir", dataDir)
+		return "", fmt.Errorf("there is no database in %s; set its folder with --data-dir", dataDir)
 	} else if err != nil {
 		return "", err
 	}
 	return path, nil
 }
 
-// ArtifactsDir is where large artifacts lie.
+// ArtifactsDir returns the folder of large artifacts.
 func ArtifactsDir(dataDir string) string { return filepath.Join(dataDir, "artifacts") }

@@ -16,8 +16,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// OpenStore opens the database in a data folder that no server uses, for what
-// is done to a store without one. The caller closes it.
+// OpenStore opens the database in a data folder that no server uses, for operations without a
+// server. The caller closes it.
 func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -25,26 +25,26 @@ func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile), Committed: nil, Transcripts: false})
 }
 
-// OpenSealer has the keys under which secrets are encrypted in the database.
+// OpenSealer opens the keys that encrypt secrets in the database.
 func OpenSealer(c config.Sealing, dataDir string) (*auth.Sealer, error) {
 	if c.SecretKey == "" {
 		return auth.OpenSealer(cmp.Or(c.SecretKeyFile, filepath.Join(dataDir, auth.SealKeyFile)))
 	}
 	s, err := auth.NewSealer(string(c.SecretKey))
 	if err != nil {
-		return nil, Misuse{fmt.Errorf("BLOOM_SECRET_KEY: %w", err)}
+		return nil, ConfigError{fmt.Errorf("BLOOM_SECRET_KEY: %w", err)}
 	}
 	return s, nil
 }
 
-// Fresh reports whether OpenDatabase would make the database: there is none yet in the
-// data folder. It fails when there is no such folder: its name is mistyped.
+// Fresh reports whether OpenDatabase would create the database because the data folder has none. A
+// missing folder is an error, because its name is probably mistyped.
 func Fresh(dataDir, databaseURL string) (bool, error) {
 	if databaseURL != "" {
 		return false, nil
 	}
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
-		return false, Misuse{fmt.Errorf("--data-dir: there is no folder %s; name the one of the server, or make it first", dataDir)}
+		return false, ConfigError{fmt.Errorf("--data-dir: the folder %s does not exist; use the server's folder, or create it first", dataDir)}
 	}
 	_, err := os.Stat(filepath.Join(dataDir, DatabaseFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,8 +53,8 @@ func Fresh(dataDir, databaseURL string) (bool, error) {
 	return false, err
 }
 
-// OpenDatabase opens the PostgreSQL database at the URL, or without one the database
-// in a data folder that no server uses. The caller closes it.
+// OpenDatabase opens the PostgreSQL database at the URL, or without one the database in a data
+// folder that no server uses. The caller closes it.
 func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store, error) {
 	if databaseURL == "" {
 		return OpenStore(ctx, dataDir)
@@ -70,7 +70,7 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 func ofDatabase(err error) error {
 	named := fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
 	if errors.Is(err, postgres.ErrAddress) {
-		return Misuse{named}
+		return ConfigError{named}
 	}
 	return named
 }

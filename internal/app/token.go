@@ -11,12 +11,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// tokenFile holds what a worker proves to membridge with that its name is its
-// own, in the folder of its state: whoever has the folder is the worker.
+// tokenFile is the file, in the worker's state folder, of the token that proves the ownership of
+// its name to membridge.
 const tokenFile = "membridge-token"
 
-// agentToken reads the worker's token, or makes one. It is there whole or not at
-// all, and survives a power failure: membridge keeps nothing but its digest.
+// agentToken reads the worker's token, or creates it atomically and durably: membridge stores only
+// its digest.
 func agentToken(dir string) (string, error) {
 	path := filepath.Join(dir, tokenFile)
 	for range 2 {
@@ -31,5 +31,5 @@ func agentToken(dir string) (string, error) {
 			return "", fmt.Errorf("the token for membridge: %w", err)
 		}
 	}
-	return "", fmt.Errorf("the token for membridge in %s cannot be read back", path)
+	return "", fmt.Errorf("the token for membridge in %s cannot be read after it was written", path)
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/claude"
 )
 
-// transcripts keeps contexts' transcripts with the runtime, whose address may become
-// known later.
+// transcripts stores contexts' transcripts at the runtime, whose address may become known later.
 type transcripts struct{ api atomic.Pointer[client.Client] }
 
 var _ claude.Transcripts = (*transcripts)(nil)
 
-var errNoRuntime = errors.New("the runtime is not known yet")
+var errNoRuntime = errors.New("the runtime's address is not known yet")
 
-// of is the client and the task's lease.
+// of returns the client and the task's lease.
 func (t *transcripts) of(task bloom.Task) (*client.Client, string, error) {
 	api := t.api.Load()
 	if api == nil || task.LeaseID == nil {
@@ -29,22 +28,22 @@ func (t *transcripts) of(task bloom.Task) (*client.Client, string, error) {
 	return api, *task.LeaseID, nil
 }
 
-// away marks an error after which the same call may succeed later.
-func away(err error) error {
+// unavailable marks an error after which the same call may succeed later.
+func unavailable(err error) error {
 	if client.Temporary(err) {
 		return fmt.Errorf("%w: %w", claude.ErrAway, err)
 	}
 	return err
 }
 
-// State says what the runtime has of the task's context.
+// State returns which transcript the runtime has for the task's context.
 func (t *transcripts) State(ctx context.Context, task bloom.Task) (bloom.TranscriptState, error) {
 	api, lease, err := t.of(task)
 	if err != nil {
 		return bloom.TranscriptState{}, err
 	}
 	st, err := api.TranscriptState(ctx, task.ID, lease)
-	return st, away(err)
+	return st, unavailable(err)
 }
 
 // Open streams the transcript.
@@ -54,7 +53,7 @@ func (t *transcripts) Open(ctx context.Context, task bloom.Task) (io.ReadCloser,
 		return nil, err
 	}
 	content, err := api.Transcript(ctx, task.ID, lease)
-	return content, away(err)
+	return content, unavailable(err)
 }
 
 // Put uploads a part.
@@ -66,12 +65,12 @@ func (t *transcripts) Put(ctx context.Context, task bloom.Task, frame []byte) (b
 	return api.PutTranscriptPart(ctx, task.ID, lease, frame)
 }
 
-// workspaces keeps contexts' working folders with the runtime.
+// workspaces stores contexts' working folders at the runtime.
 type workspaces struct{ *transcripts }
 
 var _ claude.Workspaces = workspaces{}
 
-// State says what the runtime has of the folder of the task's context.
+// State returns which snapshot of the folder the runtime has for the task's context.
 func (w workspaces) State(ctx context.Context, task bloom.Task) (bloom.WorkspaceState, error) {
 	api, lease, err := w.of(task)
 	if err != nil {
@@ -98,7 +97,7 @@ func (w workspaces) Put(ctx context.Context, task bloom.Task, frame []byte) (blo
 	return api.PutWorkspacePart(ctx, task.ID, lease, frame)
 }
 
-// Earlier are the context's last completed tasks.
+// Earlier returns the context's last completed tasks.
 func (t *transcripts) Earlier(ctx context.Context, task bloom.Task) ([]bloom.Exchange, error) {
 	api, lease, err := t.of(task)
 	if err != nil {

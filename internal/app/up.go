@@ -15,12 +15,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// UpConfig is what `bloom up` needs.
+// UpConfig configures `bloom up`.
 type UpConfig struct {
 	Server    config.Server
 	Membridge config.Membridge
 	Run       config.Run
-	// Memory is what the worker moves, MemoryEvery how often by itself; see WorkerConfig.
+	// Memory is what the worker synchronizes, MemoryEvery how often; see WorkerConfig.
 	Memory      *config.Memory
 	MemoryEvery time.Duration
 	NoWorker    bool
@@ -30,18 +30,18 @@ type UpConfig struct {
 type Up struct {
 	Server *Server
 	Worker *Worker // nil without one
-	// Membridge is nil when it is left out or could not start; then
-	// MembridgeTrouble says why. The runtime works in full without it.
+	// Membridge is nil when it is disabled or could not start; then MembridgeTrouble is the error.
+	// The runtime works without it.
 	Membridge        *Membridge
 	MembridgeTrouble error
-	// MembridgeKeyFile holds membridge's admin key when none was given.
+	// MembridgeKeyFile is the file of the generated admin key; "" when a key was configured.
 	MembridgeKeyFile string
 
 	opened atomic.Pointer[Server] // Server, for requests to membridge
 }
 
-// OpenUp builds server and worker. The worker speaks to the server over HTTP
-// like any other, with a key of its own that nobody else ever sees.
+// OpenUp builds server and worker. The worker uses the server over HTTP like any other, with a key
+// that exists only in this process.
 func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	key := ""
 	if !cfg.NoWorker {
@@ -53,8 +53,8 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	} else {
 		cfg.Server.NoMembridge = !cfg.Server.MembridgeChosen
 	}
-	if errors.As(u.MembridgeTrouble, new(Misuse)) {
-		return nil, u.MembridgeTrouble // not a port that is taken: somebody should mend it
+	if errors.As(u.MembridgeTrouble, new(ConfigError)) {
+		return nil, u.MembridgeTrouble // other than a port in use, this must be fixed
 	}
 	if u.MembridgeTrouble != nil && !cfg.Server.MembridgeChosen {
 		cfg.Server.NoMembridge = true // what has its port is of another runtime, and so are the workers that it knows
@@ -77,10 +77,10 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 	return u, nil
 }
 
-// openMembridge starts the control plane beside the server and points the server
-// at it. Both keep what they know in the same database, when one is given. Its admin
-// key, when none is set, is made once and kept in the data folder. Requests of this
-// machine need none as long as they need none at the server either.
+// openMembridge starts the control plane beside the server and configures the server to use it.
+// Both use the same database, if one is configured. The admin key, if none is set, is generated
+// once and stored in the data folder. Requests from this machine require no key as long as the
+// server requires none.
 func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	key := cfg.Server.MembridgeAdminKey
 	var open func(context.Context) bool
@@ -105,18 +105,17 @@ func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	}
 }
 
-// development reports whether the server asks nobody for a key, which ends with the first
-// key that is stored.
+// development reports whether the server requires no key, which ends with the first stored key.
 func (u *Up) development(ctx context.Context) bool {
 	server := u.opened.Load()
 	return server != nil && server.auth.Development(ctx)
 }
 
-// adminKeyFile holds membridge's admin key in the data folder.
+// adminKeyFile is the file of membridge's admin key in the data folder.
 const adminKeyFile = "membridge-admin-key"
 
-// keptKey reads membridge's admin key from the data folder, or makes one there,
-// readable by its owner only.
+// keptKey reads membridge's admin key from the data folder, or generates one there, readable only
+// by its owner.
 func keptKey(dataDir string) (string, error) {
 	path := filepath.Join(dataDir, adminKeyFile)
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
@@ -136,17 +135,16 @@ func keptKey(dataDir string) (string, error) {
 	return key, nil
 }
 
-// account is how the worker of the same process shows itself to membridge: to
-// the one beside it.
+// account returns the credentials of the worker in the same process for the membridge beside it.
 func (u *Up) account(cfg UpConfig) MembridgeAccount {
 	if u.Membridge == nil {
-		return MembridgeAccount{} //nolint:exhaustruct_v5 // there is none
+		return MembridgeAccount{} //nolint:exhaustruct_v5 // no membridge
 	}
 	return MembridgeAccount{URL: u.Membridge.privateURL(), TLS: nil, AgentKey: string(cfg.Membridge.AgentKey), AdminKey: string(cfg.Server.MembridgeAdminKey)}
 }
 
-// Run runs until ctx ends: first the worker drains, while the server still
-// takes its reports, then the server stops. The end of cut hurries both.
+// Run runs until ctx ends: then the worker drains while the server still accepts its reports, and
+// the server stops. When cut ends, both stop quickly.
 func (u *Up) Run(ctx, cut context.Context) error {
 	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServer()
@@ -154,7 +152,7 @@ func (u *Up) Run(ctx, cut context.Context) error {
 	defer stopWorker()
 	served := make(chan error, 1)
 	go func() {
-		defer stopWorker() // without its server a worker of one process has nothing to do
+		defer stopWorker() // the worker cannot work without its server
 		served <- u.Server.Run(serverCtx, cut)
 	}()
 	bridged := make(chan error, 1)
@@ -177,7 +175,7 @@ func (u *Up) Run(ctx, cut context.Context) error {
 	return errors.Join(err, <-served, <-bridged)
 }
 
-// Close lets go of everything; after Run or instead of it.
+// Close releases everything; call it after Run or instead of it.
 func (u *Up) Close() error {
 	var errs []error
 	if u.Server != nil {

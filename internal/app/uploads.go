@@ -11,7 +11,7 @@ import (
 
 var _ claude.Uploads = (*transcripts)(nil)
 
-// Upload gives the runtime a file of the task's run.
+// Upload uploads a file of the task's run to the runtime.
 func (t *transcripts) Upload(ctx context.Context, task bloom.Task, path, tag string, content io.ReaderAt, size int64) (again bool, err error) {
 	api, lease, err := t.of(task)
 	if err != nil {

@@ -26,25 +26,24 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-// WorkerConfig is what a worker needs.
+// WorkerConfig configures a worker.
 type WorkerConfig struct {
 	Run     config.Run
 	DataDir string
-	// URL and Key say which runtime it works for. Without a URL membridge is asked
-	// for it.
+	// URL and Key are of the runtime. Without a URL membridge provides it.
 	URL string
 	Key string
-	// TLS is how the runtime is spoken to; nil trusts what the system trusts.
+	// TLS configures connections to the runtime; nil for the system's root certificates.
 	TLS *tls.Config
-	// Membridge is where it makes itself known besides. Without its address the
-	// runtime is asked for it, unless NoMembridge.
+	// Membridge is where the worker also registers. Without its address the runtime provides it,
+	// unless NoMembridge.
 	Membridge   MembridgeAccount
 	NoMembridge bool
-	// Memory is the project's memory that is moved, too; nil for none. MemoryEvery is
-	// how often that is brought in step; 0 only when membridge asks for it.
+	// Memory is the project's memory to synchronize, nil for none. MemoryEvery is how often; 0
+	// means only on membridge's request.
 	Memory      *config.Memory
 	MemoryEvery time.Duration
-	// InstallMethod is shown with the worker: how it came to be.
+	// InstallMethod is shown with the worker: how it was installed.
 	InstallMethod string
 }
 
@@ -59,29 +58,29 @@ type Worker struct {
 	about  bloom.WorkerSpec
 	route  *route
 
-	bridge    *mbclient.Client // without an address until membridge is known
+	bridge    *mbclient.Client // has no address until membridge is known
 	announcer *announce.Announcer
 	memory    *memoryAgent  // nil for none
 	invited   chan struct{} // closed when membridge is known
 	invite    sync.Once
 
 	inner atomic.Pointer[worker.Worker] // nil until the runtime's address is known
-	leave func()                        // says goodbye to membridge; set by Run
+	leave func()                        // reports to membridge that the worker goes offline; set by Run
 
 	drainMu sync.Mutex
-	drain   *bool         // whether membridge drains it; nil before its first answer
-	heard   chan struct{} // closed with that answer
+	drain   *bool         // whether membridge drains it; nil before its first response
+	heard   chan struct{} // closed with the first response
 }
 
-// OpenWorker builds a worker. Nothing is asked of the server before Run.
+// OpenWorker builds a worker. It makes no requests before Run.
 func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if cfg.URL == "" && cfg.Membridge.URL == "" {
-		return nil, errors.New("a worker needs the runtime's address, or membridge's, which knows it")
+		return nil, errors.New("a worker requires the runtime's address, or membridge's, which provides it")
 	}
-	// Two workers of one machine may share a data folder, not a state folder.
+	// Two workers on one machine may share a data folder, but not a state folder.
 	state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Run.Name))
 	if err := claudeConfig(cfg.Run, state, nil, b.Logger).Validate(); err != nil {
-		return nil, Misuse{err}
+		return nil, ConfigError{err}
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -123,13 +122,13 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if cfg.URL == "" {
 		return w, nil
 	}
-	if err := w.route.point(cfg.URL); err != nil {
+	if err := w.route.setAddress(cfg.URL); err != nil {
 		return nil, err
 	}
 	return w, w.build(cfg.URL)
 }
 
-// traced runs tasks within a span, which claude hears of.
+// traced runs tasks within a span, which is passed to claude.
 type traced struct {
 	runner  worker.Runner
 	tracing *telemetry.Tracing
@@ -143,7 +142,7 @@ func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, 
 	return run
 }
 
-// claudeConfig is how a worker runs claude.
+// claudeConfig returns how a worker runs claude.
 func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog.Logger) claude.Config {
 	return claude.Config{
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
@@ -154,7 +153,7 @@ func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog
 	}
 }
 
-// build makes the worker proper, for a runtime whose address is known.
+// build builds the inner worker for a runtime whose address is known.
 func (w *Worker) build(address string) error {
 	api, err := client.New(address, client.Options{
 		APIKey: w.cfg.Key, UserAgent: "bloom-worker/" + w.about.AgentVersion, HTTPClient: w.route.httpClient(),
@@ -172,7 +171,7 @@ func (w *Worker) build(address string) error {
 	w.inner.Store(inner)
 	w.drainMu.Lock()
 	defer w.drainMu.Unlock()
-	w.passOn() // what was heard before
+	w.forwardDrain() // received before the runtime was known
 	return nil
 }
 
@@ -180,22 +179,21 @@ func (w *Worker) capabilities() bloom.Capabilities {
 	return bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: w.cfg.Run.MaxConcurrency, Labels: w.cfg.Run.Label}
 }
 
-// Run works until ctx ends, then drains; the end of cut ends the draining. To
-// membridge the worker stays known until it has drained. Membridge hears of its
-// going before the runtime does, which would otherwise be told by it once more
-// that the worker is there.
+// Run works until ctx ends, then drains; when cut ends, it stops draining. The worker stays
+// registered at membridge until it has drained. Membridge is told first that it goes offline,
+// because it would otherwise report the worker to the runtime as online again.
 func (w *Worker) Run(ctx, cut context.Context) error {
-	front.Tell(front.Ready)
-	defer front.Tell(front.Stopping)
+	front.Notify(front.Ready)
+	defer front.Notify(front.Stopping)
 	if w.memory != nil {
 		defer w.memory.start()()
 	}
 	w.leave = sync.OnceFunc(w.announce())
 	defer w.leave()
 	if w.inner.Load() == nil {
-		w.log.Warn("waiting for membridge to tell where the runtime is; no tasks are taken before that (--runtime-url would tell it too)",
+		w.log.Warn("waiting for membridge to report the runtime's address; no tasks until then (or set --runtime-url)",
 			"membridge", w.cfg.Membridge.URL)
-		address := w.route.first(ctx)
+		address := w.route.waitForAddress(ctx)
 		if address == "" {
 			return nil
 		}
@@ -216,12 +214,12 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 	return err
 }
 
-// Claude looks at the claude program without spending anything.
+// Claude checks the claude program without spending tokens.
 func (w *Worker) Claude(ctx context.Context) (claude.Status, error) {
 	return claude.Check(ctx, w.claude)
 }
 
-// grace turns "no time at all" into what the worker understands by it.
+// grace converts "no time at all" for the worker.
 func grace(r config.Run) time.Duration {
 	if r.DrainGrace == 0 {
 		return -1
@@ -229,7 +227,7 @@ func grace(r config.Run) time.Duration {
 	return r.DrainGrace
 }
 
-// addresses are those at which this machine can be found, at most 16.
+// addresses returns at most 16 addresses of this machine.
 func addresses() []string {
 	found, err := net.InterfaceAddrs()
 	if err != nil {

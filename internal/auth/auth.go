@@ -1,6 +1,6 @@
-// Package auth tells who is calling: it turns a request's key into a Principal
-// with a role, and says which roles a route admits. It knows no routes. Keys and
-// sessions are kept in a store, of which it caches a little for a moment.
+// Package auth authenticates callers: it turns a request's key into a Principal with a role, and
+// defines which roles a route admits. It knows no routes. Keys and sessions are in a store, with a
+// short-lived cache.
 package auth
 
 import (
@@ -31,26 +31,26 @@ const (
 // Roles lists every role.
 var Roles = bloom.Roles
 
-// Principal is a caller. The zero Principal is nobody in particular, which only
-// open routes admit.
+// Principal is an authenticated caller. The zero Principal is anonymous and admitted only to open
+// routes.
 type Principal struct {
-	// ID is the key's: of a stored key its id, of a configured one its setting. It is
+	// ID identifies the key: the id of a stored key, or the setting of a configured one. It is
 	// empty without a key.
 	ID   string
 	Name string // for the audit
 	Role Role
-	// Worker is the only one that a worker's key acts as; empty: any.
+	// Worker is the only worker that the key may act as; empty means any.
 	Worker string
-	// Session is the id of the caller's session, empty when it shows a key.
+	// Session is the id of the caller's session, empty when the request has a key.
 	Session string
 }
 
-// Known reports whether the caller has shown who it is.
+// Known reports whether the caller is authenticated.
 func (p Principal) Known() bool { return p.Role != "" }
 
-// Scope is what the caller's idempotency keys are unique in.
+// Scope returns the scope of the caller's idempotency keys.
 func (p Principal) Scope() string {
-	switch { // names may be given twice
+	switch { // names need not be unique
 	case isKeyID(p.ID):
 		return keyPrefix + p.ID
 	case strings.HasPrefix(p.ID, oidcPrefix):
@@ -63,55 +63,54 @@ func (p Principal) Scope() string {
 const (
 	AdminKeyID  = "RUNTIME_API_KEY"
 	WorkerKeyID = "RUNTIME_WORKER_KEY"
-	// LocalWorkerID is the key of the worker in the same process.
+	// LocalWorkerID is the id of the key of the worker in the same process.
 	LocalWorkerID = "local-worker"
 )
 
 // MinKeyLength is the shortest key that is accepted, in bytes.
 const MinKeyLength = 16
 
-// HeaderKey is the runtime's own key header. "Authorization: Bearer" does too.
+// HeaderKey is the header for the key. "Authorization: Bearer" works, too.
 const HeaderKey = "X-Runtime-API-Key"
 
-// Config says which keys are good.
+// Config configures authentication.
 type Config struct {
 	// AdminKey is RUNTIME_API_KEY; WorkerKey is RUNTIME_WORKER_KEY. Empty means
 	// none; shorter than MinKeyLength is refused.
 	AdminKey  string
 	WorkerKey string
-	// LocalWorkerKey is for the worker in the same process. It does not end
-	// development mode.
+	// LocalWorkerKey is the key of the worker in the same process. It does not end development
+	// mode.
 	LocalWorkerKey string
 	// LoopbackOnly states that every listener is a loopback address or a unix
 	// socket. Without it and without a key, Open refuses.
 	LoopbackOnly bool
-	// InsecureNoAuth (--insecure-no-auth) admits everybody as admin, whatever
-	// the address. For closed labs.
+	// InsecureNoAuth (--insecure-no-auth) admits everyone as admin, on any address. For closed
+	// labs.
 	InsecureNoAuth bool
-	// WorkerCertificates states that a worker's key counts only on a TLS connection
-	// whose client has shown a certificate that was verified.
+	// WorkerCertificates accepts worker keys only on TLS connections with a verified client
+	// certificate.
 	WorkerCertificates bool
-	// OIDC is the provider that people may sign in at; nil: there is none. With it
-	// there is no development mode.
+	// OIDC is the sign-in provider; nil for none. With it there is no development mode.
 	OIDC *OIDC
 }
 
-// Mode is how callers are told apart.
+// Mode is how callers are authenticated.
 type Mode string
 
 // The modes.
 const (
 	ModeKeys        Mode = "keys"
-	ModeDevelopment Mode = "development" // no key set: whoever is on this machine is admin
-	ModeInsecure    Mode = "insecure"    // --insecure-no-auth: everybody is admin
+	ModeDevelopment Mode = "development" // no key set: everyone on this machine is admin
+	ModeInsecure    Mode = "insecure"    // --insecure-no-auth: everyone is admin
 )
 
-// Authenticator tells callers apart. It is safe for concurrent use.
+// Authenticator authenticates callers. It is safe for concurrent use.
 type Authenticator struct {
 	fixed        []fixedKey
 	mode         Mode // at the start; see Mode
-	admin        bool // an admin's key is configured
-	workerKey    bool // a worker's key is configured
+	admin        bool // an admin key is configured
+	workerKey    bool // a worker key is configured
 	loopback     bool
 	certificates bool // as Config.WorkerCertificates
 	seal         *Sealer
@@ -119,10 +118,10 @@ type Authenticator struct {
 
 	store    Store // nil until Open
 	unhook   func()
-	keys     cache[bloom.KnownKey]
-	sessions cache[bloom.KnownSession]
+	keys     cache[bloom.StoredKey]
+	sessions cache[bloom.StoredSession]
 	any      cache[bool]
-	over     atomic.Bool // development mode is
+	over     atomic.Bool // development mode has ended
 	used     uses
 	guesses  *guard.Limiter // of secrets, by key id
 	oidc     *provider
@@ -133,8 +132,7 @@ type fixedKey struct {
 	principal Principal
 }
 
-// New checks the configuration. The errors are meant for the person who starts
-// the server.
+// New validates the configuration. Its errors are for the operator who starts the server.
 func New(c Config) (*Authenticator, error) {
 	a := &Authenticator{mode: ModeKeys, guesses: guard.NewLimiter(bloom.SystemClock{}, guessesPerKey), certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
@@ -146,21 +144,21 @@ func New(c Config) (*Authenticator, error) {
 			continue
 		}
 		if len(k.key) < MinKeyLength {
-			return nil, fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", k.id, MinKeyLength)
+			return nil, fmt.Errorf("%s is shorter than %d characters; generate one with `openssl rand -hex 32`", k.id, MinKeyLength)
 		}
 		if strings.TrimSpace(k.key) != k.key {
-			return nil, fmt.Errorf("%s begins or ends with white space", k.id)
+			return nil, fmt.Errorf("%s starts or ends with white space", k.id)
 		}
 		a.fixed = append(a.fixed, fixedKey{sha256.Sum256([]byte(k.key)), Principal{ID: k.id, Name: string(k.role), Role: k.role}})
 	}
 	if c.AdminKey != "" && c.AdminKey == c.WorkerKey {
-		return nil, errors.New("RUNTIME_API_KEY and RUNTIME_WORKER_KEY are the same; a worker's key must not be an admin's")
+		return nil, errors.New("RUNTIME_API_KEY and RUNTIME_WORKER_KEY are the same; a worker key must not be an admin key")
 	}
 	switch {
 	case c.InsecureNoAuth:
 		a.mode = ModeInsecure
 	case c.AdminKey == "" && c.OIDC == nil:
-		a.mode = ModeDevelopment // Open may say otherwise
+		a.mode = ModeDevelopment // Open may change it
 	}
 	if c.OIDC != nil {
 		a.oidc = newProvider(*c.OIDC)
@@ -183,10 +181,10 @@ var (
 		Message: "A worker's key counts only together with a client certificate here; give the worker --client-cert and --client-key"}
 )
 
-// Authenticate names the caller of r. The error is a *bloom.Error of kind
-// Unauthorized, or what a lookup of stored keys failed with.
+// Authenticate returns the caller of r. The error is a *bloom.Error of kind Unauthorized, or the
+// failure of a lookup of stored keys.
 func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
-	switch a.mode { //nolint:exhaustive // with keys it goes on below
+	switch a.mode { //nolint:exhaustive // keys are handled below
 	case ModeInsecure:
 		return Principal{Name: "anonymous", Role: RoleAdmin}, nil
 	case ModeDevelopment:
@@ -207,7 +205,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	return found, err
 }
 
-// development admits whoever is on this machine.
+// development admits everyone on this machine.
 func (a *Authenticator) development(r *http.Request) (Principal, error) {
 	if !guard.Local(r) {
 		return Principal{}, errNotLocal
@@ -215,7 +213,7 @@ func (a *Authenticator) development(r *http.Request) (Principal, error) {
 	return Principal{Name: "local", Role: RoleAdmin}, nil
 }
 
-// byKey names the caller who shows a key.
+// byKey returns the caller with a key.
 func (a *Authenticator) byKey(ctx context.Context, key string) (Principal, error) {
 	sum := sha256.Sum256([]byte(key))
 	if p := a.byFixed(sum); p.Known() {
@@ -228,8 +226,8 @@ func (a *Authenticator) byKey(ctx context.Context, key string) (Principal, error
 	return a.byStored(ctx, id, sum)
 }
 
-// byFixed compares with every configured key, and digests have one length: the time
-// taken tells nothing about how close a guess was.
+// byFixed compares the digest with those of all configured keys, so that the time taken reveals
+// nothing about a guess.
 func (a *Authenticator) byFixed(sum [sha256.Size]byte) (found Principal) {
 	for _, k := range a.fixed {
 		if subtle.ConstantTimeCompare(k.digest[:], sum[:]) == 1 {

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// freshFor and lookUp together bound how long a revoked key is still taken: an
-	// entry is that old at most when it is used, and its reading takes that long.
+	// freshFor and lookUp together bound how long a revoked key is still accepted: the age of an
+	// entry when it is used, and the time to read it.
 	freshFor = 2500 * time.Millisecond
 	lookUp   = 2 * time.Second
 	// maxCached bounds the entries of a cache.
 	maxCached = 4096
-	// noteEvery is how often the use of a key is recorded.
+	// noteEvery is how often the last use of a key is recorded.
 	noteEvery = time.Minute
 )
 
-// cache keeps for a moment what was read by id, also that there is no such thing.
+// cache keeps what was read by id for a moment, including that it does not exist.
 type cache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]entry[T]
-	round   uint64 // grows when all is forgotten
+	round   uint64 // grows when the cache is cleared
 	flights singleflight.Group
 }
 
@@ -35,8 +35,8 @@ type entry[T any] struct {
 	read  time.Time
 }
 
-// get is what read answers for id, or answered a moment ago. Callers that ask for one
-// id at once share one reading.
+// get returns the result of read for id, or a recent one. Concurrent callers with the same id share
+// one read.
 func (c *cache[T]) get(ctx context.Context, id string, read func(context.Context, string) (T, error)) (T, error) {
 	c.mu.Lock()
 	e, ok := c.entries[id]
@@ -55,14 +55,14 @@ func (c *cache[T]) get(ctx context.Context, id string, read func(context.Context
 		}
 		return e.value, e.err
 	})
-	return v.(T), err //nolint:forcetypeassert // it is what the function above returned
+	return v.(T), err //nolint:forcetypeassert // the function above returns a T
 }
 
 func (c *cache[T]) put(id string, e entry[T], round uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.round != round {
-		return // it may be what was forgotten
+		return // read before the cache was cleared
 	}
 	if c.entries == nil {
 		c.entries = map[string]entry[T]{}
@@ -84,11 +84,11 @@ func (c *cache[T]) clear() {
 	c.round++
 }
 
-// uses are when keys and sessions were last used, until that is recorded.
+// uses holds when keys and sessions were last used, until that is recorded.
 type uses struct {
 	mu             sync.Mutex
 	keys, sessions map[string]int64
-	noted          map[string]int64 // what was recorded last, by id
+	noted          map[string]int64 // last recorded use, by id
 }
 
 func (u *uses) key(id string, at time.Time)     { u.note(&u.keys, id, at) }
@@ -125,8 +125,8 @@ func (u *uses) take() (keys, sessions map[string]int64) {
 	return keys, sessions
 }
 
-// Flush records when keys and sessions were last used, each at most once a minute.
-// What cannot be recorded now is lost: the next use is recorded.
+// Flush records when keys and sessions were last used, each at most once a minute. What cannot be
+// recorded now is lost; the next use is recorded.
 func (a *Authenticator) Flush(ctx context.Context) (int, error) {
 	keys, sessions := a.used.take()
 	n := len(keys) + len(sessions)

@@ -16,16 +16,16 @@ import (
 // oneKey is a store with one key. It counts how often it is asked for keys.
 type oneKey struct {
 	keyless
-	key   bloom.KnownKey
+	key   bloom.StoredKey
 	asked atomic.Int32
 }
 
 func (s *oneKey) AnyKey(context.Context) (bool, error) { return true, nil }
 
-func (s *oneKey) Key(_ context.Context, id string) (bloom.KnownKey, error) {
+func (s *oneKey) Key(_ context.Context, id string) (bloom.StoredKey, error) {
 	s.asked.Add(1)
 	if id != s.key.ID {
-		return bloom.KnownKey{}, &bloom.Error{Kind: bloom.KindNotFound, Code: bloom.CodeNotFound, Message: "Key not found"}
+		return bloom.StoredKey{}, &bloom.Error{Kind: bloom.KindNotFound, Code: bloom.CodeNotFound, Message: "Key not found"}
 	}
 	return s.key, nil
 }
@@ -37,7 +37,7 @@ func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
 	t.Parallel()
 	const known, unknown, secret = "blm_abcdefghijklmnop_", "blm_ponmlkjihgfedcba_", "the-secret-of-the-test"
 	sum := sha256.Sum256([]byte(known + secret))
-	store := &oneKey{key: bloom.KnownKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}}
+	store := &oneKey{key: bloom.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}}
 	a, err := auth.New(auth.Config{LoopbackOnly: true})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ const (
 
 var keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newKey makes a key and its row's id and digest.
+// newKey generates a key with the id and digest of its row.
 func newKey() (text, id, digest string) {
 	var raw [keyIDSize + keySecretLen]byte
 	_, _ = rand.Read(raw[:]) // never fails; see crypto/rand
@@ -35,7 +35,7 @@ func newKey() (text, id, digest string) {
 	return text, id, hex.EncodeToString(sum[:])
 }
 
-// keyID is the id in a key of our form, "" for any other.
+// keyID returns the id in a key of our format, "" for any other.
 func keyID(text string) string {
 	rest, ours := strings.CutPrefix(text, keyPrefix)
 	id, secret, two := strings.Cut(rest, "_")
@@ -51,30 +51,30 @@ func isKeyID(id string) bool {
 }
 
 // matches compares in constant time.
-func matches(k bloom.KnownKey, sum [sha256.Size]byte) bool {
+func matches(k bloom.StoredKey, sum [sha256.Size]byte) bool {
 	stored, err := hex.DecodeString(k.Digest)
 	if err != nil || len(stored) != sha256.Size {
-		stored = make([]byte, sha256.Size) // an unknown key costs the same
+		stored = make([]byte, sha256.Size) // an unknown key takes the same time
 	}
 	return subtle.ConstantTimeCompare(stored, sum[:]) == 1 && k.Digest != ""
 }
 
-// ErrFirstKey refuses to make anything but an admin's key where there is none.
+// ErrFirstKey is returned when the first key to be created is not an admin key.
 var ErrFirstKey = &bloom.Error{Kind: bloom.KindConflict, Code: "first_key_not_admin",
-	Message: "The first key must be an admin's: from then on every request needs a key"}
+	Message: "The first key must be an admin key: from then on every request requires a key"}
 
-// guessesPerKey is how many wrong secrets a minute are looked at for one key's id.
+// guessesPerKey is how many wrong secrets per minute are checked for one key's id.
 const guessesPerKey = 10
 
 var errGuessing = &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
 	Message: "Too many wrong secrets for this key; try again later"}
 
 var errOwnKey = &bloom.Error{Kind: bloom.KindConflict, Code: "own_key",
-	Message: "A key cannot revoke itself; use another admin's key, so that one is left"}
+	Message: "A key cannot revoke itself; use another admin key, so that one remains"}
 
-// CreateKey makes a key and stores what is kept of it. actor is for the audit; now is
-// in Unix milliseconds. withAdmin tells that some admin's key exists outside of the
-// store; otherwise the first one must be an admin's.
+// CreateKey creates and stores a key. actor is for the audit; now is in Unix milliseconds.
+// withAdmin means that an admin key exists outside of the store; otherwise the first key must be an
+// admin key.
 func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec, actor string, now int64, withAdmin bool) (bloom.CreatedKey, error) {
 	spec.Name, spec.WorkerID = strings.TrimSpace(bloom.CleanText(spec.Name)), bloom.CleanText(spec.WorkerID)
 	if err := checkKey(spec, now); err != nil {
@@ -90,7 +90,7 @@ func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec,
 		}
 	}
 	text, id, digest := newKey()
-	k := bloom.KnownKey{Digest: digest, APIKey: bloom.APIKey{ID: id, Name: spec.Name, Role: spec.Role}}
+	k := bloom.StoredKey{Digest: digest, APIKey: bloom.APIKey{ID: id, Name: spec.Name, Role: spec.Role}}
 	if spec.WorkerID != "" {
 		k.WorkerID = &spec.WorkerID
 	}
@@ -113,7 +113,7 @@ func checkKey(spec bloom.KeySpec, now int64) error {
 		wrong("role", "must be 'admin' or 'client' or 'worker' or 'viewer'")
 	}
 	if spec.WorkerID != "" && spec.Role != RoleWorker {
-		wrong("worker_id", "is for keys of the role 'worker' only")
+		wrong("worker_id", "is only for keys with the role 'worker'")
 	}
 	if spec.WorkerID != "" && !printable(spec.WorkerID, 128) {
 		wrong("worker_id", "must have at most 128 printable characters")
@@ -124,7 +124,7 @@ func checkKey(spec bloom.KeySpec, now int64) error {
 	if len(details) == 0 {
 		return nil
 	}
-	return bloom.Invalid("The request is wrong: "+details[0].Field+" "+details[0].Message, details...)
+	return bloom.Invalid("Invalid request: "+details[0].Field+" "+details[0].Message, details...)
 }
 
 func printable(s string, most int) bool {
@@ -132,7 +132,7 @@ func printable(s string, most int) bool {
 	return n >= 1 && n <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// CreateKey makes a key for a caller. See the function of that name.
+// CreateKey creates a key on behalf of a caller. See the function of the same name.
 func (a *Authenticator) CreateKey(ctx context.Context, spec bloom.KeySpec, by Principal) (bloom.CreatedKey, error) {
 	if a.store == nil {
 		return bloom.CreatedKey{}, errNoStore
@@ -142,7 +142,7 @@ func (a *Authenticator) CreateKey(ctx context.Context, spec bloom.KeySpec, by Pr
 	return made, err
 }
 
-// RevokeKey revokes a key and ends its sessions; not the caller's own.
+// RevokeKey revokes a key and ends its sessions. A caller cannot revoke its own key.
 func (a *Authenticator) RevokeKey(ctx context.Context, id string, by Principal) (bloom.APIKey, error) {
 	switch {
 	case a.store == nil:
@@ -157,7 +157,7 @@ func (a *Authenticator) RevokeKey(ctx context.Context, id string, by Principal) 
 	return k, err
 }
 
-// Keys lists keys, the newest first.
+// Keys lists keys, newest first.
 func (a *Authenticator) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
 	if a.store == nil {
 		return nil, bloom.Cursor{}, errNoStore
@@ -167,14 +167,14 @@ func (a *Authenticator) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey,
 
 var errNoStore = bloom.Internal(errors.New("auth: no store was opened"))
 
-// byStored names the caller of a key that is kept in the store.
+// byStored returns the caller with a stored key.
 func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Size]byte) (Principal, error) {
 	k, err := a.keys.get(ctx, id, a.store.Key)
 	if err != nil && bloom.KindOf(err) != bloom.KindNotFound {
 		return Principal{}, err
 	}
 	if !matches(k, sum) {
-		// Whoever has the key is not slowed by those who guess at it.
+		// Only wrong secrets count, so that guessing does not slow the owner of the key.
 		if a.guesses.Allow(id).Wait > 0 {
 			return Principal{}, errGuessing
 		}

@@ -2,9 +2,7 @@ package auth
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,52 +19,51 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// OIDC is how people sign in at a provider (OpenID Connect, authorization code flow
-// with PKCE).
+// OIDC configures sign-in at a provider (OpenID Connect, authorization code flow with PKCE).
 type OIDC struct {
 	Issuer, ClientID, ClientSecret string
-	RedirectURL                    string // of CallbackPath on this server, as people reach it
+	RedirectURL                    string // public URL of CallbackPath on this server
 	Scopes                         []string
-	Claim                          string // that holds roles or groups; dots lead into objects
+	Claim                          string // with roles or groups; dots select nested members
 	Roles                          []RoleRule
 }
 
-// RoleRule gives a role to those whose claim holds the value; "*" is anybody.
+// RoleRule assigns a role to users whose claim has the value; "*" matches every user.
 type RoleRule struct {
 	Role  Role
 	Value string
 }
 
 const (
-	// signInLife is how long somebody may take at the provider.
+	// signInLife is how long a sign-in at the provider may take.
 	signInLife = 10 * time.Minute
 	// providerTimeout bounds one request to the provider.
 	providerTimeout = 10 * time.Second
 	signInCookie    = "bloom_sign_in"
 	sealedSignIn    = "sign-in"
-	// oidcPrefix begins the id of a person of the provider, in the audit and elsewhere.
+	// oidcPrefix is the prefix of the ids of the provider's users, in the audit and elsewhere.
 	oidcPrefix = "oidc:"
 )
 
-// Reasons why somebody who was at the provider is not signed in.
+// Reasons why a user is not signed in after authenticating at the provider.
 var (
 	ErrSignInStale = &bloom.Error{Kind: bloom.KindInvalid, Code: "sign_in_stale",
-		Message: "This sign-in was not begun in this browser, or more than 10 minutes ago; begin again"}
+		Message: "This sign-in was not started in this browser, or more than 10 minutes ago; start again"}
 	ErrSignInRefused = &bloom.Error{Kind: bloom.KindForbidden, Code: "sign_in_refused",
-		Message: "The sign-in provider did not let you in"}
+		Message: "The sign-in provider refused the sign-in"}
 	ErrNoRole = &bloom.Error{Kind: bloom.KindForbidden, Code: "no_role",
 		Message: "You are signed in at the provider, but none of your groups has a role here; ask the operator"}
 	ErrProviderAway = &bloom.Error{Kind: bloom.KindUnavailable, Code: "sign_in_unavailable",
-		Message: "The sign-in provider does not answer as it should; try again later, or sign in with a key"}
+		Message: "The sign-in provider does not respond correctly; try again later, or sign in with a key"}
 	errNoProvider = bloom.NotFound("Sign-in provider")
 )
 
-// provider is OIDC at work. It is safe for concurrent use.
+// provider is a client of the sign-in provider. It is safe for concurrent use.
 type provider struct {
 	OIDC
 
 	client *http.Client
-	found  atomic.Pointer[oidc.Provider] // nil until its description was read
+	found  atomic.Pointer[oidc.Provider] // nil until its metadata was read
 	search singleflight.Group
 }
 
@@ -74,17 +71,7 @@ func newProvider(c OIDC) *provider {
 	return &provider{OIDC: c, client: &http.Client{Timeout: providerTimeout}}
 }
 
-// signIn is what the browser keeps, sealed, while somebody is at the provider: the
-// server keeps nothing, so that strangers can fill nothing.
-type signIn struct {
-	State    string `json:"state"`
-	Nonce    string `json:"nonce"`
-	Verifier string `json:"verifier"`
-	Back     string `json:"back"`
-	Until    int64  `json:"until"` // Unix milliseconds
-}
-
-// Provider is the host of the sign-in provider; "" when there is none.
+// Provider returns the host of the sign-in provider; "" without one.
 func (a *Authenticator) Provider() string {
 	if a.oidc == nil {
 		return ""
@@ -96,105 +83,13 @@ func (a *Authenticator) Provider() string {
 	return u.Host
 }
 
-// BeginSignIn is where to send a browser to sign in, and the cookie that it has to
-// bring back. back is the page that it is to see afterwards.
-func (a *Authenticator) BeginSignIn(ctx context.Context, back string, secure bool) (string, *http.Cookie, error) {
-	if a.oidc == nil || a.seal == nil {
-		return "", nil, errNoProvider
-	}
-	config, _, err := a.oidc.discover(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	began := signIn{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: ownPath(back), Until: bloom.Millis(a.clock.Now().Add(signInLife))}
-	data, err := json.Marshal(began)
-	if err != nil {
-		return "", nil, err
-	}
-	sealed, err := a.seal.Seal(sealedSignIn, string(data))
-	if err != nil {
-		return "", nil, err
-	}
-	return config.AuthCodeURL(began.State, oidc.Nonce(began.Nonce), oauth2.S256ChallengeOption(began.Verifier)),
-		waiting(sealed, secure, int(signInLife/time.Second)), nil
-}
-
-// waiting is the cookie for the time at the provider. It is SameSite=Lax, because the
-// provider's page sends the browser back.
-func waiting(value string, secure bool, maxAge int) *http.Cookie {
-	c := cookie(value, secure, maxAge) //nolint:gosec // Secure wherever the browser came over TLS
-	c.Name, c.SameSite = signInCookie, http.SameSiteLaxMode
-	if secure {
-		c.Name = "__Host-" + signInCookie
-	}
-	return c
-}
-
-// ownPath is a page of ours, and never of somebody else's.
-func ownPath(back string) string {
-	u, err := url.Parse(back)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(back, "/") || strings.ContainsAny(back, "\\\r\n\t") || strings.HasPrefix(back, "//") || len(back) > 1024 {
-		return "/"
-	}
-	return back
-}
-
-// FinishSignIn takes the browser back from the provider. It is the page to see next
-// and the cookies to set: those of the session, when there is no error, and the end of
-// the one from BeginSignIn always.
-func (a *Authenticator) FinishSignIn(r *http.Request, from Visitor) (back string, cookies []*http.Cookie, err error) {
-	if a.oidc == nil || a.seal == nil || a.store == nil {
-		return "/", nil, errNoProvider
-	}
-	cookies = []*http.Cookie{waiting("", from.Secure, -1)}
-	began, err := a.begun(r, from.Secure)
-	if err != nil {
-		return "/", cookies, err
-	}
-	q := r.URL.Query()
-	if q.Get("error") != "" || q.Get("code") == "" {
-		return began.Back, cookies, withCause(ErrSignInRefused, fmt.Errorf("the provider said %q: %q", q.Get("error"), q.Get("error_description")))
-	}
-	who, err := a.oidc.redeem(r.Context(), q.Get("code"), began)
-	if err != nil {
-		return began.Back, cookies, err
-	}
-	t := ticket{Subject: oidcPrefix + who.subject, Until: bloom.Millis(a.clock.Now().Add(SessionLife)), Issuer: a.oidc.Issuer, Client: a.oidc.ClientID, Groups: who.groups}
-	ctx := bloom.WithCaller(r.Context(), bloom.Caller{KeyID: t.Subject, Address: from.Address})
-	c, _, err := a.begin(ctx, bloom.BrowserSession{Name: who.name, Role: who.role}, t, from)
-	if err != nil {
-		return began.Back, cookies, err
-	}
-	return began.Back, append(cookies, c), nil
-}
-
-// begun is what the browser kept.
-func (a *Authenticator) begun(r *http.Request, secure bool) (began signIn, err error) {
-	c, err := r.Cookie(waiting("", secure, 0).Name)
-	if err != nil {
-		return began, ErrSignInStale
-	}
-	opened, err := a.seal.Open(sealedSignIn, c.Value)
-	if err != nil || json.Unmarshal([]byte(opened), &began) != nil || began.Until <= bloom.Millis(a.clock.Now()) ||
-		subtle.ConstantTimeCompare([]byte(began.State), []byte(r.URL.Query().Get("state"))) != 1 {
-		return began, ErrSignInStale
-	}
-	return began, nil
-}
-
-func withCause(e *bloom.Error, cause error) *bloom.Error {
-	with := *e
-	with.Cause = cause
-	return &with
-}
-
-// discover reads the provider's description, once it can be had. Callers that need it at
-// once share one request; each waits no longer than its own request lasts.
+// discover reads the provider's metadata when it is first available. Concurrent callers share one
+// request; each waits no longer than its own request.
 func (p *provider) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
 	found := p.found.Load()
 	if found == nil {
 		read := p.search.DoChan("", func() (any, error) {
-			// The keys are fetched under this context later, so it must not end with the request.
+			// The keys are fetched under this context later, so it must outlive the request.
 			found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.Issuer)
 			if err == nil {
 				p.found.Store(found)
@@ -215,14 +110,14 @@ func (p *provider) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider
 		Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}, found, nil
 }
 
-// person is who signed in at the provider.
+// person is a user who signed in at the provider.
 type person struct {
 	subject, name string
 	role          Role
 	groups        []string // those that have a role here
 }
 
-// redeem exchanges the code for a token that says who somebody is.
+// redeem exchanges the code for a token that identifies the user.
 func (p *provider) redeem(ctx context.Context, code string, began signIn) (who person, err error) {
 	config, found, err := p.discover(ctx)
 	if err != nil {
@@ -238,14 +133,14 @@ func (p *provider) redeem(ctx context.Context, code string, began signIn) (who p
 	}
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
-		return who, withCause(ErrProviderAway, errors.New("its answer has no id_token"))
+		return who, withCause(ErrProviderAway, errors.New("its response has no id_token"))
 	}
 	id, err := found.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return who, withCause(ErrSignInRefused, err)
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(began.Nonce)) != 1 {
-		return who, withCause(ErrSignInRefused, errors.New("the token was made for another sign-in"))
+		return who, withCause(ErrSignInRefused, errors.New("the token is for another sign-in"))
 	}
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {
@@ -259,7 +154,7 @@ func (p *provider) redeem(ctx context.Context, code string, began signIn) (who p
 	return who, nil
 }
 
-// nameOf is what people call somebody.
+// nameOf returns the display name of a user.
 func nameOf(claims map[string]any, subject string) string {
 	name := subject
 	if s, _ := claims["preferred_username"].(string); s != "" {
@@ -271,14 +166,14 @@ func nameOf(claims map[string]any, subject string) string {
 	return cut(bloom.CleanText(name), bloom.MaxKeyName)
 }
 
-// known are the groups that a rule names.
+// known returns the groups that a rule names.
 func (p *provider) known(groups []string) []string {
 	return slices.DeleteFunc(groups, func(g string) bool {
 		return !slices.ContainsFunc(p.Roles, func(r RoleRule) bool { return r.Value == g })
 	})
 }
 
-// roleOf is the role of somebody who signed in; none when that was at another provider.
+// roleOf returns the role of a signed-in user; none after a sign-in at another provider.
 func (p *provider) roleOf(t ticket) Role {
 	if p == nil || t.Issuer != p.Issuer || t.Client != p.ClientID {
 		return ""
@@ -286,7 +181,7 @@ func (p *provider) roleOf(t ticket) Role {
 	return p.role(t.Groups)
 }
 
-// role is the first of Roles, which begin with the most powerful, that a rule gives.
+// role returns the first of Roles, which start with the most powerful, that a rule assigns.
 func (p *provider) role(groups []string) Role {
 	for _, role := range Roles {
 		for _, rule := range p.Roles {
@@ -298,8 +193,8 @@ func (p *provider) role(groups []string) Role {
 	return ""
 }
 
-// valuesAt are the texts of a claim: one, or those of a list. The name is taken
-// whole first, since some providers use addresses as names.
+// valuesAt returns the strings of a claim: a single one, or those of a list. It tries the whole
+// name first, since some providers use URLs as names.
 func valuesAt(claims map[string]any, name string) []string {
 	at, there := claims[name]
 	if !there {

@@ -7,17 +7,16 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Store is what an Authenticator keeps keys and sessions in.
+// Store stores keys and sessions.
 type Store interface {
 	bloom.AccessStore
 	// Subscribe calls fn with changes; see bloom.Store.
 	Subscribe(fn func([]bloom.Change)) (stop func())
 }
 
-// Open lets keys and sessions of the store count besides the configured keys, and
-// decides whether the server may start without any. Browsers may exchange a key for a
-// session, whose cookie is sealed with seal. It is called before the first request.
-// Close ends it.
+// Open enables the keys and sessions in the store and decides whether the server may start without
+// any key. Browsers may exchange a key for a session, whose cookie is encrypted with seal. Call
+// Open before the first request. Close undoes it.
 func (a *Authenticator) Open(ctx context.Context, store Store, seal *Sealer, clock bloom.Clock) error {
 	a.store, a.seal, a.clock = store, seal, clock
 	if a.mode != ModeDevelopment {
@@ -30,9 +29,9 @@ func (a *Authenticator) Open(ctx context.Context, store Store, seal *Sealer, clo
 		return err
 	case keyed:
 	case a.workerKey:
-		return errors.New("RUNTIME_WORKER_KEY is set but there is no admin's key; set RUNTIME_API_KEY too, or create one with `bloom keys create --offline --role admin --name NAME`")
+		return errors.New("RUNTIME_WORKER_KEY is set but there is no admin key; set RUNTIME_API_KEY, too, or create one with `bloom keys create --offline --role admin --name NAME`")
 	case !a.loopback:
-		return errors.New("no RUNTIME_API_KEY is set, and a listener can be reached from other machines; " +
+		return errors.New("no RUNTIME_API_KEY is set, and other machines can reach a listener; " +
 			"set a key (openssl rand -hex 32), create one with `bloom keys create --offline --role admin --name NAME`, " +
 			"listen on 127.0.0.1, or, in a closed lab, pass --insecure-no-auth")
 	}
@@ -51,22 +50,22 @@ func (a *Authenticator) listen(store Store) {
 	})
 }
 
-// Close ends what Open began. The store stays open.
+// Close undoes Open. The store stays open.
 func (a *Authenticator) Close() {
 	if a.unhook != nil {
 		a.unhook()
 	}
 }
 
-// forget makes the next request of each key and session read it again.
+// forget clears the caches, so that each key and session is read again.
 func (a *Authenticator) forget() {
 	a.keys.clear()
 	a.sessions.clear()
 	a.any.clear()
 }
 
-// keyed reports whether a key was ever created in the store. Then development mode is
-// over, for good: it does not come back when the last key is revoked.
+// keyed reports whether a key was ever created in the store. That ends development mode for good:
+// it does not come back when the last key is revoked.
 func (a *Authenticator) keyed(ctx context.Context) (bool, error) {
 	if a.over.Load() {
 		return true, nil
@@ -81,8 +80,8 @@ func (a *Authenticator) keyed(ctx context.Context) (bool, error) {
 	return keyed, err
 }
 
-// Development reports whether nobody needs a key now. Where the store cannot say whether
-// there is one, everybody needs one.
+// Development reports whether no key is required now. When the store cannot say whether there is
+// one, a key is required.
 func (a *Authenticator) Development(ctx context.Context) bool {
 	if a.mode != ModeDevelopment {
 		return false
@@ -91,7 +90,7 @@ func (a *Authenticator) Development(ctx context.Context) bool {
 	return err == nil && !keyed
 }
 
-// Mode tells how callers are told apart, for the banner and the health answer.
+// Mode returns how callers are authenticated, for the banner and the health report.
 func (a *Authenticator) Mode() Mode {
 	if a.mode == ModeDevelopment && a.over.Load() {
 		return ModeKeys

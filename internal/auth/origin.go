@@ -6,12 +6,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Origin refuses requests that a page of another origin made the browser send.
-// Requests that only read are never checked: keep GET pure.
+// Origin refuses cross-origin requests of browsers. Read requests are not checked, so GET handlers
+// must not change anything.
 type Origin struct{ guard *http.CrossOriginProtection }
 
-// NewOrigin makes a guard that also lets the trusted origins
-// ("https://example.org") in.
+// NewOrigin returns an Origin that also allows the trusted origins ("https://example.org").
 func NewOrigin(trusted ...string) (*Origin, error) {
 	guard := http.NewCrossOriginProtection()
 	for _, o := range trusted {
@@ -22,11 +21,11 @@ func NewOrigin(trusted ...string) (*Origin, error) {
 	return &Origin{guard: guard}, nil
 }
 
-// Check is a *bloom.Error of kind Forbidden for a cross-origin request.
+// Check returns a *bloom.Error of kind Forbidden for a cross-origin request.
 func (o *Origin) Check(r *http.Request) error {
 	if err := o.guard.Check(r); err != nil {
 		return &bloom.Error{Kind: bloom.KindForbidden, Code: "cross_origin",
-			Message: "A page of another origin may not do that", Cause: err}
+			Message: "Requests from pages of other origins are not allowed", Cause: err}
 	}
 	return nil
 }

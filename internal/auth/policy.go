@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Policy says which roles a route admits. The zero Policy admits nobody.
+// Policy is the set of roles that a route admits. The zero Policy admits no one.
 type Policy uint8
 
 const (
@@ -15,20 +15,20 @@ const (
 	allowClient
 	allowWorker
 	allowViewer
-	allowNobody // a caller without a key
+	allowAnonymous // a caller without a key
 )
 
 // The policies that routes use.
 const (
-	Open   = allowAdmin | allowClient | allowWorker | allowViewer | allowNobody
+	Open   = allowAdmin | allowClient | allowWorker | allowViewer | allowAnonymous
 	Admin  = allowAdmin
 	Client = allowAdmin | allowClient // acts on tasks
-	Worker = allowAdmin | allowWorker // acts for a worker, on its leases
+	Worker = allowAdmin | allowWorker // acts as a worker, on its leases
 	Read   = allowAdmin | allowClient | allowViewer
 )
 
 // Open reports whether the policy admits callers without a key.
-func (p Policy) Open() bool { return p&allowNobody != 0 }
+func (p Policy) Open() bool { return p&allowAnonymous != 0 }
 
 // Allows reports whether the policy admits the role.
 func (p Policy) Allows(role Role) bool {
@@ -45,8 +45,7 @@ func (p Policy) Allows(role Role) bool {
 	return p.Open()
 }
 
-// Check is the *bloom.Error that a caller meets whom the policy does not admit,
-// nil when it does.
+// Check returns the *bloom.Error for a caller whom the policy does not admit, nil otherwise.
 func (p Policy) Check(caller Principal) error {
 	switch {
 	case p.Allows(caller.Role):
@@ -62,7 +61,7 @@ func (p Policy) Check(caller Principal) error {
 		Message: fmt.Sprintf("The role %s may not do that; it needs %s", caller.Role, strings.Join(needed, " or "))}
 }
 
-// Roles are those that the policy admits, in the order of Roles.
+// Roles returns the roles that the policy admits, in the order of Roles.
 func (p Policy) Roles() []Role {
 	admitted := []Role{}
 	for _, r := range Roles {

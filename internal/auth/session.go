@@ -13,56 +13,55 @@ import (
 )
 
 const (
-	// SessionLife is how long a session lasts without being renewed.
+	// SessionLife is how long a session lasts unless it is renewed.
 	SessionLife = 12 * time.Hour
-	// sessionRenewal is the age from which a session's cookie is renewed when it is used.
+	// sessionRenewal is the age at which a cookie in use is renewed.
 	sessionRenewal = time.Hour
-	// turnGrace is how long the cookie before the newest one still counts: requests
-	// may be on their way when it is renewed.
+	// turnGrace is how long the previous cookie is still accepted after a renewal, for requests in
+	// transit.
 	turnGrace = time.Minute
 
 	// SessionCookie is the cookie's name without TLS.
 	SessionCookie = "bloom_session"
-	// secureCookie is its name under TLS: browsers take it from this host alone.
+	// secureCookie is its name under TLS: browsers accept it only from this host.
 	secureCookie = "__Host-" + SessionCookie
-	// sealedAs keeps a sealed session from passing for another sealed secret.
+	// sealedAs keeps other encrypted secrets from being accepted as a session.
 	sealedAs = "session"
 )
 
-// ticket is what a session's cookie holds, sealed. The digest of the key is here and
-// not in the database; the key is looked up again for each request, so that a session
-// ends with it.
+// ticket is the encrypted content of a session's cookie. The digest of the key is here and not in
+// the database; the key is looked up for each request, so that a session ends with its key.
 type ticket struct {
 	ID     string `json:"id"`
 	Turn   int64  `json:"turn"`
 	Digest []byte `json:"digest,omitempty"` // absent for a session of a sign-in provider
-	// Of a session of a sign-in provider: who it is, and when it ends however much it is
-	// used (Unix milliseconds), so that whoever may no longer sign in there is out here.
+	// For a session of a sign-in provider: the user, and when the session ends even if it is used
+	// (Unix milliseconds), so that users who can no longer sign in there lose access here.
 	Subject string `json:"subject,omitempty"`
 	Until   int64  `json:"until,omitempty"`
-	// What the role comes from: it is decided anew for each request, so that changed
-	// rules, or another provider, count at once.
+	// The role is derived from these for each request, so that changed rules, or another provider,
+	// take effect immediately.
 	Issuer string   `json:"issuer,omitempty"`
 	Client string   `json:"client,omitempty"`
-	Groups []string `json:"groups,omitempty"` // those that had a role
+	Groups []string `json:"groups,omitempty"` // those with a role
 }
 
-// Visitor is where a browser signs in from.
+// Visitor is the browser that signs in.
 type Visitor struct {
 	Address, Agent string
-	Secure         bool // it came over TLS
+	Secure         bool // connected over TLS
 }
 
 var (
 	errNoSessions = &bloom.Error{Kind: bloom.KindConflict, Code: "sign_in_not_needed",
-		Message: "This server asks for no key, so there is nothing to sign in to"}
+		Message: "This server requires no key, so there is nothing to sign in to"}
 	errWorkerSession = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden,
-		Message: "A worker's key cannot sign in; use a key for people"}
+		Message: "A worker key cannot sign in; use another key"}
 	errNoSession = &bloom.Error{Kind: bloom.KindUnauthorized, Code: bloom.CodeUnauthorized,
 		Message: "This session has ended; sign in again"}
 )
 
-// SignIn exchanges a key for a session's cookie.
+// SignIn exchanges a key for a session cookie.
 func (a *Authenticator) SignIn(ctx context.Context, key string, from Visitor) (*http.Cookie, Principal, error) {
 	if keyed, err := a.keyed(ctx); err != nil {
 		return nil, Principal{}, err
@@ -82,7 +81,7 @@ func (a *Authenticator) SignIn(ctx context.Context, key string, from Visitor) (*
 	return cookie, caller, err
 }
 
-// begin stores a new session and makes its cookie.
+// begin stores a new session and returns its cookie.
 func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, t ticket, from Visitor) (*http.Cookie, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -105,12 +104,12 @@ func cut(s string, most int) string {
 	return s
 }
 
-// Renew issues the cookie of r's session anew when it has some age; nil when it need
-// not be, or there is none.
+// Renew returns a renewed cookie for r's session if it is old enough; nil otherwise, or without a
+// session.
 func (a *Authenticator) Renew(r *http.Request, secure bool) (*http.Cookie, error) {
 	t, x, err := a.session(r)
 	if err != nil {
-		return nil, nil // whoever has no session has none to renew
+		return nil, nil // no session to renew
 	}
 	if t.Turn == x.Turn {
 		if a.clock.Now().Sub(time.UnixMilli(x.TurnedAt)) < sessionRenewal {
@@ -125,8 +124,8 @@ func (a *Authenticator) Renew(r *http.Request, secure bool) (*http.Cookie, error
 	return a.issue(t, secure)
 }
 
-// SignOut ends a session, unless it is "", and is the cookies that make a browser
-// forget it.
+// SignOut ends the caller's session, if any, and returns the cookies that make the browser forget
+// it.
 func (a *Authenticator) SignOut(ctx context.Context, caller Principal) ([]*http.Cookie, error) {
 	if caller.Session != "" {
 		if err := a.EndSession(ctx, caller.Session, caller); err != nil && bloom.KindOf(err) != bloom.KindNotFound {
@@ -146,7 +145,7 @@ func (a *Authenticator) EndSession(ctx context.Context, id string, by Principal)
 	return err
 }
 
-// Sessions lists sessions, the newest first.
+// Sessions lists sessions, newest first.
 func (a *Authenticator) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
 	if a.store == nil {
 		return nil, bloom.Cursor{}, errNoStore
@@ -174,7 +173,7 @@ func cookie(value string, secure bool, maxAge int) *http.Cookie {
 	return c
 }
 
-// ticketOf is the ticket in r's cookie, when it is one of ours.
+// ticketOf returns the ticket in r's cookie, if it is valid.
 func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 	if a.seal == nil || a.store == nil {
 		return t, false
@@ -192,11 +191,11 @@ func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 	return t, false
 }
 
-// session is the session that r brings, when it is one of ours and goes on.
-func (a *Authenticator) session(r *http.Request) (ticket, bloom.KnownSession, error) {
+// session returns the session of r, if it is valid and has not ended.
+func (a *Authenticator) session(r *http.Request) (ticket, bloom.StoredSession, error) {
 	t, ok := a.ticketOf(r)
 	if !ok {
-		return t, bloom.KnownSession{}, errNoKey
+		return t, bloom.StoredSession{}, errNoKey
 	}
 	x, err := a.sessions.get(r.Context(), t.ID, a.store.Session)
 	if err == nil && x.Turn < t.Turn { // another replica renewed it
@@ -217,7 +216,7 @@ func (a *Authenticator) session(r *http.Request) (ticket, bloom.KnownSession, er
 	return t, x, errNoSession
 }
 
-// bySession names the caller of a request that brings no key.
+// bySession returns the caller of a request with a session cookie instead of a key.
 func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
 	t, x, err := a.session(r)
 	if err != nil {

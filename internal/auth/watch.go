@@ -8,14 +8,14 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// watchEvery is how often the key of a request that lasts is looked at again.
+// watchEvery is how often the key of a long request is checked again.
 const watchEvery = 2 * time.Second
 
-// Watch calls end, with why, when the key or session that r was let in by no longer
-// counts: a long poll or a stream must not outlive it. stop ends the watching.
+// Watch calls end, with the reason, when the key or session that admitted r is no longer valid: a
+// long poll or a stream must not outlive it. stop ends the checks.
 func (a *Authenticator) Watch(r *http.Request, caller Principal, end func(error)) (stop func()) {
 	if caller.Session == "" && !isKeyID(caller.ID) {
-		return func() {} // a configured key lasts as long as the process
+		return func() {} // a configured key is valid as long as the process runs
 	}
 	var mu sync.Mutex
 	var timer *time.Timer

@@ -120,9 +120,9 @@ func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
 		return
 	}
 	was, there := a.kept[task.ContextID]
-	now, ok := c.Transcript.Joined(&was)
+	now, ok := c.Transcript.Applied(&was)
 	if !there {
-		now, ok = c.Transcript.Joined(nil)
+		now, ok = c.Transcript.Applied(nil)
 	}
 	if !ok {
 		t.Errorf("the update does not go on from what is kept: %+v", *c.Transcript)

@@ -15,8 +15,8 @@ type artifactsCmd struct {
 	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
 	Get     artifactsGetCmd     `cmd:"" help:"Show one artifact as JSON."`
 	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
-	Verify  artifactsVerifyCmd  `cmd:"" help:"Read all content, that of contexts too, and compare it with what was recorded. Exits with 1 when something is wrong."`
-	Move    artifactsMoveCmd    `cmd:"" help:"Take the content of all artifacts and contexts to the object storage that the server is configured with."`
+	Verify  artifactsVerifyCmd  `cmd:"" help:"Read the content of all artifacts and contexts and compare it with the recorded size and digest. Exits with 1 when something differs."`
+	Move    artifactsMoveCmd    `cmd:"" help:"Move the content of all artifacts and contexts to the server's object storage."`
 }
 
 type artifactsListCmd struct {
@@ -41,7 +41,7 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, list)
 	}
 	now := time.Now()
-	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "MADE", "PATH OR CONTENT")
+	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "CREATED", "PATH OR CONTENT")
 	for _, a := range list {
 		where := "elsewhere"
 		switch {
@@ -115,7 +115,7 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 		case c.JSON:
 			_, _ = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(d))
 		default:
-			_, _ = fmt.Fprintln(inv.Out, clean(d.Kind+": "+ofWhat(*d)+" at "+cmp.Or(d.URL, "its row")+": "+d.Detail, false))
+			_, _ = fmt.Fprintln(inv.Out, clean(d.Kind+": "+owner(*d)+" at "+cmp.Or(d.URL, "its row")+": "+d.Detail, false))
 		}
 	})
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 	return err
 }
 
-// ofWhat names what has a defect.
-func ofWhat(d bloom.ContentDefect) string {
+// owner names the artifact or context that a defect belongs to.
+func owner(d bloom.ContentDefect) string {
 	switch {
 	case d.ContextID != "":
 		return "context " + d.ContextID
@@ -171,7 +171,7 @@ func (c *artifactsMoveCmd) Run(inv *invocation) error {
 	return err
 }
 
-// writeNew writes a file that was not there; a failed one is taken away again.
+// writeNew writes a new file and removes it again on failure.
 func writeNew(path string, content io.Reader) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 type auditCmd struct {
 	List   auditListCmd   `cmd:"" default:"withargs" help:"List the audit log."`
-	Verify auditVerifyCmd `cmd:"" help:"Check that no audit entry was changed, removed or reordered, in the database and in exported files. Exits with 1 and names the first that was."`
+	Verify auditVerifyCmd `cmd:"" help:"Check that no audit entry was changed, removed or reordered, in the database and in exported files. Exits with 1 and names the first such entry."`
 	Export auditExportCmd `cmd:"" help:"Print audit entries with their hashes, or write them to a file."`
 }
 
@@ -50,14 +50,14 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	return t.print(inv.Out, inv.outPainter())
 }
 
-// auditSource says where the audit is read from: a running server, or its database.
+// auditSource selects where the audit is read from: a running server, or its database.
 type auditSource struct {
 	remote
-	From        string        `name:"data-dir" placeholder:"DIR" help:"Read the SQLite database in this data folder instead of asking the server, which may be running."`
+	From        string        `name:"data-dir" placeholder:"DIR" help:"Read the SQLite database in this data folder instead of asking the server. The server may be running."`
 	DatabaseURL config.Secret `name:"database-url" placeholder:"URL" help:"Read this PostgreSQL database instead of asking the server."`
 }
 
-// chain opens it; done ends it.
+// chain opens the source; the caller must call done.
 func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done func(), err error) {
 	switch {
 	case s.From != "" && s.DatabaseURL != "":
@@ -72,8 +72,8 @@ func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done 
 type auditVerifyCmd struct {
 	auditSource
 	config.Artifacts
-	Files     []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files too: the folder that holds audit/, such as the data folder, or bucket, which MINIO_* or --blob-url name (repeatable, where they lie in several places)."`
-	FilesOnly bool     `name:"files-only" help:"Check nothing but exported files."`
+	Files     []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files, too: the folder that contains audit/, for example the data folder, or \"bucket\" for the bucket of MINIO_* or --blob-url (repeatable)."`
+	FilesOnly bool     `name:"files-only" help:"Check only exported files."`
 }
 
 func (c *auditVerifyCmd) Run(inv *invocation) error {
@@ -114,7 +114,7 @@ func (c *auditVerifyCmd) Run(inv *invocation) error {
 func (c *auditVerifyCmd) files() (auditlog.Files, error) {
 	if len(c.Files) == 0 {
 		if c.FilesOnly {
-			return nil, usagef("--files-only: --files says which")
+			return nil, usagef("--files-only requires --files")
 		}
 		return nil, nil
 	}
@@ -161,10 +161,10 @@ func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.Chai
 	if len(c.Files) > 0 {
 		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), thousands(r.Lines)+" entries", r.FirstLine, r.LastLine)
 		for _, seq := range r.Starts {
-			_, _ = fmt.Fprintf(w, "the files start anew with entry %d: those before it were removed before they were exported\n", seq)
+			_, _ = fmt.Fprintf(w, "the files restart at entry %d: earlier entries were removed before they were exported\n", seq)
 		}
 		for _, f := range r.Forks {
-			_, _ = fmt.Fprintf(w, "the files fork after entry %d: a backup was restored; %s to %d are of before and not in the database\n", f.After, thousands(f.Lines)+" entries", f.Last)
+			_, _ = fmt.Fprintf(w, "the files fork after entry %d: a backup was restored; %s to %d precede it and are not in the database\n", f.After, thousands(f.Lines)+" entries", f.Last)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.Chai
 type auditExportCmd struct {
 	auditSource
 	Since  string `name:"from" placeholder:"TIME" help:"Only entries from this time on: 2026-11-22, in UTC, or 2026-11-22T08:00:00+01:00."`
-	Until  string `name:"to" placeholder:"TIME" help:"Only entries before this time; a day is exported to its end."`
+	Until  string `name:"to" placeholder:"TIME" help:"Only entries before this time; a day is included to its end."`
 	Format string `name:"format" default:"jsonl" enum:"jsonl,csv" help:"jsonl, which bloom audit verify can check, or csv."`
 	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not exist."`
 }
@@ -215,7 +215,7 @@ func (c *auditExportCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// moment reads a time; the end of a day is the beginning of the next one.
+// moment parses a time; the end of a day is the start of the next one.
 func moment(flag, text string, end bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -225,7 +225,7 @@ func moment(flag, text string, end bool) (time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return t, usagef("%s: %q is no time like 2026-11-22 or 2026-11-22T08:00:00Z", flag, text)
+		return t, usagef("%s: %q is not a time like 2026-11-22 or 2026-11-22T08:00:00Z", flag, text)
 	}
 	if end {
 		t = t.AddDate(0, 0, 1)

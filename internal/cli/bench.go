@@ -12,13 +12,13 @@ import (
 type benchCmd struct {
 	Run   benchRunCmd   `cmd:"" default:"withargs" help:"Measure lifecycles, latencies and lists."`
 	Fleet benchFleetCmd `cmd:"" help:"Measure the real path: clients create, workers claim and complete."`
-	Polls benchPollsCmd `cmd:"" help:"Let many workers wait for work at once."`
-	Costs benchCostsCmd `cmd:"" help:"Measure what single operations cost server and database."`
+	Polls benchPollsCmd `cmd:"" help:"Measure many workers that wait for work at the same time."`
+	Costs benchCostsCmd `cmd:"" help:"Measure the CPU time that single operations take in the server and the database."`
 	Fill  benchFillCmd  `cmd:"" help:"Create many tasks, to measure with a full store."`
 }
 
-// shown prints what a measurement came to, or why it came to nothing.
-func shown[T any](r *remote, inv *invocation, report T, err error, print func(T) error) error {
+// printReport prints a measurement, or why it failed.
+func printReport[T any](r *remote, inv *invocation, report T, err error, print func(T) error) error {
 	switch {
 	case err != nil:
 		return interrupted(inv, err)
@@ -34,7 +34,7 @@ type benchRunCmd struct {
 	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long lifecycles run."`
 	Count    int           `name:"count" short:"n" placeholder:"N" help:"Run this many lifecycles instead of a duration."`
 	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Measurements of each latency."`
-	Skip     bool          `name:"lifecycles-only" help:"Leave out start latency, lists, claim and stats."`
+	Skip     bool          `name:"lifecycles-only" help:"Skip start latency, lists, claim and stats."`
 }
 
 func (c *benchRunCmd) Run(inv *invocation) error {
@@ -52,7 +52,7 @@ func (c *benchRunCmd) Run(inv *invocation) error {
 		return err
 	}
 	report, err := m.Measure(inv.ctx, api)
-	return shown(&c.remote, inv, report, err, inv.printRun)
+	return printReport(&c.remote, inv, report, err, inv.printRun)
 }
 
 func (inv *invocation) printRun(r *bench.RunReport) error {
@@ -77,9 +77,9 @@ type benchFleetCmd struct {
 	Creators int           `name:"creators" default:"16" placeholder:"N" help:"Clients that create tasks at once."`
 	Workers  int           `name:"workers" default:"4" placeholder:"N" help:"Workers that claim and complete them."`
 	Slots    int           `name:"slots" default:"16" placeholder:"N" help:"Tasks that a worker has at once, 1 to 32."`
-	Backlog  int           `name:"backlog" default:"0" placeholder:"N" help:"Most tasks created and not yet completed; 0: twice the slots of all workers."`
+	Backlog  int           `name:"backlog" default:"0" placeholder:"N" help:"Maximum number of unfinished tasks; 0: twice the slots of all workers."`
 	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long tasks are created."`
-	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Tasks created one by one before, while all workers wait; 0 for none."`
+	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Tasks created one by one first, while all workers are idle; 0 for none."`
 }
 
 func (c *benchFleetCmd) Run(inv *invocation) error {
@@ -97,7 +97,7 @@ func (c *benchFleetCmd) Run(inv *invocation) error {
 		return err
 	}
 	report, err := m.Measure(inv.ctx, api)
-	return shown(&c.remote, inv, report, err, inv.printFleet)
+	return printReport(&c.remote, inv, report, err, inv.printFleet)
 }
 
 func (inv *invocation) printFleet(r *bench.FleetReport) error {
@@ -111,10 +111,10 @@ func (inv *invocation) printFleet(r *bench.FleetReport) error {
 type benchPollsCmd struct {
 	remote
 	Polls      int           `name:"polls" default:"1000" placeholder:"N" help:"Workers whose long polls wait at once."`
-	Registered int           `name:"registered" default:"0" placeholder:"N" help:"Workers registered besides, which say nothing more."`
-	Duration   time.Duration `name:"duration" short:"d" default:"30s" help:"How long nothing happens but waiting."`
-	Settle     time.Duration `name:"settle" default:"10s" help:"How long the first looks may take before."`
-	Samples    int           `name:"samples" default:"100" placeholder:"N" help:"Tasks posted then, to measure how soon one of the polls has each; 0 for none."`
+	Registered int           `name:"registered" default:"0" placeholder:"N" help:"Additional workers that register and then stay silent."`
+	Duration   time.Duration `name:"duration" short:"d" default:"30s" help:"How long the workers wait."`
+	Settle     time.Duration `name:"settle" default:"10s" help:"How long to wait first, until all polls are established."`
+	Samples    int           `name:"samples" default:"100" placeholder:"N" help:"Tasks created afterwards, to measure how soon a poll gets each; 0 for none."`
 	PID        []int         `name:"pid" placeholder:"PID" help:"Process on this machine whose CPU and memory to measure, with its children (repeatable; Linux)."`
 }
 
@@ -124,15 +124,15 @@ func (c *benchPollsCmd) Run(inv *invocation) error {
 		return err
 	}
 	if c.Polls < 1 || c.Registered < 0 || c.Samples < 0 || c.Duration <= 0 || c.Settle < 0 {
-		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle not below")
+		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle at least 0")
 	}
 	m := bench.Polls{Polls: c.Polls, Registered: c.Registered, Duration: c.Duration, Settle: c.Settle, Samples: c.Samples, PID: c.PID}
 	report, err := m.Measure(inv.ctx, api)
-	return shown(&c.remote, inv, report, err, inv.printPolls)
+	return printReport(&c.remote, inv, report, err, inv.printPolls)
 }
 
 func (inv *invocation) printPolls(r *bench.PollsReport) error {
-	inv.say("%s polls wait, %s workers are registered (%s); %d polls came back in %.0f s",
+	inv.say("%s polls waiting, %s workers registered (%s); %d polls returned in %.0f s",
 		thousands(int64(r.Polls)), thousands(int64(r.Registered)), r.Storage, r.Answered, r.Seconds)
 	for _, p := range r.Processes {
 		inv.say("process %d (%s): %.1f %% of a core, %.0f MB", p.PID, p.Name, p.CPUPercent, p.MemoryMB)
@@ -158,14 +158,14 @@ func (c *benchCostsCmd) Run(inv *invocation) error {
 		return err
 	}
 	if c.Clients < 1 || c.Events < 1 || c.Streams < 0 || c.Duration <= 0 {
-		return usagef("--clients, --events and --duration must be greater than 0, --streams not below")
+		return usagef("--clients, --events and --duration must be greater than 0, --streams at least 0")
 	}
 	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
 		return err
 	}
 	m := bench.Costs{APIKey: string(c.APIKey), Clients: c.Clients, Duration: c.Duration, Events: c.Events, Streams: c.Streams, PID: c.PID}
 	report, err := m.Measure(inv.ctx, api)
-	return shown(&c.remote, inv, report, err, inv.printCosts)
+	return printReport(&c.remote, inv, report, err, inv.printCosts)
 }
 
 func (inv *invocation) printCosts(r *bench.CostsReport) error {
@@ -191,8 +191,8 @@ type benchFillCmd struct {
 	remote
 	Count   int    `name:"count" short:"n" default:"100000" placeholder:"N" help:"Tasks to create."`
 	Clients int    `name:"clients" short:"c" default:"32" placeholder:"N" help:"Clients at once."`
-	Queued  int    `name:"queued" default:"5" placeholder:"PERCENT" help:"Share that stays queued; the others have ended."`
-	DataDir string `name:"data-dir" placeholder:"DIR" help:"Fill the data folder of a server that is stopped: whole lifecycles, and much faster."`
+	Queued  int    `name:"queued" default:"5" placeholder:"PERCENT" help:"Share of tasks that stay queued; the others are completed."`
+	DataDir string `name:"data-dir" placeholder:"DIR" help:"Fill the data folder of a stopped server directly: whole lifecycles, and much faster."`
 }
 
 func (c *benchFillCmd) Run(inv *invocation) error {

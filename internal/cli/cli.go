@@ -1,6 +1,5 @@
-// Package cli is the command line: one file a command. A command reads its
-// settings, calls the SDK or the composition root, and renders. It decides
-// nothing about tasks.
+// Package cli is the command line, with one file per command. A command reads its settings, calls
+// the SDK or the composition root, and prints the result. It has no rules about tasks.
 package cli
 
 import (
@@ -26,23 +25,22 @@ const (
 	ExitInterrupted = 130
 )
 
-// System is what the command line touches of the machine, so that tests can
-// stand in for it.
+// System is the command line's access to the machine; tests replace it.
 type System struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(string) (string, bool)
 	Hostname string
-	// OutTerminal and ErrTerminal tell whether a person looks at the stream.
+	// OutTerminal and ErrTerminal report whether the stream is a terminal.
 	OutTerminal, ErrTerminal bool
-	InTerminal               bool // a person types at In
-	// Signals brings interrupts and terminations.
+	InTerminal               bool // whether In is a terminal
+	// Signals delivers interrupts and terminations.
 	Signals <-chan os.Signal
-	// Reload brings requests to read what may change at run time again.
+	// Reload delivers requests to reload the settings that can change at run time.
 	Reload <-chan os.Signal
 }
 
-// RealSystem is the real machine. Signals are caught from then on.
+// RealSystem returns the real machine and starts to catch signals.
 func RealSystem() System {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -56,7 +54,7 @@ func RealSystem() System {
 	}
 }
 
-// hangups catches SIGHUP, unless a terminal hangs up with it: then it ends us.
+// hangups catches SIGHUP, unless it comes from a closing terminal: then it ends the process.
 func hangups() <-chan os.Signal {
 	if isTerminal(os.Stderr) {
 		return nil
@@ -66,7 +64,7 @@ func hangups() <-chan os.Signal {
 	return reload
 }
 
-// commands is the root of the command line. The order is that of the help.
+// commands is the root of the command line, in the order of the help.
 type commands struct {
 	ConfigFile string           `name:"config" placeholder:"FILE" help:"Config file (TOML); default: ~/.config/bloom/config.toml when it exists. Also BLOOM_CONFIG."`
 	NoColor    bool             `name:"no-color" help:"Print without colour. NO_COLOR does the same."`
@@ -107,14 +105,14 @@ type invocation struct {
 	cut     context.Context // ends at the second
 	colour  bool
 	log     config.Log
-	ends    []func() // what a command leaves to be ended
+	ends    []func() // run when the command ends, last first
 	sources config.Sources
-	// mistakes in the config file or the variables, for the command that shows them.
+	// mistakes are errors in the config file or the environment, for the command that shows them.
 	mistakes error
 	kong     *kong.Context
 }
 
-// usageError is a mistake in how the program was called: exit code 2.
+// usageError is an error in the invocation: exit code 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -128,7 +126,7 @@ func usage(err error) error {
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// exitError ends the program with a code of its own.
+// exitError ends the program with a specific exit code.
 type exitError struct {
 	error
 
@@ -137,13 +135,13 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// errSilent fails without another word: the command has said it all.
+// errSilent fails without a message: the command has already printed it.
 var errSilent = errors.New("")
 
-// errInterrupted says that a person stopped the command.
+// errInterrupted is returned when the user interrupted the command.
 var errInterrupted = errors.New("interrupted")
 
-// exitNow unwinds out of the parser, which ends the process for --help.
+// exitNow is a panic value that unwinds the parser, which ends the process for --help.
 type exitNow int
 
 // Main runs one command line and returns the exit code.
@@ -171,7 +169,7 @@ func Main(args []string, sys System) (code int) {
 	if err != nil {
 		return fail(sys, usagef("%w\nSee: bloom %s--help", mistake(err), commandOf(kctx, err)))
 	}
-	if err := resolver.Mistakes.Err(); err != nil && !forgives(kctx) {
+	if err := resolver.Mistakes.Err(); err != nil && !toleratesConfigErrors(kctx) {
 		return fail(sys, usage(err))
 	}
 	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver), mistakes: resolver.Mistakes.Err()}
@@ -188,7 +186,7 @@ func Main(args []string, sys System) (code int) {
 	return fail(sys, inv.named(kctx.Run(inv)))
 }
 
-// listen turns signals into the ends of the two contexts.
+// listen cancels the two contexts on signals.
 func (inv *invocation) listen() (stop func()) {
 	ctx, first := context.WithCancelCause(context.Background())
 	cut, second := context.WithCancelCause(context.Background())
@@ -211,7 +209,7 @@ func (inv *invocation) listen() (stop func()) {
 	}
 }
 
-// fail says what went wrong and chooses the exit code.
+// fail prints an error and returns its exit code.
 func fail(sys System, err error) int {
 	var asUsage usageError
 	switch {
@@ -221,7 +219,7 @@ func fail(sys System, err error) int {
 		return ExitInterrupted
 	case errors.Is(err, errSilent):
 		return ExitFailure
-	case errors.As(err, &asUsage), errors.As(err, new(app.Misuse)):
+	case errors.As(err, &asUsage), errors.As(err, new(app.ConfigError)):
 		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error(), true))
 		return ExitUsage
 	}

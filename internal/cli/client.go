@@ -20,7 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 )
 
-// remote is what every command that talks to a server has.
+// remote holds the flags of every command that talks to a server.
 type remote struct {
 	config.Client
 	JSON bool `name:"json" help:"Print JSON for programs."`
@@ -41,7 +41,7 @@ func (r *remote) openWith(onRetry func(error, time.Duration)) (*client.Client, e
 	return c, usage(err)
 }
 
-// paging is what every list has.
+// paging holds the flags of every list.
 type paging struct {
 	Limit int  `name:"limit" short:"n" default:"50" placeholder:"N" help:"Most entries to show."`
 	All   bool `name:"all" help:"Show every entry."`
@@ -54,7 +54,7 @@ func (p paging) check() error {
 	return nil
 }
 
-// page is the size of one request's page.
+// page returns the page size of one request.
 func (p paging) page() bloom.Page {
 	if p.All {
 		return bloom.Page{Limit: bloom.MaxPageSize}
@@ -77,45 +77,45 @@ func take[T any](p paging, list func(yield func(T, error) bool)) ([]T, error) {
 	return out, nil
 }
 
-// explain turns a failure into what a person can act on.
+// explain returns an error's message with advice.
 func explain(err error) string {
 	var api *client.APIError
-	var away *client.Unreachable
+	var unreachable *client.UnreachableError
 	switch {
-	case errors.As(err, &away):
-		return notReached(away)
+	case errors.As(err, &unreachable):
+		return unreachableText(unreachable)
 	case errors.As(err, &api) && api.Status == http.StatusNotFound && api.Err.Message == nothingThere:
 		return "the server does not know what this command asks for: it is older than this program, " + Version + ", or another one answers there; update the server"
 	case errors.As(err, &api) && api.Status == http.StatusUnauthorized && api.Err.Code != bloom.CodeNoCertificate:
-		return api.Error() + "\nGive the key with --key-file FILE or BLOOM_API_KEY."
+		return api.Error() + "\nSet the key with --key-file FILE or BLOOM_API_KEY."
 	case errors.As(err, &api) && api.Status >= 500 && api.RequestID != "":
 		return api.Error() + " (request " + api.RequestID + ")"
 	}
 	return strings.TrimSpace(err.Error())
 }
 
-// nothingThere is what a server says of an address that it has no route for.
+// nothingThere is a server's message for an unknown route.
 const nothingThere = "There is nothing at this address"
 
-// notReached says why there is no answer, and what to do where that is known.
-func notReached(away *client.Unreachable) string {
-	base := strings.TrimSuffix(away.URL, "/api/runtime")
-	said := fmt.Sprintf("no runtime answers at %s (%v)", base, root(away.Err))
+// unreachableText says why the server did not answer, and what to do if that is known.
+func unreachableText(failure *client.UnreachableError) string {
+	base := strings.TrimSuffix(failure.URL, "/api/runtime")
+	text := fmt.Sprintf("no runtime answers at %s (%v)", base, root(failure.Err))
 	u, err := url.Parse(base)
 	var op *net.OpError
 	switch {
-	case errors.As(away.Err, new(x509.UnknownAuthorityError)):
-		return fmt.Sprintf("the certificate of %s is not trusted (%v)\nName the authority that signed it with --ca-file FILE or BLOOM_CA_FILE.", base, root(away.Err))
-	case errors.As(away.Err, new(*tls.CertificateVerificationError)):
-		return fmt.Sprintf("the certificate of %s is not accepted (%v)", base, root(away.Err))
-	case errors.As(away.Err, &op) && op.Op == "remote error" && strings.Contains(op.Error(), "certificate"):
-		return fmt.Sprintf("%s refuses the client certificate (%v)\nGive one that is valid and signed by its authority: --client-cert FILE --client-key FILE.", base, root(away.Err))
-	case errors.Is(away.Err, http.ErrSchemeMismatch):
-		return said + "\nIt speaks http: use http" + strings.TrimPrefix(base, "https")
-	case errors.Is(away.Err, syscall.ECONNREFUSED) && err == nil && loopback(u.Hostname()):
-		return said + "\nIs it running? Start one with: bloom up"
+	case errors.As(failure.Err, new(x509.UnknownAuthorityError)):
+		return fmt.Sprintf("the certificate of %s is not trusted (%v)\nSet the certificate authority with --ca-file FILE or BLOOM_CA_FILE.", base, root(failure.Err))
+	case errors.As(failure.Err, new(*tls.CertificateVerificationError)):
+		return fmt.Sprintf("the certificate of %s is not accepted (%v)", base, root(failure.Err))
+	case errors.As(failure.Err, &op) && op.Op == "remote error" && strings.Contains(op.Error(), "certificate"):
+		return fmt.Sprintf("%s refuses the client certificate (%v)\nUse one that is valid and signed by its authority: --client-cert FILE --client-key FILE.", base, root(failure.Err))
+	case errors.Is(failure.Err, http.ErrSchemeMismatch):
+		return text + "\nIt uses http, not https: use http" + strings.TrimPrefix(base, "https")
+	case errors.Is(failure.Err, syscall.ECONNREFUSED) && err == nil && loopback(u.Hostname()):
+		return text + "\nIs it running? Start one with: bloom up"
 	}
-	return said
+	return text
 }
 
 // loopback reports whether the host is this machine.
@@ -124,7 +124,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// named adds to "not found" the id that was asked for.
+// named adds the requested id to "not found".
 func (inv *invocation) named(err error) error {
 	var api *client.APIError
 	node := inv.kong.Selected()
@@ -139,8 +139,7 @@ func (inv *invocation) named(err error) error {
 	return err
 }
 
-// root is the innermost cause: "connection refused" rather than the layers
-// around it.
+// root returns the innermost cause: "connection refused" without the layers around it.
 func root(err error) error {
 	for {
 		inner := errors.Unwrap(err)

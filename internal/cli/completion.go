@@ -11,8 +11,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// The scripts ask the program itself, so they stay right when it grows. Ours and not
-// jotaen/kong-completion, because that one shows no help text beside a candidate.
+// The scripts call the program itself, so they never go out of date. jotaen/kong-completion was not
+// used because it shows no help text beside a candidate.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for bloom; put in ~/.bashrc:  source <(bloom completion bash)
 _bloom() {
@@ -50,8 +50,8 @@ func (c *completionCmd) Run(inv *invocation) error {
 	return err
 }
 
-// completeCmd is what the scripts call: the words so far, the last one being
-// typed; it answers with candidates, one a line, a tab and a help text after.
+// completeCmd is called by the scripts with the words so far, the last one incomplete. It prints
+// one candidate per line, followed by a tab and its help.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
@@ -74,8 +74,8 @@ func (c *completeCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// descend follows the words to a command; flag is set when the last of them is
-// a flag that waits for its value.
+// descend follows the words to a command. flag is set when the last word is a flag that takes a
+// value.
 func descend(node *kong.Node, words []string) (*kong.Node, *kong.Flag) {
 	var flag *kong.Flag
 	for _, word := range words {
@@ -108,7 +108,7 @@ func findFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// candidates gives text and, in place of a style, the help.
+// candidates returns candidates, each with its help in place of a style.
 func candidates(node *kong.Node, flag *kong.Flag, last string) []cell {
 	var out []cell
 	switch {

@@ -10,8 +10,7 @@ type configCmd struct {
 	Show configShowCmd `cmd:"" default:"withargs" help:"Print every setting and its source, with secrets masked."`
 }
 
-// configShowCmd carries the settings of all roles, so that it shows what each
-// of them would get.
+// configShowCmd has the settings of all roles, to show the value that each would get.
 type configShowCmd struct {
 	Server    config.Server    `embed:""`
 	Membridge config.Membridge `embed:""`

@@ -8,10 +8,10 @@ import (
 )
 
 type contextsCmd struct {
-	List contextsListCmd `cmd:"" default:"withargs" help:"List contexts, the one used last first."`
+	List contextsListCmd `cmd:"" default:"withargs" help:"List contexts, most recently used first."`
 	Show contextsShowCmd `cmd:"" help:"Show one context."`
 
-	Forget contextsForgetCmd `cmd:"" help:"Forget a context: its next task begins a new conversation."`
+	Forget contextsForgetCmd `cmd:"" help:"Forget a context: its next task starts a new conversation."`
 }
 
 type contextsListCmd struct {
@@ -64,7 +64,7 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	now := time.Now()
 	t := newTable("FIELD", "VALUE")
 	t.row("context", x.ID)
-	t.row("tasks", fmt.Sprintf("%s (%s not ended)", thousands(x.Tasks), thousands(x.Unfinished)))
+	t.row("tasks", fmt.Sprintf("%s (%s unfinished)", thousands(x.Tasks), thousands(x.Unfinished)))
 	t.row("worker", dash(deref(x.WorkerID)))
 	t.row("session", dash(deref(x.SessionID)))
 	t.row("transcript", bytesSize(x.Size))
@@ -94,6 +94,6 @@ func (c *contextsForgetCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, map[string]any{"forgotten": true, "id": c.ID})
 	}
-	_, err = fmt.Fprintf(inv.Out, "%s is forgotten; workers forget it with their next claims.\n", clean(c.ID, false))
+	_, err = fmt.Fprintf(inv.Out, "%s was forgotten; workers forget it with their next claims.\n", clean(c.ID, false))
 	return err
 }

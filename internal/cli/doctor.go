@@ -14,7 +14,7 @@ type doctorCmd struct {
 	config.Data
 	Client config.Client `embed:""`
 	Worker config.Run    `embed:""`
-	Listen string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address a server is to listen on."`
+	Listen string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address that a server would listen on."`
 	JSON   bool          `name:"json" help:"Print JSON for programs."`
 }
 
@@ -69,7 +69,7 @@ func printFindings(inv *invocation, findings []app.Finding) {
 	case bad > 0:
 		fmt.Fprintf(inv.Out, "\n%s to fix.\n", plural(bad, "thing"))
 	case notes > 0:
-		fmt.Fprintf(inv.Out, "\nNothing stops the work; %s to look at.\n", plural(notes, "note"))
+		fmt.Fprintf(inv.Out, "\nNo problem stops the work; %s to look at.\n", plural(notes, "note"))
 	default:
 		fmt.Fprintln(inv.Out, "\nNo problems found.")
 	}

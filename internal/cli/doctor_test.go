@@ -36,7 +36,7 @@ func TestDoctorKnowsARunningServerByItsCertificate(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.run(append(args, "--ca-file", ca)...); !strings.Contains(got.out, secure.URL+" is well") {
+	if got := p.run(append(args, "--ca-file", ca)...); !strings.Contains(got.out, secure.URL+" is healthy") {
 		t.Errorf("with its authority:\n%s", got.out)
 	}
 }

@@ -14,17 +14,17 @@ import (
 )
 
 type keysCmd struct {
-	Create keysCreateCmd `cmd:"" help:"Create a key and print it, this once."`
+	Create keysCreateCmd `cmd:"" help:"Create a key and print it. It is shown only once."`
 	List   keysListCmd   `cmd:"" default:"withargs" help:"List keys."`
-	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key; it holds within 5 seconds."`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key; servers refuse it within 5 seconds."`
 }
 
-// keyring is where a command about keys and secrets finds them: at a running server, or in a
-// database without one.
+// keyring selects where commands about keys and secrets find them: at a running server, or directly
+// in a database.
 type keyring struct {
 	remote
 	database
-	Offline bool `name:"offline" help:"Use the database (--data-dir or --database-url) without a server; a SQLite one must have no server running. --data-dir alone implies it."`
+	Offline bool `name:"offline" help:"Use the database (--data-dir or --database-url) directly; stop the server of a SQLite database first. Implied by --data-dir alone."`
 }
 
 // onDatabase reports whether the command works without a server.
@@ -32,7 +32,7 @@ func (c *keyring) onDatabase(inv *invocation) bool {
 	return c.Offline || inv.sources.Of("data_dir", "BLOOM_DATA_DIR") == config.FromFlag || inv.sources.Of("database_url", "DATABASE_URL") == config.FromFlag
 }
 
-// do runs one of the two, and closes what it opened.
+// do runs one of the two functions and closes what it opened.
 func (c *keyring) do(inv *invocation, server func(*client.Client) error, database func(bloom.Store) error) (err error) {
 	if !c.onDatabase(inv) {
 		api, err := c.open()
@@ -51,19 +51,19 @@ func (c *keyring) do(inv *invocation, server func(*client.Client) error, databas
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if fresh {
-		fmt.Fprintf(inv.Err, "There was no database in %s: a new one was made.\n", clean(c.DataDir, false))
+		fmt.Fprintf(inv.Err, "Created a new database in %s.\n", clean(c.DataDir, false))
 	}
 	return database(store)
 }
 
-// offlineActor is who the audit names for what was done without a server.
+// offlineActor is the actor in the audit of changes made without a server.
 const offlineActor = "bloom keys --offline"
 
 type keysCreateCmd struct {
 	keyring
 	Role    string      `name:"role" required:"" enum:"admin,client,worker,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, viewer."`
-	Name    string      `name:"name" required:"" placeholder:"NAME" help:"Whose key it is; the audit log shows it."`
-	Expires *config.Age `name:"expires" placeholder:"AGE" help:"How long the key is good, for example 90d or 12h; default: until it is revoked."`
+	Name    string      `name:"name" required:"" placeholder:"NAME" help:"Owner of the key; the audit log shows it."`
+	Expires *config.Age `name:"expires" placeholder:"AGE" help:"How long the key is valid, for example 90d or 12h; default: until it is revoked."`
 	Worker  string      `name:"worker" placeholder:"NAME" help:"Bind a worker key to this worker: it then acts only as that worker."`
 }
 
@@ -72,7 +72,7 @@ func (c *keysCreateCmd) Run(inv *invocation) error {
 	now := time.Now()
 	if c.Expires != nil {
 		if *c.Expires == 0 {
-			return usagef("--expires: must be longer than 0; leave it out for a key that is good until it is revoked")
+			return usagef("--expires: must be longer than 0; leave it out for a key that does not expire")
 		}
 		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(*c.Expires)))
 	}
@@ -93,8 +93,8 @@ func (c *keysCreateCmd) Run(inv *invocation) error {
 	if _, err := fmt.Fprintln(inv.Out, made.Key); err != nil {
 		return err
 	}
-	// Not with the key: a program that takes it should take nothing else.
-	fmt.Fprintf(inv.Err, "Created %s key %s (%s). It is shown only now: store it in a file with mode 0600.\n", made.Role, made.ID, clean(made.Name, false))
+	// On standard error, so that standard output has only the key.
+	fmt.Fprintf(inv.Err, "Created %s key %s (%s). It is shown only once: store it in a file with mode 0600.\n", made.Role, made.ID, clean(made.Name, false))
 	return nil
 }
 

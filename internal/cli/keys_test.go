@@ -45,7 +45,7 @@ func TestTheFirstKeyIsMadeWithoutAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := newPerson(t, nil)
-	if got := p.run("keys", "create", "--data-dir", dir, "--role", "client", "--name", "ci"); got.code == 0 || !strings.Contains(got.err, "first key must be an admin's") {
+	if got := p.run("keys", "create", "--data-dir", dir, "--role", "client", "--name", "ci"); got.code == 0 || !strings.Contains(got.err, "first key must be an admin key") {
 		t.Errorf("a first key that is no admin's: %+v", got)
 	}
 	made := p.run("keys", "create", "--data-dir", dir, "--role", "admin", "--name", "ann", "--json")
@@ -93,7 +93,7 @@ func TestSecretsAreRotatedAtAServerAndWithoutOne(t *testing.T) {
 		t.Errorf("without a server: %+v", got)
 	}
 	alone.env["BLOOM_SECRET_KEY"] = "short"
-	if got := alone.run("secrets", "rotate", "--data-dir", dir); got.code != 2 || !strings.Contains(got.err, "BLOOM_SECRET_KEY: a key has 64 hexadecimal digits") {
+	if got := alone.run("secrets", "rotate", "--data-dir", dir); got.code != 2 || !strings.Contains(got.err, "BLOOM_SECRET_KEY: a key must have 64 hexadecimal digits") {
 		t.Errorf("a key that is none: %+v", got)
 	}
 }

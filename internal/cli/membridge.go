@@ -14,19 +14,18 @@ type membridgeCmd struct {
 	config.MembridgeAgents
 	config.Rates
 	config.Connections
-	// The flags of a control plane that runs alone are short; the settings are
-	// the same ones.
+	// The flag names are short when the control plane runs alone; the settings are the same.
 	Listen       string        `name:"listen" aliases:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
-	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --listen alone."`
-	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --listen alone."`
-	AgentTokens  string        `name:"agent-tokens" aliases:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
-	SyncAgentKey bool          `name:"sync-agent-key" aliases:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key along when an agent of the earlier system is called at its URL. Whoever may register an agent can then read the key."`
+	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces only the host of --listen."`
+	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces only the port of --listen."`
+	AgentTokens  string        `name:"agent-tokens" aliases:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether agents need a token of their own besides the agent key: optional or required."`
+	SyncAgentKey bool          `name:"sync-agent-key" aliases:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key in calls to the URLs of agents of the earlier system. Anyone who may register an agent can then read the key."`
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
 	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
-	TLSCert      string        `name:"tls-cert" aliases:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it membridge speaks https. Read again when it changes."`
+	TLSCert      string        `name:"tls-cert" aliases:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); enables https. Reloaded when it changes."`
 	TLSKey       string        `name:"tls-key" aliases:"membridge-tls-key" var:"BLOOM_MEMBRIDGE_TLS_KEY" key:"membridge_tls_key" placeholder:"FILE" help:"Private key of --tls-cert (PEM)."`
-	RuntimeURL   string        `name:"runtime-url" aliases:"url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" placeholder:"URL" help:"Address of the runtime, told to agents."`
+	RuntimeURL   string        `name:"runtime-url" aliases:"url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" placeholder:"URL" help:"Address of the runtime that agents are given."`
 }
 
 func (c *membridgeCmd) Run(inv *invocation) error {
@@ -73,15 +72,15 @@ func (c *membridgeCmd) Run(inv *invocation) error {
 	return closing(m.Run(inv.ctx, inv.cut), m)
 }
 
-// bridgeBanner says aloud when nobody is asked for a key, or nobody is answered.
+// bridgeBanner warns when no key is required, or when every request is refused.
 func (inv *invocation) bridgeBanner(m *app.Membridge) {
 	p := inv.outPainter()
 	const set = "\n  To set one:  export MEMBRIDGE_ADMIN_KEY=$(openssl rand -hex 32)"
 	switch m.Mode() {
 	case membridge.ModeDevelopment:
-		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; anyone logged in to this machine may do everything."+set))
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; everyone logged in to this machine may do everything."+set))
 	case membridge.ModeUnset:
-		fmt.Fprintln(inv.Out, p.paint(styleRed, "NO ADMIN KEY: requests are refused with 500, but for health and what agents do with MEMBRIDGE_AGENT_KEY."+set))
+		fmt.Fprintln(inv.Out, p.paint(styleRed, "NO ADMIN KEY: all requests are refused with 500, except health and those of agents with MEMBRIDGE_AGENT_KEY."+set))
 	case membridge.ModeKeys:
 	}
 }

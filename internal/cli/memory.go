@@ -11,15 +11,15 @@ import (
 )
 
 type memoryCmd struct {
-	Push       memoryPushCmd       `cmd:"" help:"Send this node's memory of a project to object storage. Exits with 3 on a node that is not the project's primary."`
-	Pull       memoryPullCmd       `cmd:"" help:"Bring a project's memory to this node. Exits with 2 on the primary, whose memory it would overwrite."`
-	Status     memoryStatusCmd     `cmd:"" help:"Show a project's memory, here and stored, and which node leads."`
+	Push       memoryPushCmd       `cmd:"" help:"Upload this node's memory of a project to object storage. Exits with 3 unless the node is the project's primary."`
+	Pull       memoryPullCmd       `cmd:"" help:"Download a project's memory to this node. Exits with 2 on the primary, whose memory it would overwrite."`
+	Status     memoryStatusCmd     `cmd:"" help:"Show a project's local and stored memory, and its primary node."`
 	Doctor     memoryDoctorCmd     `cmd:"" help:"Find what is wrong with a project's memory, and how to repair it."`
-	Leadership memoryLeadershipCmd `cmd:"" help:"Show which node is a project's primary, or choose it."`
-	Agent      memoryAgentCmd      `cmd:"" help:"Keep a project's memory in step on this node, and do what membridge asks for, until stopped. A worker does the same."`
+	Leadership memoryLeadershipCmd `cmd:"" help:"Show or select a project's primary node."`
+	Agent      memoryAgentCmd      `cmd:"" help:"Keep a project's memory on this node in sync and carry out membridge's commands, until stopped. A worker does the same."`
 }
 
-// memorySettings are what each of the commands takes.
+// memorySettings are the settings of every memory command.
 type memorySettings struct {
 	config.Memory
 	JSON bool `name:"json" help:"Print JSON for programs."`
@@ -81,10 +81,10 @@ func (c *memoryPullCmd) Run(inv *invocation) error {
 	_, err = fmt.Fprintf(inv.Out, "%s: pulled %s, %s, pushed by %s at %s\n", c.Project, bytesSize(out.Size),
 		plural(out.Observations, "observation"), out.SourceHost, out.Timestamp.Local().Format(time.DateTime))
 	if out.Backup != "" {
-		inv.say("What was here is kept in %s", out.Backup)
+		inv.say("The previous local memory was saved in %s", out.Backup)
 	}
 	if out.LocalAhead {
-		inv.say("It had more observations than what came: look there before you discard it.")
+		inv.say("It had more observations than the downloaded one: check it before you delete it.")
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (c *memoryStatusCmd) Run(inv *invocation) error {
 func describeLocal(s memory.Status) string {
 	switch {
 	case s.Local == nil:
-		return "nothing at " + s.DB
+		return "none at " + s.DB
 	case s.Local.Damage != "":
 		return "damaged: " + s.Local.Damage
 	}
@@ -146,7 +146,7 @@ func roleOr(r memory.Role, none string) string {
 
 type memoryDoctorCmd struct {
 	memorySettings
-	Repair bool `name:"repair" help:"Repair what takes no decision."`
+	Repair bool `name:"repair" help:"Repair what needs no decision."`
 }
 
 func (c *memoryDoctorCmd) Run(inv *invocation) error {
@@ -186,8 +186,8 @@ func (c *memoryDoctorCmd) Run(inv *invocation) error {
 
 type memoryLeadershipCmd struct {
 	memorySettings
-	Select string `name:"select" placeholder:"NODE" help:"Make this node the primary. The others may pull and no longer push."`
-	Anyway bool   `name:"anyway" help:"With --select: although membridge has selected another one."`
+	Select string `name:"select" placeholder:"NODE" help:"Make this node the primary. Other nodes can then pull but not push."`
+	Anyway bool   `name:"anyway" help:"With --select: even if membridge has selected another node."`
 }
 
 func (c *memoryLeadershipCmd) Run(inv *invocation) error {
@@ -207,21 +207,21 @@ func (c *memoryLeadershipCmd) Run(inv *invocation) error {
 		return memoryError(inv, err)
 	}
 	if !ok {
-		return errors.New("no node leads this project yet: the first push decides, or choose one with --select NODE")
+		return errors.New("this project has no primary yet: the first push decides, or select one with --select NODE")
 	}
 	if c.JSON {
 		return writeJSON(inv.Out, l)
 	}
 	note := ""
 	if l.NeedsSelection {
-		note = "; nobody chose it: confirm with --select " + l.PrimaryNode
+		note = "; it was not selected explicitly: confirm with --select " + l.PrimaryNode
 	}
 	_, err = fmt.Fprintf(inv.Out, "%s: %s is primary, epoch %d, lease until %s%s\n", c.Project, l.PrimaryNode, l.Epoch,
 		time.Unix(l.ExpiresAt, 0).Format(time.DateTime), note)
 	return err
 }
 
-// memoryError gives the two rules that protect a memory exit codes of their own.
+// memoryError gives violations of the two rules that protect a memory their own exit codes.
 func memoryError(inv *invocation, err error) error {
 	if code := memory.ExitCode(err); code > ExitFailure {
 		return exitError{err, code}

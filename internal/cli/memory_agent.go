@@ -47,7 +47,7 @@ func (c *memoryAgentCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	how := "when membridge asks for it"
+	how := "on membridge's request"
 	if c.Sync.Every > 0 {
 		how = fmt.Sprintf("every %s", c.Sync.Every)
 	}

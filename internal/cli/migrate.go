@@ -14,10 +14,10 @@ import (
 type migrateCmd struct {
 	Status migrateStatusCmd `cmd:"" help:"List schema migrations and whether they are applied."`
 	Up     migrateUpCmd     `cmd:"" help:"Apply pending migrations. A server does this when it starts."`
-	Import migrateImportCmd `cmd:"" help:"Move data here: a SQLite file into PostgreSQL, or the earlier implementation's database."`
+	Import migrateImportCmd `cmd:"" help:"Import data: from a SQLite file into PostgreSQL, or from the earlier implementation's database."`
 }
 
-// database says which database a command is about.
+// database selects the database of a command.
 type database struct {
 	config.Data
 	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
@@ -71,19 +71,19 @@ type migrateImportCmd struct {
 }
 
 func (c *migrateImportCmd) Run(inv *invocation) error {
-	told := func(table string, rows int64) {
+	progress := func(table string, rows int64) {
 		if inv.ErrTerminal {
 			fmt.Fprintf(inv.Err, "\r%-20s %12d rows", table, rows)
 		}
 	}
 	if strings.HasPrefix(c.Source, "postgresql://") || strings.HasPrefix(c.Source, "postgres://") {
-		return c.earlier(inv, told)
+		return c.earlier(inv, progress)
 	}
 	file, ok := strings.CutPrefix(c.Source, "sqlite:")
 	if !ok || file == "" {
 		return usagef("name the source as sqlite:FILE or postgresql://USER@HOST/NAME")
 	}
-	done, err := app.ImportSQLite(inv.ctx, file, string(c.DatabaseURL), told)
+	done, err := app.ImportSQLite(inv.ctx, file, string(c.DatabaseURL), progress)
 	if inv.ErrTerminal {
 		fmt.Fprintln(inv.Err)
 	}
@@ -100,13 +100,13 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}
-	inv.say("Copied and verified. Copy the artifacts folder and secret.key too, then start with DATABASE_URL.")
+	inv.say("Copied and verified. Copy the artifacts folder and secret.key, too, then start with DATABASE_URL.")
 	return nil
 }
 
-// earlier moves the earlier implementation's data.
-func (c *migrateImportCmd) earlier(inv *invocation, told func(string, int64)) error {
-	moved, err := app.ImportEarlier(inv.ctx, c.Source, c.DataDir, string(c.DatabaseURL), told)
+// earlier imports the data of the earlier implementation.
+func (c *migrateImportCmd) earlier(inv *invocation, progress func(string, int64)) error {
+	moved, err := app.ImportEarlier(inv.ctx, c.Source, c.DataDir, string(c.DatabaseURL), progress)
 	if err != nil {
 		return interrupted(inv, err)
 	}
@@ -120,7 +120,7 @@ func (c *migrateImportCmd) earlier(inv *invocation, told func(string, int64)) er
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}
-	inv.say("Tasks that were under way are queued again, or dead when that was their last attempt. See docs/migrating.md.")
+	inv.say("Tasks that were running are queued again, or dead if that was their last attempt. See docs/migrating.md.")
 	return nil
 }
 
@@ -136,6 +136,6 @@ func (c *backupCmd) Run(inv *invocation) error {
 		}
 		return err
 	}
-	inv.say("Copied the database to %s. Copy the artifact folder %s too.", c.File, app.ArtifactsDir(c.DataDir))
+	inv.say("Copied the database to %s. Copy the artifacts folder %s, too.", c.File, app.ArtifactsDir(c.DataDir))
 	return nil
 }

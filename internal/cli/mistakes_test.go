@@ -74,12 +74,12 @@ func TestKeysAreNotMadeByMistake(t *testing.T) {
 		wantRun(t, p.run("keys", "create", "--role", "viewer", "--name", "n", "--expires", never), cli.ExitUsage, "--expires: must be longer than 0")
 	}
 	typo := filepath.Join(t.TempDir(), "typo")
-	wantRun(t, p.run("keys", "create", "--offline", "--data-dir", typo, "--role", "admin", "--name", "n"), cli.ExitUsage, "no folder "+typo)
+	wantRun(t, p.run("keys", "create", "--offline", "--data-dir", typo, "--role", "admin", "--name", "n"), cli.ExitUsage, "the folder "+typo+" does not exist")
 	if _, err := os.Stat(typo); err == nil {
 		t.Error("the folder was made")
 	}
 	empty := t.TempDir()
-	wantRun(t, p.run("keys", "create", "--offline", "--data-dir", empty, "--role", "admin", "--name", "n"), 0, "no database in "+empty+": a new one was made")
+	wantRun(t, p.run("keys", "create", "--offline", "--data-dir", empty, "--role", "admin", "--name", "n"), 0, "Created a new database in "+empty)
 }
 
 func TestServicesAreNotInstalledByMistake(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 )
 
-// openapiCmd prints what GET /openapi.json of a server of this version serves, for
-// those who generate a client without a running server.
+// openapiCmd prints what a server of this version serves at GET /openapi.json, to generate a client
+// without a running server.
 type openapiCmd struct{}
 
 func (c *openapiCmd) Run(inv *invocation) error {

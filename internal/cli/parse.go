@@ -41,8 +41,8 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 	return parser, resolver, err
 }
 
-// configPath finds the config file's name before the parser runs, because the
-// parser's answers come from it.
+// configPath finds the name of the config file before the parser runs, because the parser's
+// defaults come from the file.
 func configPath(args []string, sys System) (path string, named bool) {
 	for i, arg := range args {
 		if arg == "--" {
@@ -61,8 +61,8 @@ func configPath(args []string, sys System) (path string, named bool) {
 	return config.DefaultPath(sys.Env), false
 }
 
-// namePlaceholders keeps the parser from showing a default where a value's kind
-// belongs: describeValue shows defaults, and does so for every flag.
+// namePlaceholders keeps the parser from showing a default as the placeholder: describeValue shows
+// the defaults.
 func namePlaceholders(node *kong.Node) {
 	for _, f := range node.Flags {
 		switch {
@@ -79,8 +79,7 @@ func namePlaceholders(node *kong.Node) {
 	}
 }
 
-// describeValue is a flag's help: what it is for, its default, its variable and
-// its other names.
+// describeValue returns a flag's help: its purpose, default, variable and aliases.
 func describeValue(value *kong.Value) string {
 	help := kong.DefaultHelpValueFormatter(value)
 	if value.Tag == nil {
@@ -102,8 +101,8 @@ func describeValue(value *kong.Value) string {
 	return help + " (" + strings.Join(more, ", ") + ")"
 }
 
-// bareCommand is the group of commands that was named without one of its
-// commands, nil when the error is another one.
+// bareCommand returns the group of commands that was given without a subcommand, nil for other
+// errors.
 func bareCommand(err error) *kong.Context {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
@@ -119,8 +118,8 @@ func bareCommand(err error) *kong.Context {
 	return parse.Context
 }
 
-// checkGiven refuses empty values on the command line: an unset variable in a
-// script would otherwise mean something else than the script says.
+// checkGiven refuses empty values on the command line, which are usually unset variables of a
+// script.
 func checkGiven(kctx *kong.Context) error {
 	if selected := kctx.Selected(); selected != nil && selected.Passthrough {
 		return nil
@@ -157,9 +156,9 @@ func elements(list reflect.Value) func(yield func(reflect.Value) bool) {
 	}
 }
 
-// forgives reports whether the command runs in spite of mistakes in the config
-// file: the one that shows the settings is how they are found.
-func forgives(kctx *kong.Context) bool {
+// toleratesConfigErrors reports whether the command runs in spite of errors in the config file: the
+// one that shows the settings helps to find them.
+func toleratesConfigErrors(kctx *kong.Context) bool {
 	return strings.HasPrefix(kctx.Command(), "config")
 }
 
@@ -184,8 +183,7 @@ func isOrAre(n int) string {
 	return "are"
 }
 
-// commandOf is the command that was called, as far as it was understood, with a
-// trailing blank.
+// commandOf returns the command that was called, as far as it was parsed, with a trailing space.
 func commandOf(kctx *kong.Context, err error) string {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) {

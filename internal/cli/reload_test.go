@@ -24,7 +24,7 @@ func TestSIGHUPChangesTheLogsLevel(t *testing.T) {
 	}
 	s.wants(200, "GET", s.url()+"/healthz", "")
 	s.says(`GET /healthz 200`)
-	hangup(`log_level = "loud"`, `the log's level stays`)
+	hangup(`log_level = "loud"`, `log level unchanged`)
 	s.wants(200, "GET", s.url()+"/readyz", "")
 	s.says(`GET /readyz 200`)
 }

@@ -12,7 +12,7 @@ type retentionCmd struct {
 	JSON bool `name:"json" help:"Print JSON for programs."`
 }
 
-// Run shows what would go. Only a server removes.
+// Run shows what would be removed. Only servers remove data.
 func (c *retentionCmd) Run(inv *invocation) error {
 	if err := c.Finish(); err != nil {
 		return usage(err)
@@ -45,7 +45,7 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	if err := t.print(inv.Out, inv.outPainter()); err != nil {
 		return err
 	}
-	inv.say("Nothing was removed. A server removes old data every few minutes, by its own settings.")
+	inv.say("Nothing was removed. Servers remove old data every few minutes, according to their own settings.")
 	return nil
 }
 

@@ -17,7 +17,7 @@ type secretsCmd struct {
 type secretsRotateCmd struct {
 	keyring
 	config.Sealing
-	KeepOld bool `name:"keep-old" help:"Let the earlier key open what it sealed until the next rotation: for replicas that have yet to get the new file, and so that nobody has to sign in again."`
+	KeepOld bool `name:"keep-old" help:"Keep the earlier key for decryption until the next rotation: for replicas that do not have the new file yet, and to keep users signed in."`
 }
 
 func (c *secretsRotateCmd) Run(inv *invocation) error {
@@ -42,9 +42,9 @@ func (c *secretsRotateCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, done)
 	}
-	text := "the earlier key opens nothing any more; browsers sign in again"
+	text := "the earlier key is no longer accepted; users have to sign in again"
 	if done.KeptOld {
-		text = "the earlier key still opens what it sealed, until the next rotation"
+		text = "the earlier key still decrypts until the next rotation"
 	}
 	_, err = fmt.Fprintf(inv.Out, "Encrypted %d secrets under a new key; %s.\n", done.Secrets, text)
 	return err

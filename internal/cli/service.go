@@ -14,12 +14,12 @@ type serviceCmd struct {
 	Uninstall serviceUninstallCmd `cmd:"" help:"Stop services and remove their definitions; settings, keys and data stay."`
 }
 
-// serviceTarget is what both commands are told.
+// serviceTarget holds the flags of both commands.
 type serviceTarget struct {
 	Role   []string     `arg:"" name:"role" enum:"runtime,membridge,worker,memory" help:"Roles: runtime, membridge, worker, memory (the memory agent of --user)."`
-	Init   service.Init `name:"init" enum:"auto,openrc,systemd" default:"auto" help:"What runs services: auto (find out), openrc, systemd."`
+	Init   service.Init `name:"init" enum:"auto,openrc,systemd" default:"auto" help:"Init system: auto (detect it), openrc, systemd."`
 	User   string       `name:"user" placeholder:"NAME" help:"Whose memory the role memory moves; the agent runs as that user."`
-	Root   string       `name:"root" placeholder:"DIR" help:"Folder that holds a whole system, for making an image; nothing is started."`
+	Root   string       `name:"root" placeholder:"DIR" help:"Root folder of a system image to install into; nothing is started."`
 	DryRun bool         `name:"dry-run" help:"Print what would be done, change nothing."`
 }
 
@@ -35,7 +35,7 @@ func (t serviceTarget) config() (service.Config, error) {
 		return c, err
 	}
 	if !t.DryRun && t.Root == "" && os.Geteuid() != 0 {
-		return c, usagef("services belong to root: run this with sudo, or with --dry-run to see what it does")
+		return c, usagef("managing services requires root: use sudo, or --dry-run to see what would be done")
 	}
 	return c, nil
 }
@@ -43,10 +43,10 @@ func (t serviceTarget) config() (service.Config, error) {
 type serviceInstallCmd struct {
 	serviceTarget
 	Set      []string `name:"set" sep:"none" placeholder:"NAME=VALUE" help:"Setting to write to the role's environment file (repeatable)."`
-	KeyFile  string   `name:"worker-key-file" placeholder:"FILE" help:"File with the key that this machine's worker shows to the server."`
-	CAFile   string   `name:"worker-ca-file" placeholder:"FILE" help:"Certificate authority (PEM) that this machine's worker trusts alone for the server's certificate; it is copied."`
-	Packaged bool     `name:"packaged" hidden:"" help:"Leave out what a package brings itself."`
-	Now      bool     `name:"now" help:"Start the services now, and with the machine."`
+	KeyFile  string   `name:"worker-key-file" placeholder:"FILE" help:"File with the API key of this machine's worker."`
+	CAFile   string   `name:"worker-ca-file" placeholder:"FILE" help:"Certificate authority (PEM) for the server's certificate, the only one that this machine's worker trusts; the file is copied."`
+	Packaged bool     `name:"packaged" hidden:"" help:"Leave out what the package installs itself."`
+	Now      bool     `name:"now" help:"Start the services now, and at every boot."`
 }
 
 func (c *serviceInstallCmd) Run(inv *invocation) error {
@@ -91,7 +91,7 @@ func (c *serviceUninstallCmd) Run(inv *invocation) error {
 	return inv.carryOut(c.serviceTarget, cfg, steps)
 }
 
-// carryOut does the steps one after the other, or prints them.
+// carryOut executes the steps in order, or prints them.
 func (inv *invocation) carryOut(t serviceTarget, cfg service.Config, steps []service.Step) error {
 	inv.say("%s, for %s:", strings.Join(cfg.Roles, ", "), cfg.Init)
 	if t.DryRun {

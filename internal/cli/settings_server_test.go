@@ -79,7 +79,7 @@ func serverScenes() map[string]scene {
 				s.Fatal(err)
 			}
 			s.stop()
-			s.says(`requests did not finish in time.* grace=1\.7s`)
+			s.says(`cutting off requests that did not finish in time.* grace=1\.7s`)
 		}}}},
 		"memory": {roles: servers, sets: []set{
 			{"--page-mib", "1", func(s *stage) {

@@ -10,7 +10,7 @@ import (
 
 type statsCmd struct {
 	remote
-	Since time.Duration `name:"since" placeholder:"DURATION" help:"Show what happened since this long ago, up to 2160h (90 days), instead of the present counts."`
+	Since time.Duration `name:"since" placeholder:"DURATION" help:"Show activity over this period, up to 2160h (90 days), instead of the current counts."`
 }
 
 func (c *statsCmd) Run(inv *invocation) error {
@@ -41,10 +41,10 @@ func (c *statsCmd) Run(inv *invocation) error {
 	return t.print(inv.Out, p)
 }
 
-// seriesRows is how many rows a table of the time series has at most, about.
+// seriesRows is the approximate number of rows in a table of the time series.
 const seriesRows = 24
 
-// series prints what happened to tasks over time.
+// series prints the time series.
 func (c *statsCmd) series(inv *invocation, api *client.Client) error {
 	if c.Since < time.Minute || c.Since > bloom.SeriesHours {
 		return usagef("--since must be between 1m and %s", span(bloom.SeriesHours))
@@ -87,7 +87,7 @@ func (c *statsCmd) series(inv *invocation, api *client.Client) error {
 	return t.print(inv.Out, inv.outPainter())
 }
 
-// stepOf is a round step by which a time has about seriesRows rows.
+// stepOf returns a round step that divides a period into about seriesRows rows.
 func stepOf(d time.Duration) time.Duration {
 	for _, step := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		if d <= seriesRows*step {

@@ -16,7 +16,7 @@ type taskCmd struct {
 	Logs    taskLogsCmd    `cmd:"" help:"Show a task's event stream."`
 	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end, and exit with its outcome."`
 	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task, or all tasks that match."`
-	Requeue taskRequeueCmd `cmd:"" help:"Put a failed, dead or cancelled task, or all that match, back in the queue."`
+	Requeue taskRequeueCmd `cmd:"" help:"Requeue a failed, dead or cancelled task, or all that match."`
 }
 
 // taskID is the argument of the commands about one task.
@@ -30,7 +30,7 @@ type conditions struct {
 	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
 	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
 	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
-	Error   string `name:"error" placeholder:"CLASS" help:"Only tasks whose last attempt failed so: timeout, rate_limited, worker_lost …"`
+	Error   string `name:"error" placeholder:"CLASS" help:"Only tasks whose last attempt failed with this error class: timeout, rate_limited, worker_lost …"`
 	Query   string `name:"query" aliases:"search" short:"q" placeholder:"TEXT" help:"Only tasks whose prompt or output contains these words (\"a phrase\", begin*), or with this in the id."`
 }
 
@@ -69,7 +69,7 @@ func (c *taskListCmd) Run(inv *invocation) error {
 	return t.print(inv.Out, inv.outPainter())
 }
 
-// found is where a search found a task, or the beginning of its prompt.
+// found returns where a search matched a task, or the beginning of its prompt.
 func found(task bloom.Task) string {
 	if task.Snippet == nil {
 		return oneLine(task.Prompt, 48)
@@ -108,105 +108,9 @@ func (c *taskGetCmd) Run(inv *invocation) error {
 	return printTask(inv, task, results)
 }
 
-func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
-	now := time.Now()
-	t := newTable("FIELD", "VALUE")
-	t.row("task", task.ID)
-	t.row("status", cell{string(task.Status), statusStyle(task.Status)})
-	if w := task.WaitingFor; w != nil {
-		t.row("waiting", w.Sentence)
-	}
-	t.row("agent", task.AgentSlug)
-	t.row("context", task.ContextID)
-	t.row("created", ago(now, task.CreatedAt))
-	t.row("updated", ago(now, task.UpdatedAt))
-	t.row("worker", dash(deref(task.WorkerID)))
-	t.row("attempts", fmt.Sprintf("%d of %d", task.Attempts, task.MaxAttempts))
-	t.row("policy", fmt.Sprintf("timeout %ds, budget %s tokens", task.Policy.TimeoutSec, unlimited(task.Policy.Budget)))
-	if len(task.Labels) > 0 {
-		t.row("labels", strings.Join(task.Labels, ", "))
-	}
-	if len(task.ContextHints) > 0 {
-		t.row("hints", strings.Join(task.ContextHints, ", "))
-	}
-	if class := deref(task.ErrorClass); class != "" {
-		t.row("error", class)
-	}
-	if task.CancelRequested && !task.Status.Terminal() {
-		t.row("cancel", "requested")
-	}
-	t.row("prompt", oneLine(task.Prompt, 100))
-	p := inv.outPainter()
-	if err := t.print(inv.Out, p); err != nil {
-		return err
-	}
-	for _, r := range results {
-		if err := printResult(inv, p, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printResult(inv *invocation, p painter, r bloom.Result) error {
-	head := fmt.Sprintf("\nresult %s: %s on %s, %s", r.ID, r.Status, r.WorkerID, metricsLine(r.Metrics))
-	body := clean(deref(r.Output), true)
-	if r.ErrorMessage != nil {
-		body = strings.TrimSpace(body + "\n" + clean(*r.ErrorMessage, true))
-	}
-	if body == "" && r.Output == nil && r.Status == bloom.OutcomeSuccess {
-		body = "(large; read it with: bloom artifacts content " + r.ArtifactID + ")"
-	}
-	if _, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body); err != nil {
-		return err
-	}
-	for _, w := range r.Metrics.Warnings {
-		if _, err := fmt.Fprintln(inv.Out, p.paint(styleYellow, warningLine(w))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // warningLine is what qualifies an outcome, in a line.
 func warningLine(w bloom.Warning) string {
 	return "warning: " + clean(oneLine(w.Text, 500), false) + " (" + clean(w.Code, false) + ")"
-}
-
-func unlimited(n int64) string {
-	if n == 0 {
-		return "unlimited"
-	}
-	return thousands(n)
-}
-
-// metricsLine is what an attempt took, in words.
-func metricsLine(m bloom.Metrics) string {
-	parts := []string{span(time.Duration(m.DurationMS) * time.Millisecond)}
-	if m.NumTurns != nil {
-		parts = append(parts, plural(*m.NumTurns, "turn"))
-	}
-	if m.TokensUsed != nil {
-		parts = append(parts, thousands(*m.TokensUsed)+" tokens")
-	}
-	if m.CostUSD != nil {
-		cost := fmt.Sprintf("$%.4f", *m.CostUSD)
-		if m.CostKind == "subscription_estimate" {
-			cost += " (estimate, covered by the subscription)"
-		}
-		parts = append(parts, cost)
-	}
-	if m.Model != "" {
-		parts = append(parts, m.Model)
-	}
-	return strings.Join(parts, " · ")
-}
-
-func plural(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return thousands(n) + " " + word + "s"
 }
 
 type taskWaitCmd struct {
@@ -234,7 +138,7 @@ func (c *taskWaitCmd) Run(inv *invocation) error {
 	return verdict(task)
 }
 
-// verdict is the exit code of a command that waited for a task.
+// verdict returns the exit code of a command that waited for a task.
 func verdict(task bloom.Task) error {
 	if task.Status != bloom.TaskCompleted {
 		return errSilent
@@ -242,7 +146,7 @@ func verdict(task bloom.Task) error {
 	return nil
 }
 
-// interrupted tells a person's own stop from a failure.
+// interrupted distinguishes an interrupt by the user from a failure.
 func interrupted(inv *invocation, err error) error {
 	if inv.ctx.Err() != nil {
 		return errInterrupted

@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// whichTasks names one task, or all that match.
+// whichTasks selects one task, or all that match.
 type whichTasks struct {
 	ID string `arg:"" optional:"" help:"The task's id; without one, all tasks that match the conditions."`
 	conditions
@@ -18,7 +18,7 @@ type whichTasks struct {
 	Yes    bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
 }
 
-// bulk is what a command does to all tasks that match.
+// bulk is an operation on all tasks that match.
 type bulk struct {
 	verb, done string
 	call       func(context.Context, bloom.TasksMatching) (bloom.TasksMatched, error)
@@ -39,7 +39,7 @@ func (w *whichTasks) check() error {
 	return nil
 }
 
-// all changes all tasks that match, after it has asked.
+// all changes all tasks that match, after asking for confirmation.
 func (w *whichTasks) all(inv *invocation, asJSON bool, b bulk) error {
 	m := w.matching()
 	m.DryRun = true
@@ -78,13 +78,13 @@ func (w *whichTasks) all(inv *invocation, asJSON bool, b bulk) error {
 	return err
 }
 
-// ask has a person confirm; a program says --yes.
+// ask asks the user for confirmation; programs pass --yes.
 func (w *whichTasks) ask(inv *invocation, what string) error {
 	if w.Yes {
 		return nil
 	}
 	if !inv.InTerminal {
-		return usagef("%s? Add --yes to confirm, or --dry-run to only count", what)
+		return usagef("%s? Add --yes to confirm, or --dry-run to count only", what)
 	}
 	fmt.Fprintf(inv.Err, "%s? [y/N] ", what)
 	line, err := bufio.NewReader(inv.In).ReadString('\n')
@@ -95,11 +95,11 @@ func (w *whichTasks) ask(inv *invocation, what string) error {
 	return err
 }
 
-// change is what a command does to one task, or to all that match.
+// change is an operation on one task, or on all that match.
 type change struct {
 	bulk
-	one  func(context.Context, string) (bloom.Task, error)
-	said func(bloom.Task) string // what became of the one
+	one      func(context.Context, string) (bloom.Task, error)
+	describe func(bloom.Task) string // the outcome for one task
 }
 
 func (w *whichTasks) change(inv *invocation, r *remote, of func(*client.Client) change) error {
@@ -121,7 +121,7 @@ func (w *whichTasks) change(inv *invocation, r *remote, of func(*client.Client) 
 	if r.JSON {
 		return writeJSON(inv.Out, task)
 	}
-	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, c.said(task))
+	_, err = fmt.Fprintf(inv.Out, "Task %s %s.\n", task.ID, c.describe(task))
 	return err
 }
 
@@ -136,7 +136,7 @@ func (c *taskCancelCmd) Run(inv *invocation) error {
 			if t.Status.Terminal() {
 				return "is cancelled"
 			}
-			return "was asked to stop; its worker ends it"
+			return "was asked to stop; its worker is ending it"
 		}}
 	})
 }

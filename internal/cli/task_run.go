@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// lastWord bounds what is still asked of the server after an interrupt.
-const lastWord = 5 * time.Second
+// interruptTimeout bounds the requests to the server after an interrupt.
+const interruptTimeout = 5 * time.Second
 
 type taskRunCmd struct {
 	newTask
@@ -28,7 +28,7 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	v.note(styleDim, "task "+task.ID)
 	hush := func() {}
 	if !c.Quiet {
-		hush = tellWaiting(inv.ctx, api, task.ID, v)
+		hush = explainWaiting(inv.ctx, api, task.ID, v)
 	}
 	defer hush()
 	for event, err := range api.FollowEvents(inv.ctx, task.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
@@ -50,13 +50,13 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	return c.finish(inv, api, task.ID, v)
 }
 
-// leave ends the following, not the task, unless that was asked for.
+// leave stops following; it cancels the task only if requested.
 func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error {
 	if !c.CancelOnInterrupt {
 		fmt.Fprintf(inv.Err, "\nThe task continues.\n  follow it:  bloom task logs -f %s\n  cancel it:  bloom task cancel %s\n", id, id)
 		return errInterrupted
 	}
-	ctx, done := context.WithTimeout(inv.cut, lastWord)
+	ctx, done := context.WithTimeout(inv.cut, interruptTimeout)
 	defer done()
 	if _, err := api.Cancel(ctx, id); err != nil {
 		fmt.Fprintf(inv.Err, "\nThe task could not be cancelled: %s\n", clean(explain(err), true))
@@ -66,7 +66,7 @@ func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error
 	return errInterrupted
 }
 
-// finish prints the output, and how it ended.
+// finish prints the output and the outcome.
 func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *view) error {
 	task, err := api.Task(inv.ctx, id)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *v
 		}
 		return verdict(task)
 	}
-	// On a terminal the output was just read in the stream.
+	// On a terminal the output was already visible in the stream.
 	if output != "" && (!inv.OutTerminal || !v.showed(output)) {
 		if inv.OutTerminal {
 			output = clean(output, true)
@@ -130,8 +130,7 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	v := newView(inv, inv.Out, inv.outPainter(), true)
 	ctx, done := context.WithCancel(inv.ctx)
 	defer done()
-	// Without -f the stream of a task that still goes on is left once it has
-	// nothing more to say.
+	// Without -f the stream of an unfinished task is left once it is idle.
 	var idle *time.Timer
 	if !c.Follow && !task.Status.Terminal() {
 		idle = time.AfterFunc(quiet, done)
@@ -159,5 +158,5 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// quiet is how long a stream says nothing before what is there counts as read.
+// quiet is how long a stream must be idle to count as read.
 const quiet = 300 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// maxTask is what the server takes in one creation: the task as JSON, in bytes.
+// maxTask is the largest task that the server accepts, as JSON, in bytes.
 const maxTask = 4 << 20
 
 // taskFlags describe a new task.
@@ -25,15 +25,15 @@ type taskFlags struct {
 	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue; default: a new one."`
 	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
 	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
-	Timeout        time.Duration `name:"timeout" default:"2m" help:"Longest time one run may take, 1s to 1h."`
+	Timeout        time.Duration `name:"timeout" default:"2m" help:"Time limit of one run, 1s to 1h."`
 	Budget         int64         `name:"budget" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
-	Format         string        `name:"format" default:"text" enum:"text,json" help:"Form of the output: text or json."`
-	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"How often the task may be tried, 1 to 10."`
+	Format         string        `name:"format" default:"text" enum:"text,json" help:"Output format: text or json."`
+	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"Maximum number of attempts, 1 to 10."`
 	Priority       int           `name:"priority" placeholder:"N" help:"Higher goes first."`
 	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
-	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Do not start before this time has passed."`
+	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Start after this delay."`
 	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`
-	Workspace      string        `name:"workspace" enum:",context" default:"" placeholder:"context" help:"context: work in a folder of the context's own, which moves with it from worker to worker."`
+	Workspace      string        `name:"workspace" enum:",context" default:"" placeholder:"context" help:"context: run in the context's own folder, which follows it from worker to worker."`
 	IdempotencyKey string        `name:"idempotency-key" placeholder:"KEY" help:"Submit only once under this key."`
 }
 
@@ -78,15 +78,15 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	return spec, nil
 }
 
-// checkPrompt refuses what would not arrive as it was written, or not at all.
+// checkPrompt refuses a prompt that would not arrive unchanged.
 func checkPrompt(prompt string) error {
 	if !utf8.ValidString(prompt) && len(prompt) <= maxTask { // a longer one may be cut within a character
 		return usagef("the prompt is not UTF-8 text; convert it first, for example with: iconv -f latin1 -t utf-8")
 	}
 	if strings.ContainsRune(prompt, 0) {
-		return usagef("the prompt holds a zero byte, so it is not text; a prompt is text in UTF-8")
+		return usagef("the prompt contains a NUL byte; it must be UTF-8 text")
 	}
-	// As the client sends it.
+	// Encoded as the client sends it.
 	var count counter
 	enc := json.NewEncoder(&count)
 	enc.SetEscapeHTML(false)
@@ -100,7 +100,7 @@ func checkPrompt(prompt string) error {
 	return nil
 }
 
-// spareTask is what is left of maxTask for everything but the prompt.
+// spareTask is the part of maxTask for everything but the prompt.
 const spareTask = 4 << 10
 
 // counter counts what is written.
@@ -111,7 +111,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check refuses what the server would take for "as usual", or for something else.
+// check refuses values that the server would treat as unset or as something else.
 func (f *taskFlags) check() error {
 	switch {
 	case f.MaxAttempts < 1 || f.MaxAttempts > bloom.MaxMaxAttempts:
@@ -126,7 +126,7 @@ func (f *taskFlags) check() error {
 	return nil
 }
 
-// newTask is a task to be submitted, and the server that is to have it.
+// newTask is a task to submit, and its server.
 type newTask struct {
 	remote
 	taskFlags
@@ -142,7 +142,7 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
-	hush := tellTrying(inv, c.URL, &last)
+	hush := explainRetrying(inv, c.URL, &last)
 	task, err := api.Submit(inv.ctx, spec)
 	hush()
 	if err != nil {

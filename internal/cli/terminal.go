@@ -17,7 +17,7 @@ import (
 
 func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
 
-// Styles, as the terminal's own colours, so that the user's theme decides.
+// Styles as colours of the terminal's palette, so that the user's theme applies.
 const (
 	styleDim    = "2"
 	styleBold   = "1"
@@ -40,8 +40,8 @@ func (p painter) paint(style, text string) string {
 func (inv *invocation) outPainter() painter { return painter(inv.colour && inv.OutTerminal) }
 func (inv *invocation) errPainter() painter { return painter(inv.colour && inv.ErrTerminal) }
 
-// clean takes control characters out of text that somebody else wrote: a task's
-// prompt must not be able to drive the terminal of who lists it.
+// clean removes control characters from text that others wrote: a task's prompt must not control
+// the terminal of the user who lists it.
 func clean(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -52,13 +52,13 @@ func clean(s string, lines bool) string {
 		case unicode.IsControl(r) || r == utf8.RuneError:
 			return '\uFFFD'
 		case r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069':
-			return '\uFFFD' // turns the direction of what follows
+			return '\uFFFD' // changes the direction of the text
 		}
 		return r
 	}, s)
 }
 
-// oneLine is the first words of a text, at most n characters.
+// oneLine returns the beginning of a text in one line of at most n characters.
 func oneLine(s string, n int) string {
 	s = strings.Join(strings.Fields(clean(s, false)), " ")
 	if utf8.RuneCountInString(s) <= n {
@@ -127,7 +127,7 @@ var plainStyle = pretty.Style{
 	Options: pretty.OptionsNoBordersAndSeparators,
 }
 
-// ago is how long ago a time in Unix milliseconds was, in the largest unit.
+// ago returns how long ago a time in Unix milliseconds was, in the largest unit.
 func ago(now time.Time, millis int64) string {
 	if millis == 0 {
 		return "never"

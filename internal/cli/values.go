@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// values read what flags and arguments are given. The parser's own readers speak of
-// types and tokens where a person has mistyped a number.
+// values parse flags and arguments, with error messages for users: those of the parser mention its
+// internal types and tokens.
 var values = []kong.Option{
 	kong.KindMapper(reflect.String, value(func(text string, to reflect.Value) error {
 		to.SetString(text)
@@ -48,14 +48,14 @@ func readInt(text string, to reflect.Value) error {
 	return nil
 }
 
-// value is a reader of one value.
+// value adapts a parser of one value.
 func value(read func(text string, to reflect.Value) error) kong.MapperFunc {
 	return func(ctx *kong.DecodeContext, to reflect.Value) error {
 		switch next := ctx.Scan.Peek(); {
 		case next.IsEOL():
 			return errors.New("a value is missing")
 		case !next.IsValue():
-			return fmt.Errorf("a value is missing; one that begins with a dash is written --%s=%s", ctx.Value.Name, next)
+			return fmt.Errorf("a value is missing; write one that begins with a dash as --%s=%s", ctx.Value.Name, next)
 		default:
 			text := fmt.Sprint(ctx.Scan.Pop().Value)
 			if allowed := choices(ctx.Value); len(allowed) > 0 && text != "" && !slices.Contains(allowed, text) {
@@ -66,7 +66,7 @@ func value(read func(text string, to reflect.Value) error) kong.MapperFunc {
 	}
 }
 
-// choices are the values that a person may choose from; none when any is taken.
+// choices returns the allowed values; none when any value is allowed.
 func choices(v *kong.Value) []string {
 	if v.Enum == "" {
 		return nil

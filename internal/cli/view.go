@@ -11,10 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// view shows a task's stream as a person wants to read it: what the agent says
-// in full, what it does in a line, what goes wrong in colour. It knows the
-// shapes of events loosely and shows unknown ones by name: a newer worker must
-// not break an older command line.
+// view prints a task's stream for people: the agent's text in full, its tool calls in one line,
+// errors in colour. It decodes events loosely and shows unknown types by name, so that a newer
+// worker does not break an older command line.
 type view struct {
 	w        io.Writer
 	p        painter
@@ -50,7 +49,7 @@ func (v *view) note(style, line string) {
 	}
 }
 
-// warn is shown even where progress is not.
+// warn prints even when progress is off.
 func (v *view) warn(line string) {
 	fmt.Fprintln(v.w, v.p.paint(styleYellow, "! "+clean(line, false)))
 }
@@ -58,7 +57,7 @@ func (v *view) warn(line string) {
 func (v *view) event(e bloom.Event) {
 	var d eventData
 	if err := json.Unmarshal(e.Data, &d); err != nil {
-		d = eventData{} // an event whose data is no object is shown by its type
+		d = eventData{} // an event whose data is not an object is shown by its type
 	}
 	switch e.Type {
 	case "text":
@@ -89,7 +88,7 @@ func (v *view) event(e bloom.Event) {
 		v.warn(strings.ReplaceAll(e.Type, "_", " ") + reason(d))
 	case bloom.EventCreated, bloom.EventCompleted, bloom.EventFailed, bloom.EventDead, bloom.EventCancelled,
 		"session", "usage", "result", "hints", "log":
-		// The beginning and the end are told by the command itself.
+		// The command itself reports the start and the end.
 	default:
 		v.note(styleDim, "· "+e.Type)
 	}
@@ -108,7 +107,7 @@ func (v *view) toolResult(d eventData) {
 	v.note(style, mark+text)
 }
 
-// toolInput is the part of a tool's input that tells most, in a line.
+// toolInput returns the most informative part of a tool's input, in one line.
 func toolInput(raw json.RawMessage) string {
 	var in map[string]any
 	if json.Unmarshal(raw, &in) == nil {
@@ -149,12 +148,12 @@ func (v *view) reconnect(err error, wait time.Duration) {
 	v.warn(fmt.Sprintf("the stream broke (%v); reconnecting in %s", root(err), span(wait)))
 }
 
-// showed reports whether a person has just read the output in the stream.
+// showed reports whether the user has just read the output in the stream.
 func (v *view) showed(output string) bool {
 	return v.progress && strings.TrimSpace(v.lastText) == strings.TrimSpace(output)
 }
 
-// verdict is the last line: how it ended and what it took.
+// verdict prints the last line: the outcome and what it used.
 func (v *view) verdict(task bloom.Task, r *bloom.Result) {
 	style, mark := styleGreen, "✓ "
 	if task.Status != bloom.TaskCompleted {

@@ -13,15 +13,15 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// patience is how long a task may wait before a person is told why.
+// patience is how long a task may wait before the reason is shown.
 const patience = 3 * time.Second
 
-// tellWaiting says once why a task is still waiting, unless stop comes first.
-// stop returns when nothing more will be said.
-func tellWaiting(ctx context.Context, api *client.Client, id string, v *view) (stop func()) {
+// explainWaiting prints once why a task is still waiting, unless stop is called first. After stop
+// returns nothing more is printed.
+func explainWaiting(ctx context.Context, api *client.Client, id string, v *view) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var said sync.WaitGroup
-	said.Go(func() {
+	var done sync.WaitGroup
+	done.Go(func() {
 		t := time.NewTimer(patience)
 		defer t.Stop()
 		select {
@@ -30,23 +30,22 @@ func tellWaiting(ctx context.Context, api *client.Client, id string, v *view) (s
 		case <-t.C:
 		}
 		now, err := api.Task(ctx, id)
-		if err == nil && now.WaitingFor != nil { // else the stream tells what is wrong with the server
+		if err == nil && now.WaitingFor != nil { // otherwise the stream shows the server's failure
 			v.warn("waiting: " + now.WaitingFor.Sentence)
 		}
 	})
 	return func() {
 		cancel()
-		said.Wait()
+		done.Wait()
 	}
 }
 
-// tellTrying says once why a task is not yet submitted, unless stop comes first: what
-// the last try came to, or, when none has ended, what the server's health says. stop
-// returns when nothing more will be said.
-func tellTrying(inv *invocation, url string, last *atomic.Pointer[error]) (stop func()) {
+// explainRetrying prints once why a task has not been submitted yet, unless stop is called first.
+// After stop returns nothing more is printed.
+func explainRetrying(inv *invocation, url string, last *atomic.Pointer[error]) (stop func()) {
 	ctx, cancel := context.WithCancel(inv.ctx)
-	var said sync.WaitGroup
-	said.Go(func() {
+	var done sync.WaitGroup
+	done.Go(func() {
 		t := time.NewTimer(patience)
 		defer t.Stop()
 		select {
@@ -66,12 +65,12 @@ func tellTrying(inv *invocation, url string, last *atomic.Pointer[error]) (stop 
 	})
 	return func() {
 		cancel()
-		said.Wait()
+		done.Wait()
 	}
 }
 
-// whyNotYet asks the server's health why it has not answered. The SDK takes what
-// is no success for a failure; here it is the answer.
+// whyNotYet asks the server's health endpoint why it has not answered. The SDK treats a non-success
+// as a failure; here it is the result.
 func whyNotYet(ctx context.Context, url string) string {
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
@@ -91,7 +90,7 @@ func whyNotYet(ctx context.Context, url string) string {
 	err = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&health)
 	switch {
 	case err != nil:
-		return "What answers at " + url + " is not a runtime"
+		return "The server at " + url + " is not a runtime"
 	case health.Status == "degraded":
 		return "The server cannot reach its database"
 	}

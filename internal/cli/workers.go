@@ -15,8 +15,8 @@ type workersCmd struct {
 	Get     workersGetCmd     `cmd:"" help:"Show one worker and its leases."`
 	Logs    workersLogsCmd    `cmd:"" help:"Show the last log lines that a worker reported."`
 	Remove  workersRemoveCmd  `cmd:"" help:"Remove a worker; its tasks return to the queue."`
-	Drain   workersDrainCmd   `cmd:"" help:"Stop a worker from taking tasks; running ones go on."`
-	Undrain workersUndrainCmd `cmd:"" help:"Let a worker that was drained at the runtime take tasks again."`
+	Drain   workersDrainCmd   `cmd:"" help:"Stop a worker from taking tasks; running ones continue."`
+	Undrain workersUndrainCmd `cmd:"" help:"Let a worker take tasks again that was drained at the runtime."`
 }
 
 type workersListCmd struct{ remote }
@@ -104,10 +104,10 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 type workersLogsCmd struct {
 	remote
 	ID     string `arg:"" help:"The worker's name."`
-	Follow bool   `name:"follow" short:"f" help:"Go on with new lines until interrupted."`
+	Follow bool   `name:"follow" short:"f" help:"Print new lines until interrupted."`
 }
 
-// followEvery is how often new lines are asked for; workers report as often.
+// followEvery is how often new lines are requested; workers report as often.
 const followEvery = 3 * time.Second
 
 func (c *workersLogsCmd) Run(inv *invocation) error {
@@ -158,7 +158,7 @@ func (c *workersLogsCmd) print(inv *invocation, l bloom.LogLine) error {
 	return err
 }
 
-// drainedAt says where the worker was drained, which is where it is to be undrained.
+// drainedAt returns where the worker was drained, which is where it must be undrained.
 func drainedAt(w bloom.Worker) string {
 	switch {
 	case w.RuntimeDrain && w.ControlDrain:
@@ -185,7 +185,7 @@ func (c *workersRemoveCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, map[string]any{"removed": true, "id": c.ID})
 	}
-	_, err = fmt.Fprintf(inv.Out, "%s is removed; its tasks are back in the queue.\n", clean(c.ID, false))
+	_, err = fmt.Fprintf(inv.Out, "%s was removed; its tasks are back in the queue.\n", clean(c.ID, false))
 	return err
 }
 
@@ -221,7 +221,7 @@ func (r *remote) drain(inv *invocation, id string, drain bool) error {
 	case !w.Draining:
 		verdict = "takes work"
 	case !drain:
-		verdict = "is undrained at the runtime, and still takes no work: it is drained at membridge too"
+		verdict = "is undrained at the runtime, but still takes no work: it is drained at membridge, too"
 	}
 	_, err = fmt.Fprintf(inv.Out, "%s %s.\n", clean(w.ID, false), verdict)
 	return err

@@ -102,15 +102,15 @@ func TestMistakesAreToldBeforeAnythingStarts(t *testing.T) {
 		"mistake in the other role's line":  {file: `max_concurrency = "many"`, want: "max_concurrency"},
 		"empty variable":                    {env: map[string]string{"DATABASE_URL": ""}, want: "is set but empty"},
 		"malformed variable":                {env: map[string]string{"PORT": "http"}, want: "PORT"},
-		"negative interval":                 {args: []string{"--reap-interval=-1s"}, want: "not longer than 0"},
+		"negative interval":                 {args: []string{"--reap-interval=-1s"}, want: "not greater than 0"},
 		"listen without a port":             {args: []string{"--listen=127.0.0.1"}, want: "HOST:PORT"},
 		"port out of range":                 {env: map[string]string{"PORT": "70000"}, want: `--port: port "70000"`},
 		"port of --listen out of range":     {args: []string{"--listen=127.0.0.1:70000"}, want: `--listen: port "70000"`},
 		"empty key file":                    {args: []string{"--runtime-api-key-file=" + keyFile}, want: "is empty"},
 		"missing key file":                  {args: []string{"--runtime-api-key-file=/nowhere"}, want: "no such file"},
 		"key and key file":                  {env: map[string]string{"RUNTIME_API_KEY": "k"}, args: []string{"--runtime-api-key-file=" + keyFile}, want: "both set"},
-		"membridge address without a host":  {env: map[string]string{"MEMBRIDGE_SERVER_URL": "localhost"}, want: "not an address"},
-		"membridge address with a password": {env: map[string]string{"MEMBRIDGE_SERVER_URL": "http://u:p@h"}, want: "no user or password"},
+		"membridge address without a host":  {env: map[string]string{"MEMBRIDGE_SERVER_URL": "localhost"}, want: "is not a URL"},
+		"membridge address with a password": {env: map[string]string{"MEMBRIDGE_SERVER_URL": "http://u:p@h"}, want: "must not contain a user or password"},
 		"proxy that is no address":          {args: []string{"--trusted-proxy=everyone"}, want: "trusted-proxy"},
 	} {
 		t.Run(name, func(t *testing.T) {

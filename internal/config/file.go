@@ -12,7 +12,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// File is a config file as read: every line's value in the form a flag has.
+// File is a parsed config file: the value of each line in the form of a flag.
 type File struct {
 	Path   string
 	values map[string][]string
@@ -41,7 +41,7 @@ func ReadFile(path string, optional bool) (File, error) {
 	return f, nil
 }
 
-// at adds the place to a syntax error, which the library keeps apart.
+// at adds the position to a syntax error, which the library reports separately.
 func at(err error) error {
 	var syntax *toml.DecodeError
 	if !errors.As(err, &syntax) {
@@ -72,14 +72,14 @@ func flagForm(v any) ([]string, error) {
 		}
 		return list, nil
 	case map[string]any:
-		return nil, errors.New("is a table; settings stand at the top level, one a line")
+		return nil, errors.New("is a table; settings must be at the top level, one per line")
 	case time.Time, toml.LocalDate, toml.LocalTime, toml.LocalDateTime:
-		return nil, errors.New("is a date; no setting is one")
+		return nil, errors.New("is a date, which no setting accepts")
 	}
-	return nil, fmt.Errorf("has a value of a kind (%T) that no setting has", v)
+	return nil, fmt.Errorf("has a value of a type (%T) that no setting accepts", v)
 }
 
-// DefaultPath is where the config file is looked for when none is named.
+// DefaultPath returns the path of the config file when none is given.
 func DefaultPath(env func(string) (string, bool)) string {
 	if dir, ok := env("XDG_CONFIG_HOME"); ok && filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bloom", "config.toml")
@@ -91,7 +91,7 @@ func DefaultPath(env func(string) (string, bool)) string {
 	return filepath.Join(home, ".config", "bloom", "config.toml")
 }
 
-// DefaultDataDir is where data is kept when no folder is named.
+// DefaultDataDir returns the data folder when none is given.
 func DefaultDataDir(env func(string) (string, bool)) string {
 	if dir, ok := env("XDG_DATA_HOME"); ok && filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bloom")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,11 +14,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// maxKeyFile bounds a key file: whoever names a larger one named the wrong file.
-const maxKeyFile = 4096
-
-// Finish settles what depends on several settings and checks the whole. It
-// reads key files. The errors are for the person who starts the program.
+// Finish derives settings from each other, reads key files and validates the result. Its errors are
+// for the operator.
 func (s *Server) Finish(src Sources) error {
 	var err error
 	if s.Listen, err = withPort(s.Listen, s.Port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT"), "--listen", "--port"); err != nil {
@@ -75,8 +71,8 @@ func (s *Server) Finish(src Sources) error {
 // Secure reports whether the server speaks https.
 func (t *TLS) Secure() bool { return t.TLSCert != "" || len(t.ACMEDomain) > 0 }
 
-// finish refuses what would leave a part of it without effect: whoever asks for
-// TLS must not get plain HTTP.
+// finish refuses settings that would have no effect: an operator who configures TLS must not get
+// plain HTTP.
 func (t *TLS) finish() error {
 	if err := pair("--tls-cert", t.TLSCert, "--tls-key", t.TLSKey); err != nil {
 		return err
@@ -85,7 +81,7 @@ func (t *TLS) finish() error {
 		return err
 	}
 	if t.TLSCert != "" && len(t.ACMEDomain) > 0 {
-		return errors.New("--tls-cert and --acme-domain: keep one; a certificate comes from files or from ACME")
+		return errors.New("--tls-cert and --acme-domain: set only one; a certificate comes from files or from ACME")
 	}
 	for _, one := range []struct {
 		flag, value string
@@ -110,17 +106,6 @@ func (t *TLS) finish() error {
 	return nil
 }
 
-// pair refuses one of two settings that need each other.
-func pair(one, oneValue, other, otherValue string) error {
-	switch {
-	case oneValue != "" && otherValue == "":
-		return fmt.Errorf("%s needs %s", one, other)
-	case oneValue == "" && otherValue != "":
-		return fmt.Errorf("%s needs %s", other, one)
-	}
-	return nil
-}
-
 func (d *Data) finish() (err error) {
 	if d.DataDir, err = filepath.Abs(d.DataDir); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -135,10 +120,10 @@ func (k *Keys) finish() (err error) {
 	return ReadKey("--runtime-worker-key-file", "RUNTIME_WORKER_KEY", &k.RuntimeWorkerKey, k.RuntimeWorkerKeyFile)
 }
 
-// Finish refuses two places of one key.
+// Finish refuses a key that is set twice.
 func (s *Sealing) Finish() error {
 	if s.SecretKey != "" && s.SecretKeyFile != "" {
-		return errors.New("BLOOM_SECRET_KEY and --secret-key-file: keep one")
+		return errors.New("BLOOM_SECRET_KEY and --secret-key-file: set only one")
 	}
 	return nil
 }
@@ -152,7 +137,7 @@ func (m *MembridgeAccess) finish(src Sources) error {
 	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &m.MembridgeAdminKey, m.MembridgeAdminKeyFile)
 }
 
-// Finish settles the control plane's settings.
+// Finish validates the control plane's settings.
 func (m *Membridge) Finish(src Sources) (err error) {
 	if m.MembridgeListen, err = withPort(m.MembridgeListen, m.MembridgePort,
 		src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN"), src.Of("membridge_port", "MEMBRIDGE_PORT"),
@@ -172,7 +157,7 @@ func (m *Membridge) Finish(src Sources) (err error) {
 	return ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }
 
-// Finish settles what a worker tells membridge.
+// Finish validates a worker's settings for membridge.
 func (a *Announcement) Finish() error {
 	if a.MembridgeURL != "" {
 		if err := CheckURL(a.MembridgeURL); err != nil {
@@ -185,7 +170,7 @@ func (a *Announcement) Finish() error {
 	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
 }
 
-// Finish settles a client's settings.
+// Finish validates a client's settings.
 func (c *Client) Finish() error {
 	if err := CheckURL(c.URL); err != nil {
 		return fmt.Errorf("--url: %w", err)
@@ -200,8 +185,7 @@ func (c *Client) Finish() error {
 	return ReadKey("--key-file", "BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 
-// Finish settles a worker's settings; folders that are not named lie in the
-// data folder.
+// Finish validates a worker's settings. Folders that are not set default to the data folder.
 func (r *Run) Finish(dataDir string) error {
 	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
 		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)
@@ -238,7 +222,7 @@ func (r *Run) Finish(dataDir string) error {
 	}
 	for _, name := range r.PassEnv {
 		if strings.ContainsAny(name, "= \t") {
-			return fmt.Errorf("--pass-env: %q is not the name of a variable", name)
+			return fmt.Errorf("--pass-env: %q is not a valid variable name", name)
 		}
 	}
 	for _, dir := range []struct {
@@ -254,68 +238,6 @@ func (r *Run) Finish(dataDir string) error {
 		}
 		*dir.path = abs
 	}
-	return nil
-}
-
-// withPort replaces the port of addr unless addr comes from a stronger source. Its
-// errors name the flag that the wrong value belongs to.
-func withPort(addr string, port int, addrFrom, portFrom Source, addrFlag, portFlag string) (string, error) {
-	host, own, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", fmt.Errorf("%s: %q is not HOST:PORT", addrFlag, addr)
-	}
-	flag := addrFlag
-	if portFrom != FromDefault && portFrom >= addrFrom {
-		own, flag = strconv.Itoa(port), portFlag
-		if port == 0 {
-			return "", fmt.Errorf("%s: port 0 is not one that clients could find; name one between 1 and 65535", flag)
-		}
-	}
-	if n, err := strconv.Atoi(own); err != nil || n < 0 || n > 65535 {
-		return "", fmt.Errorf("%s: port %q is not a number between 1 and 65535", flag, own)
-	}
-	return net.JoinHostPort(host, own), nil
-}
-
-// CheckURL accepts http and https addresses without credentials.
-func CheckURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		return fmt.Errorf("%q is not an address like http://127.0.0.1:5000", raw)
-	case u.User != nil:
-		return errors.New("an address carries no user or password")
-	}
-	return nil
-}
-
-// ReadKey reads a secret's file when one is named; both at once is a mistake
-// whose outcome nobody should have to guess. flag and name + "_FILE" are how the
-// file is named.
-func ReadKey(flag, name string, value *Secret, path string) error {
-	if path == "" {
-		return nil
-	}
-	from := fmt.Sprintf("%s (or %s_FILE)", flag, name)
-	if *value != "" {
-		return fmt.Errorf("%s and %s are both set; keep one", name, from)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxKeyFile {
-		return fmt.Errorf("%s: %s is not a small plain file", from, path)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	key := strings.TrimSpace(string(raw))
-	if key == "" {
-		return fmt.Errorf("%s: %s is empty", from, path)
-	}
-	*value = Secret(key)
 	return nil
 }
 
@@ -350,15 +272,6 @@ func present(flag, path string) error {
 	}
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
-	}
-	return nil
-}
-
-func positive(durations map[string]time.Duration) error {
-	for _, name := range sortedKeys(durations) {
-		if durations[name] <= 0 {
-			return fmt.Errorf("%s: %s is not longer than 0", name, durations[name])
-		}
 	}
 	return nil
 }

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// OIDC is a provider that people sign in at (OpenID Connect).
+// OIDC configures a sign-in provider (OpenID Connect).
 type OIDC struct {
-	OIDCIssuer           string   `name:"oidc-issuer" var:"BLOOM_OIDC_ISSUER" key:"oidc_issuer" placeholder:"URL" help:"Provider that people sign in to the web application at (OpenID Connect)."`
-	OIDCClientID         string   `name:"oidc-client-id" var:"BLOOM_OIDC_CLIENT_ID" key:"oidc_client_id" placeholder:"ID" help:"Our client id at the provider."`
-	OIDCClientSecret     Secret   `name:"oidc-client-secret" var:"BLOOM_OIDC_CLIENT_SECRET" key:"oidc_client_secret" hidden:"" help:"Our client secret at the provider; better given as a file."`
-	OIDCClientSecretFile string   `name:"oidc-client-secret-file" var:"BLOOM_OIDC_CLIENT_SECRET_FILE" key:"oidc_client_secret_file" placeholder:"FILE" help:"File with our client secret at the provider; none for a public client."`
-	OIDCRedirectURL      string   `name:"oidc-redirect-url" var:"BLOOM_OIDC_REDIRECT_URL" key:"oidc_redirect_url" placeholder:"URL" help:"Where the provider sends people back to: this server as they reach it, with the path /api/runtime/session/oidc/callback."`
-	OIDCScope            []string `name:"oidc-scope" var:"BLOOM_OIDC_SCOPES" key:"oidc_scopes" default:"profile,email" placeholder:"SCOPE" help:"Scope to ask the provider for besides openid (repeatable)."`
-	OIDCClaim            string   `name:"oidc-claim" var:"BLOOM_OIDC_CLAIM" key:"oidc_claim" default:"groups" placeholder:"NAME" help:"Claim with a person's groups; dots lead into objects, as in realm_access.roles."`
-	OIDCRole             []string `name:"oidc-role" var:"BLOOM_OIDC_ROLES" key:"oidc_roles" placeholder:"ROLE=GROUP" help:"Role of a group: admin, client or viewer; * is everybody whom the provider lets in (repeatable). The first of the three that fits counts."`
+	OIDCIssuer           string   `name:"oidc-issuer" var:"BLOOM_OIDC_ISSUER" key:"oidc_issuer" placeholder:"URL" help:"OpenID Connect provider for signing in to the web application."`
+	OIDCClientID         string   `name:"oidc-client-id" var:"BLOOM_OIDC_CLIENT_ID" key:"oidc_client_id" placeholder:"ID" help:"This server's client id at the provider."`
+	OIDCClientSecret     Secret   `name:"oidc-client-secret" var:"BLOOM_OIDC_CLIENT_SECRET" key:"oidc_client_secret" hidden:"" help:"This server's client secret at the provider; better given as a file."`
+	OIDCClientSecretFile string   `name:"oidc-client-secret-file" var:"BLOOM_OIDC_CLIENT_SECRET_FILE" key:"oidc_client_secret_file" placeholder:"FILE" help:"File with this server's client secret; none for a public client."`
+	OIDCRedirectURL      string   `name:"oidc-redirect-url" var:"BLOOM_OIDC_REDIRECT_URL" key:"oidc_redirect_url" placeholder:"URL" help:"Redirect URL registered at the provider: this server's public URL with the path /api/runtime/session/oidc/callback."`
+	OIDCScope            []string `name:"oidc-scope" var:"BLOOM_OIDC_SCOPES" key:"oidc_scopes" default:"profile,email" placeholder:"SCOPE" help:"Scope to request besides openid (repeatable)."`
+	OIDCClaim            string   `name:"oidc-claim" var:"BLOOM_OIDC_CLAIM" key:"oidc_claim" default:"groups" placeholder:"NAME" help:"Claim with the user's groups; dots select nested members, as in realm_access.roles."`
+	OIDCRole             []string `name:"oidc-role" var:"BLOOM_OIDC_ROLES" key:"oidc_roles" placeholder:"ROLE=GROUP" help:"Role of a group: admin, client or viewer; * stands for every user of the provider (repeatable). With several, the most powerful role applies."`
 }
 
-// OIDCCallback is the path that the provider sends people back to.
+// OIDCCallback is the path of the redirect URL.
 const OIDCCallback = "/api/runtime/session/oidc/callback"
 
-// finish refuses half a provider.
+// finish refuses an incomplete configuration.
 func (o *OIDC) finish() error {
 	if o.OIDCIssuer == "" {
 		for flag, set := range map[string]bool{"--oidc-client-id": o.OIDCClientID != "", "--oidc-client-secret-file": o.OIDCClientSecret != "" || o.OIDCClientSecretFile != "",
@@ -40,14 +40,14 @@ func (o *OIDC) finish() error {
 			return fmt.Errorf("%s: %w", one.flag, err)
 		}
 	}
-	if u, _ := url.Parse(o.OIDCRedirectURL); u.Path != OIDCCallback { // it was parsed above
+	if u, _ := url.Parse(o.OIDCRedirectURL); u.Path != OIDCCallback { // parsed above
 		return fmt.Errorf("--oidc-redirect-url: the path is %q, not %s", u.Path, OIDCCallback)
 	}
 	if o.OIDCClientID == "" {
-		return errors.New("--oidc-issuer needs --oidc-client-id")
+		return errors.New("--oidc-issuer requires --oidc-client-id")
 	}
 	if len(o.OIDCRole) == 0 {
-		return errors.New("--oidc-issuer needs --oidc-role, such as --oidc-role admin=operators --oidc-role 'viewer=*'")
+		return errors.New("--oidc-issuer requires --oidc-role, for example --oidc-role admin=operators --oidc-role 'viewer=*'")
 	}
 	if _, err := o.Rules(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (o *OIDC) finish() error {
 	return ReadKey("--oidc-client-secret-file", "BLOOM_OIDC_CLIENT_SECRET", &o.OIDCClientSecret, o.OIDCClientSecretFile)
 }
 
-// Rules are the pairs of --oidc-role.
+// Rules returns the pairs of --oidc-role.
 func (o *OIDC) Rules() (rules [][2]string, err error) {
 	for _, text := range o.OIDCRole {
 		role, group, _ := strings.Cut(text, "=")
@@ -67,8 +67,8 @@ func (o *OIDC) Rules() (rules [][2]string, err error) {
 	return rules, nil
 }
 
-// secureURL refuses an address at which a sign-in could be read on its way: http is
-// for this machine only.
+// secureURL refuses a URL over which a sign-in could be intercepted: http is allowed only for this
+// machine.
 func secureURL(text string) error {
 	if err := CheckURL(text); err != nil {
 		return err

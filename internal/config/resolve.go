@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Source is where a setting's value came from. A greater source wins.
+// Source is where a setting's value comes from. A greater source takes precedence.
 type Source int
 
 // The sources.
@@ -25,25 +25,25 @@ func (s Source) String() string {
 	return [...]string{"default", "file", "environment", "flag"}[s]
 }
 
-// Resolver answers the command-line parser for settings no flag was given for:
-// the environment first, then the file. The parser's own JSON resolver does it
-// the other way round and ignores unknown keys.
+// Resolver supplies the command-line parser with settings that have no flag: from the environment
+// first, then from the file. The parser's own JSON resolver has the opposite order and ignores
+// unknown keys.
 type Resolver struct {
 	File File
 	// Env looks a variable up; os.LookupEnv.
 	Env func(string) (string, bool)
-	// Mistakes, when set, collects what is wrong with the file and the variables,
-	// and parsing goes on; otherwise the first mistake ends it.
+	// Mistakes, when not nil, collects the errors in the file and the environment, and parsing
+	// continues; otherwise the first error ends it.
 	Mistakes *Mistakes
 }
 
-// Mistakes are what is wrong with the config file and the variables.
+// Mistakes collects errors in the config file and the environment.
 type Mistakes struct{ errs []error }
 
-// Err is all of them, nil when there are none.
+// Err returns all errors joined, nil when there are none.
 func (m *Mistakes) Err() error { return errors.Join(m.errs...) }
 
-// report fails, unless mistakes are collected.
+// report returns err, unless errors are collected.
 func (r Resolver) report(err error) error {
 	if r.Mistakes == nil || err == nil {
 		return err
@@ -56,9 +56,8 @@ func (r Resolver) report(err error) error {
 
 var _ kong.Resolver = Resolver{}
 
-// Validate refuses keys of the file that no setting has, and values that its
-// setting could not take, whichever command runs: a mistake is found at the
-// first start, not when the other role starts.
+// Validate refuses unknown keys in the file, and values that their setting does not accept,
+// whichever command runs: errors are found at the first start, not when another role starts.
 func (r Resolver) Validate(app *kong.Application) error {
 	known := map[string]*kong.Flag{}
 	walk(app.Node, func(f *kong.Flag) { known[f.Tag.Get("key")] = f })
@@ -87,7 +86,7 @@ func (r Resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	}
 	if err := check(flag, values); err != nil {
 		if from == FromFile && r.Mistakes != nil {
-			return nil, nil // Validate reports it
+			return nil, nil // Validate has reported it
 		}
 		if r.Mistakes != nil {
 			err = fmt.Errorf("--%s: from %s: %w", flag.Name, name, err)
@@ -120,8 +119,8 @@ func (r Resolver) look(flag *kong.Flag) (values []string, from Source, name stri
 
 func isSetting(flag *kong.Flag) bool { return flag.Tag.Has("var") }
 
-// check tries the values on the setting's own decoder, into a place nobody
-// reads, so that the parser's state is left alone.
+// check parses the values with the setting's own decoder into a throwaway target, so that the
+// parser's state is unchanged.
 func check(flag *kong.Flag, values []string) error {
 	if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
 		return errors.New("is set but empty; give it a value or remove it")
@@ -153,7 +152,7 @@ func token(flag *kong.Flag, values []string) any {
 		}
 		return list
 	case flag.IsBool():
-		// The parser's own reading of words ("yes", "1", "off").
+		// The parser itself interprets words such as "yes", "1" and "off".
 		return values[0]
 	}
 	return values[0]
@@ -170,8 +169,8 @@ func walk(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// CheckVariable refuses a name that looks like a setting's variable and is none.
-// Variables of others, such as ANTHROPIC_API_KEY, are not known here and pass.
+// CheckVariable refuses a name that looks like a setting's variable but is not one. Variables of
+// other programs, such as ANTHROPIC_API_KEY, pass.
 func CheckVariable(app *kong.Application, name string) error {
 	known := map[string]*kong.Flag{}
 	walk(app.Node, func(f *kong.Flag) { known[f.Tag.Get("var")] = f })
@@ -202,8 +201,8 @@ func suggest(key string, known map[string]*kong.Flag) string {
 	return noSuggestion
 }
 
-// oneEditApart reports whether one letter added, left out or changed, or two
-// swapped, makes one of the other.
+// oneEditApart reports whether a and b differ by one letter that is added, removed or replaced, or
+// by two that are swapped.
 func oneEditApart(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

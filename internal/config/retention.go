@@ -9,16 +9,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Retention says how long what has ended is kept. The zero value keeps all of it
-// forever.
+// Retention configures how long ended work is kept. The zero value keeps it forever.
 type Retention struct {
 	RetentionTasks    Age `name:"retention-tasks" var:"BLOOM_RETENTION_TASKS" key:"retention_tasks" default:"off" placeholder:"AGE" help:"Remove tasks that ended longer ago (30d, 720h), with their results, artifacts, leases and events; off keeps them forever."`
 	RetentionEvents   Age `name:"retention-events" var:"BLOOM_RETENTION_EVENTS" key:"retention_events" default:"off" placeholder:"AGE" help:"Remove the events of tasks that ended longer ago, and keep the tasks; off keeps them as long as their task."`
-	RetentionAudit    Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except of tasks that have not ended; off keeps them forever."`
-	RetentionContexts Age `name:"retention-contexts" var:"BLOOM_RETENTION_CONTEXTS" key:"retention_contexts" default:"off" placeholder:"AGE" help:"Forget contexts in which no task came or ended for longer, here and on the workers; off keeps them forever."`
+	RetentionAudit    Age `name:"retention-audit" var:"BLOOM_RETENTION_AUDIT" key:"retention_audit" default:"off" placeholder:"AGE" help:"Remove audit entries that are older, except those of unfinished tasks; off keeps them forever."`
+	RetentionContexts Age `name:"retention-contexts" var:"BLOOM_RETENTION_CONTEXTS" key:"retention_contexts" default:"off" placeholder:"AGE" help:"Forget contexts without a new or ended task for longer, on the server and the workers; off keeps them forever."`
 }
 
-// Finish refuses ages by which what somebody still looks at would be gone.
+// Finish refuses ages that would remove what is still in use.
 func (r Retention) Finish() error {
 	for _, s := range []struct {
 		flag string
@@ -31,15 +30,14 @@ func (r Retention) Finish() error {
 	return nil
 }
 
-// Keep is what Retention says in the vocabulary's words.
+// Keep returns the setting as the root package's type.
 func (r Retention) Keep() bloom.Keep {
 	return bloom.Keep{
 		Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit), Contexts: time.Duration(r.RetentionContexts),
 	}
 }
 
-// Age is how old something may become: "30d", "36h", or "off" which keeps it and is
-// the zero value.
+// Age is a retention period: "30d", "36h", or "off", the zero value, for forever.
 type Age time.Duration
 
 const (
@@ -47,8 +45,7 @@ const (
 	maxAge = 36500 * day
 )
 
-// UnmarshalText reads days ("30d") or a duration as Go writes it; "off" and "0"
-// mean forever.
+// UnmarshalText parses days ("30d") or a Go duration; "off" and "0" mean forever.
 func (a *Age) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if s == "off" || s == "0" {
@@ -69,7 +66,7 @@ func (a *Age) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads, in days where they are whole.
+// String returns what UnmarshalText parses, in whole days if possible.
 func (a Age) String() string {
 	switch d := time.Duration(a); {
 	case d == 0:

@@ -1,11 +1,9 @@
-// Package config says what can be set, and finds out what was: a setting's
-// value comes from its flag, else its environment variable, else its line in
-// the config file, else its default. It knows the command-line parser only as
-// far as to answer it; it builds nothing from what it read.
+// Package config defines the settings and resolves their values: a setting's value comes from its
+// flag, else its environment variable, else its line in the config file, else its default. Of the
+// command-line parser it knows only what it needs to supply values; it builds nothing from them.
 //
-// The structs here are embedded in commands. In their tags, var is the
-// environment variable and key the line in the config file; a field without a
-// var is not a setting but an argument of one call.
+// The structs are embedded in commands. In their tags, var is the environment variable and key the
+// line in the config file; a field without var is not a setting but an argument of one call.
 package config
 
 import "time"
@@ -13,8 +11,8 @@ import "time"
 // Secret is a value that is never printed.
 type Secret string
 
-// Mask shows enough of a secret to recognise it: "abcd****wxyz", or "****" for
-// one of 8 characters or fewer.
+// Mask shows enough of a secret to recognize it: "abcd****wxyz", or "****" for one of 8 characters
+// or fewer.
 func (s Secret) Mask() string {
 	switch {
 	case s == "":
@@ -25,23 +23,23 @@ func (s Secret) Mask() string {
 	return string(s[:4]) + "****" + string(s[len(s)-4:])
 }
 
-// String masks, so that a secret that slips into a log line stays one.
+// String returns Mask, so that a secret that slips into a log line is not revealed.
 func (s Secret) String() string { return s.Mask() }
 
-// Data says where things are kept.
+// Data configures where data is stored.
 type Data struct {
 	DataDir string `name:"data-dir" var:"BLOOM_DATA_DIR" key:"data_dir" default:"${data_dir}" placeholder:"DIR" help:"Folder for the database, artifacts and the worker's state."`
 }
 
-// Log says what is logged and how.
+// Log configures logging.
 type Log struct {
 	LogLevel  string `name:"log-level" var:"BLOOM_LOG_LEVEL" key:"log_level" default:"info" enum:"debug,info,warn,error" help:"Lowest level that is logged: debug, info, warn, error."`
-	LogFormat string `name:"log-format" var:"BLOOM_LOG_FORMAT" key:"log_format" default:"text" enum:"text,json" help:"Form of the log: text or json."`
-	LogFile   string `name:"log-file" var:"BLOOM_LOG_FILE" key:"log_file" placeholder:"FILE" help:"File to log to in place of standard error; rotated at 100 MB, 14 are kept."`
+	LogFormat string `name:"log-format" var:"BLOOM_LOG_FORMAT" key:"log_format" default:"text" enum:"text,json" help:"Log format: text or json."`
+	LogFile   string `name:"log-file" var:"BLOOM_LOG_FILE" key:"log_file" placeholder:"FILE" help:"File to log to instead of standard error; rotated at 100 MB, keeping 14 files."`
 }
 
-// Keys are the runtime's own keys. Each can be given as a file instead, which
-// keeps it out of the process list and of the environment.
+// Keys are the runtime's own keys. Each can be given as a file, which keeps it out of the process
+// list and the environment.
 type Keys struct {
 	RuntimeAPIKey        Secret `name:"runtime-api-key" var:"RUNTIME_API_KEY" key:"runtime_api_key" hidden:"" help:"Admin key of the runtime; better given as a file."`
 	RuntimeAPIKeyFile    string `name:"runtime-api-key-file" var:"RUNTIME_API_KEY_FILE" key:"runtime_api_key_file" placeholder:"FILE" help:"File with the runtime's admin key."`
@@ -50,36 +48,36 @@ type Keys struct {
 	InsecureNoAuth       bool   `name:"insecure-no-auth" var:"BLOOM_INSECURE_NO_AUTH" key:"insecure_no_auth" help:"Make everyone an admin, on any address. For closed labs only."`
 }
 
-// Sealing says under which key secrets are encrypted in the database.
+// Sealing configures the key that encrypts secrets in the database.
 type Sealing struct {
-	SecretKey     Secret `name:"secret-key" var:"BLOOM_SECRET_KEY" key:"secret_key" hidden:"" help:"Key under which secrets are encrypted in the database, 64 hexadecimal digits; a second one after a comma only decrypts. Better kept in a file."`
-	SecretKeyFile string `name:"secret-key-file" var:"BLOOM_SECRET_KEY_FILE" key:"secret_key_file" placeholder:"FILE" help:"File with the key under which secrets are encrypted in the database; made if missing. Default: secret.key in the data folder."`
+	SecretKey     Secret `name:"secret-key" var:"BLOOM_SECRET_KEY" key:"secret_key" hidden:"" help:"Key that encrypts secrets in the database, 64 hexadecimal digits; a second one after a comma only decrypts. Better kept in a file."`
+	SecretKeyFile string `name:"secret-key-file" var:"BLOOM_SECRET_KEY_FILE" key:"secret_key_file" placeholder:"FILE" help:"File with the key that encrypts secrets in the database; created if missing. Default: secret.key in the data folder."`
 }
 
-// MembridgeAccess says where the control plane is and how to talk to it.
+// MembridgeAccess configures access to the control plane.
 type MembridgeAccess struct {
 	MembridgeServerURL    string `name:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" default:"http://127.0.0.1:8000" placeholder:"URL" help:"Address of membridge, the control plane."`
 	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
-	NoMembridge           bool   `name:"no-membridge" var:"BLOOM_NO_MEMBRIDGE" key:"no_membridge" help:"Do without a control plane; with bloom up and --membridge-server-url, use that one instead of one here."`
+	NoMembridge           bool   `name:"no-membridge" var:"BLOOM_NO_MEMBRIDGE" key:"no_membridge" help:"Run without a control plane; with bloom up and --membridge-server-url, use that one instead of starting one."`
 	MembridgeTrust
-	// MembridgeChosen tells that somebody said where membridge is, or gave a key to it.
+	// MembridgeChosen reports that membridge's address or key was configured explicitly.
 	MembridgeChosen bool `kong:"-"`
 }
 
-// TLS is how the server proves who it is. Without a certificate it speaks plain HTTP.
+// TLS configures the server's certificate. Without one it serves plain HTTP.
 type TLS struct {
-	TLSCert       string   `name:"tls-cert" var:"BLOOM_TLS_CERT" key:"tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it the server speaks https. Read again when it changes."`
+	TLSCert       string   `name:"tls-cert" var:"BLOOM_TLS_CERT" key:"tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); enables https. Reloaded when it changes."`
 	TLSKey        string   `name:"tls-key" var:"BLOOM_TLS_KEY" key:"tls_key" placeholder:"FILE" help:"Private key of --tls-cert (PEM)."`
-	TLSClientCA   string   `name:"tls-client-ca" var:"BLOOM_TLS_CLIENT_CA" key:"tls_client_ca" placeholder:"FILE" help:"Certificate authority (PEM) of workers: a worker key then counts only with a certificate that it signed."`
-	HTTPRedirect  string   `name:"http-redirect" var:"BLOOM_HTTP_REDIRECT" key:"http_redirect" placeholder:"ADDR" help:"Address, such as :80, at which plain HTTP is redirected to https."`
-	ACMEDomain    []string `name:"acme-domain" var:"BLOOM_ACME_DOMAINS" key:"acme_domains" placeholder:"NAME" help:"Domain to get a certificate for by ACME (repeatable); --listen :443 or --http-redirect :80 must be reachable under it."`
-	ACMEEmail     string   `name:"acme-email" var:"BLOOM_ACME_EMAIL" key:"acme_email" placeholder:"ADDRESS" help:"Address that the certificate authority may write to."`
+	TLSClientCA   string   `name:"tls-client-ca" var:"BLOOM_TLS_CLIENT_CA" key:"tls_client_ca" placeholder:"FILE" help:"Certificate authority (PEM) of workers: worker keys are then accepted only with a certificate that it signed."`
+	HTTPRedirect  string   `name:"http-redirect" var:"BLOOM_HTTP_REDIRECT" key:"http_redirect" placeholder:"ADDR" help:"Address, such as :80, that redirects plain HTTP to https."`
+	ACMEDomain    []string `name:"acme-domain" var:"BLOOM_ACME_DOMAINS" key:"acme_domains" placeholder:"NAME" help:"Domain to obtain a certificate for with ACME (repeatable); --listen :443 or --http-redirect :80 must be reachable at it."`
+	ACMEEmail     string   `name:"acme-email" var:"BLOOM_ACME_EMAIL" key:"acme_email" placeholder:"ADDRESS" help:"E-mail address for the certificate authority."`
 	ACMEDirectory string   `name:"acme-directory" var:"BLOOM_ACME_DIRECTORY" key:"acme_directory" placeholder:"URL" help:"The certificate authority's ACME directory; default: Let's Encrypt."`
 	ACMERoots     string   `name:"acme-roots" var:"BLOOM_ACME_ROOTS" key:"acme_roots" placeholder:"FILE" help:"Root certificates (PEM) of a private ACME directory; default: the system's."`
 }
 
-// Server is what the runtime server needs.
+// Server configures the runtime server.
 type Server struct {
 	Data
 	Keys
@@ -93,96 +91,96 @@ type Server struct {
 	Artifacts
 	AuditExport
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
-	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces the port of --listen alone."`
+	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces only the port of --listen."`
 	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
 	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases return to the queue."`
 	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
 	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long one request to membridge may take."`
 	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
-	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server goes on while /readyz already fails, for load balancers to notice."`
-	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; more of them at once get 503."`
-	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Most that one page of a list holds, in MiB; longer texts are cut and marked."`
-	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a reader of a stream may take nothing before it is dropped."`
-	DistDir       string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with programs for other processors (make cross writes it), for machines that become workers with /install.sh."`
-	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Web origin besides our own that browsers may call from (repeatable)."`
+	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server continues to serve after /readyz fails, so that load balancers notice."`
+	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; beyond it requests get 503."`
+	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Largest page of a list, in MiB; longer texts are truncated and marked."`
+	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a client may stop reading a stream before it is disconnected."`
+	DistDir       string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with binaries for other platforms (from make cross), for workers that are installed with /install.sh."`
+	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Additional web origin that browsers may send requests from (repeatable)."`
 }
 
-// Run is how a worker runs tasks.
+// Run configures how a worker runs tasks.
 type Run struct {
 	Name           string        `name:"name" var:"BLOOM_WORKER_NAME" key:"worker_name" default:"${hostname}" help:"Name of this worker; unique among the workers of a runtime."`
 	MaxConcurrency int           `name:"max-concurrency" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
-	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may ask for (repeatable)."`
+	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may require (repeatable)."`
 	Claude         string        `name:"claude" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
-	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Folder the tasks work in; default: workdir in the data folder."`
+	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder of tasks; default: workdir in the data folder."`
 	AgentsDir      string        `name:"agents-dir" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
 	PermissionMode string        `name:"permission-mode" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
 	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable)."`
-	DisallowedTool []string      `name:"disallowed-tool" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that is taken from claude (repeatable)."`
-	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Whose claude settings count: user, project, local (repeatable; default: all). Use user alone where the workdir is not trusted."`
+	DisallowedTool []string      `name:"disallowed-tool" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that claude may not use (repeatable)."`
+	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Sources of claude's settings: user, project, local (repeatable; default: all). Use only user if the workdir is not trusted."`
 	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" placeholder:"FILE" help:"MCP configuration file for claude (repeatable)."`
-	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore every MCP server that --mcp-config does not name."`
-	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context a folder of its own in the workdir."`
-	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is ended."`
-	Warm           string        `name:"warm" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts at once. auto: one for every 2 GiB of the machine's memory, at most 8; none below 2 GiB. 0 keeps none. Linux only."`
-	KeepAlive      int           `kong:"-"` // what Warm says; below 0: auto
-	UploadMaxMiB   int           `name:"upload-max-mib" var:"BLOOM_UPLOAD_MAX_MIB" key:"upload_max_mib" default:"100" placeholder:"N" help:"Largest file that is uploaded for a task that asks for files as artifacts, in MiB; 0 uploads none."`
-	UploadMaxFiles int           `name:"upload-max-files" var:"BLOOM_UPLOAD_MAX_FILES" key:"upload_max_files" default:"100" placeholder:"N" help:"Most files that are uploaded for one run, at most 1000; 0 uploads none."`
-	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model claude runs; default: its own."`
-	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of our environment that claude gets too (repeatable)."`
-	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease holds without a heartbeat, 1s to 2h."`
+	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore MCP servers that are not in --mcp-config."`
+	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir."`
+	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is stopped."`
+	Warm           string        `name:"warm" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts immediately. auto: one per 2 GiB of the machine's memory, at most 8. 0: none. Linux only."`
+	KeepAlive      int           `kong:"-"` // parsed from Warm; negative: auto
+	UploadMaxMiB   int           `name:"upload-max-mib" var:"BLOOM_UPLOAD_MAX_MIB" key:"upload_max_mib" default:"100" placeholder:"N" help:"Largest file that is uploaded as an artifact of a task, in MiB; 0 disables uploads."`
+	UploadMaxFiles int           `name:"upload-max-files" var:"BLOOM_UPLOAD_MAX_FILES" key:"upload_max_files" default:"100" placeholder:"N" help:"Most files that are uploaded for one run, at most 1000; 0 disables uploads."`
+	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model for claude; default: claude's own default."`
+	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of the worker's environment to pass to claude (repeatable)."`
+	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease lasts without a heartbeat, 1s to 2h."`
 	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are released."`
-	// AnnounceEvery is here and not with Announcement because it is the one part of
-	// it that also goes for the worker beside a server.
+	// AnnounceEvery is here and not in Announcement because it also applies to the worker in the
+	// server's process.
 	AnnounceEvery time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker sends membridge a heartbeat, 1s to 1h."`
 }
 
-// Client says which runtime to talk to, and as whom.
+// Client configures which runtime to use, and the credentials.
 type Client struct {
 	URL     string `name:"url" aliases:"runtime-url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" default:"http://127.0.0.1:5000" placeholder:"URL" help:"Address of the runtime."`
-	APIKey  Secret `name:"api-key" var:"BLOOM_API_KEY" key:"api_key" hidden:"" help:"Key to show to the runtime; better given as a file."`
-	KeyFile string `name:"key-file" var:"BLOOM_API_KEY_FILE" key:"api_key_file" placeholder:"FILE" help:"File with the key to show to the runtime."`
-	CAFile  string `name:"ca-file" var:"BLOOM_CA_FILE" key:"ca_file" placeholder:"FILE" help:"Certificate authority (PEM) that alone is trusted for the runtime's certificate; default: the system's."`
-	Cert    string `name:"client-cert" var:"BLOOM_CLIENT_CERT" key:"client_cert" placeholder:"FILE" help:"Certificate (PEM) to show to the runtime, where workers must have one."`
+	APIKey  Secret `name:"api-key" var:"BLOOM_API_KEY" key:"api_key" hidden:"" help:"API key for the runtime; better given as a file."`
+	KeyFile string `name:"key-file" var:"BLOOM_API_KEY_FILE" key:"api_key_file" placeholder:"FILE" help:"File with the API key for the runtime."`
+	CAFile  string `name:"ca-file" var:"BLOOM_CA_FILE" key:"ca_file" placeholder:"FILE" help:"Certificate authority (PEM) for the runtime's certificate, the only one trusted; default: the system's."`
+	Cert    string `name:"client-cert" var:"BLOOM_CLIENT_CERT" key:"client_cert" placeholder:"FILE" help:"Client certificate (PEM), for runtimes that require one of workers."`
 	CertKey string `name:"client-key" var:"BLOOM_CLIENT_KEY" key:"client_key" placeholder:"FILE" help:"Private key of --client-cert (PEM)."`
 }
 
-// Membridge is what the control plane needs.
+// Membridge configures the control plane.
 type Membridge struct {
 	MembridgeAddress
 	MembridgeAgents
-	AgentTokens string `name:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether the agent key opens membridge without a token of the agent's own: optional (it does), required (it does not)."`
-	TLSCert     string `name:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); with it membridge speaks https. Read again when it changes."`
+	AgentTokens string `name:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether agents need a token of their own besides the agent key: optional or required."`
+	TLSCert     string `name:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); enables https. Reloaded when it changes."`
 	TLSKey      string `name:"membridge-tls-key" var:"BLOOM_MEMBRIDGE_TLS_KEY" key:"membridge_tls_key" placeholder:"FILE" help:"Private key of --membridge-tls-cert (PEM)."`
 	// SyncAgentKey is described at membridge.Config.
-	SyncAgentKey bool `name:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key along when an agent of the earlier system is called at its URL. Whoever may register an agent can then read the key."`
+	SyncAgentKey bool `name:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key in calls to the URLs of agents of the earlier system. Anyone who may register an agent can then read the key."`
 }
 
-// TokensRequired is the value of AgentTokens that refuses the agent key alone.
+// TokensRequired is the value of AgentTokens that requires a token.
 const TokensRequired = "required"
 
-// MembridgeAddress is where the control plane listens when it is not alone.
+// MembridgeAddress configures the control plane's address when it runs beside a server.
 type MembridgeAddress struct {
 	MembridgeListen string `name:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
-	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces the host of --membridge-listen alone."`
-	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces the port of --membridge-listen alone."`
+	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces only the host of --membridge-listen."`
+	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces only the port of --membridge-listen."`
 }
 
-// MembridgeAgents is how agents show themselves.
+// MembridgeAgents configures how agents authenticate.
 type MembridgeAgents struct {
-	AgentKey     Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key that agents show to membridge; better given as a file."`
-	AgentKeyFile string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key that agents show to membridge."`
+	AgentKey     Secret `name:"membridge-agent-key" var:"MEMBRIDGE_AGENT_KEY" key:"membridge_agent_key" hidden:"" help:"Key of agents for membridge; better given as a file."`
+	AgentKeyFile string `name:"membridge-agent-key-file" var:"MEMBRIDGE_AGENT_KEY_FILE" key:"membridge_agent_key_file" placeholder:"FILE" help:"File with the key of agents for membridge."`
 }
 
-// Announcement is where a worker makes itself known besides the runtime.
+// Announcement configures the control plane that a worker registers with besides the runtime.
 type Announcement struct {
 	MembridgeAgents
-	MembridgeURL          string `name:"membridge-url" aliases:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" placeholder:"URL" help:"Address of membridge, which also knows the runtime's; without it the worker is known to the runtime alone."`
-	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key, for want of an agent key."`
+	MembridgeURL          string `name:"membridge-url" aliases:"membridge-server-url" var:"MEMBRIDGE_SERVER_URL" key:"membridge_server_url" placeholder:"URL" help:"Address of membridge, which also provides the runtime's; without it the worker registers only with the runtime."`
+	MembridgeAdminKey     Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key, used without an agent key."`
 	MembridgeAdminKeyFile string `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" hidden:"" placeholder:"FILE" help:"File with membridge's admin key."`
 	MembridgeTrust
 }
 
-// MembridgeTrust is whom a client of membridge takes for membridge.
+// MembridgeTrust configures which certificates of membridge are trusted.
 type MembridgeTrust struct {
-	MembridgeCAFile string `name:"membridge-ca-file" var:"BLOOM_MEMBRIDGE_CA_FILE" key:"membridge_ca_file" placeholder:"FILE" help:"Certificate authority (PEM) that alone is trusted for membridge's certificate; default: the system's."`
+	MembridgeCAFile string `name:"membridge-ca-file" var:"BLOOM_MEMBRIDGE_CA_FILE" key:"membridge_ca_file" placeholder:"FILE" help:"Certificate authority (PEM) for membridge's certificate, the only one trusted; default: the system's."`
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Setting is one setting as it came out.
+// Setting is one resolved setting.
 type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -18,13 +18,13 @@ type Setting struct {
 	Env  string `json:"env"`
 }
 
-// Sources tells where the settings of one parsed command line came from.
+// Sources reports where the settings of one parsed command line came from.
 type Sources struct {
 	resolver Resolver
 	given    map[string]bool // keys whose flag was on the command line
 }
 
-// NewSources remembers which flags were given.
+// NewSources records which flags were given.
 func NewSources(ctx *kong.Context, r Resolver) Sources {
 	s := Sources{resolver: r, given: map[string]bool{}}
 	for _, p := range ctx.Path {
@@ -49,8 +49,8 @@ func (s Sources) Of(key, envVar string) Source {
 	return FromDefault
 }
 
-// FileValue reads one line of the config file again, as it is now; empty when there
-// is no such line, or no file.
+// FileValue reads one line of the config file again; empty when the line or the file does not
+// exist.
 func (s Sources) FileValue(key string) (string, error) {
 	if s.resolver.File.Path == "" {
 		return "", nil
@@ -62,8 +62,8 @@ func (s Sources) FileValue(key string) (string, error) {
 	return now.values[key][0], nil
 }
 
-// List shows every setting that the selected command knows, in the order of
-// their keys, secrets masked.
+// List returns every setting of the selected command in the order of their keys, with secrets
+// masked.
 func (s Sources) List(ctx *kong.Context) []Setting {
 	byKey := map[string]Setting{}
 	for _, group := range ctx.Flags() {

@@ -160,7 +160,7 @@ func (s *Service) place(ctx context.Context, req *bloom.CompleteRequest) error {
 	case err == nil:
 		req.Content, req.URL = nil, &url
 		req.Displaced = s.objects != nil && !s.objects.Placed(url)
-	case !errors.Is(err, bloom.ErrBlobsAway) || len(*req.Content) > s.rowLimit:
+	case !errors.Is(err, bloom.ErrBlobsUnavailable) || len(*req.Content) > s.rowLimit:
 		return blobTrouble(err)
 	default:
 		req.Displaced = true // and stays in its row
@@ -184,7 +184,7 @@ func blobTrouble(err error) error {
 	switch {
 	case errors.As(err, &e):
 		return err
-	case errors.Is(err, bloom.ErrContentDiffers):
+	case errors.Is(err, bloom.ErrContentMismatch):
 		return bloom.Invalid("The content is not what was announced", bloom.FieldError{Field: "sha256", Message: "must be the digest of the whole body"})
 	}
 	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,

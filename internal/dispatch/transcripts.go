@@ -41,7 +41,7 @@ func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix 
 		return nil
 	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
 		return errNotTheLeases
-	case err != nil && !errors.Is(err, bloom.ErrBlobsAway): // a storage that is away holds up no outcome
+	case err != nil && !errors.Is(err, bloom.ErrBlobsUnavailable): // a storage that is away holds up no outcome
 		return blobTrouble(err)
 	}
 	return nil

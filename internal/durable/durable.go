@@ -1,7 +1,6 @@
-// Package durable puts small files in place so that a crash or a power failure
-// leaves each of them whole or not there at all. It knows nothing of what is in
-// them. It stays ours because google/renameio neither syncs the folder nor can refuse
-// to replace a file that is there (Create).
+// Package durable writes small files atomically and durably: after a crash or a power failure each
+// file is complete or absent. google/renameio was not used because it neither syncs the folder nor
+// can refuse to replace an existing file (Create).
 package durable
 
 import (
@@ -10,21 +9,19 @@ import (
 	"path/filepath"
 )
 
-// Half is the pattern of the names under which files lie in their folder until
-// they are whole. What a crash has left of them may be removed.
-const Half = ".tmp-*"
+// TempPattern is the pattern of temporary files in the target folder. A crash may leave some, which
+// may be deleted.
+const TempPattern = ".tmp-*"
 
-// Replace writes the file at path, readable by its owner only, in place of the one
-// that is there. When it has returned nil the file survives a power failure. Of
-// several at once one stands.
+// Replace writes the file at path, readable only by its owner, replacing an existing one. When it
+// returns nil, the file survives a power failure. Of concurrent calls one wins.
 func Replace(path string, data []byte) error { return put(path, data, os.Rename) }
 
-// Create does the same unless there is a file already, which stays: fs.ErrExist.
-// Of several at once the first stands.
+// Create is like Replace but fails with fs.ErrExist if the file exists. Of concurrent calls the
+// first wins.
 func Create(path string, data []byte) error { return put(path, data, os.Link) }
 
-// Private makes the file at path readable by its owner only, and makes an empty one
-// where there is none.
+// Private makes the file at path readable only by its owner, and creates an empty one if necessary.
 func Private(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -39,25 +36,25 @@ func Private(path string) error {
 
 func put(path string, data []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
-	half, err := os.CreateTemp(dir, Half) // with mode 0600
+	temp, err := os.CreateTemp(dir, TempPattern) // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(half.Name()) // in vain after a rename
-	_, err = half.Write(data)
+	defer os.Remove(temp.Name()) // fails after a rename
+	_, err = temp.Write(data)
 	if err == nil {
-		err = half.Sync()
+		err = temp.Sync()
 	}
-	if err := errors.Join(err, half.Close()); err != nil {
+	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	if err := place(half.Name(), path); err != nil {
+	if err := place(temp.Name(), path); err != nil {
 		return err
 	}
 	return SyncDir(dir)
 }
 
-// SyncDir makes what was placed in a folder survive a power failure.
+// SyncDir makes new names in a folder survive a power failure.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

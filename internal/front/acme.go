@@ -12,25 +12,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// ACME says where to get certificates, and for which names. Servers that share the
-// folder take turns and share what they get.
+// ACME configures where and for which names certificates are obtained. Servers that share the
+// folder share the certificates.
 type ACME struct {
 	Domains []string
 	Email   string
-	// Directory is the authority's address; empty means Let's Encrypt.
+	// Directory is the URL of the authority's directory; empty means Let's Encrypt.
 	Directory string
-	// Roots is a file with the authority's own root certificates; empty means the system's.
+	// Roots is a file with the root certificates for Directory; empty means the system's.
 	Roots  string
 	Folder string
 	// ClientCA signs the certificates of workers.
 	ClientCA string
 }
 
-// open begins to obtain and renew the certificates. Until the first one is there
-// handshakes fail. plain also answers the authority's questions over HTTP.
+// open starts to obtain and renew the certificates. Handshakes fail until the first one is
+// available. plain also answers the authority's HTTP challenges.
 func (a ACME) open(ctx context.Context, plain http.Handler, log *slog.Logger) (*tls.Config, http.Handler, func(), error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	quiet := zap.NewNop() // what happens is told by OnEvent
+	quiet := zap.NewNop() // OnEvent reports what happens
 	var magic *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return magic, nil }, Logger: quiet,
@@ -65,12 +65,12 @@ func (a ACME) open(ctx context.Context, plain http.Handler, log *slog.Logger) (*
 	return c, acme.HTTPChallengeHandler(plain), stop, Files{ClientCA: a.ClientCA}.clients(c)
 }
 
-// report logs what became of a certificate.
+// report logs that a certificate was obtained or not.
 func report(ctx context.Context, log *slog.Logger, event string, data map[string]any) {
 	switch event {
 	case "cert_obtained":
 		log.InfoContext(ctx, "certificate obtained", "domain", data["identifier"], "renewal", data["renewal"])
 	case "cert_failed":
-		log.ErrorContext(ctx, "no certificate could be obtained; it is tried again", "domain", data["identifier"], "error", data["error"])
+		log.ErrorContext(ctx, "could not obtain a certificate; retrying", "domain", data["identifier"], "error", data["error"])
 	}
 }

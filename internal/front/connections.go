@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// connections are those of a server, so that it bounds them: beyond the most that it
-// keeps, the one that has had no request under way for longest is closed, whether it is
-// idle or half a request was sent on it. Requests under way are never cut for others.
+// connections limits the connections of a server: beyond the limit, it closes the one that has been
+// without an active request for longest, whether it is idle or has sent half a request. It never
+// closes a connection with an active request.
 type connections struct {
 	most int
 	log  *slog.Logger
 
 	mu      sync.Mutex
 	open    map[net.Conn]*connection
-	resting *list.List // of *connection without a request under way, the longest so first
-	unasked int        // connections on which nothing has been asked yet
-	closed  int        // closed for others since logged
+	resting *list.List // of *connection without an active request, longest first
+	unasked int        // connections without any request so far
+	closed  int        // closed over the limit since last logged
 	logged  time.Time
 }
 
@@ -30,19 +30,19 @@ type connection struct {
 	net.Conn
 
 	asked   bool
-	running int           // requests under way; many over HTTP/2
-	resting *list.Element // nil while one is
+	running int           // active requests; several over HTTP/2
+	resting *list.Element // nil while there are active requests
 }
 
-// mostConnections is how many are kept unless somebody says otherwise: as many as leave
-// a quarter of the files that the process may open to its database and everything else.
+// mostConnections is the default limit: it leaves a quarter of the process's open file limit to the
+// database and everything else.
 func mostConnections() int {
 	const most, fallback = 50_000, 768
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return fallback
 	}
-	return int(min(uint64(files.Cur)/4*3, most)) //nolint:unconvert // it is signed on some systems
+	return int(min(uint64(files.Cur)/4*3, most)) //nolint:unconvert // signed on some systems
 }
 
 func newConnections(most int, log *slog.Logger) *connections {
@@ -54,8 +54,8 @@ func newConnections(most int, log *slog.Logger) *connections {
 
 type connectionKey struct{}
 
-// begin is the ConnContext of a server: net/http calls it for each new connection,
-// before it takes the next.
+// begin is the ConnContext of a server: net/http calls it for each new connection, before it
+// accepts the next.
 func (c *connections) begin(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,20 +66,20 @@ func (c *connections) begin(ctx context.Context, conn net.Conn) context.Context 
 	c.open[conn] = one
 	c.unasked++
 	one.resting = c.resting.PushBack(one)
-	if len(c.open) > c.most { // requests are under way on all others
+	if len(c.open) > c.most { // all others have active requests
 		c.drop(one)
 	}
 	return context.WithValue(ctx, connectionKey{}, one)
 }
 
-// connectionsEvery is how often the log reports closed connections.
+// connectionsEvery is how often closed connections are logged.
 const connectionsEvery = 10 * time.Second
 
 func (c *connections) drop(one *connection) {
 	c.forget(one)
 	c.closed++
 	if now := time.Now(); now.Sub(c.logged) >= connectionsEvery {
-		c.log.Warn("too many connections: those that were idle longest are closed", "closed", c.closed, "limit", c.most)
+		c.log.Warn("too many connections; closed the longest-idle ones", "closed", c.closed, "limit", c.most)
 		c.closed, c.logged = 0, now
 	}
 	conn := one.Conn
@@ -89,7 +89,7 @@ func (c *connections) drop(one *connection) {
 	_ = conn.Close()
 }
 
-// forget is called with the lock held.
+// forget requires the lock.
 func (c *connections) forget(one *connection) {
 	if c.open[one.Conn] != one {
 		return
@@ -111,7 +111,7 @@ func (c *connections) rest(one *connection, resting bool) {
 	}
 }
 
-// changed is the ConnState of a server.
+// changed is the ConnState hook of a server.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
@@ -123,7 +123,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// request notes that a request has reached a handler; done that it was answered.
+// request records that a request has reached a handler; done records its end.
 func (c *connections) request(r *http.Request) (done func()) {
 	one, known := r.Context().Value(connectionKey{}).(*connection)
 	if !known {
@@ -146,12 +146,13 @@ func (c *connections) request(r *http.Request) (done func()) {
 	}
 }
 
-// unaskedPatience bounds the wait for a first request: browsers connect in advance.
-const unaskedPatience = time.Second
+// firstRequestWait bounds the wait for the first request on a connection: browsers connect in
+// advance.
+const firstRequestWait = time.Second
 
-// wait returns when something has been asked on every connection.
+// wait returns when every connection has had a request.
 func (c *connections) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, unaskedPatience)
+	ctx, cancel := context.WithTimeout(ctx, firstRequestWait)
 	defer cancel()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()

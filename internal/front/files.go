@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Files are where a certificate lies, and the authority of the other side's.
+// Files names the files of a certificate and of the authority for client certificates.
 type Files struct {
 	Certificate, Key string
-	// ClientCA signs the certificates of workers. Others may still connect.
+	// ClientCA signs the certificates of workers. Clients without one may still connect.
 	ClientCA string
 }
 
-// checkEvery is how often a file is looked at while connections come in.
+// checkEvery is how often the files are checked while connections arrive.
 const checkEvery = time.Second
 
-// server makes the configuration of a listener. The certificate is read again when
-// its files have changed.
+// server returns the configuration of a listener. The certificate is reloaded when its files
+// change.
 func (f Files) server(log *slog.Logger) (*tls.Config, error) {
 	cert, err := newReloaded(f.Certificate, f.Key, log)
 	if err != nil {
@@ -33,7 +33,7 @@ func (f Files) server(log *slog.Logger) (*tls.Config, error) {
 	return c, f.clients(c)
 }
 
-// clients has a listener ask for certificates that the authority has signed.
+// clients makes a listener request certificates signed by the authority.
 func (f Files) clients(c *tls.Config) error {
 	if f.ClientCA == "" {
 		return nil
@@ -46,11 +46,11 @@ func (f Files) clients(c *tls.Config) error {
 	return nil
 }
 
-// Client makes the configuration of a client: which authority it trusts (besides
-// none but the system's, when empty), and the certificate it shows, if any.
+// Client returns the configuration of a client: the only trusted authority (the system's when
+// empty), and its certificate, if any.
 func Client(ca, certificate, key string, log *slog.Logger) (*tls.Config, error) {
 	if ca == "" && certificate == "" {
-		return nil, nil //nolint:nilnil // the system's own
+		return nil, nil //nolint:nilnil // the system's default
 	}
 	c := &tls.Config{MinVersion: minimum}
 	if ca != "" {
@@ -77,19 +77,19 @@ func readPool(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("certificate authority: %s holds no certificate in PEM form", path)
+		return nil, fmt.Errorf("certificate authority: %s contains no PEM certificate", path)
 	}
 	return pool, nil
 }
 
-// reloaded is a certificate that follows its files.
+// reloaded is a certificate that is reloaded when its files change.
 type reloaded struct {
 	certificate, key string
 	log              *slog.Logger
 
 	mu      sync.Mutex
 	cert    *tls.Certificate
-	expired bool           // it was said of this certificate
+	expired bool           // the expiry of this certificate was logged
 	seen    [2]fs.FileInfo // the files when they were last read
 	checked time.Time
 }
@@ -111,7 +111,7 @@ func (r *reloaded) look() (seen [2]fs.FileInfo, err error) {
 	return seen, errors.Join(errs[0], errs[1])
 }
 
-// read is called with the lock held, or before there is another caller.
+// read requires the lock, or no concurrent caller.
 func (r *reloaded) read(seen [2]fs.FileInfo) error {
 	cert, err := tls.LoadX509KeyPair(r.certificate, r.key)
 	if err != nil {
@@ -121,21 +121,21 @@ func (r *reloaded) read(seen [2]fs.FileInfo) error {
 	return nil
 }
 
-// current is the certificate now. Files that cannot be used, because somebody is
-// writing them, leave the one before in place until they can. One that has expired is
-// used and logged: the other side, which refuses it, often cannot say why.
+// current returns the current certificate. While the files cannot be used, for example because they
+// are being written, the previous one stays. An expired certificate is used and logged, because the
+// peer that refuses it often cannot report why.
 func (r *reloaded) current() *tls.Certificate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cert := r.follow()
 	if ends := cert.Leaf.NotAfter; !r.expired && time.Now().After(ends) {
 		r.expired = true
-		r.log.Error("the certificate has expired: replace its files, which are read again by themselves", "file", r.certificate, "not_after", ends)
+		r.log.Error("the certificate has expired; replace its files, which are reloaded automatically", "file", r.certificate, "not_after", ends)
 	}
 	return cert
 }
 
-// follow reads the files again when they have changed. It is called with the lock held.
+// follow reloads the files if they have changed. It requires the lock.
 func (r *reloaded) follow() *tls.Certificate {
 	if time.Since(r.checked) < checkEvery {
 		return r.cert
@@ -149,7 +149,7 @@ func (r *reloaded) follow() *tls.Certificate {
 		err = r.read(seen)
 	}
 	if err != nil {
-		r.log.Error("the changed certificate cannot be used; the one before stays", "error", err)
+		r.log.Error("cannot use the changed certificate; keeping the previous one", "error", err)
 		return r.cert
 	}
 	r.log.Info("certificate reloaded", "file", r.certificate, "not_after", r.cert.Leaf.NotAfter)

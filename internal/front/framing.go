@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Strict wraps a listener of plain HTTP, and secured does one of HTTP/1.1 over TLS: a request that tells its length more than
-// once (Content-Length and Transfer-Encoding, or either of them twice) is answered
-// 400. net/http believes one of them; a proxy in front may believe the other and let
-// what it takes for a body pass unseen as a request. It needs the handler from
-// EndConnection.
+// Strict wraps a listener of plain HTTP. It makes the server answer 400 to a request that states
+// its length more than once (Content-Length and Transfer-Encoding, or either of them twice).
+// net/http uses one of them; a proxy in front may use the other and forward the rest as a body that
+// is really a second request (request smuggling). It requires a handler wrapped in EndConnection.
 func Strict(l net.Listener) net.Listener { return strictListener{l} }
 
 type strictListener struct{ net.Listener }
@@ -25,7 +24,7 @@ func (l strictListener) Accept() (net.Conn, error) {
 	return &strictConn{Conn: c}, nil
 }
 
-// strictConn looks at what is read from a connection before net/http does.
+// strictConn inspects what is read from a connection before net/http does.
 type strictConn struct {
 	net.Conn
 	framing framing
@@ -40,7 +39,7 @@ func (c *strictConn) Read(p []byte) (int, error) {
 // ReadFrom keeps sendfile(2).
 func (c *strictConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
-// CloseWrite lets net/http end an answer before it closes.
+// CloseWrite lets net/http finish a response before it closes.
 func (c *strictConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -48,24 +47,24 @@ func (c *strictConn) CloseWrite() error {
 	return nil
 }
 
-// framing follows the requests of a connection up to the first one whose end it would
-// have to search for; EndConnection makes that one the last.
+// framing parses the requests of a connection, up to the first one whose end it would have to
+// search for; EndConnection makes that one the last.
 type framing struct {
-	body     int64 // bytes of it still to come
-	last     bool  // its end is not known
+	body     int64 // remaining bytes of it
+	last     bool  // its end is unknown
 	begun    bool  // the request line has been read
 	line     int   // bytes of this line so far
 	name     [maxFramingName]byte
 	inLength bool // in the value of Content-Length
-	told     bool // how long the body is
+	stated   bool // the length of the body was stated
 	length   int64
 	chunked  bool
 }
 
 const maxFramingName = len("Transfer-Encoding")
 
-// look makes a second statement of the length an invalid line, which net/http
-// refuses with 400 and the end of the connection.
+// look turns a second statement of the length into an invalid line, which makes net/http answer 400
+// and close the connection.
 func (f *framing) look(p []byte) {
 	for i := 0; i < len(p) && !f.last; i++ {
 		if f.body > 0 {
@@ -92,20 +91,20 @@ func (f *framing) char(b byte) {
 		f.name[f.line] = b
 	}
 	if f.inLength && '0' <= b && b <= '9' && f.length < math.MaxInt64/100 {
-		f.length = f.length*10 + int64(b-'0') // net/http refuses what is no number
+		f.length = f.length*10 + int64(b-'0') // net/http refuses what is not a number
 	}
 	f.line = min(f.line, maxFramingName) + 1
 }
 
-// repeats takes the name of a header and reports whether it states the length again.
+// repeats processes the name of a header and reports whether it states the length again.
 func (f *framing) repeats() bool {
 	name := string(f.name[:f.line])
 	f.inLength = strings.EqualFold(name, "Content-Length")
 	if !f.inLength && !strings.EqualFold(name, "Transfer-Encoding") {
 		return false
 	}
-	again := f.told
-	f.told, f.chunked = true, !f.inLength
+	again := f.stated
+	f.stated, f.chunked = true, !f.inLength
 	return again
 }
 
@@ -119,9 +118,9 @@ func (f *framing) endLine() {
 	f.line, f.inLength = 0, false
 }
 
-// EndConnection has h answer, and ends the connection with each request whose body
-// is chunked or that is older than HTTP/1.1: where the next one begins is then not
-// left to what two servers make of it.
+// EndConnection wraps h and closes the connection after each request whose body is chunked or whose
+// version is below HTTP/1.1, so that two servers cannot disagree about where the next request
+// starts.
 func EndConnection(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// The names of sockets that can be handed over (FileDescriptorName= of a unit).
+// The names of inherited sockets (FileDescriptorName= of a systemd unit).
 const (
 	SocketListen    = "listen"
 	SocketRedirect  = "http-redirect"
@@ -17,10 +17,9 @@ const (
 
 var inherited = sync.OnceValues(activation.ListenersWithNames)
 
-// Inherited is the listener that whoever started this process has handed over
-// under that name (LISTEN_FDS; see sd_listen_fds(3)), nil without one. As it stays
-// open there, no connection is refused while the server restarts. A single socket
-// without a name is SocketListen.
+// Inherited returns the listener that the parent process passed under this name (LISTEN_FDS; see
+// sd_listen_fds(3)), or nil. Because the parent keeps it open, no connection is refused while the
+// server restarts. A single socket without a name is SocketListen.
 func Inherited(name string) (net.Listener, error) {
 	all, err := inherited()
 	if err != nil {
@@ -35,16 +34,16 @@ func Inherited(name string) (net.Listener, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, nil //nolint:nilnil // it was not handed over
+		return nil, nil //nolint:nilnil // not inherited
 	}
 	return found[0], nil
 }
 
-// Tell lets the init system know a state of this process: Ready or Stopping.
-// Without one that wants to know it does nothing.
-func Tell(state string) { _, _ = daemon.SdNotify(false, state) }
+// Notify reports the state of this process, Ready or Stopping, to the init system. It does nothing
+// if that is not systemd.
+func Notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// States for Tell.
+// States for Notify.
 const (
 	Ready    = daemon.SdNotifyReady
 	Stopping = daemon.SdNotifyStopping

@@ -5,25 +5,24 @@ import (
 	"unicode"
 )
 
-// Bounds of a query; what goes beyond them is left out.
+// Limits of a query; the rest is ignored.
 const (
 	maxTerms = 16
 	maxWords = 64
 )
 
-// Query is what a search asks for: a text has to contain every term.
+// Query is a search query: a text matches if it contains every term.
 type Query struct{ Terms []Term }
 
-// Term is words that follow each other. With Prefix the last one is the beginning of
-// a word.
+// Term is a sequence of words. With Prefix the last one is a prefix.
 type Term struct {
 	Words  []string
 	Prefix bool
 }
 
-// Parse reads a query: words, "phrases" in quotation marks, and beginnings of words
-// with an asterisk (wor*). The last word is a beginning unless a space or a quotation
-// mark ends it. Every text is a query; one without a letter or digit has no terms.
+// Parse parses a query: words, "phrases" in quotation marks, and prefixes with an asterisk (wor*).
+// The last word is a prefix unless a space or a quotation mark follows it. Every text is a valid
+// query; one without letters and digits has no terms.
 func Parse(text string) (q Query) {
 	left := maxWords
 	for i, part := range strings.Split(text, `"`) {
@@ -54,10 +53,10 @@ func (q *Query) add(text string, prefix bool, left *int) {
 	}
 }
 
-// Empty reports whether the query asks for nothing.
+// Empty reports whether the query has no terms.
 func (q Query) Empty() bool { return len(q.Terms) == 0 }
 
-// at is how many of the words from i on are the term, 0 when they are not.
+// at returns how many words from i on match the term, 0 if they do not.
 func (t Term) at(words []Word, i int) int {
 	if i+len(t.Words) > len(words) {
 		return 0

@@ -18,9 +18,8 @@ const (
 
 type match struct{ start, end, term int }
 
-// Snippet is the part of a text in which most of the query's terms are found, and how
-// many those are; 0: none is found. Of the text's words it holds only as many as the
-// longest term has.
+// Snippet returns the part of a text with most of the query's terms, and how many it has; 0 means
+// no match. It needs memory for only as many words as the longest term has.
 func (q Query) Snippet(text string) (parts []bloom.SnippetPart, most int) {
 	found := q.matches(text)
 	if len(found) == 0 {
@@ -35,8 +34,7 @@ func (q Query) Snippet(text string) (parts []bloom.SnippetPart, most int) {
 	return cut(text, found[best:]), most
 }
 
-// together is how many terms are found so close to the first match that a snippet shows
-// them.
+// together returns how many terms a snippet that starts at the first match would show.
 func together(found []match) int {
 	var terms uint32 // a bit for each: there are at most maxTerms
 	for _, m := range found {
@@ -48,18 +46,17 @@ func together(found []match) int {
 	return bits.OnesCount32(terms)
 }
 
-// maxMatches bounds how many places of a text are compared.
+// maxMatches bounds the matches of a text that are compared.
 const maxMatches = 200
 
-// matches are the places where terms are found, up to the end of the first part that
-// has all of them.
+// matches returns the matches, up to the end of the first part that has all terms.
 func (q Query) matches(text string) (found []match) {
 	longest := 0
 	for _, t := range q.Terms {
 		longest = max(longest, len(t.Words))
 	}
-	enough := len(text) + 1 // where what is found suffices
-	first := 0              // the first match that may be shown with the next one
+	enough := len(text) + 1 // where the search can stop
+	first := 0              // the first match that fits into a snippet with the next one
 	look := func(window []Word) (passed int) {
 		for n, t := range q.Terms {
 			if long := t.at(window, 0); long > 0 {
@@ -90,7 +87,7 @@ func (q Query) matches(text string) (found []match) {
 	return found
 }
 
-// cut is the text around the matches, the first of which it shows.
+// cut returns the text around the matches, starting before the first one.
 func cut(text string, found []match) (parts []bloom.SnippetPart) {
 	from := boundary(text, max(0, found[0].start-lead))
 	to := boundary(text, min(len(text), max(from+length, min(found[0].end, from+2*length))))
@@ -121,7 +118,7 @@ func cut(text string, found []match) (parts []bloom.SnippetPart) {
 	return parts
 }
 
-// boundary moves a place back to the beginning of a character.
+// boundary moves an index back to the start of a character.
 func boundary(text string, i int) int {
 	for i > 0 && i < len(text) && !utf8.RuneStart(text[i]) {
 		i--
@@ -129,7 +126,7 @@ func boundary(text string, i int) int {
 	return i
 }
 
-// clean writes line breaks and other control characters as single spaces.
+// clean replaces line breaks and other control characters with single spaces.
 func clean(s string) string {
 	var b strings.Builder
 	space := false

@@ -1,6 +1,5 @@
-// Package fulltext splits texts into words, reads search queries, and finds what of a
-// text to show for a query. Both databases index the words of this package, so that a
-// search means the same in each.
+// Package fulltext splits texts into words, parses search queries, and extracts snippets. Both
+// databases index the words of this package, so that a search has the same results in each.
 package fulltext
 
 import (
@@ -12,19 +11,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord is the most bytes of a word that count; two longer words that begin alike
-// are the same.
+// maxWord is the significant length of a word, in bytes; longer words with the same beginning are
+// equal.
 const maxWord = 128
 
 // Word is one word of a text.
 type Word struct {
 	Text       string // in lower case and composed form (NFC)
-	Start, End int    // where it lies in the text, in bytes
+	Start, End int    // its position in the text, in bytes
 }
 
-// Words are the words of a text: runs of letters, marks and digits. In scripts that
-// put no spaces between words each character is a word, so that a query finds any
-// part of a run.
+// Words returns the words of a text: runs of letters, marks and digits. In scripts without spaces
+// each character is a word, so that a query finds any part of a run.
 func Words(text string) iter.Seq[Word] {
 	return func(yield func(Word) bool) {
 		start := -1
@@ -56,7 +54,7 @@ func inWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r))
 }
 
-// alone reports whether a character is a word by itself.
+// alone reports whether a character is a word on its own.
 func alone(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
@@ -69,7 +67,7 @@ func fold(word string) string {
 	return word
 }
 
-// Join is a text's words with spaces between them.
+// Join returns a text's words separated by spaces.
 func Join(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))

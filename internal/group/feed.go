@@ -6,16 +6,16 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Feed calls its subscribers with what was committed. The zero Feed is ready; any
-// number of goroutines may use it.
+// Feed notifies subscribers of committed changes. The zero Feed is ready to use. It is safe for
+// concurrent use.
 type Feed struct {
 	mu   sync.Mutex
 	next int
 	fns  map[int]func([]bloom.Change)
 }
 
-// Subscribe calls fn with the changes of every Publish, from its goroutine, until
-// stop is called; a call that is under way then still ends.
+// Subscribe calls fn with the changes of every Publish, on its goroutine, until stop is called. A
+// call in progress still completes.
 func (f *Feed) Subscribe(fn func([]bloom.Change)) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *Feed) Subscribe(fn func([]bloom.Change)) (stop func()) {
 	}
 }
 
-// Publish tells the subscribers of changes, one after the other. None are no news.
+// Publish notifies the subscribers one after the other. It ignores an empty list.
 func (f *Feed) Publish(changes []bloom.Change) {
 	if len(changes) == 0 {
 		return
@@ -44,6 +44,6 @@ func (f *Feed) Publish(changes []bloom.Change) {
 	}
 	f.mu.Unlock()
 	for _, fn := range fns {
-		fn(changes) // outside the lock: it may subscribe or stop
+		fn(changes) // without the lock: fn may subscribe or stop
 	}
 }

@@ -1,6 +1,6 @@
-// Package group is how many callers share one transaction: a queue of operations
-// from which whoever commits takes all that wait, the callers' wait for the
-// outcome, and the feed of what was committed. It knows no database.
+// Package group lets many callers share one transaction (group commit): a queue of operations from
+// which the committer takes all that wait, the callers' wait for the outcome, and the feed of
+// committed changes. It knows no database.
 package group
 
 import (
@@ -13,22 +13,21 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Op is one caller's operation on X, what a transaction shows of itself.
+// Op is one caller's operation on X, the transaction.
 type Op[X any] struct {
-	// Err is how the operation went, set before Finish.
+	// Err is the outcome, set before Finish.
 	Err error
 
 	run  func(X) error
 	done chan struct{}
 }
 
-// NewOp is an operation that calls run: more than once when a transaction in which
-// it was had to be undone.
+// NewOp returns an operation that calls run. It calls run again if its transaction is rolled back.
 func NewOp[X any](run func(X) error) *Op[X] {
 	return &Op[X]{run: run, done: make(chan struct{})}
 }
 
-// Run runs the operation once. A panic in it is that operation's failure alone.
+// Run runs the operation once. A panic fails only this operation.
 func (o *Op[X]) Run(x X) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -38,12 +37,11 @@ func (o *Op[X]) Run(x X) (err error) {
 	return o.run(x)
 }
 
-// Finish lets the caller have Err. It is called once, after the commit.
+// Finish releases the caller of Wait. Call it once, after the commit.
 func (o *Op[X]) Finish() { close(o.done) }
 
-// Wait is how the operation went. A caller that stops waiting because ctx has
-// ended leaves its operation to its fate: it may be committed or not, as with any
-// answer that is lost.
+// Wait returns the outcome. If ctx ends first, the outcome is unknown to the caller, as with any
+// lost response.
 func (o *Op[X]) Wait(ctx context.Context) error {
 	select {
 	case <-o.done:
@@ -53,9 +51,8 @@ func (o *Op[X]) Wait(ctx context.Context) error {
 	}
 }
 
-// Do hands an operation to send and returns what fn returned once that is
-// committed. The result is only read after that, so that fn, which runs on behalf
-// of a caller who may be gone, never writes what somebody reads.
+// Do sends an operation and returns the result of fn after it is committed. The result is read only
+// then, so that fn, whose caller may be gone, never writes what another goroutine reads.
 func Do[X, R any](ctx context.Context, fn func(X) (R, error), send func(context.Context, *Op[X]) error) (R, error) {
 	var result, zero R
 	if err := ctx.Err(); err != nil {
@@ -74,8 +71,7 @@ func Do[X, R any](ctx context.Context, fn func(X) (R, error), send func(context.
 	return result, nil
 }
 
-// Queue holds what callers have sent until somebody takes it. Any number of
-// goroutines may send and take.
+// Queue holds operations until they are taken. It is safe for concurrent use.
 type Queue[T any] struct {
 	ops chan T
 
@@ -83,10 +79,10 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue is a queue in which size operations have room before Send blocks.
+// NewQueue returns a queue with room for size operations; when it is full, Send blocks.
 func NewQueue[T any](size int) *Queue[T] { return &Queue[T]{ops: make(chan T, size)} }
 
-// Send puts an operation in the queue. ErrUnavailable after Stop.
+// Send adds an operation. ErrUnavailable after Stop.
 func (q *Queue[T]) Send(ctx context.Context, op T) error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -101,10 +97,10 @@ func (q *Queue[T]) Send(ctx context.Context, op T) error {
 	}
 }
 
-// ErrFull says that a queue has no room at the moment.
+// ErrFull is returned when a queue has no room.
 var ErrFull = errors.New("the queue is full")
 
-// TrySend is Send that does not wait for room: ErrFull when there is none.
+// TrySend is Send without waiting: ErrFull when there is no room.
 func (q *Queue[T]) TrySend(op T) error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -119,8 +115,8 @@ func (q *Queue[T]) TrySend(op T) error {
 	}
 }
 
-// Stop lets nothing more in. What is in the queue is still to be taken. Stopping
-// twice is allowed.
+// Stop refuses further operations. Those in the queue can still be taken. Stopping twice is
+// allowed.
 func (q *Queue[T]) Stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,12 +126,11 @@ func (q *Queue[T]) Stop() {
 	}
 }
 
-// Len is how many operations wait.
+// Len returns the number of waiting operations.
 func (q *Queue[T]) Len() int { return len(q.ops) }
 
-// Take waits for an operation and appends it and those that wait with it to
-// group, as far as its capacity goes. ok is false when the queue was stopped and
-// is empty.
+// Take waits for an operation and appends it and all others that wait to group, up to its capacity.
+// ok is false when the queue is stopped and empty.
 func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 	first, ok := <-q.ops
 	if !ok {
@@ -156,14 +151,14 @@ func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 	return group, true
 }
 
-// Serve hands out what waits, no more than most operations at once, until the queue was
-// stopped and is empty. The group is only good until commit returns, which says how
-// many callers there were before it answered them.
+// Serve calls commit with the waiting operations, at most most at a time, until the queue is
+// stopped and empty. The group is valid only until commit returns, which returns the number of
+// callers in it.
 //
-// A group waits for as many callers as there were last: those who have just been
-// answered are about to ask again, and would come too late to share its commit. It
-// waits for a quarter of what the last group took, at least for least and at most for
-// longestWait; a single caller never waits.
+// Serve waits for as many operations as the last group had callers: those who just got their
+// results are likely to send again, and would otherwise miss the next commit. It waits for a
+// quarter of the last commit's duration, at least least and at most longestWait; it never waits
+// after a single caller.
 func (q *Queue[T]) Serve(most int, least time.Duration, commit func(group []T) (callers int)) {
 	room, callers, took := make([]T, 0, most), 0, time.Duration(0)
 	timer := time.NewTimer(0)
@@ -178,14 +173,13 @@ func (q *Queue[T]) Serve(most int, least time.Duration, commit func(group []T) (
 		began := time.Now()
 		callers = commit(group)
 		took = time.Since(began)
-		clear(group) // callers who were answered are not kept from the collector
+		clear(group) // let the garbage collector free finished operations
 	}
 }
 
 const longestWait = 5 * time.Millisecond
 
-// Linger appends what comes until group has n operations, or as many as its
-// capacity, or until has a value.
+// Linger appends operations until group has n of them, or is full, or until fires.
 func (q *Queue[T]) Linger(group []T, n int, until <-chan time.Time) []T {
 	for len(group) < min(n, cap(group)) {
 		select {

@@ -1,4 +1,4 @@
-// Package guard stands before the handlers of every server of ours: it finds out where a
-// request comes from, bounds how often each caller may ask, and lets no route exist
-// that the server's table has no policy for. It knows neither keys nor routes.
+// Package guard has what every server does before its handlers: it finds the client's address,
+// limits the rate of requests, and refuses routes without a policy. It knows neither keys nor
+// routes.
 package guard

@@ -11,11 +11,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Limiter bounds how often each caller may do something. Its memory is bounded:
-// callers that have been quiet until their allowance was full again are dropped, and
-// while it knows too many that are not, newcomers share one allowance, so that many
-// made-up addresses do not raise the limit. It is safe for concurrent use; a nil
-// Limiter allows everything.
+// Limiter limits the rate of events per caller. Its memory is bounded: it drops callers whose
+// allowance is full again, and while it has too many others, new callers share one allowance, so
+// that many forged addresses do not raise the limit. It is safe for concurrent use; a nil Limiter
+// allows everything.
 type Limiter struct {
 	clock bloom.Clock
 	every time.Duration
@@ -24,7 +23,7 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	known  map[string]*list.Element
-	recent *list.List // of *allowance, the last seen first
+	recent *list.List // of *allowance, most recently seen first
 	shared *rate.Limiter
 }
 
@@ -34,14 +33,14 @@ type allowance struct {
 	seen    time.Time
 }
 
-// maxCallers bounds the callers that a Limiter remembers.
+// maxCallers bounds the callers that a Limiter tracks.
 const maxCallers = 8192
 
-// LimitWindow is the time that a Limiter's number is for.
+// LimitWindow is the period of a Limiter's limit.
 const LimitWindow = time.Minute
 
-// NewLimiter allows n events a LimitWindow for each caller, all of them at once if
-// need be; it is nil when n is 0 or less.
+// NewLimiter allows each caller n events per LimitWindow, all at once if necessary. It returns nil
+// when n is 0 or less.
 func NewLimiter(clock bloom.Clock, n int) *Limiter {
 	if n <= 0 {
 		return nil
@@ -53,16 +52,16 @@ func NewLimiter(clock bloom.Clock, n int) *Limiter {
 	}
 }
 
-// Allowance is what a caller may still do.
+// Allowance is the remaining allowance of a caller.
 type Allowance struct {
-	Limit     int           // events a LimitWindow
-	Remaining int           // events at once, now
+	Limit     int           // events per LimitWindow
+	Remaining int           // events allowed now
 	Reset     time.Duration // until Remaining is Limit again
-	Wait      time.Duration // until the next event is allowed; 0 when this one was
+	Wait      time.Duration // until the next event is allowed; 0 if this one was
 }
 
-// Allow counts an event of a caller and tells what is left; an event that must wait
-// is not counted.
+// Allow counts an event of a caller and returns the remaining allowance. An event that must wait is
+// not counted.
 func (l *Limiter) Allow(caller string) Allowance {
 	if l == nil {
 		return Allowance{}
@@ -101,8 +100,8 @@ func (l *Limiter) limiter(caller string, now time.Time) *rate.Limiter {
 	return a.limiter
 }
 
-// Network is the part of an address that stands for one caller: whoever has one IPv6
-// address has the 2^64 of its network.
+// Network returns the part of an address that identifies a caller: an IPv6 host typically has a
+// whole /64.
 func Network(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Unmap().Is4() {

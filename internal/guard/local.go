@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Local reports whether r came straight from this machine: over loopback or a unix
-// socket, no proxy on the way, and under a Host that a page elsewhere cannot have been
-// served under (DNS rebinding).
+// Local reports whether r came directly from this machine: over loopback or a unix socket, not
+// through a proxy, and with a Host header that no foreign page can have (DNS rebinding).
 func Local(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
@@ -20,9 +19,9 @@ func Local(r *http.Request) bool {
 	return localHost(r.Host) && localPeer(r.RemoteAddr) && ownPort(r)
 }
 
-// ownPort reports whether the Host names the port that the request came in on. Who
-// was called under another one is a proxy or a forwarded port, with callers of its
-// own. A proxy that sends our own address as the Host cannot be distinguished.
+// ownPort reports whether the Host header has the port on which the request arrived. A different
+// port means a proxy or a forwarded port, whose callers may be elsewhere. A proxy that sends this
+// server's own address as Host cannot be distinguished.
 func ownPort(r *http.Request) bool {
 	at, known := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !known {
@@ -51,7 +50,7 @@ func localHost(hostport string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// localPeer trusts a peer that is not an IP address: that is a unix socket.
+// localPeer trusts a peer that is not an IP address, because it is a unix socket.
 func localPeer(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

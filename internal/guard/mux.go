@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// Mux is a mux on which no route exists that its table has no policy for. Routes are
-// registered before the first request.
+// Mux is a ServeMux that accepts only routes with a policy in its table. Register all routes before
+// the first request.
 type Mux[P any] struct {
 	*http.ServeMux
 	table      map[string]P
@@ -15,20 +15,20 @@ type Mux[P any] struct {
 	registered map[string]P
 }
 
-// NewMux makes a mux with a table of policies by "METHOD /path". Each request of a route
-// goes to what enter makes of the route's policy and handler.
+// NewMux returns a mux with a table of policies by "METHOD /path". It serves each route with the
+// handler that enter returns for the route's policy and handler.
 func NewMux[P any](table map[string]P, enter func(P, http.HandlerFunc) http.HandlerFunc) *Mux[P] {
 	return &Mux[P]{ServeMux: http.NewServeMux(), table: table, enter: enter, registered: map[string]P{}}
 }
 
-// HandleFunc registers a route. It panics when the table does not name the route.
+// HandleFunc registers a route. It panics when the table has no policy for it.
 func (m *Mux[P]) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	policy := m.Policy(pattern)
 	m.ServeMux.HandleFunc(pattern, m.enter(policy, h))
 	m.registered[pattern] = policy
 }
 
-// Policy is a route's. It panics when the table does not name the route.
+// Policy returns a route's policy. It panics when the table has none.
 func (m *Mux[P]) Policy(pattern string) P {
 	policy, decided := m.table[pattern]
 	if !decided {
@@ -37,5 +37,5 @@ func (m *Mux[P]) Policy(pattern string) P {
 	return policy
 }
 
-// Policies are those of the routes that were registered.
+// Policies returns the policies of the registered routes.
 func (m *Mux[P]) Policies() map[string]P { return maps.Clone(m.registered) }

@@ -7,18 +7,16 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses of the reverse proxies whose X-Forwarded-For and
-// X-Forwarded-Proto are believed, as networks without host bits. The zero value believes
-// none.
+// Proxies are the networks, without host bits, of the reverse proxies whose X-Forwarded-For and
+// X-Forwarded-Proto are trusted. The zero value trusts none.
 type Proxies []netip.Prefix
 
-// maxHops bounds how much of an X-Forwarded-For is read, from its end.
+// maxHops bounds how many entries of X-Forwarded-For are read, from the end.
 const maxHops = 16
 
-// Client is the address that a request came from. X-Forwarded-For counts only
-// when the peer is a trusted proxy, and is read from its end: each proxy appends
-// whom it saw, so everything before the last address that is not a trusted
-// proxy's may have been made up by the client.
+// Client returns the address that a request came from. It uses X-Forwarded-For only if the peer is
+// a trusted proxy, and reads it from the end: each proxy appends the address it saw, so everything
+// before the last address that is not a trusted proxy may be forged.
 func (p Proxies) Client(r *http.Request) string {
 	peer := peerOf(r)
 	if len(p) == 0 || !p.trusts(peer) {
@@ -30,7 +28,7 @@ func (p Proxies) Client(r *http.Request) string {
 		i := strings.LastIndexByte(rest, ',')
 		hop, err := netip.ParseAddr(strings.TrimSpace(rest[i+1:]))
 		if err != nil {
-			return client // not an address: what is before it means nothing
+			return client // not an address: entries before it are meaningless
 		}
 		client = hop.Unmap().WithZone("").String()
 		if i < 0 || !p.trusts(client) {
@@ -41,7 +39,7 @@ func (p Proxies) Client(r *http.Request) string {
 	return client
 }
 
-// OverTLS reports whether a caller came over TLS, to us or to a trusted proxy before us.
+// OverTLS reports whether the request came over TLS, to this server or to a trusted proxy.
 func (p Proxies) OverTLS(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" && p.trusts(peerOf(r))
 }

@@ -38,7 +38,7 @@ func (elsewhere) State() bloom.BlobState {
 }
 func (elsewhere) Placed(string) bool { return false }
 func (elsewhere) PutFile(context.Context, string, io.Reader, int64, string) (string, error) {
-	return "", bloom.ErrBlobsAway
+	return "", bloom.ErrBlobsUnavailable
 }
 func (elsewhere) Link(context.Context, string, time.Duration, string, string) (string, error) {
 	return "", nil

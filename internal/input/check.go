@@ -10,11 +10,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Checker is a type with rules that no tag can state.
+// Checker is a type with rules that tags cannot express.
 type Checker interface{ Check() []bloom.FieldError }
 
-// Check returns what is wrong with the struct v, nil when nothing is: an error of
-// kind bloom.KindInvalid that names each field and its limit, never what was sent.
+// Check validates the struct v. Its error, of kind bloom.KindInvalid, names each invalid field and
+// its limit, never its value.
 func Check(v any) error {
 	var wrong []bloom.FieldError
 	check(&wrong, "", reflect.Indirect(reflect.ValueOf(v)))
@@ -24,12 +24,12 @@ func Check(v any) error {
 	return Wrong(wrong...)
 }
 
-// Wrong is the error that names what is wrong with a request, nil for nothing.
+// Wrong returns an error for the details, nil without any.
 func Wrong(details ...bloom.FieldError) error {
 	if len(details) == 0 {
 		return nil
 	}
-	return bloom.Invalid("The request is wrong: "+details[0].Field+" "+details[0].Message, details...)
+	return bloom.Invalid("Invalid request: "+details[0].Field+" "+details[0].Message, details...)
 }
 
 func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
@@ -40,7 +40,7 @@ func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
 			}
 			v = v.Elem()
 		}
-		if v.Kind() == reflect.Struct { // each goes into those that are no pointers
+		if v.Kind() == reflect.Struct { // each visits structs that are not pointers
 			check(wrong, at+".", v)
 			return
 		}
@@ -56,7 +56,7 @@ func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
 	})
 }
 
-// check says what is wrong with a value, "" when nothing is.
+// check returns what is wrong with a value, or "".
 func (f *field) check(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
@@ -81,7 +81,7 @@ func (f *field) check(v reflect.Value) string {
 	return ""
 }
 
-// OneOf says that v must be one of the words, "" when it is.
+// OneOf returns a message unless v is one of the words.
 func OneOf[T ~string](v T, words ...T) string {
 	if slices.Contains(words, v) {
 		return ""
@@ -94,7 +94,7 @@ func OneOf[T ~string](v T, words ...T) string {
 }
 
 func (s span) length(text string) string {
-	if text == "" || s.most == "" { // counting a long text costs
+	if text == "" || s.most == "" { // counting the characters of a long text is slow
 		return s.count(len(text), "characters")
 	}
 	return s.count(utf8.RuneCountInString(text), "characters")
@@ -126,7 +126,7 @@ func (s span) between(n float64) string {
 func number(tag string) float64 {
 	n, err := strconv.ParseFloat(tag, 64)
 	if err != nil {
-		panic(err) // the tag is wrong
+		panic(err) // an invalid tag
 	}
 	return n
 }

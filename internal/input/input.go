@@ -1,10 +1,9 @@
-// Package input prepares what callers send, by the tags of its type: the same
-// tags that the API's description is generated from. A limit is stated there and
-// nowhere else.
+// Package input normalizes and validates requests by the tags of their types: the same tags that
+// generate the API's description, so that each limit is defined once.
 //
-// Of the tags that huma knows it reads json and query, default, minLength, maxLength,
-// minimum, maximum, minItems, maxItems, enum and required, and two of its own for
-// the entries of a list of texts: itemMinLength and itemMaxLength.
+// Of huma's tags it supports json and query, default, minLength, maxLength, minimum, maximum,
+// minItems, maxItems, enum and required, and adds two for the entries of a list of strings:
+// itemMinLength and itemMaxLength.
 package input
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// field is what is known of a struct's field.
+// field describes a struct's field.
 type field struct {
 	index    int
 	name     string // in JSON; "" for an embedded struct
@@ -33,7 +32,7 @@ type limits struct {
 	enum              []string
 }
 
-// span is a limit below and above, as they are written in the tag; "" is none.
+// span is a minimum and a maximum, as written in the tag; "" means none.
 type span struct{ least, most string }
 
 var types sync.Map // reflect.Type → []field
@@ -69,8 +68,8 @@ func spanOf(tag reflect.StructTag, least, most string) span {
 	return span{tag.Get(least), tag.Get(most)}
 }
 
-// each calls fn with every field of the struct v, and those of the structs in it,
-// and their paths, for example policy.timeout_sec.
+// each calls fn with every field of the struct v and of nested structs, and its path, for example
+// policy.timeout_sec.
 func each(v reflect.Value, path string, fn func(path string, f *field, v reflect.Value)) {
 	fields := fieldsOf(v.Type())
 	for i := range fields {
@@ -84,8 +83,8 @@ func each(v reflect.Value, path string, fn func(path string, f *field, v reflect
 	}
 }
 
-// Defaults sets the defaults in the struct that to points to, as they are meant by
-// a body that names no field: call it before the body is read.
+// Defaults sets the defaults in the struct that to points to. Call it before decoding, so that
+// fields that the body omits keep their defaults.
 func Defaults(to any) {
 	each(reflect.ValueOf(to).Elem(), "", func(_ string, f *field, v reflect.Value) {
 		if f.def != "" && v.Kind() == reflect.Bool {
@@ -95,7 +94,7 @@ func Defaults(to any) {
 	})
 }
 
-// fill sets the default of a text or number that is zero.
+// fill sets the default of a zero string or number.
 func fill(f *field, v reflect.Value) {
 	if f.def == "" || !v.IsZero() {
 		return
@@ -106,16 +105,15 @@ func fill(f *field, v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(f.def, 10, 64)
 		if err != nil {
-			panic(err) // the tag is wrong
+			panic(err) // an invalid tag
 		}
 		v.SetInt(n)
 	}
 }
 
-// Normalize cleans every text in the struct that to points to (see
-// bloom.CleanText), makes nil lists empty
-// that JSON does not leave out, and sets the defaults of texts and
-// numbers that are zero. It changes no list in place.
+// Normalize cleans every string in the struct that to points to (see bloom.CleanText), replaces nil
+// lists by empty ones unless JSON omits them, and sets the defaults of zero strings and numbers. It
+// copies lists instead of changing them in place.
 func Normalize(to any) {
 	each(reflect.ValueOf(to).Elem(), "", func(_ string, f *field, v reflect.Value) {
 		if !f.omitted || !v.IsZero() {

@@ -67,7 +67,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 		t.Error(diff)
 	}
 	completion := bloom.Completion{Status: bloom.OutcomeSuccess, Metrics: bloom.Metrics{Warnings: []bloom.Warning{{Text: "x"}}}}
-	want = []bloom.FieldError{{Field: "metrics.warnings.code", Message: "must not be empty"}, {Field: "output", Message: "is needed for a success; it may be empty"}}
+	want = []bloom.FieldError{{Field: "metrics.warnings.code", Message: "must not be empty"}, {Field: "output", Message: "is required for a success; it may be empty"}}
 	if err := input.Check(completion); !errors.As(err, &invalid) || cmp.Diff(want, invalid.Details) != "" {
 		t.Error(err)
 	}

@@ -1,5 +1,5 @@
-// Package installer serves what a machine needs to become a worker: a script, and the
-// program for its processor. It holds no secret and knows nothing of tasks.
+// Package installer serves the script and the binaries that make a machine a worker. It contains no
+// secrets and knows nothing about tasks.
 package installer
 
 import (
@@ -25,10 +25,10 @@ import (
 //go:embed install.sh
 var script []byte
 
-// platforms are the processors that releases are built for.
+// platforms are the architectures of the releases.
 var platforms = []string{"amd64", "arm64", "armv7"}
 
-// Handler serves the script and the programs. It is safe for concurrent use.
+// Handler serves the script and the binaries. It is safe for concurrent use.
 type Handler struct {
 	programs map[string]string // file by platform
 	sums     map[string]*sum
@@ -36,9 +36,9 @@ type Handler struct {
 	log      *slog.Logger
 }
 
-// New serves this program for machines with this one's processor, and for others the
-// files bloom-linux-amd64, -arm64 and -armv7 of a folder as make cross writes them;
-// dist "" is no folder. overTLS reports whether a caller came over TLS.
+// New serves this program for machines of the same architecture, and for others the files
+// bloom-linux-amd64, -arm64 and -armv7 in dist, as written by make cross; dist may be "". overTLS
+// reports whether a request came over TLS.
 func New(dist string, overTLS func(*http.Request) bool, log *slog.Logger) (*Handler, error) {
 	h := &Handler{programs: map[string]string{here(): self}, sums: map[string]*sum{}, overTLS: overTLS, log: log}
 	if dist != "" {
@@ -59,11 +59,10 @@ func New(dist string, overTLS func(*http.Request) bool, log *slog.Logger) (*Hand
 	return h, nil
 }
 
-// self is the file that this process was started from, also when another one has taken
-// its place since.
+// self is the running executable, even if its file has been replaced.
 const self = "/proc/self/exe"
 
-// here is this machine's processor as releases name it.
+// here returns this machine's architecture as releases name it.
 func here() string {
 	if runtime.GOARCH == "arm" {
 		return "armv7"
@@ -73,10 +72,10 @@ func here() string {
 
 func fileName(platform string) string { return "bloom-linux-" + platform }
 
-// saneHost is what a Host header may look like to be written into a script.
+// saneHost matches a Host header that is safe to insert into a script.
 var saneHost = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
-// Routes are the patterns that the handler answers.
+// Routes returns the patterns that the handler serves.
 func (h *Handler) Routes() []string { return []string{"GET /install.sh", "GET /download/{file}"} }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -90,10 +89,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// script is the installer, with the address that it was asked for at: this server's.
+// script serves the installer with the URL under which it was requested, which is this server's.
 func (h *Handler) script(w http.ResponseWriter, r *http.Request) {
 	if !saneHost.MatchString(r.Host) {
-		http.Error(w, "the request's Host is no name or address", http.StatusBadRequest)
+		http.Error(w, "the request's Host header is invalid", http.StatusBadRequest)
 		return
 	}
 	scheme := "http"
@@ -113,8 +112,8 @@ func (h *Handler) checksums(w http.ResponseWriter) {
 		}
 		hash, err := s.of()
 		if err != nil {
-			h.log.Error("a program for other machines cannot be read", "error", err)
-			http.Error(w, "a program cannot be read; the server's log says why", http.StatusInternalServerError)
+			h.log.Error("cannot read a program for another platform", "error", err)
+			http.Error(w, "cannot read a program; see the server's log", http.StatusInternalServerError)
 			return
 		}
 		fmt.Fprintf(&list, "%s  %s\n", hash, fileName(p))
@@ -126,13 +125,13 @@ func (h *Handler) checksums(w http.ResponseWriter) {
 func (h *Handler) program(w http.ResponseWriter, r *http.Request, file string) {
 	i := slices.IndexFunc(platforms, func(p string) bool { return fileName(p) == file })
 	if i < 0 || h.programs[platforms[i]] == "" {
-		http.Error(w, "this server has no program for that processor; start it with --dist-dir and the folder that make cross writes", http.StatusNotFound)
+		http.Error(w, "this server has no program for that platform; start it with --dist-dir and the folder that make cross writes", http.StatusNotFound)
 		return
 	}
 	f, err := os.Open(h.programs[platforms[i]])
 	if err != nil {
-		h.log.Error("a program for other machines cannot be read", "error", err)
-		http.Error(w, "the program is gone from this server", http.StatusNotFound)
+		h.log.Error("cannot read a program for another platform", "error", err)
+		http.Error(w, "the program no longer exists on this server", http.StatusNotFound)
 		return
 	}
 	defer f.Close()
@@ -140,7 +139,7 @@ func (h *Handler) program(w http.ResponseWriter, r *http.Request, file string) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-// sum is a file's SHA-256, computed again when the file has changed.
+// sum is a file's SHA-256, recomputed when the file changes.
 type sum struct {
 	file string
 

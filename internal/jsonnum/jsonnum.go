@@ -1,5 +1,5 @@
-// Package jsonnum reads JSON of clients in all languages: 120.0 and 1.2e2 are the
-// integer 120, as JavaScript and Python may write it, and how deep it nests is bounded.
+// Package jsonnum decodes JSON from clients in all languages: it accepts 120.0 and 1.2e2 as the
+// integer 120, as JavaScript and Python may write it, and bounds the nesting.
 package jsonnum
 
 import (
@@ -9,15 +9,13 @@ import (
 	"strconv"
 )
 
-// maxExact is the largest integer up to which every integer is a float64.
+// maxExact is the limit up to which float64 represents every integer.
 const maxExact = 1 << 53
 
-// Unmarshal is json.Unmarshal for which every number with an integral value is
-// written like an integer.
+// Unmarshal is json.Unmarshal that accepts integral numbers in any notation as integers.
 func Unmarshal(data []byte, v any) error { return json.Unmarshal(integers(data), v) }
 
-// integers rewrites the numbers of a JSON text that are integers in another
-// notation. What is no JSON stays so.
+// integers rewrites integral numbers in other notations. Invalid JSON stays unchanged.
 func integers(data []byte) []byte {
 	if !bytes.ContainsAny(data, ".eE") {
 		return data
@@ -53,7 +51,7 @@ func integer(number []byte) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// stringEnd is where the string that begins at i ends.
+// stringEnd returns the end of the string that starts at i.
 func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); i += 2 {
 		next := bytes.IndexAny(data[i:], `"\`)
@@ -67,11 +65,11 @@ func stringEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// MaxDepth is how deep the JSON of a request may nest.
+// MaxDepth is the maximum nesting of a request's JSON.
 const MaxDepth = 64
 
-// TooDeep reports whether data nests deeper than MaxDepth. It counts brackets outside of
-// strings; whether it is JSON at all is for the decoder to say.
+// TooDeep reports whether data nests deeper than MaxDepth. It counts brackets outside of strings
+// and does not validate the JSON.
 func TooDeep(data []byte) bool {
 	depth := 0
 	for i := 0; i < len(data); i++ {

@@ -1,6 +1,6 @@
-// Package lifecycle holds the rules by which tasks, leases and workers change, as pure
-// functions of the state before. Stores read the state, ask the rule, and write what it
-// says; none holds a rule of its own.
+// Package lifecycle has the rules by which tasks, leases and workers change, as pure functions of
+// their previous state. Stores read the state, call the rule, and write its result; they have no
+// rules of their own.
 package lifecycle
 
 import (
@@ -12,16 +12,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// This file is how a task and its lease change. docs/state-machine.md draws the same
-// table.
+// This file has the rules for tasks and their leases. docs/state-machine.md shows the same table.
 
 // Operation is something that happens to a task.
 type Operation string
 
 // The operations of the lifecycle.
 const (
-	OpLease     Operation = "lease"     // given to a worker
-	OpHeartbeat Operation = "heartbeat" // its worker reports
+	OpLease     Operation = "lease"     // leased to a worker
+	OpHeartbeat Operation = "heartbeat" // its worker sends a heartbeat
 	OpSucceed   Operation = "succeed"   // completion with a success
 	OpFail      Operation = "fail"      // completion with an error
 	OpRetry     Operation = "retry"     // completion with an error marked retryable
@@ -31,20 +30,20 @@ const (
 	OpRequeue   Operation = "requeue"
 )
 
-// Edge is one way a task may move.
+// Edge is one allowed transition of a task.
 type Edge struct {
 	From bloom.TaskStatus
 	Op   Operation
 	To   bloom.TaskStatus
-	When string // the condition, in words; empty when there is none
+	When string // the condition, in words; empty for none
 }
 
-// Edges is the transition table: every move that the rules below allow, and no
-// other. A test derives the same set by trying every rule on every state.
+// Edges is the transition table: every transition that the rules below allow, and no other. A test
+// derives the same set by trying every rule in every state.
 var Edges = []Edge{
 	{bloom.TaskQueued, OpLease, bloom.TaskLeased, "due and not waiting for an ordered task"},
-	{bloom.TaskQueued, OpSucceed, bloom.TaskCompleted, "late, by the last lease, nobody else has it"},
-	{bloom.TaskQueued, OpFail, bloom.TaskFailed, "late, by the last lease, nobody else has it"},
+	{bloom.TaskQueued, OpSucceed, bloom.TaskCompleted, "late, by the last lease, not leased again"},
+	{bloom.TaskQueued, OpFail, bloom.TaskFailed, "late, by the last lease, not leased again"},
 	{bloom.TaskQueued, OpRetry, bloom.TaskQueued, "late, attempts left"},
 	{bloom.TaskQueued, OpRetry, bloom.TaskFailed, "late, no attempts left"},
 	{bloom.TaskQueued, OpCancel, bloom.TaskCancelled, ""},
@@ -82,21 +81,20 @@ var Edges = []Edge{
 	{bloom.TaskCancelled, OpRequeue, bloom.TaskQueued, ""},
 }
 
-// Transition is what a rule decided: the state after it, and how it is recorded.
+// Transition is the result of a rule: the new state, and how to record it.
 type Transition struct {
 	Task   bloom.TaskState
-	Lease  bloom.Lease // after; the zero Lease when none is concerned
-	Action string      // the audit's action; empty when nothing is audited
-	Event  string      // the event's type in the task's stream; empty when there is none
+	Lease  bloom.Lease // after; zero if no lease is involved
+	Action string      // the audit action; empty for no audit entry
+	Event  string      // the type of the event in the task's stream; empty for none
 	Detail string      // one sentence for the audit
-	Noop   bool        // a repeat: nothing is to be written
+	Noop   bool        // a repetition: nothing to write
 }
 
-// Actor is who the audit names for a transition: the worker of its lease when the
-// caller had no name of its own.
+// Actor returns the actor for the audit: name, or the worker of the lease if it is empty.
 func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.WorkerID) }
 
-// Audited is the state that the audit entry of a transition carries.
+// Audited returns the state for the audit entry of a transition.
 func Audited(t bloom.TaskState) bloom.AuditState {
 	a := bloom.AuditState{
 		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
@@ -108,14 +106,14 @@ func Audited(t bloom.TaskState) bloom.AuditState {
 	return a
 }
 
-// Same reports whether a rule has left a task as it was: what is not compared
-// never changes alone.
+// Same reports whether a rule left a task unchanged. Fields that are not compared never change
+// alone.
 func Same(t, b bloom.TaskState) bool {
 	return t.Status == b.Status && t.UpdatedAt == b.UpdatedAt && t.Epoch == b.Epoch && t.Attempts == b.Attempts &&
 		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt
 }
 
-// EventData is what a transition's event in the task's stream carries.
+// EventData returns the data of the transition's event in the task's stream.
 func (t Transition) EventData() json.RawMessage {
 	return bloom.EventData(bloom.MustJSON(struct {
 		WorkerID   string  `json:"worker_id,omitempty"`
@@ -124,14 +122,13 @@ func (t Transition) EventData() json.RawMessage {
 	}{t.Lease.WorkerID, t.Detail, t.Task.ErrorClass}))
 }
 
-// Created is the transition of a new task.
+// Created returns the transition of a new task.
 func Created(t bloom.Task) Transition {
 	return Transition{Task: t.TaskState, Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
 }
 
-// GrantLease gives a queued task to a worker: epoch and attempts grow by one.
-// ordered reports that the task still waits for an earlier ordered one. now and
-// the lease's times are Unix milliseconds.
+// GrantLease leases a queued task to a worker: epoch and attempts grow by one. ordered means that
+// the task waits for an earlier ordered one. now and the lease's times are in Unix milliseconds.
 func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, ttlSec int, ordered bool, now int64) (Transition, error) {
 	switch {
 	case t.Status != bloom.TaskQueued:
@@ -161,14 +158,14 @@ func current(t bloom.TaskState, l bloom.Lease) bool {
 	return t.Status.Held() && l.Status == bloom.LeaseActive && l.Epoch == t.Epoch && t.LeaseID != nil && *t.LeaseID == l.ID
 }
 
-// late reports whether l was reaped but nobody has been given the task since:
-// its result is still welcome, running the task again would help no one.
+// late reports whether l was reaped and the task has not been leased since: its result is still
+// accepted, because running the task again would help no one.
 func late(t bloom.TaskState, l bloom.Lease) bool {
 	return t.Status == bloom.TaskQueued && l.Status == bloom.LeaseExpired && l.Epoch == t.Epoch
 }
 
-// Heartbeat renews a lease; the first one makes the task running. Only that first
-// one is audited.
+// Heartbeat renews a lease. The first heartbeat sets the task running, and only that one is
+// audited.
 func Heartbeat(t bloom.TaskState, l bloom.Lease, now int64) (Transition, error) {
 	if !current(t, l) {
 		return Transition{}, bloom.ErrLeaseLost
@@ -182,9 +179,8 @@ func Heartbeat(t bloom.TaskState, l bloom.Lease, now int64) (Transition, error) 
 	return tr, nil
 }
 
-// Finish ends a lease with a completion. The caller has already told a repeat
-// of the same completion from a new one. A retryable error puts the task back
-// only while attempts are left, after RetryDelay.
+// Finish ends a lease with a completion. The caller has already handled repetitions of the same
+// completion. A retryable error requeues the task, after RetryDelay, only while attempts are left.
 func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Transition, error) {
 	if !current(t, l) && !late(t, l) {
 		return Transition{}, bloom.ErrLeaseLost
@@ -205,7 +201,7 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 	case c.Retryable && c.LeaseID != "" && t.Attempts < t.MaxAttempts:
 		t = requeued(t, &class, now+RetryDelay(t.Attempts).Milliseconds(), now)
 		tr.Action, tr.Event = bloom.ActionTaskRetried, bloom.EventRetried
-		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be tried again", t.Attempts, t.MaxAttempts, class)
+		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be retried", t.Attempts, t.MaxAttempts, class)
 	default:
 		t.Status, t.ErrorClass = bloom.TaskFailed, &class
 		tr.Event, tr.Detail = bloom.EventFailed, fmt.Sprintf("Failed on %s (%s)", l.WorkerID, class)
@@ -221,15 +217,15 @@ func errorClass(c bloom.Completion) string {
 	return c.ErrorClass
 }
 
-// requeued is t waiting for a worker again, not before runAt.
+// requeued returns t queued again, not to start before runAt.
 func requeued(t bloom.TaskState, class *string, runAt, now int64) bloom.TaskState {
 	t.Status, t.UpdatedAt, t.RunAt, t.ErrorClass = bloom.TaskQueued, now, runAt, class
 	t.LeaseID, t.WorkerID = nil, nil
 	return t
 }
 
-// RetryDelay is how long a task waits after its nth failed attempt: 5 s, then
-// twice as long each time, at most 5 minutes.
+// RetryDelay returns how long a task waits after its nth failed attempt: 5 s, doubled for each
+// attempt, at most 5 minutes.
 func RetryDelay(attempt int) time.Duration {
 	const base, most = 5 * time.Second, 5 * time.Minute
 	if attempt > 7 {
@@ -238,9 +234,8 @@ func RetryDelay(attempt int) time.Duration {
 	return min(base<<max(0, attempt-1), most)
 }
 
-// Release ends a lease and refunds its attempt. Releasing again what this
-// lease already gave back is a repeat and changes nothing. A notBefore that is
-// more than MaxReleaseDelay away counts as that.
+// Release ends a lease and refunds its attempt. Repeating the release of the same lease changes
+// nothing. A notBefore more than MaxReleaseDelay ahead is reduced to that.
 func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int64) (Transition, error) {
 	if t.Status == bloom.TaskQueued && l.Status == bloom.LeaseReleased && l.Epoch == t.Epoch {
 		return Transition{Task: t, Lease: l, Noop: true}, nil
@@ -266,8 +261,8 @@ func cancelled(t bloom.TaskState, l bloom.Lease, now int64, detail string) Trans
 	return Transition{Task: t, Lease: l, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelled, Detail: detail}
 }
 
-// Expire ends an overdue lease. A lease that is not overdue, or no longer
-// current, is left alone: the transition is a Noop.
+// Expire ends an overdue lease. For a lease that is not overdue, or no longer current, the
+// transition is a Noop.
 func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 	if !current(t, l) || l.ExpiresAt > now {
 		return Transition{Task: t, Lease: l, Noop: true}
@@ -276,7 +271,7 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 	class := bloom.ClassWorkerLost
 	switch {
 	case t.CancelRequested:
-		return cancelled(t, l, now, "Cancelled; "+l.WorkerID+" did not report any more")
+		return cancelled(t, l, now, "Cancelled; "+l.WorkerID+" stopped reporting")
 	case t.Attempts < t.MaxAttempts:
 		return Transition{
 			Task: requeued(t, &class, now, now), Lease: l, Action: bloom.ActionTaskExpired, Event: bloom.EventExpired,
@@ -290,12 +285,12 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 	}
 }
 
-// Cancel cancels a task: at once while it waits, by asking its worker to stop
-// while it is held. Asking again changes nothing.
+// Cancel cancels a task: a waiting one immediately, a held one by asking its worker to stop.
+// Repeating it changes nothing.
 func Cancel(t bloom.TaskState, now int64) (Transition, error) {
 	switch {
 	case t.Status.Terminal():
-		return Transition{}, bloom.Conflict("Task status is '%s' and cannot be cancelled any more", t.Status)
+		return Transition{}, bloom.Conflict("Task status is '%s' and can no longer be cancelled", t.Status)
 	case t.Status == bloom.TaskQueued:
 		return cancelled(t, bloom.Lease{}, now, "Cancelled while waiting"), nil
 	case t.CancelRequested:
@@ -308,19 +303,19 @@ func Cancel(t bloom.TaskState, now int64) (Transition, error) {
 	}, nil
 }
 
-// Requeue puts an ended task back by hand: attempts start again at 0, the epoch
-// goes on growing so that leases of before stay fenced off.
+// Requeue requeues an ended task manually: attempts restart at 0; the epoch keeps growing, so that
+// earlier leases stay fenced off.
 func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	if t.Status != bloom.TaskFailed && t.Status != bloom.TaskDead && t.Status != bloom.TaskCancelled {
 		return Transition{}, bloom.Conflict("Task status is '%s', expected 'failed', 'dead' or 'cancelled'", t.Status)
 	}
 	t = requeued(t, nil, now, now)
 	t.Attempts, t.CancelRequested = 0, false
-	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued by hand"}, nil
+	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
 }
 
-// OrderGate is the gate of a task that has just been queued: blocked reports that
-// an earlier ordered task of its context has not ended.
+// OrderGate returns the gate of a newly queued task. blocked means that an earlier ordered task of
+// its context has not ended.
 func OrderGate(t bloom.TaskState, blocked bool, now int64) bloom.Gate {
 	switch {
 	case blocked:

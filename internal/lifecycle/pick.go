@@ -25,10 +25,10 @@ func (c ContextWorkers) rank(workerID string) (n int) {
 	return n
 }
 
-// PickWorker chooses who gets a task: among those that can take it, a worker that holds
-// an active lease of the task's context first, then the one that held its last lease,
-// else the one with most free capacity, ties by the freshest contact and then by name.
-// ok is false when nobody fits.
+// PickWorker selects the worker for a task among those that can take it: first one that holds an
+// active lease of the same context, then the one with the most free capacity, then the most recent
+// contact, then by name. holdsContext reports whether a worker holds a lease of the task's context.
+// ok is false when no worker can take it.
 func PickWorker(workers []bloom.Worker, labels []string, context ContextWorkers) (picked bloom.Worker, ok bool) {
 	for _, w := range workers {
 		if w.CanTake(labels) && (!ok || preferred(w, picked, context)) {
@@ -42,8 +42,8 @@ func preferred(a, b bloom.Worker, context ContextWorkers) bool {
 	return cmp.Or(cmp.Compare(context.rank(b.ID), context.rank(a.ID)), cmp.Compare(b.Free(), a.Free()), fresher(a, b)) < 0
 }
 
-// fresher orders workers by their last contact, the freshest first, and then by
-// name: negative when a comes before b.
+// fresher orders workers by their last contact, most recent first, and then by name: negative when
+// a comes before b.
 func fresher(a, b bloom.Worker) int {
 	return cmp.Or(cmp.Compare(contact(b), contact(a)), cmp.Compare(a.ID, b.ID))
 }

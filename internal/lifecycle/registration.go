@@ -8,38 +8,39 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// This file is how a worker registers and keeps in contact; report.go is what others say
-// of it.
+// This file has the rules for registration and contact of workers; report.go has those for reports
+// of the control plane.
 
-// ContactEvery is how seldom a worker's last contact is written: not once a task.
-const ContactEvery = 5 * time.Second
+// ContactInterval is the shortest interval at which a worker's contact is written, so that not
+// every task causes a write.
+const ContactInterval = 5 * time.Second
 
-// KnownWorker is a worker as a store keeps it, with what is known of its living
-// process. The zero KnownWorker is one of which nothing is known.
+// KnownWorker is a worker as a store keeps it, with its process. The zero KnownWorker is an
+// unknown worker.
 type KnownWorker struct {
 	bloom.Worker
-	InstanceID   string // of the process that was last heard of; "" when none has said
-	InstanceSeen int64  // when that was, Unix milliseconds
-	Removed      bool   // by hand; a registration, here or at the control plane, brings it back
+	InstanceID   string // of the last process; "" when unknown
+	InstanceSeen int64  // last contact of that process, Unix milliseconds
+	Removed      bool   // manually; a registration, here or at the control plane, restores it
 
 	PostedAt int64 // WorkerReport.PostedAt as last reported
 }
 
-// WorkerChange is what a rule made of a worker, and how it is recorded.
+// WorkerChange is the result of a rule for a worker, and how to record it.
 type WorkerChange struct {
 	Worker  KnownWorker // after
-	Created bool        // it was unknown, or had been removed
-	Action  string      // the audit's action; empty when there is no news
+	Created bool        // the worker was unknown or removed
+	Action  string      // the audit action; empty for no audit entry
 	Detail  string      // one sentence for the audit
-	Contact bool        // no news, but the last contact (LastHeartbeat, PostedAt) is worth writing
+	Contact bool        // only the last contact (LastHeartbeat, PostedAt) must be written
 }
 
-// AuditData is what the audit's entry of the change carries.
+// AuditData returns the data of the change's audit entry.
 func (c WorkerChange) AuditData() json.RawMessage {
 	return bloom.MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
 }
 
-// newWorker is a worker of which nothing is known but its name.
+// newWorker returns a new worker with defaults.
 func newWorker(name string, now int64) KnownWorker {
 	return KnownWorker{Worker: bloom.Worker{
 		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: now, IPAddrs: []string{}, Agents: []string{},
@@ -53,10 +54,10 @@ func (w KnownWorker) postedAt(at int64) KnownWorker {
 	return w
 }
 
-// Rivals reports that a caller must not act as the worker, because the worker's
-// known process is alive and the caller is not that process. A caller that sends
-// no instanceID is refused only if mustName is set. now is in Unix milliseconds.
-func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
+// ConflictsWith reports whether a caller must not act as the worker, because the worker's known
+// process is alive and the caller is another one. A caller without an instanceID is refused only if
+// mustName is set. now is in Unix milliseconds.
+func (w *KnownWorker) ConflictsWith(instanceID string, mustName bool, now int64) bool {
 	switch {
 	case w.InstanceID == "" || w.Removed || now-w.InstanceSeen >= bloom.OfflineAfter.Milliseconds():
 		return false
@@ -66,17 +67,16 @@ func (w *KnownWorker) Rivals(instanceID string, mustName bool, now int64) bool {
 	return instanceID != w.InstanceID
 }
 
-// Silent reports that the next contact makes the worker online again.
+// Silent reports whether the next contact sets the worker online again.
 func (w *KnownWorker) Silent() bool {
 	return w.Status == bloom.WorkerOffline || w.Status == bloom.WorkerUnknown
 }
 
-// RegisterWorker takes a direct registration in: was is what is known under its
-// name. ErrWorkerConflict when another living process has the name. Whether it
-// drains stands as it stood, for another process too, but for what the spec says
-// of the control plane. now is in Unix milliseconds.
+// RegisterWorker processes a registration. was is the stored worker of that name. ErrWorkerConflict
+// when another live instance has the name. Draining persists, even for a new process, except for
+// what the spec reports about the control plane. now is in Unix milliseconds.
 func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChange, error) {
-	if was.Rivals(s.InstanceID, s.MustName, now) {
+	if was.ConflictsWith(s.InstanceID, s.MustName, now) {
 		return WorkerChange{}, bloom.ErrWorkerConflict
 	}
 	c := WorkerChange{Worker: was, Action: bloom.ActionWorkerUpdated, Detail: "Registered again"}
@@ -87,7 +87,7 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	w.URL = s.URL
 	w.Status = cmp.Or(s.Status, bloom.WorkerOnline)
 	if !c.Created && w.Status == bloom.WorkerOffline && was.Status != bloom.WorkerOffline {
-		c.Action, c.Detail = bloom.ActionWorkerOffline, "Said that it goes offline"
+		c.Action, c.Detail = bloom.ActionWorkerOffline, "Reported that it goes offline"
 	}
 	w.Capabilities = sane(s.Capabilities)
 	w.LastHeartbeat = &now
@@ -103,35 +103,33 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	return c, nil
 }
 
-// Heard is the worker after a sign of life of its process, which the caller has
-// found not to rival another; an empty instanceID is the known one's. A silent
-// worker is online again by it, and only that is audited. Contacts that come
-// sooner than ContactEvery after the last one change nothing.
-func (w *KnownWorker) Heard(instanceID string, now int64) WorkerChange {
+// Contact returns the worker after a contact by its process, which the caller has checked with
+// ConflictsWith; an empty instanceID means the known process. A contact sets a silent worker
+// online, and only that is audited. Contacts within ContactInterval of the last one change nothing.
+func (w *KnownWorker) Contact(instanceID string, now int64) WorkerChange {
 	id := cmp.Or(instanceID, w.InstanceID)
 	c := WorkerChange{Worker: *w}
-	if !w.Silent() && id == w.InstanceID && w.InstanceSeen <= now && now-w.InstanceSeen < ContactEvery.Milliseconds() {
+	if !w.Silent() && id == w.InstanceID && w.InstanceSeen <= now && now-w.InstanceSeen < ContactInterval.Milliseconds() {
 		return c
 	}
-	at := now // a copy of its own: most contacts are too soon to need one
+	at := now // a copy, which most contacts do not need
 	c.Worker.LastHeartbeat, c.Worker.InstanceID, c.Worker.InstanceSeen = &at, id, now
 	c.Contact = true
 	if w.Silent() {
 		c.Worker.Status = bloom.WorkerOnline
-		c.Contact, c.Action, c.Detail = false, bloom.ActionWorkerOnline, "Heard of again"
+		c.Contact, c.Action, c.Detail = false, bloom.ActionWorkerOnline, "Contact again"
 	}
 	return c
 }
 
-// drained is the worker with what the runtime and the control plane say of draining:
-// it takes nothing while either says so, and each undrains only what it drained.
+// drained returns the worker with the drains of the runtime and the control plane: it takes no work
+// while either is set, and each removes only its own.
 func (w KnownWorker) drained(runtime, control bool) KnownWorker {
 	w.RuntimeDrain, w.ControlDrain, w.Draining = runtime, control, runtime || control
 	return w
 }
 
-// DrainWorker drains a worker at the runtime, or undrains it there. The same again
-// changes nothing.
+// DrainWorker drains or undrains a worker at the runtime. Repeating it changes nothing.
 func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 	c := WorkerChange{Worker: was.drained(drain, was.ControlDrain)}
 	switch {
@@ -144,8 +142,7 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 	return c
 }
 
-// FollowDrain takes in whether the control plane drains a worker. The same again
-// changes nothing.
+// FollowDrain records whether the control plane drains a worker. Repeating it changes nothing.
 func FollowDrain(was KnownWorker, drain bool) WorkerChange {
 	c := WorkerChange{Worker: was.drained(was.RuntimeDrain, drain)}
 	switch {
@@ -158,13 +155,13 @@ func FollowDrain(was KnownWorker, drain bool) WorkerChange {
 	return c
 }
 
-// SilenceWorker sets a worker offline that nobody has heard of for longer.
-func SilenceWorker(was KnownWorker, longer time.Duration) WorkerChange {
+// SilenceWorker sets a worker offline that has been silent for longer than d.
+func SilenceWorker(was KnownWorker, d time.Duration) WorkerChange {
 	was.Status = bloom.WorkerOffline
-	return WorkerChange{Worker: was, Action: bloom.ActionWorkerOffline, Detail: "Nobody has heard of it for more than " + longer.String()}
+	return WorkerChange{Worker: was, Action: bloom.ActionWorkerOffline, Detail: "No contact for more than " + d.String()}
 }
 
-// RemoveWorker forgets a worker and its process.
+// RemoveWorker removes a worker and its process.
 func RemoveWorker(was KnownWorker) WorkerChange {
 	was.Removed, was.Status, was.InstanceID, was.InstanceSeen = true, bloom.WorkerOffline, "", 0
 	return WorkerChange{Worker: was, Action: bloom.ActionWorkerRemoved, Detail: "Removed"}

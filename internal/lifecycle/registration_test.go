@@ -53,7 +53,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	if d := cmp.Diff(want, c.Worker); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if c.Worker.Rivals("p", true, at) {
+	if c.Worker.ConflictsWith("p", true, at) {
 		t.Error("a process rivals itself")
 	}
 }
@@ -108,11 +108,11 @@ func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
 		says           bloom.WorkerStatus
 		action, detail string
 	}{
-		{"it goes", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Said that it goes offline"},
+		{"it goes", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Reported that it goes offline"},
 		{"it says so once more", bloom.WorkerOffline, bloom.ActionWorkerUpdated, "Registered again"},
 		{"it comes back", "", bloom.ActionWorkerUpdated, "Registered again"},
 		{"it is in trouble", bloom.WorkerError, bloom.ActionWorkerUpdated, "Registered again"},
-		{"it goes in trouble", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Said that it goes offline"},
+		{"it goes in trouble", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Reported that it goes offline"},
 	} {
 		c, err := lifecycle.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
 		if err != nil || c.Action != step.action || c.Detail != step.detail {
@@ -155,17 +155,17 @@ func TestAContactIsWrittenSeldom(t *testing.T) {
 	was := known(t, at)
 	syncing := was
 	syncing.Status = bloom.WorkerSyncing
-	every := lifecycle.ContactEvery.Milliseconds()
-	if c := was.Heard("p", at+every-1); c.Contact || c.Action != "" || c.Worker.InstanceSeen != at {
+	every := lifecycle.ContactInterval.Milliseconds()
+	if c := was.Contact("p", at+every-1); c.Contact || c.Action != "" || c.Worker.InstanceSeen != at {
 		t.Errorf("too soon: %+v", c)
 	}
 	for name, c := range map[string]lifecycle.WorkerChange{
-		"late enough":                    was.Heard("p", at+every),
-		"no name means the known one":    was.Heard("", at+every),
-		"the clock was set back":         was.Heard("p", at-1),
-		"a process of which none knew":   was.Heard("q", at+1),
-		"a long time after":              was.Heard("p", at+100*every),
-		"it is not offline, but syncing": syncing.Heard("p", at+every),
+		"late enough":                    was.Contact("p", at+every),
+		"no name means the known one":    was.Contact("", at+every),
+		"the clock was set back":         was.Contact("p", at-1),
+		"a process of which none knew":   was.Contact("q", at+1),
+		"a long time after":              was.Contact("p", at+100*every),
+		"it is not offline, but syncing": syncing.Contact("p", at+every),
 	} {
 		if !c.Contact || c.Action != "" || *c.Worker.LastHeartbeat != c.Worker.InstanceSeen || c.Worker.InstanceSeen == at || c.Worker.InstanceID == "" {
 			t.Errorf("%s: %+v", name, c)
@@ -181,8 +181,8 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 	for _, status := range []bloom.WorkerStatus{bloom.WorkerOffline, bloom.WorkerUnknown} {
 		was := known(t, at)
 		was.Status = status
-		c := was.Heard("p", at+1)
-		told(t, c, bloom.ActionWorkerOnline, "Heard of again")
+		c := was.Contact("p", at+1)
+		told(t, c, bloom.ActionWorkerOnline, "Contact again")
 		if c.Worker.Status != bloom.WorkerOnline || *c.Worker.LastHeartbeat != at+1 {
 			t.Errorf("from %s: %+v", status, c.Worker)
 		}
@@ -202,13 +202,13 @@ func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 		t.Error("it is not drained, or not undrained")
 	}
 	silent := lifecycle.SilenceWorker(was, time.Minute)
-	told(t, silent, bloom.ActionWorkerOffline, "Nobody has heard of it for more than 1m0s")
+	told(t, silent, bloom.ActionWorkerOffline, "No contact for more than 1m0s")
 	if silent.Worker.Status != bloom.WorkerOffline || silent.Worker.InstanceID != "p" {
 		t.Errorf("%+v", silent.Worker)
 	}
 	gone := lifecycle.RemoveWorker(was)
 	told(t, gone, bloom.ActionWorkerRemoved, "Removed")
-	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.Rivals("q", true, at) {
+	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.ConflictsWith("q", true, at) {
 		t.Errorf("%+v", w)
 	}
 }
@@ -221,7 +221,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 		return w
 	}
 	silent := with(func(w *lifecycle.KnownWorker) { w.InstanceID, w.InstanceSeen = "", 0 })
-	later := at + lifecycle.ContactEvery.Milliseconds()
+	later := at + lifecycle.ContactInterval.Milliseconds()
 	for name, c := range map[string]struct {
 		was            lifecycle.KnownWorker
 		report         bloom.WorkerReport
@@ -247,7 +247,7 @@ func TestAReportIsTakenIn(t *testing.T) {
 			action: bloom.ActionWorkerOnline, detail: "Reported online", status: bloom.WorkerOnline},
 		"in trouble": {was: silent, report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerError},
 			action: bloom.ActionWorkerUpdated, detail: "Reported error", status: bloom.WorkerError},
-		"gone, and only a lease was heard of since, from nobody who said who he is": {was: silent.Heard("", later).Worker,
+		"gone, and only a lease was heard of since, from nobody who said who he is": {was: silent.Contact("", later).Worker,
 			report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline}, action: bloom.ActionWorkerOffline, detail: "Reported offline", status: bloom.WorkerOffline},
 		"gone, but it says itself that it is there": {was: known(t, at), report: bloom.WorkerReport{Name: "w", Status: bloom.WorkerOffline},
 			status: bloom.WorkerOnline},

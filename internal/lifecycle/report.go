@@ -8,12 +8,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// This file is the rules by which what the control plane says of a worker is
-// merged with what is known of it; stores only read and write.
+// This file has the rules by which the control plane's reports are merged with stored workers.
 
-// SyncWorker takes a report of the control plane in: was is what is known under
-// its name. A worker that was removed stays removed until it is posted anew. What changes nothing but the
-// last contact is no news. now is in Unix milliseconds.
+// SyncWorker processes a report of the control plane. was is the stored worker of that name. A
+// removed worker stays removed until it registers there again. A report that changes only the last
+// contact is not audited. now is in Unix milliseconds.
 func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
 	if r.Name == "" || utf8.RuneCountInString(r.Name) > bloom.MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
@@ -27,7 +26,7 @@ func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
 	c.Worker.Worker = reported(was.Worker, r, was.InstanceID != "" && recent(was.InstanceSeen, now), now)
 	switch status := c.Worker.Status; {
 	case alike(was.Worker, c.Worker.Worker):
-		c.Contact = LastContact(c.Worker.Worker)-LastContact(was.Worker) >= ContactEvery.Milliseconds() || c.Worker.PostedAt != was.PostedAt
+		c.Contact = LastContact(c.Worker.Worker)-LastContact(was.Worker) >= ContactInterval.Milliseconds() || c.Worker.PostedAt != was.PostedAt
 	case status == was.Status:
 		c.Action, c.Detail = bloom.ActionWorkerUpdated, "Updated by the control plane"
 	case status == bloom.WorkerOnline:
@@ -40,11 +39,10 @@ func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
 	return c
 }
 
-// reported is the worker with what the control plane says of it. A worker that
-// speaks with the runtime itself (own) is believed before those who speak of it:
-// what it can do it says itself, and it is not offline because others lost sight
-// of it. One that is said to be there but was heard of by nobody for longer than
-// OfflineAfter is offline, as MarkSilent has it.
+// reported returns the worker with the control plane's report. A worker that communicates with the
+// runtime directly (own) takes precedence: its capabilities are its own, and it is not offline
+// because others lost contact. One that is reported online but has had no contact for longer than
+// OfflineAfter is offline, as in MarkSilent.
 func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.Worker {
 	w.URL = cmp.Or(r.URL, w.URL)
 	w.AgentVersion = cmp.Or(r.AgentVersion, w.AgentVersion)
@@ -60,7 +58,7 @@ func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.W
 	}
 	seen := min(r.LastSeen, now) // another machine's clock may run ahead
 	if seen == 0 && r.Status != bloom.WorkerOffline {
-		seen = now // posted once and kept as it was posted
+		seen = now // registered once, without heartbeats
 	}
 	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
 		w.LastHeartbeat = &seen
@@ -76,11 +74,11 @@ func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.W
 	return w
 }
 
-// recent reports whether a contact at a time is no longer ago than OfflineAfter;
-// both are in Unix milliseconds.
+// recent reports whether a contact is at most OfflineAfter ago; both times are in Unix
+// milliseconds.
 func recent(at, now int64) bool { return now-at <= bloom.OfflineAfter.Milliseconds() }
 
-// LastContact is when the worker was last heard of from any side, or registered.
+// LastContact returns the worker's last contact from any side, or its registration.
 func LastContact(w bloom.Worker) int64 {
 	if w.LastHeartbeat == nil {
 		return w.RegisteredAt
@@ -88,8 +86,8 @@ func LastContact(w bloom.Worker) int64 {
 	return *w.LastHeartbeat
 }
 
-// alike reports whether two states of a worker differ in nothing that a report
-// can change but the last contact.
+// alike reports whether two states of a worker differ at most in the last contact, as far as a
+// report can change them.
 func alike(w, b bloom.Worker) bool {
 	return w.URL == b.URL && w.Status == b.Status && w.AgentVersion == b.AgentVersion && w.OSInfo == b.OSInfo &&
 		w.InstallMethod == b.InstallMethod && w.DBSHA == b.DBSHA && w.ObsCount == b.ObsCount && slices.Equal(w.IPAddrs, b.IPAddrs) &&
@@ -97,12 +95,12 @@ func alike(w, b bloom.Worker) bool {
 		slices.Equal(w.Capabilities.Labels, b.Capabilities.Labels)
 }
 
-// sane is the capabilities within their limits, and a list of labels that is its own.
+// sane returns the capabilities within their limits, with a copy of the labels.
 func sane(c bloom.Capabilities) bloom.Capabilities {
 	c.MaxConcurrency = min(max(1, c.MaxConcurrency), bloom.MaxConcurrency)
 	c.Labels = ownList(c.Labels)
 	return c
 }
 
-// ownList is a copy, never nil.
+// ownList returns a copy, never nil.
 func ownList(list []string) []string { return append([]string{}, list...) }

@@ -172,7 +172,7 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			if err != nil || int64(len(told)) != want {
 				t.Fatalf("workers are told of %v, %v", told, err)
 			}
-			c.advance(bloom.KeepForgotten + time.Minute)
+			c.advance(bloom.ForgottenRetention + time.Minute)
 			runOnce(t, loop)
 			if told, err := s.Forgotten(t.Context(), 0, 10); err != nil || len(told) != 0 {
 				t.Errorf("after their time workers are told of %v, %v", told, err)

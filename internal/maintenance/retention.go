@@ -72,7 +72,7 @@ type oldKind struct {
 // NewRetention makes the loop that removes what is older than configured: ended
 // tasks with all that is their own, the events of ended tasks, audit entries, contexts
 // that are not used; and notes of forgotten contexts that are older than
-// bloom.KeepForgotten. It
+// bloom.ForgottenRetention. It
 // works in small batches and rests after each three times as long as it took, so
 // that those who work have most of the time, and more of it the busier they are. Content in the blob store is
 // deleted last: a loop that is killed leaves it listed for the next run.
@@ -89,7 +89,7 @@ func NewRetention(c RetentionConfig) *Loop {
 		{keep: c.Keep.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
 		{keep: c.Keep.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
 		{keep: c.Keep.Contexts, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveContexts},
-		{keep: bloom.KeepForgotten, limit: noteBatch, remove: c.Store.RemoveForgotten},
+		{keep: bloom.ForgottenRetention, limit: noteBatch, remove: c.Store.RemoveForgotten},
 	}}
 	if t := c.Transcripts; t != nil {
 		r.kinds[1].before = t.Keep

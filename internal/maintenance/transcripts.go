@@ -37,7 +37,7 @@ type TranscriptsConfig struct {
 	Store interface {
 		Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
 		DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-		UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error)
+		UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error)
 		TranscribedTo(ctx context.Context, taskID string) (int64, error)
 		AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error
 	}
@@ -97,11 +97,11 @@ func (t *Transcripts) Loop() *Loop {
 
 // Keep writes the transcripts of the streams that RemoveEvents would find.
 func (t *Transcripts) Keep(ctx context.Context, r bloom.RemoveRequest) error {
-	ids, _, _, err := t.c.Store.UnkeptStreams(ctx, r)
+	ids, _, _, err := t.c.Store.UntranscribedStreams(ctx, r)
 	if err == nil {
 		_, err = t.writeAll(ctx, ids)
 	}
-	if errors.Is(err, bloom.ErrBlobsAway) {
+	if errors.Is(err, bloom.ErrBlobsUnavailable) {
 		t.log.WarnContext(ctx, "events are kept until their transcripts can be stored", "error", err)
 		return nil
 	}
@@ -130,7 +130,7 @@ func (t *Transcripts) writeAll(ctx context.Context, ids []string) (written int, 
 				written++
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, bloom.ErrBlobsAway):
+			case errors.Is(err, bloom.ErrBlobsUnavailable):
 				return err
 			default:
 				t.rest(id)

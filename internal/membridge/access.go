@@ -14,9 +14,8 @@ import (
 const (
 	AdminHeader = "X-MEMBRIDGE-ADMIN"
 	AgentHeader = "X-MEMBRIDGE-AGENT"
-	// TokenHeader carries what an agent proves with that a name is its own; see
-	// registry.Proof.
-	TokenHeader = "X-MEMBRIDGE-TOKEN" //nolint:gosec // the header's name, not what it holds
+	// TokenHeader carries the token that proves that an agent owns its name; see registry.Proof.
+	TokenHeader = "X-MEMBRIDGE-TOKEN" //nolint:gosec // the header's name, not its value
 )
 
 // Bounds of a token, in bytes.
@@ -25,7 +24,7 @@ const (
 	maxToken = 256
 )
 
-// callerKind is who made a request.
+// callerKind classifies the sender of a request.
 type callerKind string
 
 const (
@@ -35,35 +34,35 @@ const (
 	callerDeveloper callerKind = "development"
 )
 
-// gate decides who may pass. It keeps digests: comparing those in constant time
-// tells nothing about a key, not even its length.
+// gate decides who is admitted. It stores digests and compares them in constant time, which reveals
+// nothing about a key, not even its length.
 type gate struct {
 	admin, agent       [sha256.Size]byte
 	hasAdmin, hasAgent bool
 	development        bool
 	open               func(context.Context) bool // nil: never
-	tokens             bool                       // the agent key opens nothing without a token
+	tokens             bool                       // the agent key requires a token
 }
 
 func newGate(c Config) gate {
 	return gate{
 		admin: sha256.Sum256([]byte(c.AdminKey)), hasAdmin: c.AdminKey != "",
 		agent: sha256.Sum256([]byte(c.AgentKey)), hasAgent: c.AgentKey != "",
-		// Whoever sets a key wants keys to count: with one of the two, no key at all
-		// must not open more than it.
+		// If one of the two keys is set, requests without a key must not be allowed more than
+		// requests with it.
 		development: c.Development && c.AdminKey == "" && c.AgentKey == "",
 		open:        c.Open,
 		tokens:      c.RequireTokens,
 	}
 }
 
-// credentials is what the gate looks at.
+// credentials are what the gate checks.
 type credentials struct {
 	adminKey, agentKey string
 	local              bool
 }
 
-// caller says who the caller is.
+// caller classifies the caller.
 func (g gate) caller(ctx context.Context, c credentials) callerKind {
 	switch {
 	case g.hasAdmin && matches(g.admin, c.adminKey):
@@ -76,13 +75,13 @@ func (g gate) caller(ctx context.Context, c credentials) callerKind {
 	return callerUnknown
 }
 
-// check is the refusal of a caller whom the policy does not admit; nil when it does.
+// check returns the refusal of a caller whom the policy does not admit; nil otherwise.
 func (g gate) check(need access, who callerKind) *Problem {
 	switch {
 	case need == accessOpen, who == callerAdmin, who == callerDeveloper, who == callerAgent && need == accessAgent:
 		return nil
 	case who == callerAgent:
-		return problem(http.StatusForbidden, "The agent key is good for an agent's own registration and heartbeats only")
+		return problem(http.StatusForbidden, "The agent key is only for an agent's own registration and heartbeats")
 	case g.development:
 		return problem(http.StatusForbidden, "Without MEMBRIDGE_ADMIN_KEY only direct requests from this machine are answered")
 	case !g.hasAdmin:
@@ -91,19 +90,18 @@ func (g gate) check(need access, who callerKind) *Problem {
 	return problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
 }
 
-// proof is what the caller shows for speaking in an agent's name, or the refusal.
-// Whoever may do everything may do that too.
+// proof returns the caller's proof of an agent's name, or the refusal. Admins need none.
 func (g gate) proof(who callerKind, token string) (registry.Proof, *Problem) {
 	p := registry.Proof{Admin: who != callerAgent}
 	switch {
 	case token == "" && g.tokens && !p.Admin:
-		return p, problem(http.StatusUnauthorized, "This control plane wants a token of the agent's own with the agent key: 16 to 256 characters, "+
-			"the same each time and known to nobody else, in "+TokenHeader+". bloom worker sends one by itself; for agents that cannot, start membridge with --agent-tokens=optional")
+		return p, problem(http.StatusUnauthorized, "This control plane requires a token for each agent in addition to the agent key: 16 to 256 characters, "+
+			"always the same and secret, in "+TokenHeader+". bloom worker sends one automatically; for agents that cannot, start membridge with --agent-tokens=optional")
 	case token == "":
 		return p, nil
 	}
 	if len(token) < minToken || len(token) > maxToken {
-		return p, problem(http.StatusBadRequest, "A token in "+TokenHeader+" has 16 to 256 characters")
+		return p, problem(http.StatusBadRequest, "The token in "+TokenHeader+" must have 16 to 256 characters")
 	}
 	p.Token = registry.TokenDigest(token)
 	return p, nil
@@ -114,8 +112,8 @@ func matches(digest [sha256.Size]byte, key string) bool {
 	return subtle.ConstantTimeCompare(digest[:], sum[:]) == 1
 }
 
-// bearer returns the key of an Authorization header, which scrapers of metrics
-// can send where they cannot send ours.
+// bearer returns the key of an Authorization header, for metrics scrapers that cannot send custom
+// headers.
 func bearer(header string) string {
 	if len(header) > 7 && strings.EqualFold(header[:7], "bearer ") {
 		return header[7:]

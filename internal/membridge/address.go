@@ -11,7 +11,7 @@ import (
 
 type hostKey struct{}
 
-// withHost keeps the host by which the caller found us.
+// withHost stores the host by which the caller reached the server.
 func withHost(r *http.Request) *http.Request {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -20,11 +20,11 @@ func withHost(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), hostKey{}, strings.Trim(host, "[]")))
 }
 
-// SetRuntimeURL changes what agents are told from now on; see Config.RuntimeURL.
+// SetRuntimeURL changes the runtime's URL that agents are given; see Config.RuntimeURL.
 func (s *Server) SetRuntimeURL(address string) { s.runtime.Store(&address) }
 
-// runtimeFor is where the caller finds the runtime. That a caller's own word
-// decides over a part of it fools nobody but the caller.
+// runtimeFor returns the runtime's URL for the caller. Part of it comes from the caller's own Host
+// header, with which a caller can mislead only itself.
 func (s *Server) runtimeFor(ctx context.Context) string {
 	address := *s.runtime.Load()
 	u, err := url.Parse(address)

@@ -13,29 +13,28 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// maxWait bounds how long a heartbeat may wait for orders.
+// maxWait bounds how long a heartbeat may wait for commands.
 const maxWait = 60 * time.Second
 
 func (s *Server) agentRoutes() {
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
 	operation(s, http.MethodGet, "/agents", "All agents", s.listAgents)
-	operation(s, http.MethodPost, "/agents", "Register an agent, or update a known one", s.registerAgent, created)
-	// Of several successes huma describes one.
+	operation(s, http.MethodPost, "/agents", "Register or update an agent", s.registerAgent, created)
+	// huma describes only one success.
 	answers := s.api.OpenAPI().Paths["/agents"].Post.Responses
 	known := *answers["201"]
-	answers["201"].Description, known.Description = "It was not known", "It was known, and is updated"
+	answers["201"].Description, known.Description = "Registered", "Updated"
 	answers["200"] = &known
-	operation(s, http.MethodPost, "/agents/{name}/heartbeat", "Liveness and load; answers what is wanted of the agent", s.beat, liftDeadlines)
-	operation(s, http.MethodPost, "/agents/{name}/drain", "Drain an agent: it takes no more work; or undrain it", s.drain)
-	operation(s, http.MethodDelete, "/agents/{name}", "Forget an agent", s.deleteAgent)
+	operation(s, http.MethodPost, "/agents/{name}/heartbeat", "Report liveness and load; returns instructions for the agent", s.heartbeat, liftDeadlines)
+	operation(s, http.MethodPost, "/agents/{name}/drain", "Drain an agent, so that it takes no more work, or undrain it", s.drain)
+	operation(s, http.MethodDelete, "/agents/{name}", "Delete an agent", s.deleteAgent)
 }
 
-// Facts is what an agent says of itself, in registrations and heartbeats. What
-// is absent stays as it is known.
+// Facts are an agent's properties in registrations and heartbeats. Absent ones keep their value.
 type Facts struct {
 	URL           *string             `json:"url,omitempty" required:"false" nullable:"true" maxLength:"2048" doc:"http or https; where the control plane may call the agent"`
 	Status        *bloom.WorkerStatus `json:"status,omitempty" required:"false" enum:"online,offline,syncing,error,unknown"`
-	IntervalSec   *float64            `json:"interval_sec,omitempty" required:"false" minimum:"0.1" maximum:"3600" doc:"How often it will send heartbeats"`
+	IntervalSec   *float64            `json:"interval_sec,omitempty" required:"false" minimum:"0.1" maximum:"3600" doc:"Interval of its heartbeats"`
 	Capabilities  *givenCapabilities  `json:"capabilities,omitempty" required:"false"`
 	Load          *registry.Load      `json:"load,omitempty" required:"false"`
 	NodeID        *string             `json:"node_id,omitempty" required:"false" maxLength:"128"`
@@ -98,7 +97,7 @@ type registered struct {
 	Status int
 	Body   struct {
 		registry.Agent
-		RuntimeURL string `json:"runtime_url" doc:"Where the runtime is that the agent can claim work from; empty when not known here"`
+		RuntimeURL string `json:"runtime_url" doc:"URL of the runtime that the agent can claim work from; empty when unknown"`
 	}
 }
 
@@ -127,8 +126,8 @@ func (s *Server) registerAgent(ctx context.Context, in *registration) (*register
 	return out, nil
 }
 
-// AgentPath is the part of the path that names an agent. Exported, as every
-// embedded part of a request must be for huma to see it.
+// AgentPath is the agent's name in a path. It is exported because huma ignores unexported embedded
+// structs.
 type AgentPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128"`
 }
@@ -137,14 +136,14 @@ func (s *Server) deleteAgent(ctx context.Context, in *AgentPath) (*struct{}, err
 	if err := s.store.DeleteAgent(ctx, in.Name); err != nil {
 		return nil, err
 	}
-	s.waiting.ring(in.Name)
+	s.waiting.wakeAgent(in.Name)
 	return nil, nil
 }
 
 type drainLevel struct {
 	AgentPath
 	Body *struct {
-		Drain *bool `json:"drain,omitempty" required:"false" doc:"True, the default, to stop taking work; false to take it again"`
+		Drain *bool `json:"drain,omitempty" required:"false" doc:"true, the default, to stop taking work; false to take work again"`
 	} `required:"false"`
 }
 
@@ -156,20 +155,20 @@ func (s *Server) drain(ctx context.Context, in *drainLevel) (*oneAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.waiting.ring(in.Name)
+	s.waiting.wakeAgent(in.Name)
 	agent.Status = s.uptime.Liveness(agent, s.store.Now())
 	return &oneAgent{agent}, nil
 }
 
-// liftDeadlines lets a waiting heartbeat outlast the server's timeouts: of
-// reading too, since net/http reads on in the background to notice a caller that
-// hangs up, and would take its own deadline for one.
+// liftDeadlines lets a waiting heartbeat outlast the server's timeouts, including the read timeout:
+// net/http keeps reading in the background to notice a disconnect, and would mistake its own
+// deadline for one.
 func liftDeadlines(op *huma.Operation) {
 	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
 		_, w := humago.Unwrap(ctx)
 		rc := http.NewResponseController(w)
 		until := time.Now().Add(maxWait + 30*time.Second)
-		_, _ = rc.SetReadDeadline(until), rc.SetWriteDeadline(until) // a recorder in a test has none
+		_, _ = rc.SetReadDeadline(until), rc.SetWriteDeadline(until) // not supported by test recorders
 		next(ctx)
 	})
 }

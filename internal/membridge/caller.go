@@ -21,15 +21,15 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// maxAgentAnswer bounds what is read of an agent's answer.
-const maxAgentAnswer = 64 << 10
+// maxAgentResponse bounds an agent's response, in bytes.
+const maxAgentResponse = 64 << 10
 
-// ErrAddressRefused is a dial policy's refusal.
+// ErrAddressRefused is returned when a dial policy refuses an address.
 var ErrAddressRefused = errors.New("the address is not allowed")
 
-// DefaultDialPolicy refuses what an agent never is but a cloud's metadata
-// service may be: link-local, multicast and unspecified addresses. Private and
-// loopback ones are where agents live.
+// DefaultDialPolicy refuses addresses that no agent has but a cloud's metadata service may have:
+// link-local, multicast and unspecified ones. It allows private and loopback addresses, where
+// agents are.
 func DefaultDialPolicy(a netip.Addr) error {
 	a = a.Unmap()
 	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
@@ -38,8 +38,8 @@ func DefaultDialPolicy(a netip.Addr) error {
 	return nil
 }
 
-// newCaller makes the client that calls agents. Its dialer checks the address
-// after the name was resolved, so that no name can lead elsewhere.
+// newCaller returns the client that calls agents. Its dialer checks the address after the name was
+// resolved, so that no name can lead to a refused address.
 func newCaller(c Config) *http.Client {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
@@ -56,24 +56,22 @@ func newCaller(c Config) *http.Client {
 	}
 }
 
-// SignatureHeader proves to an agent that an order comes from its control plane:
-// t=<Unix seconds>,v1=<hex>, where v1 is the HMAC-SHA256 of "<t>.<body>" under the
-// hex of the SHA-256 of the agent's token. No key goes to an agent's URL, unless
-// Config.SyncAgentKey says so: whoever may register could have it sent wherever
-// they like.
+// SignatureHeader proves to an agent that a command comes from its control plane: t=<Unix
+// seconds>,v1=<hex>, where v1 is the HMAC-SHA256 of "<t>.<body>" with the hex of the SHA-256 of the
+// agent's token as the key. No key is sent to an agent's URL, except with Config.SyncAgentKey:
+// anyone who can register an agent could have it sent anywhere.
 const SignatureHeader = "X-MEMBRIDGE-SIGNATURE"
 
-// Sign is the value of SignatureHeader for a body, sent at a time to the agent
-// whose token has the digest.
+// Sign returns the value of SignatureHeader for a body sent at a time to the agent whose token has
+// the digest.
 func Sign(digest string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(digest))
 	fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
 	return fmt.Sprintf("t=%d,v1=%x", at.Unix(), mac.Sum(nil))
 }
 
-// callAgent posts an order to the agent's URL and returns its report on it. Only
-// {"ok": true} says that it was carried out: anything may answer at an address.
-// The error is a safe sentence.
+// callAgent posts a command to the agent's URL and returns its report. Only {"ok": true} counts as
+// success, because anything may answer at the address. Its errors are safe to show.
 func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job registry.Job) (report registry.JobReport, err error) {
 	body, err := json.Marshal(map[string]string{"type": "sync_" + string(job.Kind), "agent": agent.Name,
 		"project": job.Project, "canonical_id": job.CanonicalID, "job_id": job.ID})
@@ -97,52 +95,52 @@ func (s *Server) callAgent(ctx context.Context, agent registry.Agent, job regist
 		return report, describe(err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAgentAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAgentResponse))
 	if err != nil {
 		return report, describe(err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return report, fmt.Errorf("it answered %d", res.StatusCode)
+		return report, fmt.Errorf("it returned status %d", res.StatusCode)
 	}
-	return judge(answer)
+	return parseReport(answer)
 }
 
-// maxSaid bounds what is kept of an agent's own words, in bytes.
-const maxSaid = 4096
+// maxDetail bounds the text that is stored of an agent's response, in bytes.
+const maxDetail = 4096
 
-// agentsNo is an agent's own word that it did not carry an order out.
-type agentsNo string
+// agentRefusal is an agent's own report that it did not carry out a command.
+type agentRefusal string
 
-func (n agentsNo) Error() string { return string(n) }
+func (n agentRefusal) Error() string { return string(n) }
 
-// judge is an agent's report on an order, or why its answer is none.
-func judge(answer []byte) (report registry.JobReport, err error) {
+// parseReport decodes an agent's report on a command.
+func parseReport(answer []byte) (report registry.JobReport, err error) {
 	var said struct {
 		OK     *bool  `json:"ok"`
 		Detail string `json:"detail"`
 		registry.JobOutput
 	}
 	if err := jsonnum.Unmarshal(answer, &said); err != nil || said.OK == nil {
-		return report, errors.New("its answer is not one of an agent's")
+		return report, errors.New("its response is not an agent's report")
 	}
 	report.JobOutput = said.JobOutput
 	report.Stdout, report.Stderr = clean(said.Stdout), clean(said.Stderr)
-	detail := clean(said.Detail[:min(len(said.Detail), maxSaid)])
+	detail := clean(said.Detail[:min(len(said.Detail), maxDetail)])
 	if !*said.OK {
-		return report, agentsNo(cmp.Or(detail, "it does not say why"))
+		return report, agentRefusal(cmp.Or(detail, "it gave no reason"))
 	}
-	report.Detail = cmp.Or(detail, "Done by the agent")
+	report.Detail = cmp.Or(detail, "Completed by the agent")
 	return report, nil
 }
 
-// describe says why a call failed without its address or inner text.
+// describe returns why a call failed, without its address or inner errors.
 func describe(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, ErrAddressRefused):
 		return ErrAddressRefused
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return errors.New("it did not answer in time")
+		return errors.New("it did not respond in time")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.New("the connection was refused")
 	default:

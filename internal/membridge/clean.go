@@ -11,8 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// clean replaces what a database may refuse to store: NUL, and bytes that are
-// not UTF-8. Both stores then keep the same thing.
+// clean replaces what a database may refuse, NUL and invalid UTF-8, so that both stores keep the
+// same text.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -58,38 +58,38 @@ func checkLists(lists ...*[]string) error {
 	return nil
 }
 
-// cleanName returns the name that a thing is registered under.
+// cleanName returns the name under which something is registered.
 func cleanName(name string) (string, error) {
 	if strings.ContainsFunc(name, unicode.IsControl) {
-		return "", problem(http.StatusBadRequest, "name: must not have control characters")
+		return "", problem(http.StatusBadRequest, "name: must not contain control characters")
 	}
 	name = strings.TrimSpace(clean(name))
 	switch name {
 	case "":
 		return "", problem(http.StatusBadRequest, "name: must not be empty")
 	case ".", "..":
-		return "", problem(http.StatusBadRequest, "name: must not be a dot or two, which no address can end in")
+		return "", problem(http.StatusBadRequest, "name: must not be . or .., which no URL path can end in")
 	}
 	return name, nil
 }
 
-// checkSegment refuses an agent's name that would not be one segment of an
-// address, here or as a worker of the runtime.
+// checkSegment refuses an agent's name that is not one segment of a URL path, here or as a worker
+// of the runtime.
 func checkSegment(name string) error {
 	if strings.Contains(name, "/") {
-		return problem(http.StatusBadRequest, "name: must not have a slash")
+		return problem(http.StatusBadRequest, "name: must not contain a slash")
 	}
 	return nil
 }
 
-// checkURL accepts an empty or absolute http(s) address without a password.
+// checkURL accepts an empty or absolute http(s) URL without a password.
 func checkURL(raw *string) error {
 	if raw == nil || *raw == "" {
 		return nil
 	}
 	u, err := url.Parse(*raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
-		return problem(http.StatusBadRequest, "url: must be an http or https address without a password")
+		return problem(http.StatusBadRequest, "url: must be an http or https URL without a password")
 	}
 	return nil
 }

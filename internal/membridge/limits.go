@@ -7,12 +7,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
-// Limits are how many requests a minute are answered; 0 answers any number. Each replica
-// counts for itself. Development mode, where every caller is on this machine, has none.
+// Limits are rate limits in requests per minute; 0 means unlimited. Each replica counts separately.
+// Development mode, where every caller is on this machine, has none.
 type Limits struct {
 	Address int // of callers without a valid key, by address (IPv6: by /64 network)
 	Admin   int // with the admin key
-	Agent   int // with the agent key; they do not count for Admin
+	Agent   int // with the agent key; not counted for Admin
 }
 
 type limits struct {
@@ -34,8 +34,8 @@ func newLimits(c Config, m *metrics) limits {
 	}
 }
 
-// limited counts a request for who sent it. Load balancers ask after health: to refuse
-// one of them would take a healthy control plane out of service.
+// limited counts a request against its caller's limit. Health checks are exempt: refusing a load
+// balancer would take a healthy control plane out of service.
 func (s *Server) limited(w http.ResponseWriter, r *http.Request, who callerKind) *Problem {
 	if who == callerDeveloper || r.URL.Path == "/health" {
 		return nil

@@ -8,41 +8,40 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How often the loops go round.
+// Intervals of the loops.
 const (
-	courierEvery  = time.Second
+	wakeEvery     = time.Second
 	maintainEvery = 10 * time.Second
 )
 
-// Loop is a background job. RunOnce does one round; tests call it by hand.
+// Loop is a background job. RunOnce runs it once; tests call it directly.
 type Loop struct {
 	Name    string
 	Every   time.Duration
 	RunOnce func(ctx context.Context) error
 }
 
-// Loops are the control plane's loops: the courier wakes the heartbeats waiting
-// here for orders that another replica took, and those of agents that another replica
-// drained, undrained or forgot; maintenance marks that a control plane is alive, and ends
-// and forgets old jobs.
+// Loops returns the control plane's loops: one wakes the heartbeats waiting here for commands that
+// another replica accepted, and those of agents that another replica drained, undrained or deleted;
+// maintenance records that a control plane is alive, and fails and deletes old jobs.
 func (s *Server) Loops() []Loop {
 	return []Loop{
-		{"courier", courierEvery, s.courier},
+		{"wake", wakeEvery, s.wakeWaiting},
 		{"maintenance", maintainEvery, s.maintain},
 	}
 }
 
-// Run goes round the loops until ctx ends, and returns nil then. A failed round
-// is logged and counted; the next one tries again.
+// Run runs the loops until ctx ends, then returns nil. A failure is logged and counted; the loop
+// tries again at its next interval.
 func (s *Server) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for _, loop := range s.Loops() {
-		group.Go(func() error { s.goRound(ctx, loop); return nil })
+		group.Go(func() error { s.runLoop(ctx, loop); return nil })
 	}
 	return group.Wait()
 }
 
-// RunOnce does one round of every loop, and returns the first failure.
+// RunOnce runs every loop once and returns the first error.
 func (s *Server) RunOnce(ctx context.Context) error {
 	for _, loop := range s.Loops() {
 		if err := loop.RunOnce(ctx); err != nil {
@@ -52,7 +51,7 @@ func (s *Server) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) goRound(ctx context.Context, loop Loop) {
+func (s *Server) runLoop(ctx context.Context, loop Loop) {
 	ticker := time.NewTicker(loop.Every)
 	defer ticker.Stop()
 	for {
@@ -63,12 +62,12 @@ func (s *Server) goRound(ctx context.Context, loop Loop) {
 		}
 		if err := loop.RunOnce(ctx); err != nil && ctx.Err() == nil {
 			s.metrics.loopErrors.WithLabelValues(loop.Name).Inc()
-			s.cfg.Log.Warn("membridge: a background round failed", slog.String("loop", loop.Name), slog.Any("error", err))
+			s.cfg.Log.Warn("membridge: background loop failed", slog.String("loop", loop.Name), slog.Any("error", err))
 		}
 	}
 }
 
-func (s *Server) courier(ctx context.Context) error {
+func (s *Server) wakeWaiting(ctx context.Context) error {
 	if s.waiting.size() == 0 {
 		return nil
 	}
@@ -77,14 +76,14 @@ func (s *Server) courier(ctx context.Context) error {
 		return err
 	}
 	for _, name := range agents {
-		s.waiting.ring(name)
+		s.waiting.wakeAgent(name)
 	}
 	waiting := s.waiting.agents()
 	levels, err := s.store.DrainLevels(ctx, waiting)
 	if err != nil {
 		return err
 	}
-	s.waiting.ringChanged(waiting, levels)
+	s.waiting.wakeChanged(waiting, levels)
 	return nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the control plane's figures, on a registry of their own: the
-// process may serve the runtime's too.
+// metrics are the control plane's metrics, on their own registry: the process may also serve the
+// runtime's.
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
@@ -28,20 +28,20 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry:   prometheus.NewRegistry(),
 		requests:   counter("http_requests_total", "Requests by route and status.", "route", "code"),
-		heartbeats: counter("heartbeats_total", "Heartbeats taken, of agents and of nodes.", "of"),
-		jobs:       counter("sync_jobs_total", "Sync jobs ordered, by kind and how they reached the agent.", "kind", "by"),
-		loopErrors: counter("loop_errors_total", "Failed rounds of the background loops.", "loop"),
-		refused:    counter("requests_refused_total", "Requests answered 429, by the limit that was reached.", "limit"),
-		selections: prometheus.NewCounter(prometheus.CounterOpts{Name: "membridge_leadership_selections_total", Help: "Leaderships begun."}),
+		heartbeats: counter("heartbeats_total", "Heartbeats received, of agents and of nodes.", "of"),
+		jobs:       counter("sync_jobs_total", "Sync jobs, by kind and how they reached the agent.", "kind", "by"),
+		loopErrors: counter("loop_errors_total", "Failures of the background loops.", "loop"),
+		refused:    counter("requests_refused_total", "Requests refused with 429, by limit.", "limit"),
+		selections: prometheus.NewCounter(prometheus.CounterOpts{Name: "membridge_leadership_selections_total", Help: "Leadership terms started."}),
 	}
 	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.refused, m.selections)
 	return m
 }
 
-// watch adds the figures that are read when somebody asks.
+// watch registers the metrics that are collected at scrape time.
 func (m *metrics) watch(s *Server) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "membridge_waiting_heartbeats", Help: "Heartbeats held open until there is an order.",
+		Name: "membridge_waiting_heartbeats", Help: "Heartbeats waiting for a command.",
 	}, func() float64 { return float64(s.waiting.size()) }))
 	m.registry.MustRegister(agentGauge{s, prometheus.NewDesc("membridge_agents", "Agents by status.", []string{"status"}, nil)})
 }
@@ -56,10 +56,10 @@ type agentGauge struct {
 	desc *prometheus.Desc
 }
 
-// Describe is for prometheus.
+// Describe implements prometheus.Collector.
 func (g agentGauge) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
 
-// Collect is for prometheus.
+// Collect implements prometheus.Collector.
 func (g agentGauge) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.s.calm, 5*time.Second)
 	defer cancel()
@@ -78,7 +78,7 @@ func (g agentGauge) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricRoute keeps the label's values few: patterns, never paths.
+// metricRoute keeps the label's cardinality low: patterns, never paths.
 func metricRoute(pattern string) string {
 	if pattern == "" {
 		return "none"

@@ -11,21 +11,21 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// maxBody bounds every request's body.
+// maxBody bounds a request's body, in bytes.
 const maxBody = 1 << 20
 
-// middleware handles every request: it recovers panics, refuses pages of other
-// origins, gives the mux's own 404 and 405 our shape, counts and logs.
+// middleware wraps every request: it recovers panics, refuses cross-origin requests, gives the
+// mux's own 404 and 405 the API's form, counts and logs.
 func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		defer func() { s.leave(rec, r, began, recover()) }()
+		defer func() { s.finish(rec, r, began, recover()) }()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		if err := origin.Check(r); err != nil {
-			problem(http.StatusForbidden, "A page of another origin may not do that").write(rec)
+			problem(http.StatusForbidden, "Requests from pages of other origins are not allowed").write(rec)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -41,8 +41,8 @@ func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// leave ends a request. Keys and bodies are never logged.
-func (s *Server) leave(rec *recorder, r *http.Request, began time.Time, panicked any) {
+// finish ends a request: it logs and counts it. Keys and bodies are never logged.
+func (s *Server) finish(rec *recorder, r *http.Request, began time.Time, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // a panic's value is never wrapped
 		s.cfg.Log.Error("membridge: a handler panicked", slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 		if rec.status == 0 {
@@ -61,8 +61,8 @@ func (s *Server) leave(rec *recorder, r *http.Request, began time.Time, panicked
 	}
 }
 
-// recorder keeps the status, and turns 422, which huma says to a body that
-// does not fit, into the wire's 400.
+// recorder records the status, and changes 422, huma's status for an invalid body, to the API's
+// 400.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -88,14 +88,13 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// unrouted answers a request that no route takes: the mux knows whether it is the
-// path or the method, and says so in plain text, of which only the status and
-// the Allow header are kept.
+// unrouted answers a request without a route. The mux knows whether the path or the method is
+// wrong; of its plain text response only the status and the Allow header are used.
 func (r *recorder) unrouted(mux *http.ServeMux, req *http.Request) {
-	asked := &verdict{header: http.Header{}}
+	asked := &discarded{header: http.Header{}}
 	mux.ServeHTTP(asked, req)
 	switch asked.status {
 	case http.StatusMethodNotAllowed:
@@ -106,12 +105,12 @@ func (r *recorder) unrouted(mux *http.ServeMux, req *http.Request) {
 	}
 }
 
-// verdict is a response that goes nowhere.
-type verdict struct {
+// discarded is a response that records only status and header.
+type discarded struct {
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header         { return v.header }
-func (v *verdict) Write(b []byte) (int, error) { return len(b), nil }
-func (v *verdict) WriteHeader(status int)      { v.status = status }
+func (v *discarded) Header() http.Header         { return v.header }
+func (v *discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (v *discarded) WriteHeader(status int)      { v.status = status }

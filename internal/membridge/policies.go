@@ -9,22 +9,22 @@ const (
 	accessAdmin
 )
 
-// policies says for every route whom it admits. It is the only place that does: a route
-// that is not here cannot be registered, and OpenAPI says what is here.
+// policies is the only place that defines who may use which route: a route without a policy cannot
+// be registered, and OpenAPI is generated from it.
 var policies = map[string]access{
-	// Callers without a key: what load balancers ask, and pages that hold no secret.
+	// Without a key: health checks, and pages without secrets.
 	"GET /health":         accessOpen,
 	"GET /docs":           accessOpen,
 	"GET /openapi.json":   accessOpen,
 	"GET /ui":             accessOpen,
 	"GET /static/ui.html": accessOpen,
 
-	// Agents, each for itself.
+	// Agents, each only for itself.
 	"POST /agents":                  accessAgent,
 	"POST /agents/{name}/heartbeat": accessAgent,
 	"POST /agent/heartbeat":         accessAgent,
 
-	// Admins alone.
+	// Admins.
 	"GET /agents":                            accessAdmin,
 	"DELETE /agents/{name}":                  accessAdmin,
 	"POST /agents/{name}/drain":              accessAdmin,
@@ -42,12 +42,12 @@ var policies = map[string]access{
 	"GET /metrics":                           accessAdmin,
 }
 
-// String is the policy's name.
+// String returns the policy's name.
 func (a access) String() string {
 	return map[access]string{accessOpen: "open", accessAgent: "agent", accessAdmin: "admin"}[a]
 }
 
-// security is the policy in OpenAPI's words.
+// security returns the policy as OpenAPI security requirements.
 func (a access) security(tokens bool) []map[string][]string {
 	admin, agent, bound := map[string][]string{"admin": {}}, map[string][]string{"agent": {}}, map[string][]string{"agent": {}, "token": {}}
 	switch {

@@ -13,23 +13,23 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Problem is the body of every answer that is not a success. The described
-// system is a FastAPI program; this is its shape.
+// Problem is the body of every error response, in the form of FastAPI, which the earlier
+// implementation uses.
 type Problem struct {
-	Detail string `json:"detail" doc:"One sentence a person understands"`
-	JobID  string `json:"job_id,omitempty" doc:"The sync job that failed, where one was made"`
+	Detail string `json:"detail" doc:"One sentence for people"`
+	JobID  string `json:"job_id,omitempty" doc:"The sync job that failed, if any"`
 	status int
 }
 
-// Error makes a Problem something a handler can return.
+// Error lets handlers return a Problem as an error.
 func (p *Problem) Error() string { return p.Detail }
 
-// GetStatus is for huma.
+// GetStatus implements huma.StatusError.
 func (p *Problem) GetStatus() int { return p.status }
 
 func problem(status int, detail string) *Problem { return &Problem{Detail: detail, status: status} }
 
-// statuses maps kinds of failure to HTTP.
+// statuses maps kinds of errors to HTTP statuses.
 var statuses = map[bloom.Kind]int{
 	bloom.KindInvalid: http.StatusBadRequest, bloom.KindUnauthorized: http.StatusUnauthorized,
 	bloom.KindForbidden: http.StatusForbidden, bloom.KindNotFound: http.StatusNotFound,
@@ -38,7 +38,7 @@ var statuses = map[bloom.Kind]int{
 	bloom.KindUpstream: http.StatusBadGateway,
 }
 
-// refuse turns a failure into its answer. Inner text goes to the log only.
+// refuse converts an error to its response. Inner errors go to the log only.
 func (s *Server) refuse(ctx context.Context, err error) error {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -51,16 +51,15 @@ func (s *Server) refuse(ctx context.Context, err error) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return problem(http.StatusServiceUnavailable, "The request was given up before it was answered")
+		return problem(http.StatusServiceUnavailable, "The request was cancelled before it was answered")
 	}
 	s.cfg.Log.ErrorContext(ctx, "membridge: request failed", slog.Any("error", err))
 	return problem(http.StatusInternalServerError, bloom.Internal(nil).Message)
 }
 
-// reshape gives huma's own errors our shape. It runs as this API's transformer:
-// the error constructor is global to the process, which serves the runtime's API
-// with another shape too, so it stays untouched. Submitted values, which huma
-// would echo, are left out.
+// reshape gives huma's own errors the API's form. It runs as this API's transformer, because the
+// error constructor is global to the process, which also serves the runtime's API. Submitted
+// values, which huma would echo, are left out.
 func reshape(ctx huma.Context, _ string, v any) (any, error) {
 	if _, ours := v.(*Problem); ours {
 		return v, nil
@@ -73,7 +72,7 @@ func reshape(ctx huma.Context, _ string, v any) (any, error) {
 	if foreign.GetStatus() >= http.StatusInternalServerError {
 		return problem(foreign.GetStatus(), bloom.Internal(nil).Message), nil
 	}
-	p := problem(foreign.GetStatus(), "The request is wrong")
+	p := problem(foreign.GetStatus(), "Invalid request")
 	var model *huma.ErrorModel
 	if errors.As(foreign, &model) {
 		p.Detail = sentence(model)
@@ -81,7 +80,7 @@ func reshape(ctx huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// sentence says what is wrong and where.
+// sentence returns what is wrong and where.
 func sentence(m *huma.ErrorModel) string {
 	var wrong []string
 	for _, e := range m.Errors {
@@ -104,5 +103,5 @@ func sentence(m *huma.ErrorModel) string {
 func (p *Problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(p.status)
-	_ = json.NewEncoder(w).Encode(p) // the caller has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(p) // fails only if the caller is gone
 }

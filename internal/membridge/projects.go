@@ -13,12 +13,12 @@ import (
 
 func (s *Server) projectRoutes() {
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
-	operation(s, http.MethodGet, "/projects", "All projects, by hand and by heartbeat", s.listProjects)
-	operation(s, http.MethodPost, "/projects", "Make a project by hand", s.createProject, created)
-	operation(s, http.MethodDelete, "/projects/{name}", "Forget a project and its nodes, and end its leadership", s.deleteProject)
-	operation(s, http.MethodPost, "/agent/heartbeat", "A node's heartbeat for one project; answers its role", s.nodeBeat)
+	operation(s, http.MethodGet, "/projects", "All projects, created manually or by heartbeats", s.listProjects)
+	operation(s, http.MethodPost, "/projects", "Create a project manually", s.createProject, created)
+	operation(s, http.MethodDelete, "/projects/{name}", "Delete a project and its nodes, and end its leadership", s.deleteProject)
+	operation(s, http.MethodPost, "/agent/heartbeat", "A node's heartbeat for one project; returns the node's role", s.nodeHeartbeat)
 	operation(s, http.MethodGet, "/projects/{cid}/nodes", "Nodes of a project", s.listNodes)
-	operation(s, http.MethodGet, "/projects/{cid}/leadership", "Who leads a project", s.leadership)
+	operation(s, http.MethodGet, "/projects/{cid}/leadership", "The leadership of a project", s.leadership)
 	operation(s, http.MethodGet, "/projects/{cid}/leadership/history", "Terms of a project, newest first", s.history)
 	operation(s, http.MethodPost, "/projects/{cid}/leadership/select", "Select the preferred primary", s.selectLeader)
 }
@@ -55,39 +55,39 @@ func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{},
 	return nil, s.store.DeleteProject(ctx, in.Name)
 }
 
-type nodeBeat struct {
+type nodeHeartbeatRequest struct {
 	Body struct {
 		NodeID       string    `json:"node_id" minLength:"1" maxLength:"128"`
-		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"The project's id; as a rule the first 16 hex digits of the SHA-256 of its name"`
+		CanonicalID  string    `json:"canonical_id" minLength:"1" maxLength:"128" doc:"The project's id; by default the first 16 hex digits of the SHA-256 of its name"`
 		ObsCount     *int64    `json:"obs_count,omitempty" required:"false" nullable:"true" minimum:"0"`
 		DBSHA        *string   `json:"db_sha,omitempty" required:"false" nullable:"true" maxLength:"128"`
-		LastSeen     any       `json:"last_seen,omitempty" required:"false" doc:"Taken, and not used: the control plane's clock counts"`
+		LastSeen     any       `json:"last_seen,omitempty" required:"false" doc:"Accepted but ignored: the control plane's clock decides"`
 		IPAddrs      *[]string `json:"ip_addrs,omitempty" required:"false" maxItems:"64"`
 		ProjectID    *string   `json:"project_id,omitempty" required:"false" nullable:"true" maxLength:"256" doc:"The project's name; registers it"`
 		AgentVersion *string   `json:"agent_version,omitempty" required:"false" nullable:"true" maxLength:"128"`
 	}
 }
 
-type nodeAnswer struct {
+type nodeHeartbeatResponse struct {
 	Body struct {
 		OK          bool          `json:"ok"`
 		Role        registry.Role `json:"role" enum:"primary,secondary,unknown"`
 		CanonicalID string        `json:"canonical_id"`
-		Epoch       int64         `json:"epoch" doc:"Of the current leadership; 0 when there never was one"`
-		ExpiresAt   *float64      `json:"expires_at" doc:"When the current leadership ends, Unix seconds"`
-		// Lease is what the node writes beside the memory, so that push and pull obey it.
-		Lease *registry.Term `json:"lease" doc:"The last term, expired or not; null when there never was one"`
+		Epoch       int64         `json:"epoch" doc:"Of the current term; 0 without one"`
+		ExpiresAt   *float64      `json:"expires_at" doc:"When the current term ends, Unix seconds"`
+		// Lease is what the node stores beside the memory, so that push and pull respect it.
+		Lease *registry.Term `json:"lease" doc:"The last term, even if expired; null without one"`
 	}
 }
 
-func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error) {
+func (s *Server) nodeHeartbeat(ctx context.Context, in *nodeHeartbeatRequest) (*nodeHeartbeatResponse, error) {
 	b := in.Body
 	if err := checkLists(b.IPAddrs); err != nil {
 		return nil, err
 	}
-	beat := registry.NodeBeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
+	beat := registry.NodeHeartbeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
 		IPAddrs: cleanedList(b.IPAddrs), AgentVersion: cleaned(b.AgentVersion), Proof: proof(ctx)}
-	if b.ProjectID != nil && *b.ProjectID != "" { // some send "" for what they do not know
+	if b.ProjectID != nil && *b.ProjectID != "" { // some nodes send "" for unknown
 		name, err := cleanName(*b.ProjectID)
 		if err != nil {
 			return nil, err
@@ -95,11 +95,11 @@ func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error
 		beat.ProjectID = &name
 	}
 	s.metrics.heartbeats.WithLabelValues("node").Inc()
-	term, err := s.store.NodeBeat(ctx, beat)
+	term, err := s.store.NodeHeartbeat(ctx, beat)
 	if err != nil {
 		return nil, err
 	}
-	out := &nodeAnswer{}
+	out := &nodeHeartbeatResponse{}
 	out.Body.OK, out.Body.CanonicalID = true, beat.CanonicalID
 	out.Body.Role = registry.RoleOf(term, beat.NodeID, s.store.Now())
 	if term != nil {
@@ -108,15 +108,15 @@ func (s *Server) nodeBeat(ctx context.Context, in *nodeBeat) (*nodeAnswer, error
 	return out, nil
 }
 
-// ProjectPath is the part of the path that names a project.
+// ProjectPath is the project's id in a path.
 type ProjectPath struct {
 	CID string `path:"cid" minLength:"1" maxLength:"128" doc:"The project's canonical_id"`
 }
 
-// standing is a project's leadership with every node's role in it. A project that
-// nobody has reported for has neither, which is no error.
-func (s *Server) standing(ctx context.Context, cid string) (registry.Standing, error) {
-	st, err := s.store.Standing(ctx, cid)
+// leadershipOf returns a project's leadership with every node's role. Without any heartbeats both
+// are empty, which is not an error.
+func (s *Server) leadershipOf(ctx context.Context, cid string) (registry.Leadership, error) {
+	st, err := s.store.Leadership(ctx, cid)
 	if err != nil {
 		return st, err
 	}
@@ -130,29 +130,29 @@ func (s *Server) standing(ctx context.Context, cid string) (registry.Standing, e
 type nodeList struct{ Body []registry.Node }
 
 func (s *Server) listNodes(ctx context.Context, in *ProjectPath) (*nodeList, error) {
-	st, err := s.standing(ctx, in.CID)
+	st, err := s.leadershipOf(ctx, in.CID)
 	return &nodeList{st.Nodes}, err
 }
 
-type leadershipAnswer struct {
+type leadershipResponse struct {
 	Body struct {
 		CanonicalID      string          `json:"canonical_id"`
-		PreferredPrimary *string         `json:"preferred_primary" doc:"The node that leads; null when nobody was selected, or the lease has expired"`
-		LastPrimary      *string         `json:"last_primary" doc:"The node selected last, null when none ever was"`
+		PreferredPrimary *string         `json:"preferred_primary" doc:"The primary node; null when none was selected, or its term has expired"`
+		LastPrimary      *string         `json:"last_primary" doc:"The last selected node, null when none ever was"`
 		NodeCount        int             `json:"node_count"`
 		Nodes            []registry.Node `json:"nodes" nullable:"false"`
-		NeedsSelection   bool            `json:"needs_selection" doc:"Nobody leads: nobody was selected, or the lease has expired"`
-		Lease            *registry.Term  `json:"lease" doc:"The last term, expired or not"`
-		Expired          bool            `json:"expired" doc:"The last term has run out"`
+		NeedsSelection   bool            `json:"needs_selection" doc:"There is no primary: none was selected, or its term has expired"`
+		Lease            *registry.Term  `json:"lease" doc:"The last term, even if expired"`
+		Expired          bool            `json:"expired" doc:"The last term has expired"`
 	}
 }
 
-func (s *Server) leadership(ctx context.Context, in *ProjectPath) (*leadershipAnswer, error) {
-	st, err := s.standing(ctx, in.CID)
+func (s *Server) leadership(ctx context.Context, in *ProjectPath) (*leadershipResponse, error) {
+	st, err := s.leadershipOf(ctx, in.CID)
 	if err != nil {
 		return nil, err
 	}
-	out := &leadershipAnswer{}
+	out := &leadershipResponse{}
 	b := &out.Body
 	b.CanonicalID, b.NodeCount, b.Nodes, b.Lease, b.NeedsSelection = in.CID, len(st.Nodes), st.Nodes, st.Current, st.Current == nil
 	if t := st.Current; t != nil {
@@ -182,8 +182,8 @@ type selection struct {
 	Body struct {
 		PrimaryNodeID string  `json:"primary_node_id" minLength:"1" maxLength:"128"`
 		LeaseSeconds  int     `json:"lease_seconds,omitempty" required:"false" minimum:"1" maximum:"31536000" default:"3600"`
-		IssuedBy      *string `json:"issued_by,omitempty" required:"false" maxLength:"128" doc:"Who decided; the kind of key when absent"`
-		ExpectedEpoch *int64  `json:"expected_epoch,omitempty" required:"false" minimum:"0" doc:"Select only while this is the current epoch (0: never selected), else 409"`
+		IssuedBy      *string `json:"issued_by,omitempty" required:"false" maxLength:"128" doc:"Who decided; default: the kind of key"`
+		ExpectedEpoch *int64  `json:"expected_epoch,omitempty" required:"false" minimum:"0" doc:"Select only if this is the current epoch (0: never selected), otherwise 409"`
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 //go:embed docs.html
 var docsPage []byte
 
-// docsScript is the digest by which the page's own script, and no other, may run.
+// docsScript is the digest of the page's own script, the only one that may run.
 var docsScript = func() string {
 	_, rest, _ := bytes.Cut(docsPage, []byte("<script>"))
 	script, _, _ := bytes.Cut(rest, []byte("</script>"))
@@ -27,8 +27,8 @@ var docsScript = func() string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }()
 
-// routes builds the handler: every operation with its policy, then the pages
-// outside of the API.
+// routes builds the handler: every operation with its policy, then the pages that are not part of
+// the API.
 func (s *Server) routes() {
 	mux := guard.NewMux(policies, s.enter)
 	s.mux = mux
@@ -41,7 +41,7 @@ func (s *Server) routes() {
 
 	spec, err := s.api.OpenAPI().MarshalJSON()
 	if err != nil {
-		panic("membridge: the API's description cannot be written: " + err.Error())
+		panic("membridge: cannot encode the API's description: " + err.Error())
 	}
 	mux.HandleFunc("GET /openapi.json", page("application/json", spec))
 	mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
@@ -77,7 +77,7 @@ func apiConfig(version string) huma.Config {
 	return c
 }
 
-// operation registers a route under its policy.
+// operation registers a route with its policy.
 func operation[I, O any](s *Server, method, path, summary string, handle func(context.Context, *I) (*O, error), change ...func(*huma.Operation)) {
 	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody,
 		Security: s.mux.Policy(method + " " + path).security(s.gate.tokens)}
@@ -93,8 +93,8 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 	})
 }
 
-// enter is the door of every route: it names the caller and holds it against the
-// limits and the route's policy, before anything of the request is read.
+// enter wraps every route: it identifies the caller and checks the limits and the route's policy
+// before it reads anything of the request.
 func (s *Server) enter(need access, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := s.gate.caller(r.Context(), presented(r))
@@ -118,24 +118,24 @@ type callerKey struct{}
 
 type proofKey struct{}
 
-// proof is what the caller showed for speaking in an agent's name.
+// proof returns the caller's proof of an agent's name.
 func proof(ctx context.Context) registry.Proof {
 	p, _ := ctx.Value(proofKey{}).(registry.Proof)
 	return p
 }
 
-// callerOf is who made the request.
+// callerOf returns the kind of caller.
 func callerOf(ctx context.Context) callerKind {
 	who, _ := ctx.Value(callerKey{}).(callerKind)
 	return who
 }
 
-// describeErrors replaces huma's description of its own errors by ours.
+// describeErrors replaces huma's description of its errors by the API's.
 func describeErrors(api *huma.OpenAPI) {
 	api.Components.Schemas.Map()["Problem"] = &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"detail"},
-		Properties: map[string]*huma.Schema{"detail": {Type: huma.TypeString, Description: "One sentence a person understands"},
-			"job_id": {Type: huma.TypeString, Description: "The sync job that failed, where one was made"}},
+		Properties: map[string]*huma.Schema{"detail": {Type: huma.TypeString, Description: "One sentence for people"},
+			"job_id": {Type: huma.TypeString, Description: "The sync job that failed, if any"}},
 	}
 	failure := &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}}
@@ -158,18 +158,18 @@ func page(kind string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'sha256-"+docsScript+"'; frame-ancestors 'none'")
-		_, _ = w.Write(body) // the reader has gone: nobody is left to tell
+		_, _ = w.Write(body) // fails only if the client is gone
 	}
 }
 
-// webApplication leads to the runtime's web application, which the earlier control
-// plane had at these addresses itself.
+// webApplication redirects to the runtime's web application: the earlier control plane had its own
+// at these addresses.
 func (s *Server) webApplication(w http.ResponseWriter, r *http.Request) {
 	if address := s.runtimeFor(r.Context()); address != "" {
 		http.Redirect(w, r, strings.TrimRight(address, "/")+"/", http.StatusFound)
 		return
 	}
-	problem(http.StatusNotFound, "The web application is the runtime's, whose address is not known here; start membridge with --runtime-url, or open the runtime's own address").write(w)
+	problem(http.StatusNotFound, "The web application is at the runtime, whose address is unknown here; start membridge with --runtime-url, or open the runtime's address").write(w)
 }
 
 type health struct {

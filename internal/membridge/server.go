@@ -1,8 +1,8 @@
-// Package membridge is the control plane: it knows the agents, the projects,
-// which node leads each project, and has agents move a project's memory.
+// Package membridge is the control plane: it keeps the agents, the projects and the primary node of
+// each project, and makes agents synchronize a project's memory.
 //
-// The runtime works in full without it. It imports nothing of the runtime but
-// its vocabulary; they meet only over HTTP (see package mbclient).
+// The runtime works without it. Of the runtime it imports only the root package; they communicate
+// over HTTP (see package mbclient).
 package membridge
 
 import (
@@ -32,59 +32,56 @@ const (
 	DefaultKeptJobs     = 10_000
 )
 
-// minKey is the length below which a configured key is refused.
+// minKey is the minimum length of a configured key.
 const minKey = 16
 
-// Config is what a control plane needs to run.
+// Config configures a control plane.
 type Config struct {
-	// DatabaseURL is a PostgreSQL address. Empty: the SQLite file at DatabasePath.
+	// DatabaseURL is a PostgreSQL URL. Empty: the SQLite file at DatabasePath.
 	DatabaseURL  string
 	DatabasePath string
 
-	// AdminKey opens every route, AgentKey only what agents do for themselves.
-	// Each is empty (no such key) or at least 16 characters long.
+	// AdminKey admits to every route, AgentKey only to an agent's own. Each is empty (no such key)
+	// or has at least 16 characters.
 	AdminKey string
 	AgentKey string
-	// RequireTokens refuses the agent key without a token of the agent's own, which
-	// binds the name that it writes. Agents of the earlier system have none, so that
-	// it is off unless asked for.
+	// RequireTokens refuses the agent key without the agent's own token, which binds the name that
+	// it writes. It is off by default because agents of the earlier Node implementation have no
+	// token.
 	RequireTokens bool
-	// SyncAgentKey sends AgentKey along when an agent without a token is called at
-	// its URL: agents of the earlier system take no order without it. Whoever may
-	// register an agent can then read the key; use it only where all agents are
-	// trusted with each other's names.
+	// SyncAgentKey sends AgentKey in calls to the URLs of agents without a token: agents of the
+	// earlier implementation refuse commands without it. Anyone who can register an agent can then
+	// read the key; use it only if all agents trust each other.
 	SyncAgentKey bool
-	// Development lets requests in without a key while both keys are empty. The
-	// caller sets it only when every listener is loopback or a unix socket; each
-	// request is checked besides (see access.go).
+	// Development admits requests without a key while both keys are empty. Set it only when every
+	// listener is loopback or a unix socket; each request is checked, too (see access.go).
 	Development bool
-	// Open, when set, reports whether requests of this machine need no key now, besides
-	// those with one: a runtime in the same process goes on without keys until the first
-	// is made. As with Development, only for listeners of this machine.
+	// Open, when set, reports whether requests from this machine need no key now: a runtime in the
+	// same process works without keys until the first is created. As with Development, only for
+	// listeners on this machine.
 	Open func(context.Context) bool
 
-	// RuntimeURL is where agents find the runtime; they are told with every
-	// registration and heartbeat. Empty: they are not told. With an unspecified
-	// host (http://0.0.0.0:5000) it is on this machine: each agent is told the
-	// host by which it called us.
+	// RuntimeURL is the runtime's URL, which agents get with every registration and heartbeat.
+	// Empty: unknown. With an unspecified host (http://0.0.0.0:5000) the runtime is on this
+	// machine, and each agent gets the host by which it reached the control plane.
 	RuntimeURL string
 	Version    string
 
-	// JobTimeout is how long an agent may take over a sync job before it is
-	// called failed; zero means DefaultJobTimeout.
+	// JobTimeout is how long an agent may take for a sync job before it fails; zero means
+	// DefaultJobTimeout.
 	JobTimeout time.Duration
 	// AgentTimeout bounds a call to an agent's URL; zero means DefaultAgentTimeout.
 	AgentTimeout time.Duration
-	// DialPolicy refuses addresses that agents' URLs may lead to, checked when the
-	// connection is made. Nil means DefaultDialPolicy.
+	// DialPolicy refuses addresses behind agents' URLs. It is checked for each connection. Nil
+	// means DefaultDialPolicy.
 	DialPolicy func(netip.Addr) error
-	// MaxWaiting bounds the heartbeats that wait for orders at once; beyond it they
-	// are answered at once. Zero means DefaultMaxWaiting.
+	// MaxWaiting bounds the heartbeats that wait for commands at the same time; further ones are
+	// answered immediately. Zero means DefaultMaxWaiting.
 	MaxWaiting int
 
-	// Limits bound the requests of each caller; the zero value has none.
+	// Limits are rate limits; the zero value has none.
 	Limits Limits
-	// Proxies are those whose X-Forwarded-For names the caller; none by default.
+	// Proxies are the trusted proxies; none by default.
 	Proxies guard.Proxies
 
 	// Clock is for tests; nil means the store's own.
@@ -92,7 +89,7 @@ type Config struct {
 	Log   *slog.Logger // nil means slog.Default()
 }
 
-// ConfigError is a mistake in a Config, for the person who wrote it.
+// ConfigError is an error in a Config, for the operator.
 type ConfigError struct{ error }
 
 func (c *Config) finish() error {
@@ -106,23 +103,23 @@ func (c *Config) finish() error {
 	}
 	for name, key := range map[string]string{"MEMBRIDGE_ADMIN_KEY": c.AdminKey, "MEMBRIDGE_AGENT_KEY": c.AgentKey} {
 		if key != "" && len(key) < minKey {
-			return fmt.Errorf("%s is shorter than %d characters; make one with `openssl rand -hex 32`", name, minKey)
+			return fmt.Errorf("%s is shorter than %d characters; generate one with `openssl rand -hex 32`", name, minKey)
 		}
 	}
 	if c.SyncAgentKey && c.AgentKey == "" {
-		return errors.New("--sync-agent-key needs an agent key to send: set MEMBRIDGE_AGENT_KEY")
+		return errors.New("--sync-agent-key requires an agent key: set MEMBRIDGE_AGENT_KEY")
 	}
 	if c.AdminKey != "" && c.AdminKey == c.AgentKey {
 		return errors.New("MEMBRIDGE_AGENT_KEY must differ from MEMBRIDGE_ADMIN_KEY: agents would be admins")
 	}
 	if c.DatabaseURL == "" && c.DatabasePath == "" {
-		return errors.New("membridge needs a database: a path for SQLite or a DATABASE_URL")
+		return errors.New("membridge requires a database: a path for SQLite or a DATABASE_URL")
 	}
 	return nil
 }
 
-// Server is the control plane. Handler serves it; the loops of Run look after it.
-// All methods are safe for concurrent use.
+// Server is the control plane. Handler serves it, Run maintains it. All methods are safe for
+// concurrent use.
 type Server struct {
 	cfg     Config
 	store   registry.Store
@@ -135,14 +132,14 @@ type Server struct {
 	handler http.Handler
 	mux     *guard.Mux[access]
 	api     huma.API
-	runtime atomic.Pointer[string] // where agents find the runtime
+	runtime atomic.Pointer[string] // the runtime's URL for agents
 
-	calm  context.Context // ends when no request may wait any more
+	calm  context.Context // ends when no heartbeat may wait any more
 	quiet context.CancelFunc
 }
 
-// Open opens the registry and prepares the routes. It listens nowhere: the
-// caller serves Handler, runs Run, and ends with Close.
+// Open opens the registry and prepares the routes. It does not listen: the caller serves Handler,
+// calls Run, and calls Close at the end.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.finish(); err != nil {
 		return nil, ConfigError{err}
@@ -167,17 +164,17 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Mode is whom the control plane answers.
+// Mode is which callers the control plane admits.
 type Mode string
 
 // The modes.
 const (
 	ModeKeys        Mode = "keys"        // those with a key
-	ModeDevelopment Mode = "development" // everybody on this machine, without a key
-	ModeUnset       Mode = "unset"       // nobody but agents with the agent key: no admin key is set
+	ModeDevelopment Mode = "development" // everyone on this machine, without a key
+	ModeUnset       Mode = "unset"       // only agents with the agent key: no admin key is set
 )
 
-// Mode tells whom the control plane answers.
+// Mode returns which callers the control plane admits.
 func (s *Server) Mode() Mode {
 	switch {
 	case s.gate.hasAdmin:
@@ -188,11 +185,11 @@ func (s *Server) Mode() Mode {
 	return ModeUnset
 }
 
-// Handler serves every route. An http.Server in front of it should set
-// ReadHeaderTimeout; deadlines of waiting heartbeats are lifted by the handler.
+// Handler returns the handler for every route. Its http.Server should set ReadHeaderTimeout; the
+// handler removes the deadlines of waiting heartbeats.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Policies are the routes' policies, by "METHOD /path": open, agent or admin.
+// Policies returns the routes' policies by "METHOD /path": open, agent or admin.
 func (s *Server) Policies() map[string]string {
 	all := map[string]string{}
 	for route, need := range s.mux.Policies() {
@@ -201,16 +198,15 @@ func (s *Server) Policies() map[string]string {
 	return all
 }
 
-// OpenAPI is the description served at /openapi.json.
+// OpenAPI returns the description served at /openapi.json.
 func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 
-// Quiesce answers every waiting heartbeat at once, and lets none wait from now
-// on. Register it with http.Server.RegisterOnShutdown: a graceful shutdown would
-// otherwise last as long as the longest poll.
+// Quiesce answers every waiting heartbeat immediately and lets none wait from then on. Register it
+// with http.Server.RegisterOnShutdown: otherwise a graceful shutdown would last as long as the
+// longest poll.
 func (s *Server) Quiesce() { s.quiet() }
 
-// Close ends waiting requests and closes the registry. Call it after the HTTP
-// server has stopped.
+// Close ends waiting requests and closes the registry. Call it after the HTTP server has stopped.
 func (s *Server) Close() error {
 	s.Quiesce()
 	s.caller.CloseIdleConnections()

@@ -367,13 +367,13 @@ func TestOnlyAnAgentsOwnYesIsOne(t *testing.T) {
 	p := ready(t)
 	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
 	for said, want := range map[string]string{
-		"":                                  "Agent unreachable: its answer is not one of an agent's",
-		"<html>Welcome</html>":              "Agent unreachable: its answer is not one of an agent's",
-		`{"detail":"done"}`:                 "Agent unreachable: its answer is not one of an agent's",
-		`{"ok":"yes"}`:                      "Agent unreachable: its answer is not one of an agent's",
-		`[]`:                                "Agent unreachable: its answer is not one of an agent's",
-		`{"ok":false,"detail":"disk full"}`: "The agent did not do it: disk full",
-		`{"ok":false}`:                      "The agent did not do it: it does not say why",
+		"":                                  "Agent unreachable: its response is not an agent's report",
+		"<html>Welcome</html>":              "Agent unreachable: its response is not an agent's report",
+		`{"detail":"done"}`:                 "Agent unreachable: its response is not an agent's report",
+		`{"ok":"yes"}`:                      "Agent unreachable: its response is not an agent's report",
+		`[]`:                                "Agent unreachable: its response is not an agent's report",
+		`{"ok":false,"detail":"disk full"}`: "The agent failed: disk full",
+		`{"ok":false}`:                      "The agent failed: it gave no reason",
 	} {
 		answer = said
 		a := p.want(t, 502, "POST", "/sync/push", order).json(t)
@@ -401,7 +401,7 @@ func TestSyncRefusesWhatCannotBeDone(t *testing.T) {
 	p.want(t, 404, "POST", "/sync/push", `{"project":"nope","agent":"a"}`)
 	p.want(t, 404, "POST", "/sync/push", `{"project":"alpha","agent":"nope"}`)
 	offline := p.want(t, 502, "POST", "/sync/push", order).json(t)
-	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it never sent a heartbeat, with which orders are fetched, and gave no URL to call" {
+	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it never sent a heartbeat, which fetches commands, and has no URL to call" {
 		t.Errorf("answer %v, job %v", offline, j)
 	}
 	p.want(t, 404, "GET", "/jobs/nope", "")

@@ -13,11 +13,11 @@ import (
 )
 
 func (s *Server) jobRoutes() {
-	operation(s, http.MethodPost, "/sync/push", "Have an agent send a project's memory to object storage",
+	operation(s, http.MethodPost, "/sync/push", "Make an agent upload a project's memory to object storage",
 		func(ctx context.Context, in *syncOrder) (*syncAnswer, error) {
 			return s.sync(ctx, registry.JobPush, in)
 		})
-	operation(s, http.MethodPost, "/sync/pull", "Have an agent take a project's memory from object storage",
+	operation(s, http.MethodPost, "/sync/pull", "Make an agent download a project's memory from object storage",
 		func(ctx context.Context, in *syncOrder) (*syncAnswer, error) {
 			return s.sync(ctx, registry.JobPull, in)
 		})
@@ -35,8 +35,8 @@ type syncOrder struct {
 
 type syncAnswer struct {
 	Body struct {
-		OK          bool   `json:"ok" doc:"The order was taken; status tells whether it is done"`
-		Status      string `json:"status" enum:"queued,completed" doc:"queued: the agent gets it with its heartbeat, look at the job for how it went"`
+		OK          bool   `json:"ok" doc:"The command was accepted; see status"`
+		Status      string `json:"status" enum:"queued,completed" doc:"queued: the agent gets it with its next heartbeat; the job has the outcome"`
 		Project     string `json:"project"`
 		Agent       string `json:"agent"`
 		CanonicalID string `json:"canonical_id"`
@@ -45,8 +45,8 @@ type syncAnswer struct {
 	}
 }
 
-// sync orders an agent to move a project's memory. One whose heartbeats come in
-// gets the order with the next; one that does not beat, but gave a URL, is called.
+// sync commands an agent to synchronize a project's memory. An agent that sends heartbeats gets the
+// command with the next one; another one with a URL is called.
 func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder) (*syncAnswer, error) {
 	if in.Body.DryRun {
 		return nil, problem(http.StatusBadRequest, "dryrun: there are no dry runs; nothing was done")
@@ -64,7 +64,7 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 		return nil, err
 	}
 	job := registry.Job{ID: id.String(), Kind: kind, Project: project.Name, CanonicalID: project.CanonicalID, Agent: agent.Name,
-		Status: registry.JobQueued, Detail: "Waits for the agent's next heartbeat"}
+		Status: registry.JobQueued, Detail: "Waiting for the agent's next heartbeat"}
 	beats := agent.HeartbeatAt != nil && s.uptime.Liveness(agent, s.store.Now()) != bloom.WorkerOffline
 	switch {
 	case beats:
@@ -72,21 +72,21 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 		if err := s.store.AddJob(ctx, job); err != nil {
 			return nil, err
 		}
-		s.waiting.ring(agent.Name)
+		s.waiting.wakeAgent(agent.Name)
 	case agent.URL != "":
 		s.metrics.jobs.WithLabelValues(string(kind), "call").Inc()
 		if job, err = s.syncByCall(ctx, job, agent); err != nil {
 			return nil, err
 		}
 	default:
-		job.Status, job.Detail = registry.JobFailed, "it is offline and gave no URL to call"
+		job.Status, job.Detail = registry.JobFailed, "it is offline and has no URL to call"
 		if agent.HeartbeatAt == nil {
-			job.Detail = "it never sent a heartbeat, with which orders are fetched, and gave no URL to call"
+			job.Detail = "it never sent a heartbeat, which fetches commands, and has no URL to call"
 		}
 		if err := s.store.AddJob(ctx, job); err != nil {
 			return nil, err
 		}
-		return nil, undone(unreachable, job)
+		return nil, jobFailure(unreachable, job)
 	}
 	out := &syncAnswer{}
 	b := &out.Body
@@ -95,10 +95,10 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 	return out, nil
 }
 
-// syncByCall gives the order by calling the agent. How it ended is kept even
-// when the caller has gone meanwhile.
+// syncByCall sends the command by calling the agent. It stores the outcome even if the caller is
+// gone.
 func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registry.Agent) (registry.Job, error) {
-	job.Status, job.Detail = registry.JobDelivered, "The agent is being called"
+	job.Status, job.Detail = registry.JobDelivered, "Calling the agent"
 	if err := s.store.AddJob(ctx, job); err != nil {
 		return job, err
 	}
@@ -112,7 +112,7 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 	job, err := s.store.FinishJob(keep, report)
 	if err == nil && failed == nil {
 		if err = s.store.Answered(keep, agent.Name); errors.Is(err, registry.ErrNoAgent) {
-			err = nil // deleted meanwhile
+			err = nil // deleted in the meantime
 		}
 	}
 	switch {
@@ -120,22 +120,22 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 		return job, err
 	case job.Status == registry.JobCompleted:
 		return job, nil
-	case errors.As(failed, new(agentsNo)):
-		return job, undone("The agent did not do it: ", job)
+	case errors.As(failed, new(agentRefusal)):
+		return job, jobFailure("The agent failed: ", job)
 	}
-	return job, undone(unreachable, job)
+	return job, jobFailure(unreachable, job)
 }
 
 const unreachable = "Agent unreachable: "
 
-// undone tells of a job that failed.
-func undone(why string, job registry.Job) error {
+// jobFailure returns the response for a failed job.
+func jobFailure(why string, job registry.Job) error {
 	p := problem(http.StatusBadGateway, why+job.Detail)
 	p.JobID = job.ID
 	return p
 }
 
-// findProject finds a project by canonical id, else by name.
+// findProject finds a project by canonical id, otherwise by name.
 func (s *Server) findProject(ctx context.Context, key string) (registry.Project, error) {
 	projects, err := s.store.Projects(ctx)
 	if err != nil {

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// waiting is who waits for orders: the heartbeats held open, by agent.
+// waiting has the heartbeats that wait for commands, by agent.
 type waiting struct {
 	mu    sync.Mutex
 	limit int
 	count int
-	bell  map[string]chan struct{} // one per waiting agent, closed to wake all of its polls
+	wake  map[string]chan struct{} // one per waiting agent, closed to wake all of its heartbeats
 	polls map[string]int
-	known map[string]bool // whether it is drained, as the agent's polls know
+	known map[string]bool // whether the agent is drained, as last reported to it
 }
 
 func newWaiting(limit int) *waiting {
-	return &waiting{limit: limit, bell: map[string]chan struct{}{}, polls: map[string]int{}, known: map[string]bool{}}
+	return &waiting{limit: limit, wake: map[string]chan struct{}{}, polls: map[string]int{}, known: map[string]bool{}}
 }
 
-// enter returns the agent's bell, or nil when too many wait already. Take it
-// before looking for orders: one that comes in between then rings. leave must be
-// called once for each bell.
+// enter returns the agent's channel, or nil when too many heartbeats wait. Call it before reading
+// the commands, so that one that arrives in between wakes the heartbeat. Call leave once for each
+// channel.
 func (w *waiting) enter(agent string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,10 +31,10 @@ func (w *waiting) enter(agent string) <-chan struct{} {
 	}
 	w.count++
 	w.polls[agent]++
-	if w.bell[agent] == nil {
-		w.bell[agent] = make(chan struct{})
+	if w.wake[agent] == nil {
+		w.wake[agent] = make(chan struct{})
 	}
-	return w.bell[agent]
+	return w.wake[agent]
 }
 
 func (w *waiting) leave(agent string) {
@@ -43,50 +43,49 @@ func (w *waiting) leave(agent string) {
 	w.count--
 	if w.polls[agent]--; w.polls[agent] <= 0 {
 		delete(w.polls, agent)
-		delete(w.bell, agent)
+		delete(w.wake, agent)
 		delete(w.known, agent)
 	}
 }
 
-// knows notes whether a waiting agent was told that it is drained.
+// knows records whether the waiting agent was told that it is drained.
 func (w *waiting) knows(agent string, drain bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known[agent] = drain
 }
 
-// agents are those that wait and were known when they came.
+// agents returns the waiting agents that were known when they started to wait.
 func (w *waiting) agents() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.known))
 }
 
-// ringChanged wakes those of the agents whose level is not the one that they know,
-// and those that are gone.
-func (w *waiting) ringChanged(agents []string, levels map[string]bool) {
+// wakeChanged wakes the agents whose drain state has changed, and those that no longer exist.
+func (w *waiting) wakeChanged(agents []string, levels map[string]bool) {
 	for _, agent := range agents {
 		level, there := levels[agent]
 		w.mu.Lock()
 		known, waits := w.known[agent]
 		w.mu.Unlock()
 		if waits && (!there || level != known) {
-			w.ring(agent)
+			w.wakeAgent(agent)
 		}
 	}
 }
 
-// ring wakes the agent's polls. The next to enter waits for the next ring.
-func (w *waiting) ring(agent string) {
+// wakeAgent wakes the agent's heartbeats. Later ones wait for the next call.
+func (w *waiting) wakeAgent(agent string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if bell := w.bell[agent]; bell != nil {
-		close(bell)
-		w.bell[agent] = make(chan struct{})
+	if wake := w.wake[agent]; wake != nil {
+		close(wake)
+		w.wake[agent] = make(chan struct{})
 	}
 }
 
-// size is how many polls wait.
+// size returns the number of waiting heartbeats.
 func (w *waiting) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

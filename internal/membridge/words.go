@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/jsonnum"
 )
 
-// The library's messages are variables so that a program can word them as it words its
-// own. They are of the whole process; the runtime's API checks its bodies without them.
+// The library's messages are variables so that programs can replace them. They are global to the
+// process; the runtime's API validates bodies without them.
 func init() { //nolint:gochecknoinits // before any schema is built from them
 	validation.MsgExpectedMinimumNumber = "must be at least %.15g"
 	validation.MsgExpectedMaximumNumber = "must be at most %.15g"
@@ -28,7 +28,7 @@ func init() { //nolint:gochecknoinits // before any schema is built from them
 	validation.MsgExpectedObject = "must be an object"
 }
 
-// unmarshal reads a body. Its errors are sentences for the caller.
+// unmarshal decodes a body. Its errors are messages for the caller.
 func unmarshal(body []byte, into any) error {
 	if jsonnum.TooDeep(body) {
 		return errors.New("the body nests deeper than 64 levels")

@@ -9,16 +9,15 @@ import (
 	"syscall"
 )
 
-// Conceal hides this process's memory and the environment it was started with
-// from other processes of the same user: a command that runs under this process
-// could otherwise read every secret in /proc/PID/environ. The process can still
-// read its own variables (os.Getenv), because Go keeps a copy. It cannot be
-// traced or dumped any more, and a process with CAP_SYS_PTRACE, such as root,
-// can still read its memory, but not the original environment.
+// Conceal hides this process's memory and its initial environment from other processes of the same
+// user: otherwise a command that runs under this process could read every secret in
+// /proc/PID/environ. The process can still read its own variables (os.Getenv), because Go keeps a
+// copy. It can no longer be traced or dumped. A process with CAP_SYS_PTRACE, such as root, can
+// still read its memory, but not the original environment.
 //
 // main calls it once, before it starts anything.
 func Conceal() error {
-	// Opened first: what is not dumpable cannot open its own memory, unless it is root.
+	// Open first: a process that is not dumpable cannot open its own memory, unless it is root.
 	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err == nil {
 		defer memory.Close()
@@ -40,8 +39,8 @@ func eraseEnvironment(memory *os.File) error {
 	return err
 }
 
-// environmentRange is where the kernel put the environment: the fields
-// env_start and env_end of proc_pid_stat(5).
+// environmentRange returns where the kernel put the environment: the fields env_start and env_end
+// of proc_pid_stat(5).
 func environmentRange() (start, end int64, err error) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

@@ -9,22 +9,20 @@ import (
 	"time"
 )
 
-// sweepLimit bounds the ending of orphans; a process that hangs in the kernel
-// cannot be ended.
+// sweepLimit bounds the ending of orphans: a process that hangs in the kernel cannot be killed.
 const sweepLimit = 10 * time.Second
 
-// supervisors are this process's children that Start made. This process is the
-// subreaper of all of them: when a command kills its own supervisor, what it left
-// becomes a child of this process, and every child that is not a supervisor is
-// such an orphan.
+// supervisors are the children that Start created. This process is the subreaper of all of them:
+// when a command kills its own supervisor, its processes become children of this process, and every
+// child that is not a supervisor is such an orphan.
 var supervisors = struct {
 	sync.Mutex
 	adopting sync.Once
 	pids     map[int]struct{}
 }{pids: map[int]struct{}{}}
 
-// startSupervisor starts cmd as a supervisor. The lock keeps one that has just
-// been forked from being taken for an orphan.
+// startSupervisor starts cmd as a supervisor. The lock keeps a newly forked one from being mistaken
+// for an orphan.
 func startSupervisor(cmd *exec.Cmd) error {
 	supervisors.adopting.Do(becomeSubreaper)
 	supervisors.Lock()
@@ -42,8 +40,7 @@ func supervisorEnded(pid int) {
 	delete(supervisors.pids, pid)
 }
 
-// endOrphans kills what a supervisor that died has left, and returns how many
-// processes that were.
+// endOrphans kills the processes of a supervisor that died, and returns their number.
 func endOrphans() (found int, err error) {
 	deadline := time.After(sweepLimit)
 	tick := time.NewTicker(sweepEvery)
@@ -62,8 +59,8 @@ func endOrphans() (found int, err error) {
 	}
 }
 
-// killOrphans kills and reaps the orphans and everything below them once. It
-// returns how many were alive, and how many children there were to be rid of.
+// killOrphans kills and reaps the orphans and all their descendants once. It returns how many were
+// alive, and how many children there were.
 func killOrphans() (living, left int) {
 	supervisors.Lock()
 	defer supervisors.Unlock()
@@ -76,10 +73,10 @@ func killOrphans() (living, left int) {
 		for _, p := range append(tree.below(child.pid), child) {
 			if !p.zombie {
 				living++
-				_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended meanwhile
+				_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended in the meantime
 			}
 		}
-		_, _ = syscall.Wait4(child.pid, nil, syscall.WNOHANG, nil) // what is not dead yet is reaped in the next round
+		_, _ = syscall.Wait4(child.pid, nil, syscall.WNOHANG, nil) // those still alive are reaped in the next round
 	}
 	return living, left
 }

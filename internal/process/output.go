@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxDrain bounds the reading of what was printed, once every process has ended.
+// maxDrain bounds reading the remaining output after every process has ended.
 const maxDrain = 2 * time.Minute
 
-// output copies what a command prints. Unlike exec's own copying it gives up
-// after the end only when nothing more comes for a while (somebody has inherited
-// the pipe and holds it open), not when the reader is slow to digest what did.
+// output copies a command's output. Unlike exec's own copying, it gives up after the end only when
+// nothing arrives for a while (another process has inherited the pipe and holds it open), not when
+// the reader is slow.
 type output struct {
 	r     *os.File
 	end   *os.File // the command's
@@ -26,9 +26,8 @@ type output struct {
 	err   error // set before done is closed
 }
 
-// pipeTo makes *target what the command prints to, so that w gets it. A file is
-// given to the command as it is; then, and when w is nil, there is nothing to
-// copy and the output is nil, which all methods take.
+// pipeTo makes *target write to w through a pipe. A file is passed to the command directly; then,
+// and when w is nil, nothing is copied and the output is nil, which all methods accept.
 func pipeTo(target *io.Writer, w io.Writer, delay time.Duration) (*output, error) {
 	if _, isFile := w.(*os.File); isFile || w == nil {
 		*target = w
@@ -42,7 +41,7 @@ func pipeTo(target *io.Writer, w io.Writer, delay time.Duration) (*output, error
 	return &output{r: r, end: end, w: w, delay: delay, done: make(chan struct{})}, nil
 }
 
-// begin copies from now on; the command has its end of the pipe.
+// begin starts copying; the command has its end of the pipe.
 func (o *output) begin() {
 	if o != nil {
 		_ = o.end.Close()
@@ -76,7 +75,7 @@ func (o *output) copy() {
 	}
 }
 
-// drain waits for the rest of the outputs of a command that has ended.
+// drain waits for the remaining output of a command that has ended.
 func drain(outputs ...*output) (err error) {
 	limit, cancel := context.WithTimeout(context.Background(), maxDrain)
 	defer cancel()
@@ -100,7 +99,7 @@ func (o *output) finish(limit context.Context) error {
 	}
 }
 
-// discard closes what was never used.
+// discard closes an unused pipe.
 func (o *output) discard() {
 	if o != nil {
 		_ = o.r.Close()

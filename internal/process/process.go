@@ -1,21 +1,19 @@
-// Package process runs one command so that nothing of it outlives its caller.
+// Package process runs a command so that nothing of it outlives its caller.
 //
-// The command runs under a supervising child: this binary, re-executed (see
-// MaybeSupervise). The supervisor puts the command into a process group of its
-// own, adopts whatever the command's descendants leave behind, and holds one
-// end of a pipe whose other end only the caller has. When the caller asks, or
-// when the pipe closes because the caller died, kill -9 included, the
-// supervisor ends everything: TERM, a grace, then KILL until nothing is left.
+// The command runs under a supervising child: this binary, re-executed (see MaybeSupervise). The
+// supervisor puts the command into its own process group, adopts the command's orphaned
+// descendants, and holds one end of a pipe whose other end only the caller has. When the caller
+// asks, or when the pipe closes because the caller died (even by kill -9), the supervisor ends
+// everything: TERM, a grace period, then KILL until nothing is left.
 //
-// On Linux "everything" includes descendants that left the process group
-// (setsid, daemons): the supervisor is their subreaper. The caller in turn is the
-// subreaper of its supervisors, so that a command that kills its supervisor leaves
-// nothing either: the caller then ends every child that Start did not make. A
-// program that calls Start must therefore not start other children that have to
-// survive that. On other unixes only the process group is ended; FullTree reports
-// which holds.
+// On Linux "everything" includes descendants that left the process group (setsid, daemons): the
+// supervisor is their subreaper. The caller in turn is the subreaper of its supervisors, so that
+// even a command that kills its supervisor leaves nothing: the caller then kills every child that
+// Start did not create. A program that calls Start must therefore not start other children that
+// have to survive that. On other Unixes only the process group is ended; FullTree reports which
+// applies.
 //
-// The package knows processes and nothing of what they are for.
+// The package knows nothing about the purpose of the processes.
 package process
 
 import (
@@ -39,11 +37,11 @@ const (
 	DefaultWaitDelay = 3 * time.Second
 )
 
-// ErrNotHooked means that main did not call MaybeSupervise first: re-executing
-// the binary would run main again instead of supervising.
+// ErrNotHooked means that main did not call MaybeSupervise first: re-executing the binary would run
+// main instead of a supervisor.
 var ErrNotHooked = errors.New("process: main must call MaybeSupervise before anything else")
 
-// Command says what to run.
+// Command describes what to run.
 type Command struct {
 	Path string   // the program; not searched for on the PATH
 	Args []string // without the program's name
@@ -57,25 +55,24 @@ type Command struct {
 	// Grace is how long the command has between TERM and KILL. Zero means
 	// DefaultGrace.
 	Grace time.Duration
-	// WaitDelay bounds the silence of the output once every process has ended:
-	// what was printed is read to its end, a pipe that somebody else holds open is
-	// not waited for. Zero means DefaultWaitDelay.
+	// WaitDelay bounds how long the output may be silent after every process has ended: it is read
+	// to the end, without waiting for another process that holds the pipe open. Zero means
+	// DefaultWaitDelay.
 	WaitDelay time.Duration
 }
 
-// Exit says how a command ended.
+// Exit describes how a command ended.
 type Exit struct {
 	Code   int            // exit code; -1 when a signal ended it
 	Signal syscall.Signal // the signal that ended it, 0 when none did
-	// Stopped reports that Stop or Kill asked for the end.
+	// Stopped reports that Stop or Kill was called.
 	Stopped bool
-	// LeftBehind counts the processes that the command left running when it
-	// ended by itself. They have been ended as well.
+	// LeftBehind counts the processes that the command left running when it ended. They have been
+	// ended as well.
 	LeftBehind int
 }
 
-// Process is a command that was started. Its methods may be called from any
-// goroutine.
+// Process is a started command. Its methods are safe for concurrent use.
 type Process struct {
 	cmd   *exec.Cmd
 	pid   int
@@ -94,8 +91,8 @@ type Process struct {
 	stopped  bool
 }
 
-// Start runs the command under a supervisor. The error is about starting it: a
-// missing program is reported as one that matches fs.ErrNotExist.
+// Start runs the command under a supervisor. Its error is about starting: that for a missing
+// program matches fs.ErrNotExist.
 func Start(c Command) (*Process, error) {
 	if !hooked {
 		return nil, ErrNotHooked
@@ -106,14 +103,14 @@ func Start(c Command) (*Process, error) {
 	}
 	grace := cmp.Or(c.Grace, DefaultGrace)
 	args := append([]string{superviseArg, strconv.FormatInt(grace.Milliseconds(), 10), c.Path}, c.Args...)
-	cmd := exec.Command(self, args...) //nolint:noctx // it ends by order; the end of a context would leave the group behind
+	cmd := exec.Command(self, args...) //nolint:noctx // ended explicitly; cancelling a context would leave the group behind
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit everything
 	}
 	cmd.Stdin = c.Stdin
 	cmd.WaitDelay = cmp.Or(c.WaitDelay, DefaultWaitDelay)
-	// A group of its own, so that the terminal's ^C reaches the caller only.
+	// A separate process group, so that the terminal's ^C reaches only the caller.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := pipeTo(&cmd.Stdout, c.Stdout, cmd.WaitDelay)
 	if err != nil {
@@ -133,7 +130,7 @@ func Start(c Command) (*Process, error) {
 	return p.begin(stdout, stderr), nil
 }
 
-// begin copies the output and waits for the end.
+// begin starts to copy the output and to wait for the end.
 func (p *Process) begin(stdout, stderr *output) *Process {
 	p.stdout, p.stderr = stdout, stderr
 	for _, o := range []*output{stdout, stderr} {
@@ -154,7 +151,7 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	}
 	cmd.ExtraFiles = []*os.File{orders, report}
 	err = startSupervisor(cmd)
-	_ = orders.Close() // the child has its own copies now
+	_ = orders.Close() // the child has its own copy
 	_ = report.Close()
 	if err != nil {
 		return nil, errors.Join(err, lifeline.Close(), reports.Close())
@@ -163,7 +160,7 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	first, err := readReport(p.reader)
 	if err != nil || first.Error != "" {
 		startErr := first.startError(err)
-		_ = cmd.Wait() // startErr says more than its exit code would
+		_ = cmd.Wait() // startErr is more informative
 		supervisorEnded(cmd.Process.Pid)
 		return nil, errors.Join(startErr, lifeline.Close(), reports.Close())
 	}
@@ -171,23 +168,23 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	return p, nil
 }
 
-// PID is the command's own process id, which is also its process group.
+// PID returns the command's process id, which is also its process group.
 func (p *Process) PID() int { return p.pid }
 
 // Done is closed when the command and everything it started have ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for Done and says how the command ended. The error is about the
-// supervision; a command that fails is no error.
+// Wait waits for Done and returns how the command ended. Its error is about the supervision; a
+// failing command is not an error.
 func (p *Process) Wait() (Exit, error) {
 	<-p.done
 	return p.exit, p.err
 }
 
-// Stop asks everything to end: TERM, the grace, then KILL. It returns at once.
+// Stop ends everything: TERM, the grace period, then KILL. It returns immediately.
 func (p *Process) Stop() { p.order(orderStop) }
 
-// Kill ends everything without a grace. It returns at once.
+// Kill ends everything without a grace period. It returns immediately.
 func (p *Process) Kill() { p.order(orderKill) }
 
 func (p *Process) order(order byte) {
@@ -198,12 +195,12 @@ func (p *Process) order(order byte) {
 	}
 	if !p.stopped {
 		p.stopped = true
-		// A supervisor that does not manage to end everything is itself ended;
-		// the command then dies with its parent.
+		// A supervisor that cannot end everything is itself killed; the command then dies with its
+		// parent.
 		timer := time.AfterFunc(p.grace+supervisorGrace, func() { _ = p.cmd.Process.Kill() })
 		go func() { <-p.done; timer.Stop() }()
 	}
-	_, _ = p.lifeline.Write([]byte{order}) // fails only when the supervisor has ended
+	_, _ = p.lifeline.Write([]byte{order}) // fails only if the supervisor has ended
 }
 
 func (p *Process) wait() {
@@ -222,7 +219,7 @@ func (p *Process) wait() {
 	p.mu.Unlock()
 	_ = p.reports.Close()
 	if reportErr != nil {
-		// The supervisor was killed; by its death the command was, too.
+		// The supervisor was killed, and the command with it.
 		p.exit.Code, p.exit.Signal = -1, syscall.SIGKILL
 		p.err = fmt.Errorf("supervisor ended without a report: %w", errors.Join(reportErr, waitErr, orphanErr))
 	}
@@ -233,8 +230,8 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
-// report is one line from the supervisor: first that the command started, last
-// how it ended.
+// report is one line from the supervisor: the first that the command started, the last how it
+// ended.
 type report struct {
 	PID        int    `json:"pid,omitempty"`
 	Error      string `json:"error,omitempty"`

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// superviseArg marks the re-executed binary as a supervisor. The environment
-// stays untouched, because it is the command's.
+// superviseArg marks the re-executed binary as a supervisor. The environment is not used for that,
+// because it is the command's.
 const superviseArg = "__bloom-supervise"
 
 const (
 	orderStop = 'T'
 	orderKill = 'K'
 
-	// The descriptors that the caller hands to the supervisor.
+	// The file descriptors that the caller passes to the supervisor.
 	ordersFD  = 3
 	reportsFD = 4
 
-	sweepEvery      = 20 * time.Millisecond // between two looks at what is left
-	strayGrace      = 2 * time.Second       // between TERM and KILL for what the command left behind
-	supervisorGrace = 10 * time.Second      // how long KILL may take before the supervisor itself goes
+	sweepEvery      = 20 * time.Millisecond // between two checks for remaining processes
+	strayGrace      = 2 * time.Second       // between TERM and KILL for processes that the command left behind
+	supervisorGrace = 10 * time.Second      // how long KILL may take before the supervisor itself is killed
 )
 
 var hooked bool
 
-// MaybeSupervise turns this process into a supervisor when it was started as
-// one, and then never returns. main and TestMain call it before anything else.
+// MaybeSupervise turns this process into a supervisor if it was started as one, and then never
+// returns. main and TestMain call it first.
 func MaybeSupervise() {
 	if len(os.Args) < 4 || os.Args[1] != superviseArg {
 		hooked = true
@@ -57,18 +57,17 @@ type supervisor struct {
 	orders, reports *os.File
 	pid             int
 	exited          chan syscall.WaitStatus // the command itself ended
-	empty           chan struct{}           // closed when no child is left to wait for
+	empty           chan struct{}           // closed when no child is left
 }
 
 func (s *supervisor) run(path string, argv []string) {
-	// The command is told to die with the thread that forked it; this one lives
-	// as long as the process does.
+	// The command dies with the thread that forked it; this one lives as long as the process.
 	runtime.LockOSThread()
-	// Caught and dropped, not ignored: an ignored signal would stay ignored in
-	// the command after exec, and TERM would do nothing to it.
+	// Caught and dropped, not ignored: an ignored signal would stay ignored in the command after
+	// exec, and TERM would have no effect on it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	becomeSubreaper()
-	_ = setDumpable(false) // the command must not trace its supervisor; its own exec makes it ordinary again
+	_ = setDumpable(false) // the command must not trace its supervisor; its exec resets this for the command
 	syscall.CloseOnExec(ordersFD)
 	syscall.CloseOnExec(reportsFD)
 	proc, err := os.StartProcess(path, argv, &os.ProcAttr{
@@ -82,7 +81,7 @@ func (s *supervisor) run(path string, argv []string) {
 	}
 	s.pid = proc.Pid
 	s.report(report{PID: s.pid})
-	_ = os.Stdin.Close() // the command alone reads it: a closed pipe must be seen as closed
+	_ = os.Stdin.Close() // only the command reads it, so that it notices a closed pipe
 	go s.reap()
 	s.supervise()
 }
@@ -95,8 +94,8 @@ func startFailure(path string, err error) report {
 	return report{Error: err.Error()}
 }
 
-// reap waits for every child, own or adopted. When there is none left, nothing
-// of the command runs any more.
+// reap waits for every child, its own or adopted. When there is none left, nothing of the command
+// runs.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -112,8 +111,7 @@ func (s *supervisor) reap() {
 	}
 }
 
-// supervise waits for the command's end or for orders, ends everything, reports
-// and exits.
+// supervise waits for the command's end or a request, ends everything, reports and exits.
 func (s *supervisor) supervise() {
 	orders := make(chan byte)
 	go s.listen(orders)
@@ -132,7 +130,7 @@ func (s *supervisor) supervise() {
 	}
 }
 
-// listen passes orders on. A closed pipe means that the caller is dead.
+// listen forwards requests. A closed pipe means that the caller is dead.
 func (s *supervisor) listen(orders chan<- byte) {
 	buffer := make([]byte, 1)
 	for {
@@ -148,11 +146,10 @@ func (s *supervisor) listen(orders chan<- byte) {
 	}
 }
 
-// end sends TERM, waits for the grace, then KILLs until nothing is left. It
-// returns how many processes it found. status, when not nil, takes how the
-// command itself ended.
+// end sends TERM, waits for the grace period, then sends KILL until nothing is left. It returns how
+// many processes it found. status, when not nil, receives how the command itself ended.
 func (s *supervisor) end(grace time.Duration, orders <-chan byte, status *syscall.WaitStatus) (found int) {
-	// The reaper needs a moment to see that the command's end was the last one.
+	// Wait a moment for the reaper to see that the command was the last process.
 	if s.isEmpty(sweepEvery) {
 		return s.collect(status, 0)
 	}
@@ -186,7 +183,7 @@ func (s *supervisor) collect(status *syscall.WaitStatus, found int) int {
 	return found
 }
 
-// isEmpty reports whether nothing is left, waiting for at most the given time.
+// isEmpty reports whether no process is left, waiting at most the given time.
 func (s *supervisor) isEmpty(wait time.Duration) bool {
 	if !adoptsOrphans && !groupAlive(s.pid) {
 		return true
@@ -198,7 +195,7 @@ func (s *supervisor) isEmpty(wait time.Duration) bool {
 		return true
 	case <-timer.C:
 	}
-	select { // when both were ready the empty one counts
+	select { // empty takes precedence if both are ready
 	case <-s.empty:
 		return true
 	default:
@@ -206,11 +203,11 @@ func (s *supervisor) isEmpty(wait time.Duration) bool {
 	}
 }
 
-// signalAll signals the command's group and every descendant that left it, and
-// returns how many processes that were.
+// signalAll signals the command's group and every descendant that left it, and returns their
+// number.
 func (s *supervisor) signalAll(sig syscall.Signal) int {
 	strays := descendants(os.Getpid())
-	_ = syscall.Kill(-s.pid, sig) // the group may be gone already
+	_ = syscall.Kill(-s.pid, sig) // the group may have ended
 	for _, pid := range strays {
 		_ = syscall.Kill(pid, sig)
 	}
@@ -229,7 +226,7 @@ func (s *supervisor) finish(status syscall.WaitStatus, left int) {
 func (s *supervisor) report(r report) {
 	line, err := json.Marshal(r)
 	if err == nil {
-		// Fails only when the caller is dead, and then nobody reads.
+		// Fails only if the caller is dead.
 		_, _ = s.reports.Write(append(line, '\n'))
 	}
 }

@@ -17,29 +17,28 @@ const FullTree = true
 const prSetChildSubreaper = 36 // linux/prctl.h
 
 func becomeSubreaper() {
-	// Known to every kernel since 3.4; a failure leaves the process group.
+	// Supported by every kernel since 3.4. On failure only the process group is ended.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0)
 }
 
 func childAttributes() *syscall.SysProcAttr {
-	// Pdeathsig covers the supervisor's own violent death.
+	// Pdeathsig covers the case that the supervisor is killed.
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// executable is the running binary even when its file was replaced meanwhile.
+// executable returns the running binary, even if its file has been replaced.
 func executable() (string, error) { return "/proc/self/exe", nil }
 
-// listed is a process as /proc shows it.
+// listed is a process in /proc.
 type listed struct {
 	pid    int
 	zombie bool
 }
 
-// processTree has the children of every process by its id.
+// processTree maps each process id to its children.
 type processTree map[int][]listed
 
-// readTree looks at all processes once. Those that appear or end meanwhile may
-// be missing.
+// readTree reads all processes once. It may miss those that start or end in the meantime.
 func readTree() processTree {
 	tree := processTree{}
 	proc, err := os.Open("/proc")
@@ -47,7 +46,7 @@ func readTree() processTree {
 		return tree
 	}
 	defer proc.Close()
-	names, _ := proc.Readdirnames(-1) // what was read before an error still counts
+	names, _ := proc.Readdirnames(-1) // use what was read before an error
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -60,7 +59,7 @@ func readTree() processTree {
 	return tree
 }
 
-// below lists every process below root.
+// below returns every process below root.
 func (t processTree) below(root int) (found []listed) {
 	queue := []int{root}
 	for len(queue) > 0 {
@@ -74,7 +73,7 @@ func (t processTree) below(root int) (found []listed) {
 	return found
 }
 
-// descendants lists the living processes below root, zombies left out.
+// descendants returns the living processes below root, without zombies.
 func descendants(root int) (pids []int) {
 	for _, p := range readTree().below(root) {
 		if !p.zombie {
@@ -84,8 +83,8 @@ func descendants(root int) (pids []int) {
 	return pids
 }
 
-// parentOf reads a process's parent. Its name may contain anything, so the
-// fields are counted from the last parenthesis (proc_pid_stat(5)).
+// parentOf returns a process's parent. Its name may contain anything, so the fields are counted
+// from the last parenthesis (proc_pid_stat(5)).
 func parentOf(pid int) (parent int, zombie, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

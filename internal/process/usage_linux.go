@@ -7,15 +7,14 @@ import (
 	"strconv"
 )
 
-// Descendants lists the living processes that the command and its descendants
-// have started, those included whose parents have ended, in no order.
+// Descendants returns the living processes that the command and its descendants have started,
+// including those whose parents have ended, in no order.
 func (p *Process) Descendants() []int {
 	// All of them are below the supervisor, which adopts orphans.
 	return slices.DeleteFunc(descendants(p.cmd.Process.Pid), func(pid int) bool { return pid == p.pid })
 }
 
-// Memory is what the command itself has in memory, in bytes; 0 when that cannot
-// be told.
+// Memory returns the resident memory of the command itself, in bytes; 0 when unknown.
 func (p *Process) Memory() int64 {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/statm")
 	if err != nil {
@@ -29,23 +28,23 @@ func (p *Process) Memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// FreeMemory is how much more memory this machine, or the control group that this
-// process is in, has for use, in bytes; 0 when that is not known.
+// FreeMemory returns how much memory is available on this machine, or in this process's control
+// group, in bytes; 0 when unknown.
 func FreeMemory() int64 {
 	free := memInfo("/proc/meminfo", "MemAvailable:") << 10
 	for _, dir := range controlGroups() {
 		limit, limited := number(dir + "memory.max")
 		used, known := number(dir + "memory.current")
 		if limited && known {
-			// What the kernel would give up at once does not count as used.
+			// Reclaimable cache does not count as used.
 			free = min(free, max(limit-used+memInfo(dir+"memory.stat", "inactive_file "), 0))
 		}
 	}
 	return free
 }
 
-// TotalMemory is what this machine has, or what the control group that this process is
-// in may use, in bytes; 0 when that is not known.
+// TotalMemory returns the memory of this machine, or the limit of this process's control group, in
+// bytes; 0 when unknown.
 func TotalMemory() int64 {
 	total := memInfo("/proc/meminfo", "MemTotal:") << 10
 	for _, dir := range controlGroups() {
@@ -56,7 +55,7 @@ func TotalMemory() int64 {
 	return total
 }
 
-// controlGroups are the folders of the groups that may limit this process.
+// controlGroups returns the folders of the groups that may limit this process.
 func controlGroups() []string {
 	groups := []string{"/sys/fs/cgroup/"}
 	if raw, err := os.ReadFile("/proc/self/cgroup"); err == nil {

@@ -1,5 +1,5 @@
-// Package retry is the one policy by which failed work is tried again, and the one
-// sleep that a context can cut short. The waits are those of cenkalti/backoff.
+// Package retry has the retry policy for failed work and a sleep that a context interrupts. The
+// waits are those of cenkalti/backoff.
 package retry
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Policy says how often work is tried and how long to wait between two tries. A Policy
-// is a value: it may be shared.
+// Policy configures how often work is tried and the waits in between. A Policy is a value and may
+// be shared.
 type Policy struct {
-	// First is the wait before the second try. It doubles with each further one.
+	// First is the wait before the second try. It doubles with each try.
 	First time.Duration
-	// Max bounds a wait before its jitter; 0 means First, so that the waits do not grow.
+	// Max bounds a wait without its jitter; 0 means First, so that the waits are constant.
 	Max time.Duration
-	// Jitter is the largest part by which a wait is made longer at random, so that
-	// callers that failed together do not come back together. 0.3 is up to 30 %.
+	// Jitter is the largest random addition to a wait, as a fraction, so that callers that failed
+	// together do not retry together. 0.3 means up to 30 %.
 	Jitter float64
-	// Tries is the most tries, the first included; 0 sets no limit but the context's.
+	// Tries is the maximum number of tries, including the first; 0 means unlimited.
 	Tries uint
 }
 
-// Waits returns the next wait with each call, for a loop that does more than Do. One
-// goroutine at a time may call it.
+// Waits returns a function that returns the next wait, for loops that need more than Do. It is not
+// safe for concurrent use.
 func (p Policy) Waits() (next func() time.Duration) { return p.backOff().NextBackOff }
 
 func (p Policy) backOff() *backoff.ExponentialBackOff {
@@ -37,8 +37,8 @@ func (p Policy) backOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// Do calls op until it succeeds, fails with a Permanent error, was tried p.Tries times,
-// or ctx ends. It returns the last result and the last error of op itself.
+// Do calls op until it succeeds, fails with a Permanent error, has been tried p.Tries times, or ctx
+// ends. It returns the last result and error of op.
 func Do[T any](ctx context.Context, p Policy, op func() (T, error)) (T, error) {
 	var last error
 	result, _ := backoff.Retry(ctx, func() (T, error) {
@@ -53,10 +53,10 @@ func Do[T any](ctx context.Context, p Policy, op func() (T, error)) (T, error) {
 	return result, last
 }
 
-// Permanent marks an error after which nothing is tried again. Permanent(nil) is nil.
+// Permanent marks an error that is not retried. Permanent(nil) is nil.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
-// Sleep waits, or returns ctx's error as soon as ctx ends.
+// Sleep waits for d, or returns ctx's error as soon as ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

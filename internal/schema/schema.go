@@ -1,6 +1,5 @@
-// Package schema is what the databases have in common below their tables: a
-// schema of numbered steps, each applied once and in order, and the text forms of
-// values that both dialects keep alike. It knows no table and no rule of a task.
+// Package schema has what the databases share below their tables: numbered migrations, each applied
+// once and in order, and text encodings of values. It knows no tables and no rules.
 package schema
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
-// ErrNewerSchema says that the database was written by a newer bloom.
+// ErrNewerSchema is returned for a database that a newer bloom has migrated.
 var ErrNewerSchema = errors.New("the database belongs to a newer version of bloom")
 
 // Migration is one numbered step of a schema.
@@ -29,25 +28,23 @@ type Migration struct {
 	AppliedAt time.Time // zero while it is pending
 }
 
-// Schema is the steps that this program knows, and the database they are for.
+// Schema is the known migrations and their database.
 type Schema struct {
 	provider *goose.Provider
-	patience retry.Policy // with tables that others use
+	patience retry.Policy // for tables in use
 }
 
-// SQLite is the schema of a SQLite file. The steps lie in the folder migrations
-// of files. Whoever migrates holds the lock of the file: SQLite has none that
-// lasts for several transactions.
+// SQLite returns the schema of a SQLite file, with the migrations in the folder migrations of
+// files. The caller must hold the lock of the file: SQLite has none that spans transactions.
 func SQLite(db *sql.DB, files fs.FS) (*Schema, error) {
 	return open(goose.DialectSQLite3, db, files)
 }
 
-// Postgres is the schema of a PostgreSQL database. lockID names the advisory lock
-// under which it is migrated: replicas that start together do so one after the
-// other.
+// Postgres returns the schema of a PostgreSQL database. lockID is the advisory lock during
+// migration: replicas that start together migrate one after the other.
 func Postgres(db *sql.DB, files fs.FS, lockID int64) (*Schema, error) {
-	// Tried every second, for five minutes: replicas that wait start within a
-	// second of each other.
+	// Tried every second for five minutes, so that waiting replicas start within a second of each
+	// other.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(lockID), lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, err
@@ -67,8 +64,8 @@ func open(dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.Provi
 	return &Schema{provider, inUsePatience}, nil
 }
 
-// Migrations lists all steps, the oldest first, and which of them the database
-// has. It may be called while others use the database.
+// Migrations returns all steps, oldest first, and which of them the database has. It may be called
+// while others use the database.
 func (s *Schema) Migrations(ctx context.Context) ([]Migration, error) {
 	all, err := s.provider.Status(ctx)
 	if err != nil {
@@ -84,9 +81,9 @@ func (s *Schema) Migrations(ctx context.Context) ([]Migration, error) {
 	return steps, nil
 }
 
-// Up applies what is pending and tells how many steps that were, also when a later
-// one failed. A database that has steps this program does not know is left alone:
-// ErrNewerSchema. One whose tables others use for longer than a minute: ErrInUse.
+// Up applies pending steps and returns their number, even if a later one failed. A database with
+// unknown steps is not changed: ErrNewerSchema. If tables are in use for longer than a minute:
+// ErrInUse.
 func (s *Schema) Up(ctx context.Context) (applied int, err error) {
 	current, target, err := s.provider.GetVersions(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// NewID is a UUIDv7 of the store's own time, in Unix milliseconds: ids grow with
-// the clock that decides expiry, not with that of the machine.
+// NewID returns a UUIDv7 for the store's time in Unix milliseconds: ids follow the clock that
+// decides expiry, not the machine's.
 func NewID(ms int64) string {
 	var id uuid.UUID
 	_, _ = rand.Read(id[:]) // never fails
@@ -26,7 +26,7 @@ func NewID(ms int64) string {
 	return id.String()
 }
 
-// ListJSON is a list of clean texts as a JSON array, "[]" also for nil.
+// ListJSON encodes a list of clean strings as a JSON array, nil as "[]".
 func ListJSON(l []string) string {
 	if len(l) == 0 {
 		return "[]"
@@ -38,7 +38,7 @@ func ListJSON(l []string) string {
 	return string(bloom.MustJSON(clean))
 }
 
-// ParseList reads what ListJSON wrote. It is never nil.
+// ParseList decodes what ListJSON encoded. It never returns nil.
 func ParseList(s string) []string {
 	l := []string{}
 	if s != "" && s != "[]" {
@@ -47,10 +47,10 @@ func ParseList(s string) []string {
 	return l
 }
 
-// LabelKey identifies a set of labels in the queue's index: "" for none, else the
-// SHA-256 of the distinct labels in the order of their bytes, joined by NUL, which
-// no label contains. It is a hash because PostgreSQL bounds the length of an index
-// entry; the same statement is in both stores' migrations and PostgreSQL's claim.
+// LabelKey returns the key of a set of labels in the queue's index: "" for none, otherwise the
+// SHA-256 of the distinct labels in byte order, joined by NUL, which no label contains. It is a
+// hash because PostgreSQL bounds the length of an index entry; both stores' migrations and
+// PostgreSQL's claim compute it, too.
 func LabelKey(labels []string) string {
 	if len(labels) == 0 {
 		return ""
@@ -64,8 +64,7 @@ func LabelKey(labels []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// IsID reports whether s is a UUID as this system writes them. Any other name
-// belongs to nothing.
+// IsID reports whether s is a UUID in this system's format. Nothing else can be an id.
 func IsID(s string) bool {
 	if len(s) != 36 {
 		return false

@@ -1,6 +1,6 @@
-// Package service sets up roles of the program as services of this machine, under
-// OpenRC or systemd: users, folders, keys, settings and the service definitions,
-// which are those of package deploy. It knows nothing of what the roles do.
+// Package service sets up roles of the program as services of this machine, with OpenRC or systemd:
+// users, folders, keys, settings and the service definitions from package deploy. It knows nothing
+// about the roles' work.
 package service
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/bloom-runtime/bloom/deploy"
 )
 
-// Init is a system that runs services.
+// Init is an init system.
 type Init string
 
-// The systems that are known.
+// The supported init systems.
 const (
 	OpenRC  Init = "openrc"
 	Systemd Init = "systemd"
 )
 
-// role is what one of our services consists of.
+// role describes one service.
 type role struct {
 	name string   // runtime, membridge, worker or memory
 	user string   // it runs as
-	keys []string // files with keys that it needs
+	keys []string // key files that it needs
 }
 
 // memory is the role that runs for a person and as that person.
@@ -69,8 +69,8 @@ func (r role) home() string {
 	return "/var/lib/" + r.instance()
 }
 
-// workerKey is the file with the key that this machine's worker shows. It is not in
-// keyFolder: who runs as the worker's user must not read the server's keys.
+// workerKey is the file with the API key of this machine's worker. It is not in keyFolder, because
+// the worker's user must not read the server's keys.
 const (
 	keyFolder       = "/etc/bloom"
 	workerKey       = "/etc/bloom-worker.key"
@@ -84,41 +84,40 @@ var roles = []role{
 	{memory, "", nil}, // Config.User
 }
 
-// RoleNames are the roles that can be installed.
+// RoleNames returns the roles that can be installed.
 func RoleNames() []string { return []string{"runtime", "membridge", "worker", memory} }
 
-// Config says what to set up.
+// Config configures what to set up.
 type Config struct {
 	Roles []string
 	Init  Init // Detect finds it
-	// Root is a folder that holds a whole system, for making images; empty is this
-	// machine. Nothing is started and no user is made elsewhere than here.
+	// Root is the root folder of a system image; empty means this machine. In an image no services
+	// are started and no users created.
 	Root string
-	// Program is this program's file.
+	// Program is the path of this program.
 	Program string
 	// Settings are lines NAME=VALUE for the environment files of the roles.
 	Settings []string
 	// User is the person whose memory the role memory moves.
 	User string
-	// Key is what a worker shows to the server; empty takes the one of the server on
-	// this machine.
+	// Key is the worker's API key; empty uses the key of the server on this machine.
 	Key string
-	// Authority is the certificate (PEM) of the authority that a worker trusts alone
-	// for the server's; empty leaves that to the settings.
+	// Authority is the certificate (PEM) of the only authority that a worker trusts for the
+	// server's certificate; empty leaves that to the settings.
 	Authority []byte
-	// Packaged leaves out what a package brings itself: program, service definitions.
+	// Packaged leaves out what a package installs itself: the program and the service definitions.
 	Packaged bool
-	// Start has the services started now and with the machine.
+	// Start starts the services now and at boot.
 	Start bool
 }
 
-// Detect finds out which system runs services here.
+// Detect returns the init system of this machine.
 func Detect(root string) (Init, error) {
 	for _, known := range []struct {
 		path string
 		init Init
 	}{
-		// What runs now, then what is installed.
+		// First what is running, then what is installed.
 		{"/run/systemd/system", Systemd}, {"/run/openrc", OpenRC},
 		{"/lib/systemd/systemd", Systemd}, {"/usr/lib/systemd/systemd", Systemd}, {"/sbin/openrc-run", OpenRC}, {"/usr/sbin/openrc-run", OpenRC},
 	} {
@@ -126,11 +125,10 @@ func Detect(root string) (Init, error) {
 			return known.init, nil
 		}
 	}
-	return "", errors.New("found neither systemd nor OpenRC; name one with --init")
+	return "", errors.New("found neither systemd nor OpenRC; choose one with --init")
 }
 
-// Install is what has to be done to set the roles up. Whatever is there already is
-// kept: settings, keys, data.
+// Install returns the steps that set up the roles. They keep existing settings, keys and data.
 func Install(c Config) ([]Step, error) {
 	chosen, err := c.choose()
 	if err != nil {
@@ -178,8 +176,8 @@ func Install(c Config) ([]Step, error) {
 	return dedupe(append(steps, c.begin(chosen)...)), nil
 }
 
-// Uninstall is what has to be done to end the services and remove their
-// definitions. Settings, keys and data stay.
+// Uninstall returns the steps that stop the services and remove their definitions. Settings, keys
+// and data stay.
 func Uninstall(c Config) ([]Step, error) {
 	chosen, err := c.choose()
 	if err != nil {
@@ -208,7 +206,7 @@ func Uninstall(c Config) ([]Step, error) {
 	return steps, nil
 }
 
-// check refuses settings that would not be the ones that were meant.
+// check refuses settings that are probably mistakes.
 func (c Config) check(chosen []role) error {
 	if len(c.Settings) > 0 && len(chosen) > 1 {
 		return errors.New("settings belong to one role: install one at a time")
@@ -220,10 +218,10 @@ func (c Config) check(chosen []role) error {
 		}
 	}
 	if strings.ContainsAny(c.Key, " \t\n\r") {
-		return errors.New("a key holds no blanks or line breaks")
+		return errors.New("a key must not contain spaces or line breaks")
 	}
 	if len(c.Authority) > 0 && !x509.NewCertPool().AppendCertsFromPEM(c.Authority) {
-		return errors.New("--worker-ca-file holds no certificate in PEM form")
+		return errors.New("--worker-ca-file contains no PEM certificate")
 	}
 	return nil
 }
@@ -254,8 +252,8 @@ func (c Config) choose() ([]role, error) {
 // userName is what names of units and of files may hold as they are.
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// program is where the services find the program: where it is, if that is a place
-// for programs that no person's login owns.
+// program returns the program's path for the services: its current one, if that is a folder for
+// programs that does not belong to a user.
 func (c Config) program() string {
 	switch filepath.Dir(c.Program) {
 	case "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/bin", "/opt/bloom/bin":
@@ -264,16 +262,16 @@ func (c Config) program() string {
 	return "/usr/local/bin/bloom"
 }
 
-// content is one of the files of package deploy.
+// content returns a file of package deploy.
 func content(name string) []byte {
 	raw, err := deploy.Files.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // embedded, so it exists
 	}
 	return raw
 }
 
-// paths are the files that define a role's service; the first is the service itself.
+// paths returns the files that define a role's service; the first is the service itself.
 func (c Config) paths(r role) []string {
 	const units = "/etc/systemd/system/"
 	switch {
@@ -306,7 +304,7 @@ func (c Config) others(r role) string {
 	return "/etc/systemd/system/*.wants/" + r.base() + "@*.service"
 }
 
-// begin starts the services, or says how to.
+// begin returns the steps that start the services, or instructions to do so.
 func (c Config) begin(chosen []role) (steps []Step) {
 	if c.Root != "" {
 		return nil
@@ -328,7 +326,7 @@ func (c Config) begin(chosen []role) (steps []Step) {
 		if c.Start || command[len(command)-1] == "daemon-reload" {
 			steps = append(steps, run(false, command...))
 		} else {
-			steps = append(steps, Step{Title: "to do by hand: " + strings.Join(command, " ")})
+			steps = append(steps, Step{Title: "run manually: " + strings.Join(command, " ")})
 		}
 	}
 	return steps

@@ -20,17 +20,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// Step is one thing to do.
+// Step is one step of an installation.
 type Step struct {
-	// Title says what is done, to what.
+	// Title describes the step.
 	Title string
-	// Content is the new content of a file, if it holds no secret.
+	// Content is the new content of a file, unless it contains a secret.
 	Content []byte
-	do      func(ctx context.Context) (note string, err error) // nil: for a person to do
+	do      func(ctx context.Context) (note string, err error) // nil: a manual step
 }
 
-// Do does it and says what came of it: the title, with a note where there was
-// nothing to do. Doing it again changes nothing.
+// Do executes the step and returns its title, with a note if there was nothing to do. Repeating it
+// changes nothing.
 func (s Step) Do(ctx context.Context) (string, error) {
 	if s.do == nil {
 		return s.Title, nil
@@ -45,10 +45,10 @@ func (s Step) Do(ctx context.Context) (string, error) {
 	return s.Title, nil
 }
 
-// unchanged is the note of a step that found its work done.
+// unchanged is the note of a step with nothing to do.
 const unchanged = "already there"
 
-// dedupe leaves the first of several steps that do the same.
+// dedupe removes repeated steps.
 func dedupe(steps []Step) []Step {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(steps, func(s Step) bool {
@@ -58,7 +58,7 @@ func dedupe(steps []Step) []Step {
 	})
 }
 
-// run runs a command; one that may fail is noted only.
+// run returns a step that runs a command. With mayFail a failure is only noted.
 func run(mayFail bool, command ...string) Step {
 	return Step{Title: "run " + strings.Join(command, " "), do: func(ctx context.Context) (string, error) {
 		var out bytes.Buffer
@@ -114,8 +114,7 @@ func (c Config) folder(path string, mode fs.FileMode, owner, group string) Step 
 	}}
 }
 
-// own gives a file to its user and group, the user's first one when empty, on this machine
-// only: those of an image are known there.
+// own changes the owner of a file, on this machine only: the users of an image are not known here.
 func (c Config) own(path, owner, group string) error {
 	if c.Root != "" {
 		return nil
@@ -136,7 +135,7 @@ func (c Config) own(path, owner, group string) error {
 	return errors.Join(err1, err2, os.Chown(path, uid, gid))
 }
 
-// write replaces a file that is ours.
+// write returns a step that replaces one of our files.
 func (c Config) write(path string, text []byte, mode fs.FileMode) Step {
 	return Step{Title: "write " + path, Content: text, do: func(context.Context) (string, error) {
 		where := filepath.Join(c.Root, path)
@@ -147,7 +146,7 @@ func (c Config) write(path string, text []byte, mode fs.FileMode) Step {
 	}}
 }
 
-// put writes a whole file or none. It is its owner's alone until it is there.
+// put writes a file atomically. Only its owner can read it until it is complete.
 func put(where string, text []byte, mode fs.FileMode) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(where), 0o755), durable.Replace(where, text), os.Chmod(where, mode))
 }
@@ -156,7 +155,7 @@ func (c Config) remove(path string) Step {
 	return Step{Title: "remove " + path, do: func(context.Context) (string, error) {
 		err := os.Remove(filepath.Join(c.Root, path))
 		if errors.Is(err, fs.ErrNotExist) {
-			return "was not there", nil
+			return "did not exist", nil
 		}
 		return "", err
 	}}
@@ -190,8 +189,8 @@ func (c Config) symlink(path, to string) Step {
 	}}
 }
 
-// definition writes what the init system reads about a role. A runtime gets its
-// socket too, which does nothing before it is enabled.
+// definition returns a step that writes the init system's definition of a role. The runtime also
+// gets its socket, which has no effect until it is enabled.
 func (c Config) definition(r role, program string) Step {
 	paths := c.paths(r)
 	if c.Init == OpenRC {
@@ -222,8 +221,8 @@ func (c Config) copyProgram(to string) Step {
 	}}
 }
 
-// key makes a file with a random key, or with the one that was given to us or lies
-// in from. Its user's group may read it.
+// key returns a step that creates a key file, with a random key, the given key, or the key in from.
+// The group of its user may read it.
 func (c Config) key(path, from, group string) Step {
 	return Step{Title: fmt.Sprintf("create a key in %s (mode 0640, root:%s)", path, group), do: func(context.Context) (string, error) {
 		where := filepath.Join(c.Root, path)
@@ -234,7 +233,7 @@ func (c Config) key(path, from, group string) Step {
 		text, note := []byte(newKey()+"\n"), ""
 		switch {
 		case given:
-			text, note = []byte(c.Key+"\n"), "the one that was given"
+			text, note = []byte(c.Key+"\n"), "the given key"
 		case from != "":
 			if same, err := os.ReadFile(filepath.Join(c.Root, from)); err == nil {
 				text, note = same, "the same as in "+from
@@ -252,12 +251,12 @@ func newKey() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// environment makes a role's environment file, or sets the given lines in the one
-// that is there.
+// environment returns a step that creates a role's environment file, or sets the given lines in an
+// existing one.
 func (c Config) environment(r role) Step {
 	path := r.envFile()
 	var shown []byte
-	if len(c.Settings) == 0 { // which may hold secrets
+	if len(c.Settings) == 0 { // which may contain secrets
 		shown = c.settings(r)
 	}
 	return Step{Title: "write the settings " + path + " (mode 0600, root)", Content: shown, do: func(context.Context) (string, error) {
@@ -267,13 +266,13 @@ func (c Config) environment(r role) Step {
 			if text = merge(old, c.Settings); bytes.Equal(text, old) {
 				return unchanged, os.Chmod(where, 0o600)
 			}
-			note = "changed what was named"
+			note = "changed the given settings"
 		}
 		return note, put(where, text, 0o600)
 	}}
 }
 
-// settings is a new environment file for the role.
+// settings returns a new environment file for the role.
 func (c Config) settings(r role) []byte {
 	keys := keyFolder
 	if c.Init == Systemd {
@@ -288,8 +287,8 @@ func (c Config) settings(r role) []byte {
 	return merge(text, c.Settings)
 }
 
-// merge sets lines NAME=VALUE in an environment file: in place of the line of that
-// name, or of the one that was commented out, or at the end.
+// merge sets lines NAME=VALUE in an environment file: it replaces the line of that name, even if it
+// is commented out, or appends it.
 func merge(text []byte, settings []string) []byte {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	for _, s := range settings {
@@ -307,7 +306,7 @@ func merge(text []byte, settings []string) []byte {
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// Print shows the steps without doing them.
+// Print prints the steps without executing them.
 func Print(w io.Writer, steps []Step) error {
 	var out bytes.Buffer
 	for _, s := range steps {

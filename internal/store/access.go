@@ -10,9 +10,9 @@ import (
 
 // access is the keys and sessions that a unit has read or changed.
 type access struct {
-	keys     map[string]*bloom.KnownKey
-	sessions map[string]*bloom.KnownSession // nil: removed
-	saved    Set[string]                    // ids in Changes
+	keys     map[string]*bloom.StoredKey
+	sessions map[string]*bloom.StoredSession // nil: removed
+	saved    Set[string]                     // ids in Changes
 }
 
 var (
@@ -21,7 +21,7 @@ var (
 )
 
 // apiKey is a key under its lock.
-func (u *Unit) apiKey(id string) (*bloom.KnownKey, error) {
+func (u *Unit) apiKey(id string) (*bloom.StoredKey, error) {
 	if k, ok := u.access.keys[id]; ok {
 		return k, nil
 	}
@@ -32,21 +32,21 @@ func (u *Unit) apiKey(id string) (*bloom.KnownKey, error) {
 	case was == nil:
 		return nil, errNoKey
 	}
-	k := new(bloom.KnownKey)
+	k := new(bloom.StoredKey)
 	*k = *was
 	u.putKey(k)
 	return k, nil
 }
 
-func (u *Unit) putKey(k *bloom.KnownKey) {
+func (u *Unit) putKey(k *bloom.StoredKey) {
 	if u.access.keys == nil {
-		u.access.keys = map[string]*bloom.KnownKey{}
+		u.access.keys = map[string]*bloom.StoredKey{}
 	}
 	u.access.keys[k.ID] = k
 }
 
 // saveKey leaves a key to be written.
-func (u *Unit) saveKey(k *bloom.KnownKey) {
+func (u *Unit) saveKey(k *bloom.StoredKey) {
 	u.dirt = true
 	u.putKey(k)
 	if _, ok := u.access.saved[k.ID]; !ok {
@@ -55,14 +55,14 @@ func (u *Unit) saveKey(k *bloom.KnownKey) {
 	}
 }
 
-func (u *Unit) shown(k *bloom.KnownKey) bloom.APIKey {
+func (u *Unit) shown(k *bloom.StoredKey) bloom.APIKey {
 	is := k.APIKey
 	is.Status = is.StatusAt(u.Now)
 	return is
 }
 
 // CreateKey stores a key.
-func (s *Store) CreateKey(ctx context.Context, k bloom.KnownKey, actor string) (bloom.APIKey, error) {
+func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) (bloom.APIKey, error) {
 	return do(ctx, s, func(r *ReadSet) { r.APIKeys.Add(k.ID) }, func(u *Unit) (bloom.APIKey, error) {
 		was, err := u.apiKey(k.ID)
 		switch {
@@ -116,7 +116,7 @@ func (s *Store) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.C
 }
 
 // session is a session under its lock that has not expired.
-func (u *Unit) session(id string) (*bloom.KnownSession, error) {
+func (u *Unit) session(id string) (*bloom.StoredSession, error) {
 	if x, ok := u.access.sessions[id]; ok {
 		if x == nil {
 			return nil, errNoSession
@@ -130,21 +130,21 @@ func (u *Unit) session(id string) (*bloom.KnownSession, error) {
 	case was == nil || was.ExpiresAt <= u.Now:
 		return nil, errNoSession
 	}
-	x := new(bloom.KnownSession)
+	x := new(bloom.StoredSession)
 	*x = *was
 	u.putSession(id, x)
 	return x, nil
 }
 
-func (u *Unit) putSession(id string, x *bloom.KnownSession) {
+func (u *Unit) putSession(id string, x *bloom.StoredSession) {
 	if u.access.sessions == nil {
-		u.access.sessions = map[string]*bloom.KnownSession{}
+		u.access.sessions = map[string]*bloom.StoredSession{}
 	}
 	u.access.sessions[id] = x
 }
 
 // saveSession leaves a session to be written.
-func (u *Unit) saveSession(x *bloom.KnownSession) {
+func (u *Unit) saveSession(x *bloom.StoredSession) {
 	u.dirt = true
 	u.putSession(x.ID, x)
 	if _, ok := u.access.saved[x.ID]; !ok {
@@ -154,15 +154,15 @@ func (u *Unit) saveSession(x *bloom.KnownSession) {
 }
 
 // CreateSession stores a session and removes those that have expired.
-func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life time.Duration, actor string) (bloom.KnownSession, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(is.ID) }, func(u *Unit) (bloom.KnownSession, error) {
+func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life time.Duration, actor string) (bloom.StoredSession, error) {
+	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(is.ID) }, func(u *Unit) (bloom.StoredSession, error) {
 		if was, err := u.session(is.ID); err == nil || !isNotFound(err) {
 			if err != nil {
-				return bloom.KnownSession{}, err
+				return bloom.StoredSession{}, err
 			}
 			return *was, nil // the call is repeated
 		}
-		x := &bloom.KnownSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
+		x := &bloom.StoredSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
 		x.CreatedAt, x.LastUsedAt, x.ExpiresAt = u.Now, u.Now, u.Now+life.Milliseconds()
 		u.saveSession(x)
 		u.c.Removal.SessionsBefore = u.Now
@@ -173,11 +173,11 @@ func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life
 }
 
 // RenewSession gives a session another turn and life.
-func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.KnownSession, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(id) }, func(u *Unit) (bloom.KnownSession, error) {
+func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.StoredSession, error) {
+	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(id) }, func(u *Unit) (bloom.StoredSession, error) {
 		x, err := u.session(id)
 		if err != nil {
-			return bloom.KnownSession{}, err
+			return bloom.StoredSession{}, err
 		}
 		if x.Turn == turn {
 			x.Turn, x.TurnedAt, x.LastUsedAt, x.ExpiresAt = turn+1, u.Now, u.Now, u.Now+life.Milliseconds()

@@ -58,7 +58,7 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	if w.Rivals(r.InstanceID, r.MustName, u.Now) {
+	if w.ConflictsWith(r.InstanceID, r.MustName, u.Now) {
 		return res, bloom.ErrWorkerConflict
 	}
 	held, err := u.held(w.ID)

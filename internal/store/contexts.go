@@ -204,7 +204,7 @@ func (u *Unit) converse(t *Task, r bloom.CompleteRequest) error {
 	}
 	kept := was
 	if c.Transcript != nil {
-		if now, ok := c.Transcript.Joined(kept); ok {
+		if now, ok := c.Transcript.Applied(kept); ok {
 			kept = &now
 		} else {
 			u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: another task of it ended meanwhile", c.Transcript.Parts)

@@ -84,11 +84,11 @@ type Reader interface {
 	Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error)
 	Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error)
 	OldestWaiting(ctx context.Context) (int64, error)
-	Key(ctx context.Context, id string) (bloom.KnownKey, error)
+	Key(ctx context.Context, id string) (bloom.StoredKey, error)
 	// Keys and Sessions leave Status to others, and expired sessions in.
 	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
 	AnyKey(ctx context.Context) (bool, error)
-	Session(ctx context.Context, id string) (bloom.KnownSession, error)
+	Session(ctx context.Context, id string) (bloom.StoredSession, error)
 	Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error)
 	Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
 	TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)

@@ -45,8 +45,8 @@ func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed b
 	}
 	a := n.Artifact(l.Epoch, u.Now)
 	u.addFile(a, n.Displaced)
-	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, n.Actor, "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.Brief()))
-	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.Brief())})
+	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, n.Actor, "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.EventData()))
+	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.EventData())})
 	u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
 	return a, false, nil
 }
@@ -115,8 +115,8 @@ func (u *Unit) stream(t *Task) *Kept {
 	return k
 }
 
-// UnkeptStreams lists old tasks whose events do not wholly lie in transcripts.
-func (s *Store) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+// UntranscribedStreams lists old tasks whose events do not wholly lie in transcripts.
+func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
 	f, err := s.findOld(ctx, r, s.db.OldStreams)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
@@ -174,7 +174,7 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 			return err
 		}
 		if was != nil { // a file that was uploaded there
-			n.Path = bloom.TranscriptPathOf(n.Path, n.ID)
+			n.Path = bloom.UniqueTranscriptPath(n.Path, n.ID)
 		}
 		u.addFile(n.Artifact(n.Epoch, u.Now), n.Displaced)
 	}

@@ -114,8 +114,8 @@ type Rows struct {
 	Spent      map[string]Spent
 	Old        map[string]*Aged
 	OldAudit   map[int64]*AgedAudit
-	APIKeys    map[string]*bloom.KnownKey
-	Sessions   map[string]*bloom.KnownSession
+	APIKeys    map[string]*bloom.StoredKey
+	Sessions   map[string]*bloom.StoredSession
 	Places     map[string]*ContentPlace
 	Files      map[FileKey]*bloom.Artifact
 	FileCounts map[OutcomeKey]int64
@@ -132,7 +132,7 @@ func newRows() *Rows {
 		Knowing: map[string]lifecycle.ContextWorkers{}, Outcomes: map[OutcomeKey]*Outcome{}, Repeats: map[EventKey]bool{}, Expired: map[string]bool{},
 		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Scripts: map[string]*bloom.Transcript{},
 		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
-		APIKeys: map[string]*bloom.KnownKey{}, Sessions: map[string]*bloom.KnownSession{}, Places: map[string]*ContentPlace{},
+		APIKeys: map[string]*bloom.StoredKey{}, Sessions: map[string]*bloom.StoredSession{}, Places: map[string]*ContentPlace{},
 		Files: map[FileKey]*bloom.Artifact{}, FileCounts: map[OutcomeKey]int64{}, Kept: map[string]int64{},
 	}
 }
@@ -314,8 +314,8 @@ type Changes struct {
 	Scripts   map[string]*bloom.Transcript // of contexts; nil: it is dropped
 	Forgotten []string                     // contexts; they are dropped
 	Filled    *int64                       // tasks from this number on are in their contexts
-	APIKeys   []*bloom.KnownKey            // new ones too
-	Sessions  []*bloom.KnownSession        // new ones too
+	APIKeys   []*bloom.StoredKey           // new ones too
+	Sessions  []*bloom.StoredSession       // new ones too
 	Counts    Counts
 	Series    Series
 	Gauge     *Gauge

@@ -23,7 +23,7 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 		if r.MustName {
 			if w, err := u.worker(id); err != nil {
 				return struct{}{}, err
-			} else if w.Rivals(r.InstanceID, true, u.Now) {
+			} else if w.ConflictsWith(r.InstanceID, true, u.Now) {
 				return struct{}{}, bloom.ErrWorkerConflict
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // contact notes that a worker's living process was heard of, which the caller has
 // found not to rival another, and makes it online again.
 func (u *Unit) contact(w *lifecycle.KnownWorker, instanceID string) {
-	heard := w.Heard(instanceID, u.Now)
+	heard := w.Contact(instanceID, u.Now)
 	if heard.Action == "" && !heard.Contact {
 		return
 	}
@@ -49,7 +49,7 @@ func (c *contacts) recent(id string, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.seen[id]
-	return ok && at <= now && now-at < lifecycle.ContactEvery.Milliseconds()
+	return ok && at <= now && now-at < lifecycle.ContactInterval.Milliseconds()
 }
 
 // note takes in a worker as it was committed.

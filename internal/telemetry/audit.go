@@ -14,12 +14,12 @@ func (m *Metrics) AuditExported(entries int) {
 	m.auditEntries.Add(float64(entries))
 }
 
-// DescribeAudit shows how far the audit's chain, and its export if there is one, are
+// DescribeAudit registers metrics of how far the audit's chain, and its export if there is one, are
 // behind.
 func (m *Metrics) DescribeAudit(s bloom.AuditChainStore, exported bool) {
 	a := &auditState{store: s, exported: exported,
-		chain:  prometheus.NewDesc("bloom_audit_chain_lag_seconds", "Age of the oldest entry of the audit that is not chained yet; 0 when all are.", nil, nil),
-		export: prometheus.NewDesc("bloom_audit_export_lag_seconds", "Age of the oldest entry of the audit that is in no exported file yet; 0 when all are.", nil, nil)}
+		chain:  prometheus.NewDesc("bloom_audit_chain_lag_seconds", "Age of the oldest audit entry that is not chained yet; 0 without any.", nil, nil),
+		export: prometheus.NewDesc("bloom_audit_export_lag_seconds", "Age of the oldest audit entry that is not exported yet; 0 without any.", nil, nil)}
 	m.registry.MustRegister(a)
 	if exported {
 		m.registry.MustRegister(m.auditFiles, m.auditEntries)
@@ -42,7 +42,7 @@ func (a *auditState) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	lag, err := a.store.AuditLag(ctx)
 	if err != nil {
-		return // bloom_store_up tells
+		return // see bloom_store_up
 	}
 	out <- prometheus.MustNewConstMetric(a.chain, prometheus.GaugeValue, lag.Unchained.Seconds())
 	if a.exported {

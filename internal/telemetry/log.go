@@ -1,5 +1,4 @@
-// Package telemetry sets up what the program says about itself: its log, and a
-// server's figures for Prometheus. It knows nothing of how they come about.
+// Package telemetry sets up the program's log, a server's metrics for Prometheus, and tracing.
 package telemetry
 
 import (
@@ -11,22 +10,22 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
-// What a log file is rotated at, and how many are kept.
+// The size at which a log file is rotated, and the number of files kept.
 const (
 	logFileMegabytes = 100
 	logFilesKept     = 14
 )
 
-// LogConfig says what is logged, how, and where to.
+// LogConfig configures the log.
 type LogConfig struct {
 	Level  string // debug, info, warn or error
 	Format string // text, when empty, or json
-	// File gets the log in place of Writer, and is rotated.
+	// File receives the log instead of Writer, and is rotated.
 	File   string
 	Writer io.Writer
 }
 
-// Log is the program's log. Every start has its own; nothing is global.
+// Log is the log of one run of the program; nothing is global.
 type Log struct {
 	*slog.Logger
 	level slog.LevelVar
@@ -34,7 +33,7 @@ type Log struct {
 	file  io.Closer // nil without one
 }
 
-// OpenLog begins the log. A file that cannot be written is an error.
+// OpenLog opens the log. A file that cannot be written is an error.
 func OpenLog(c LogConfig) (*Log, error) {
 	l := &Log{began: c.Level}
 	if err := l.SetLevel(""); err != nil {
@@ -60,7 +59,7 @@ func OpenLog(c LogConfig) (*Log, error) {
 	return l, nil
 }
 
-// SetLevel changes the level from now on; an empty one is that of the start.
+// SetLevel changes the level; an empty one restores the initial level.
 func (l *Log) SetLevel(level string) error {
 	var parsed slog.Level
 	if err := parsed.UnmarshalText([]byte(cmp.Or(level, l.began))); err != nil {
@@ -70,7 +69,7 @@ func (l *Log) SetLevel(level string) error {
 	return nil
 }
 
-// Close ends the log; what is logged afterwards is lost.
+// Close closes the log; later records are lost.
 func (l *Log) Close() error {
 	if l.file == nil {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Metrics are the figures of one server, which it serves as an http.Handler. They
-// have a registry of their own: the process may serve the control plane's, too.
-// All methods may be called by many goroutines at once.
+// Metrics are the metrics of one server, served as an http.Handler. They have their own registry
+// because the process may also serve the control plane's. All methods are safe for concurrent use.
 type Metrics struct {
 	http.Handler
 	clock    bloom.Clock
@@ -27,8 +26,7 @@ type Metrics struct {
 	auditFiles, auditEntries prometheus.Counter
 }
 
-// NewMetrics makes a server's figures, none of them begun. The clock tells when
-// something happened.
+// NewMetrics returns a server's metrics.
 func NewMetrics(clock bloom.Clock) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bloom_" + name, Help: help}, labels)
@@ -36,20 +34,20 @@ func NewMetrics(clock bloom.Clock) *Metrics {
 	m := &Metrics{
 		clock:    clock,
 		removed:  counter("retention_removed_total", "Entries that retention removed from the database, by kind.", "kind"),
-		contents: counter("retention_contents_total", "Contents of removed artifacts that were to be deleted from the artifact store.", "outcome"),
+		contents: counter("retention_contents_total", "Deletions of contents of removed artifacts from the artifact store, by outcome.", "outcome"),
 		errors:   counter("loop_errors_total", "Failed runs of the background loops.", "loop"),
 		finished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bloom_loop_last_success_timestamp_seconds", Help: "When a background loop last finished a run on this server; none before its first.",
 		}, []string{"loop"}),
-		auditFiles:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_files_total", Help: "Files of the audit that this server has written."}),
-		auditEntries: prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_entries_total", Help: "Entries of the audit in those files."}),
+		auditFiles:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_files_total", Help: "Audit files that this server exported."}),
+		auditEntries: prometheus.NewCounter(prometheus.CounterOpts{Name: "bloom_audit_export_entries_total", Help: "Audit entries in those files."}),
 	}
 	m.work, m.storage, m.registry = newWork(), newStorage(), prometheus.NewRegistry()
 	m.registry.MustRegister(m.work.collectors()...)
 	m.registry.MustRegister(m.removed, m.contents, m.errors, m.finished, m.storage.moved, m.storage.transcripts, m.storage.seconds,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	// Counters that begin with 0: what first happens is seen as a growth.
+	// Start counters at 0, so that the first event counts as an increase.
 	m.Removed(bloom.Removed{})
 	for _, outcome := range []string{deleted, failed} {
 		m.contents.WithLabelValues(outcome)
@@ -81,7 +79,7 @@ func (m *Metrics) ContentDeleted(err error) {
 	m.contents.WithLabelValues(outcome).Inc()
 }
 
-// Loop is where the background loop of that name tells how its runs ended.
+// Loop returns a function that records the outcome of each run of a background loop.
 func (m *Metrics) Loop(name string) func(error) {
 	failures := m.errors.WithLabelValues(name)
 	return func(err error) {

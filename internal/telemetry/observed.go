@@ -12,10 +12,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// maxAgents bounds the values of the label agent: callers choose agents' names.
+// maxAgents bounds the values of the label agent, because clients choose agents' names.
 const maxAgents = 100
 
-// work is what happened to tasks on this server.
+// work counts what happened to tasks on this server.
 type work struct {
 	created, leased, requeued, released, cancelled, events, artifacts, bytes prometheus.Counter
 	results, expired, tokens, cost                                           *prometheus.CounterVec
@@ -45,31 +45,31 @@ func newWork() *work {
 	w := &work{
 		agents:    map[string]bool{},
 		created:   counter("tasks_created_total", "Tasks created."),
-		leased:    counter("leases_granted_total", "Leases given to workers."),
-		requeued:  counter("tasks_requeued_total", "Tasks put back in the queue by hand."),
+		leased:    counter("leases_granted_total", "Leases granted to workers."),
+		requeued:  counter("tasks_requeued_total", "Tasks requeued manually."),
 		released:  counter("leases_released_total", "Leases released by their workers before the task had ended."),
-		cancelled: counter("task_cancellations_total", "Cancellations that were asked for."),
+		cancelled: counter("task_cancellations_total", "Cancellations requested."),
 		events:    counter("task_events_total", "Events sent by workers."),
 		artifacts: counter("artifacts_created_total", "Artifacts stored."),
 		bytes:     counter("artifacts_created_bytes_total", "Content of stored artifacts."),
 		results:   vec("task_results_total", "Outcomes recorded, by status.", "status"),
-		expired:   vec("leases_expired_total", "Leases that expired, by what became of the task.", "task"),
+		expired:   vec("leases_expired_total", "Leases that expired, by the task's new status.", "task"),
 		tokens:    vec("task_tokens_total", "Tokens that runs used, by agent; the first 100 agents by name.", "agent", "direction"),
-		cost:      vec("task_cost_dollars_total", "What runs cost, as estimated by claude, by agent; the first 100 agents by name.", "agent"),
+		cost:      vec("task_cost_dollars_total", "Cost of runs, as estimated by claude, by agent; the first 100 agents by name.", "agent"),
 		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_task_wait_seconds", Buckets: waitBuckets,
-			Help: "From when a task could start to its lease, first attempts only."}),
+			Help: "Time from when a task could start to its lease, first attempts only."}),
 		lease: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_lease_held_seconds", Buckets: runBuckets,
 			Help: "How long leases were held until their task was completed."}),
 		group: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_store_transaction_operations", Buckets: prometheus.ExponentialBuckets(1, 2, 8),
-			Help: "Operations that were committed together."}),
+			Help: "Operations committed together."}),
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_store_transaction_seconds", Buckets: commitBuckets,
-			Help: "How long transactions that write took, with all their attempts."}),
+			Help: "Duration of write transactions, including retries."}),
 		run: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_task_run_seconds", Buckets: runBuckets,
 			Help: "How long runs took, as workers measured them."}, []string{"status"}),
 		requests: vec("http_requests_total", "Requests answered, by route.", "route", "status"),
-		refused:  vec("requests_refused_total", "Requests answered 429, by the limit that was reached.", "limit"),
+		refused:  vec("requests_refused_total", "Requests refused with 429, by limit.", "limit"),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "bloom_http_request_duration_seconds", Buckets: requestBuckets,
-			Help: "How long answers took, by route; claims and streams wait on purpose."}, []string{"route"}),
+			Help: "Duration of requests, by route; claims and streams wait on purpose."}, []string{"route"}),
 	}
 	for _, status := range []bloom.Outcome{bloom.OutcomeSuccess, bloom.OutcomeError} {
 		w.results.WithLabelValues(string(status))
@@ -117,7 +117,7 @@ func (w *work) completed(c bloom.Completed) {
 	}
 }
 
-// agent is the label of an agent: its name, while there are few.
+// agent returns the label of an agent: its name, while there are few.
 func (w *work) agent(slug string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,8 +146,7 @@ func (m *Metrics) Committed(operations int, took time.Duration) {
 // Refused counts a request that a limit refused.
 func (m *Metrics) Refused(limit string) { m.work.refused.WithLabelValues(limit).Inc() }
 
-// Observe counts and traces what happens to tasks through the store that it returns;
-// t may be nil.
+// Observe returns a store that counts and traces what happens to tasks; t may be nil.
 func (m *Metrics) Observe(s bloom.Store, t *Tracing) bloom.Store { return &observed{s, m.work, t} }
 
 type observed struct {

@@ -12,10 +12,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// scrapeTimeout bounds what a scrape asks of the store.
+// scrapeTimeout bounds the queries of a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Membridge is how the client of the control plane does.
+// Membridge is the state of the control plane's client.
 type Membridge struct {
 	Connected           bool
 	ConsecutiveFailures int
@@ -29,8 +29,8 @@ type Inner interface {
 	Pools() []store.Pool
 }
 
-// Describe adds what is read at each scrape: the store's counts, and membridge's
-// state, which may be nil.
+// Describe registers what is read at each scrape: the store's counts, and membridge's state;
+// membridge may be nil.
 func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membridge) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("bloom_"+name, help, labels, nil)
@@ -43,12 +43,12 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 		leases:   desc("leases_active", "Leases that workers hold."),
 		workers:  desc("workers", "Workers by status.", "status"),
 		slots:    desc("worker_slots", "Tasks that online workers can run at once, by state.", "state"),
-		queue:    desc("queue_tasks", "Tasks that a worker could start now, by the labels that they ask for; at most 20 sets of labels, of each up to 10,000 tasks are counted.", "labels"),
-		oldest:   desc("queue_oldest_age_seconds", "How long the task that waits longest could have been started, by the labels that it asks for.", "labels"),
-		waiting:  desc("store_operations_waiting", "Writes that wait for their turn."),
-		writable: desc("store_writable", "Whether the database took the last write."),
-		open:     desc("store_connections", "Connections to the database, by what they are for and whether they are used.", "pool", "state"),
-		most:     desc("store_connections_max", "Most connections to the database, by what they are for.", "pool"),
+		queue:    desc("queue_tasks", "Tasks that a worker could start now, by the labels that they require; at most 20 sets of labels, counting up to 10,000 tasks each.", "labels"),
+		oldest:   desc("queue_oldest_age_seconds", "Longest wait of a task that could start, by the labels that it requires.", "labels"),
+		waiting:  desc("store_operations_waiting", "Writes waiting in the queue."),
+		writable: desc("store_writable", "Whether the last write to the database succeeded."),
+		open:     desc("store_connections", "Connections to the database, by pool and state.", "pool", "state"),
+		most:     desc("store_connections_max", "Maximum connections to the database, by pool.", "pool"),
 		bridge:   desc("membridge_connected", "Whether the last call to membridge succeeded."),
 		failures: desc("membridge_consecutive_failures", "Calls to membridge that failed since the last success."),
 		success:  desc("membridge_last_success_timestamp_seconds", "When membridge last answered."),
@@ -65,7 +65,7 @@ func (m *Metrics) DescribeAuth(now func() string, modes ...string) {
 	}
 }
 
-// DescribeCertificate adds when the server's certificate expires.
+// DescribeCertificate registers when the server's certificate expires.
 func (m *Metrics) DescribeCertificate(expires func() time.Time) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_certificate_expires_timestamp_seconds", Help: "When the server's certificate expires."},
 		func() float64 { return float64(expires().Unix()) }))
@@ -137,7 +137,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	s.collectQueue(ctx, gauge)
 }
 
-// Bounds of what a scrape looks at in the queue: callers choose labels.
+// Limits of a scrape of the queue, because clients choose labels.
 const (
 	queueSets  = 20
 	queueTasks = 10_000
@@ -147,7 +147,7 @@ const (
 func (s *state) collectQueue(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
 	depths, err := s.store.QueueDepths(ctx, queueSets, queueTasks)
 	if err != nil {
-		return // bloom_store_up tells
+		return // see bloom_store_up
 	}
 	now := bloom.Millis(s.clock.Now())
 	tasks, ages := map[string]float64{}, map[string]float64{}
@@ -162,7 +162,7 @@ func (s *state) collectQueue(ctx context.Context, gauge func(*prometheus.Desc, f
 	}
 }
 
-// labelText is how a set of labels is told, in at most queueText bytes.
+// labelText formats a set of labels in at most queueText bytes.
 func labelText(labels []string) string {
 	text := strings.Join(slices.Sorted(slices.Values(labels)), ",")
 	if len(text) > queueText {

@@ -9,10 +9,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// done is the outcome of what succeeded and is no deletion.
+// done is the outcome of a success other than a deletion.
 const done = "done"
 
-// storage are the metrics of where artifacts are kept.
+// storage has the metrics of the artifact storage.
 type storage struct {
 	moved, transcripts *prometheus.CounterVec
 	seconds            *prometheus.HistogramVec
@@ -23,10 +23,10 @@ func newStorage() *storage {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bloom_" + name, Help: help}, []string{"outcome"})
 	}
 	s := &storage{
-		moved:       counter("artifacts_moved_total", "Artifacts that were to be moved to the object storage."),
-		transcripts: counter("transcripts_written_total", "Tasks whose runs' transcripts were to be written."),
+		moved:       counter("artifacts_moved_total", "Moves of artifacts to the object storage, by outcome."),
+		transcripts: counter("transcripts_written_total", "Tasks whose transcripts were written, by outcome."),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "bloom_artifact_storage_seconds", Help: "Time of an operation of the artifact storage; of get until the content begins.",
+			Name: "bloom_artifact_storage_seconds", Help: "Duration of operations of the artifact storage; of get until the first byte.",
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60},
 		}, []string{"operation", "outcome"}),
 	}
@@ -44,15 +44,15 @@ func outcomeOf(err error) string {
 	return done
 }
 
-// Moved counts an artifact that was to be moved; nil is a success.
+// Moved counts the move of an artifact; nil is a success.
 func (m *Metrics) Moved(err error) { m.storage.moved.WithLabelValues(outcomeOf(err)).Inc() }
 
-// Transcribed counts a task whose transcripts were to be written; nil is a success.
+// Transcribed counts a task whose transcripts were written; nil is a success.
 func (m *Metrics) Transcribed(err error) {
 	m.storage.transcripts.WithLabelValues(outcomeOf(err)).Inc()
 }
 
-// Stored notes an operation of the artifact storage. What was not there is no failure.
+// Stored records an operation of the artifact storage. Missing content is not a failure.
 func (m *Metrics) Stored(operation string, took time.Duration, err error) {
 	if bloom.KindOf(err) == bloom.KindNotFound {
 		err = nil
@@ -60,15 +60,15 @@ func (m *Metrics) Stored(operation string, took time.Duration, err error) {
 	m.storage.seconds.WithLabelValues(operation, outcomeOf(err)).Observe(took.Seconds())
 }
 
-// DescribeStorage adds what is read of the artifact storage at each scrape: what it was
-// found to do, and how many artifacts and contexts wait to be moved to it.
+// DescribeStorage registers what is read of the artifact storage at each scrape: what it can do,
+// and how many artifacts wait to be moved to it.
 func (m *Metrics) DescribeStorage(state func() bloom.BlobState, waiting func(context.Context) (int64, error)) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("bloom_artifact_storage_"+name, help, labels, nil)
 	}
 	m.registry.MustRegister(&storageState{state: state, waiting: waiting,
 		up:   desc("up", "Whether the artifact storage worked when it was last used or probed.", "kind"),
-		can:  desc("ability", "Whether the artifact storage was found to do this when it was probed.", "operation"),
+		can:  desc("ability", "Whether this operation worked when the artifact storage was probed.", "operation"),
 		left: desc("waiting_artifacts", "Artifacts, and contexts with their transcripts and working folders, that are kept elsewhere until they can be moved to the object storage."),
 	})
 }

@@ -24,19 +24,17 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Tracing exports spans to an OpenTelemetry collector. The trace of a task has the
-// task's id, so nothing has to be handed from the server to the worker: both derive
-// the same trace and the same parent. A nil Tracing exports nothing. It is safe for
-// concurrent use.
+// Tracing exports spans to an OpenTelemetry collector. A trace has the id of its task, so the
+// server need not pass anything to the worker: both derive the same trace and parent. A nil Tracing
+// exports nothing. It is safe for concurrent use.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// OpenTracing begins to export spans when OTEL_EXPORTER_OTLP_ENDPOINT, or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, is set; else it is nil. The exporter reads the
-// other variables of OpenTelemetry by itself. Nothing is sent before there are spans,
-// and a collector that does not answer holds nothing up.
+// OpenTracing starts to export spans if OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; otherwise it returns nil. The exporter reads
+// OpenTelemetry's other variables itself. A collector that does not answer delays nothing.
 func OpenTracing(ctx context.Context, role, version string, log *slog.Logger) (*Tracing, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return nil, nil //nolint:nilnil // tracing is off
@@ -45,7 +43,7 @@ func OpenTracing(ctx context.Context, role, version string, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("OpenTelemetry: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans were not exported", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("could not export spans", "error", err) }))
 	t := &Tracing{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(taskIDs{}),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "bloom-"+role)), attribute.String("service.version", version))))}
@@ -53,7 +51,7 @@ func OpenTracing(ctx context.Context, role, version string, log *slog.Logger) (*
 	return t, nil
 }
 
-// Close exports what has not been; it waits for the collector until ctx ends.
+// Close exports remaining spans and waits for the collector until ctx ends.
 func (t *Tracing) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -61,7 +59,7 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Handler notes the trace that a request belongs to, for the task that it creates.
+// Handler records the trace that a request belongs to, for the task that it creates.
 func (t *Tracing) Handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h
@@ -74,8 +72,8 @@ func (t *Tracing) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// Run begins the span of an attempt at a task. What runs in it is told parent, in the
-// form of the header traceparent; it is empty when nothing is traced. done ends the span.
+// Run starts the span of an attempt at a task. parent, to be passed on to the command, has the form
+// of the header traceparent; it is empty when nothing is traced. done ends the span.
 func (t *Tracing) Run(ctx context.Context, task bloom.Task) (parent string, done func(bloom.Run)) {
 	if t == nil {
 		return "", func(bloom.Run) {}
@@ -92,13 +90,13 @@ func (t *Tracing) Run(ctx context.Context, task bloom.Task) (parent string, done
 	}
 }
 
-// about is what spans tell of a task: never its prompt or output.
+// about returns the attributes of a task: never its prompt or output.
 func about(t bloom.Task) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("bloom.task_id", t.ID), attribute.String("bloom.context_id", t.ContextID), attribute.String("bloom.agent", t.AgentSlug)}
 }
 
-// created is the first span of a task; began is when its request came. The caller's
-// own trace is linked to it.
+// created records the first span of a task; began is when its request arrived. The caller's own
+// trace is linked to it.
 func (t *Tracing) created(ctx context.Context, task bloom.Task, began time.Time) {
 	if t == nil {
 		return
@@ -112,7 +110,7 @@ func (t *Tracing) created(ctx context.Context, task bloom.Task, began time.Time)
 	span.End()
 }
 
-// leased is the span of a task's wait for a worker.
+// leased records the span of a task's wait for a worker.
 func (t *Tracing) leased(ctx context.Context, task bloom.Task, l bloom.Lease) {
 	if t == nil {
 		return
@@ -123,7 +121,7 @@ func (t *Tracing) leased(ctx context.Context, task bloom.Task, l bloom.Lease) {
 	span.End(trace.WithTimestamp(time.UnixMilli(l.StartedAt)))
 }
 
-// completed is the span in which an outcome was recorded.
+// completed records the span in which an outcome was recorded.
 func (t *Tracing) completed(ctx context.Context, c bloom.Completed, began time.Time) {
 	if t == nil {
 		return
@@ -140,11 +138,11 @@ func inTask(ctx context.Context, taskID string) context.Context {
 		TraceID: traceID, SpanID: spanID, TraceFlags: trace.FlagsSampled, Remote: true}))
 }
 
-// idsOf are the trace of a task, which has the task's id, and the first span of it.
+// idsOf returns the trace of a task, which has the task's id, and its first span.
 func idsOf(taskID string) (trace.TraceID, trace.SpanID) {
 	id, err := uuid.Parse(taskID)
 	if err != nil {
-		id = uuid.UUID{15: 1} // cannot be: tasks' ids are UUIDs
+		id = uuid.UUID{15: 1} // cannot happen: tasks' ids are UUIDs
 	}
 	sum := sha256.Sum256(id[:])
 	return trace.TraceID(id), trace.SpanID(sum[:8])
@@ -155,7 +153,7 @@ type taskKey struct{}
 // taskIDs gives the first span of a task the ids that others derive.
 type taskIDs struct{}
 
-// NewIDs is for a span without a parent.
+// NewIDs implements the generator for spans without a parent.
 func (taskIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	if id, ok := ctx.Value(taskKey{}).(string); ok {
 		return idsOf(id)
@@ -163,7 +161,7 @@ func (taskIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return trace.TraceID(uuid.New()), taskIDs{}.NewSpanID(ctx, trace.TraceID{})
 }
 
-// NewSpanID is for a span with a parent.
+// NewSpanID implements the generator for spans with a parent.
 func (taskIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	_, _ = rand.Read(id[:]) // never fails since Go 1.24
 	return id

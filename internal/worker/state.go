@@ -151,11 +151,11 @@ func (s *state) settle(leaseID string) { _ = os.Remove(s.notePath(leaseID)) }
 // sweep forgets notes of leases that can no longer be handed back, and files
 // that a crash left half written.
 func (s *state) sweep(now time.Time, older time.Duration) {
-	for _, pattern := range []string{"leases/*.json", "leases/" + durable.Half, "outbox/" + durable.Half, durable.Half} {
+	for _, pattern := range []string{"leases/*.json", "leases/" + durable.TempPattern, "outbox/" + durable.TempPattern, durable.TempPattern} {
 		paths, _ := filepath.Glob(filepath.Join(s.dir, filepath.FromSlash(pattern)))
 		for _, path := range paths {
 			info, err := os.Stat(path)
-			half := filepath.Base(pattern) == durable.Half
+			half := filepath.Base(pattern) == durable.TempPattern
 			if err == nil && (half || now.Sub(info.ModTime()) > older) {
 				_ = os.Remove(path)
 			}

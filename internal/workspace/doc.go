@@ -1,4 +1,3 @@
-// Package workspace packs a working folder into a tar archive and unpacks one. It reads
-// and writes nothing outside the folder, whatever links or archives say, and knows no
-// task.
+// Package workspace packs a working folder into a tar archive and unpacks one. It reads and writes
+// nothing outside the folder, whatever links or archives contain, and knows nothing about tasks.
 package workspace

@@ -11,17 +11,17 @@ import (
 	"github.com/moby/patternmatcher/ignorefile"
 )
 
-// IgnoreFile in the folder names what stays where it is, with the syntax of
-// .dockerignore: patterns from the folder's root, ** for any folders, ! for exceptions.
+// IgnoreFile lists what is not packed, with the syntax of .dockerignore: patterns from the folder's
+// root, ** for any folders, ! for exceptions.
 const IgnoreFile = ".bloomignore"
 
-// Bounds of IgnoreFile: a task may have written it.
+// Limits of IgnoreFile, which a task may have written.
 const (
 	maxIgnoreBytes    = 64 << 10
 	maxIgnorePatterns = 500
 )
 
-// ignore is what IgnoreFile says; the zero value ignores nothing.
+// ignore is the parsed IgnoreFile; the zero value ignores nothing.
 type ignore struct {
 	patterns *patternmatcher.PatternMatcher
 }
@@ -52,7 +52,7 @@ func readIgnore(root *os.Root) (ignore, error) {
 	return ignore{matcher}, nil
 }
 
-// matches reports whether the entry stays, and whether everything below it does, too.
+// matches reports whether the entry is ignored, and whether everything below it is, too.
 func (i ignore) matches(name string) (stays, all bool, err error) {
 	if i.patterns == nil {
 		return false, false, nil

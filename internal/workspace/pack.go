@@ -21,20 +21,20 @@ type Limits struct {
 	Entries int   // files, folders and links
 }
 
-// Packed says what Pack did.
+// Packed is the result of Pack.
 type Packed struct {
 	Entries int
-	// Skipped is how much is not in the archive although it is not ignored: sockets,
-	// pipes, devices, links that lead out, what cannot be read, and what lies more than
-	// 256 folders deep. Examples names some.
+	// Skipped counts entries that are not in the archive although they are not ignored: sockets,
+	// pipes, devices, links that lead out, unreadable files, and entries more than 256 folders
+	// deep. Examples names some.
 	Skipped  int
 	Examples []string
 }
 
 const maxExamples = 5
 
-// maxDepth is how many names a path may have. Each is resolved on its own, so that what
-// lies deeper takes ever longer to read, write and remove.
+// maxDepth is the maximum number of names in a path. Each is resolved separately, so deeper entries
+// take ever longer to read, write and remove.
 const maxDepth = 256
 
 // Bounds of what is held in memory of a folder that a task has made.
@@ -43,10 +43,10 @@ const (
 	perFolder = 10  // times as many entries as in the archive may lie in one folder, ignored ones too
 )
 
-// depth is how many names a path has.
+// depth returns the number of names in a path.
 func depth(name string) int { return strings.Count(name, "/") + 1 }
 
-// ErrNotRegular says that something is no regular file.
+// ErrNotRegular is returned for something that is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
 var (
@@ -56,9 +56,9 @@ var (
 	errTooLarge = errors.New("too large")
 )
 
-// Pack writes the folder as a tar archive. The same files make the same archive. Modes,
-// times and links within the folder are kept; owners, hard links and extended attributes
-// are not. It fails beyond the limits, and when a file changes meanwhile.
+// Pack writes the folder as a tar archive. The same files produce the same archive. It keeps modes,
+// times and links within the folder, but not owners, hard links and extended attributes. It fails
+// beyond the limits, and when a file changes in the meantime.
 func Pack(ctx context.Context, to io.Writer, dir string, limits Limits) (Packed, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -88,7 +88,7 @@ type packer struct {
 	ignored ignore
 	limits  Limits
 	out     *tar.Writer
-	folders map[string]bool // that are in the archive
+	folders map[string]bool // in the archive
 	names   int             // bytes of names so far
 	done    Packed
 }
@@ -135,7 +135,7 @@ func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
 	switch {
 	case name == ".", errors.Is(err, errTooMany):
 		return err
-	case err != nil: // it cannot be listed
+	case err != nil: // not readable
 		p.skip(name)
 		return nil
 	case !fs.ValidPath(name):
@@ -164,8 +164,8 @@ func (p *packer) visit(name string, entry fs.DirEntry, err error) error {
 	return p.add(name, entry)
 }
 
-// header writes a header, after those of folders that are ignored but for what lies in
-// them.
+// header writes a header, after the headers of ignored folders that have entries that are not
+// ignored.
 func (p *packer) header(h *tar.Header) error {
 	if parent := path.Dir(strings.TrimSuffix(h.Name, "/")); !p.folders[parent] {
 		info, err := p.root.Lstat(parent)
@@ -194,17 +194,17 @@ func (p *packer) add(name string, entry fs.DirEntry) error {
 	info, err := entry.Info()
 	if err != nil {
 		p.skip(name)
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // removed in the meantime
 	}
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
 	switch {
 	case info.IsDir():
 		return p.folder(name, info)
 	case info.Mode()&fs.ModeSymlink != 0:
-		h.Typeflag, h.ModTime = tar.TypeSymlink, time.Unix(0, 0) // a link's time cannot be set
+		h.Typeflag, h.ModTime = tar.TypeSymlink, time.Unix(0, 0) // times of links cannot be restored
 		if h.Linkname, err = p.root.Readlink(name); err != nil || !staysInside(name, h.Linkname) {
 			p.skip(name)
-			return nil //nolint:nilerr // it says so
+			return nil //nolint:nilerr // skipped and reported
 		}
 		return p.header(h)
 	case info.Mode().IsRegular():
@@ -218,7 +218,7 @@ func (p *packer) file(name string, h *tar.Header) error {
 	f, info, err := openRegular(p.root, name)
 	if err != nil {
 		p.skip(name)
-		return nil //nolint:nilerr // it says so
+		return nil //nolint:nilerr // skipped and reported
 	}
 	defer f.Close()
 	h.Typeflag, h.Size = tar.TypeReg, info.Size()
@@ -231,7 +231,7 @@ func (p *packer) file(name string, h *tar.Header) error {
 	return nil
 }
 
-// openRegular is OpenRegular of the name itself: a link is not followed.
+// openRegular is OpenRegular without following a link.
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	if info, err := root.Lstat(name); err != nil {
 		return nil, nil, err
@@ -241,11 +241,10 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return OpenRegular(root, name)
 }
 
-// OpenRegular opens a regular file in the folder, and nothing else: ErrNotRegular. Links
-// are followed as far as they stay inside. It does not wait: a named pipe would, for a
-// writer.
+// OpenRegular opens a regular file in the folder, and nothing else: ErrNotRegular. It follows links
+// that stay inside. It never blocks, as opening a named pipe would.
 func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	// Before it is opened: opening a device may have effects.
+	// Check first: opening a device may have effects.
 	if info, err := root.Stat(name); err != nil {
 		return nil, nil, err
 	} else if !info.Mode().IsRegular() {
@@ -255,7 +254,7 @@ func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Once more: another process may have replaced it.
+	// Check again: another process may have replaced it.
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = ErrNotRegular
@@ -266,8 +265,8 @@ func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// staysInside reports whether a link leads to something in the folder, as far as links
-// go that do the same: first up, never above the folder, and then down.
+// staysInside reports whether a link's target is in the folder and reached without leaving it:
+// first up, never above the folder, and then down.
 func staysInside(name, target string) bool {
 	if target == "" || path.IsAbs(target) || strings.Contains(target, "\x00") {
 		return false
@@ -287,7 +286,7 @@ func staysInside(name, target string) bool {
 	return true
 }
 
-// bounded fails when more is written than may be.
+// bounded fails when more than the limit is written.
 type bounded struct {
 	to   io.Writer
 	left int64

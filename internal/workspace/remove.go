@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// removeAtOnce is how many entries of a folder are listed at once.
+	// removeAtOnce is how many entries of a folder are listed at a time.
 	removeAtOnce = 256
-	// removeDepth is from how many names on a folder is moved to the top before it is
-	// removed: each name is resolved from there.
+	// removeDepth is the depth at which a folder is moved to the top before it is removed, because
+	// each name is resolved from there.
 	removeDepth = 8
 )
 
-// Remove removes a folder, also one whose parts are write-protected. One that is not there
-// is no error. When ctx ends it stops, and what is left is for another call.
+// Remove deletes a folder, even if parts are write-protected. A missing folder is not an error.
+// When ctx ends it stops, and another call can continue.
 func Remove(ctx context.Context, dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -56,7 +56,7 @@ type remover struct {
 	moved int
 }
 
-// clear removes what lies in a folder.
+// clear deletes what is in a folder.
 func (r *remover) clear(dir string) error {
 	for {
 		entries, err := r.list(dir)
@@ -71,7 +71,7 @@ func (r *remover) clear(dir string) error {
 				return err
 			}
 		}
-		if len(entries) < removeAtOnce && dir != "." { // where folders are moved to
+		if len(entries) < removeAtOnce && dir != "." { // the top, to which folders are moved
 			return nil
 		}
 	}
@@ -94,7 +94,7 @@ func (r *remover) remove(name string, isDir bool) error {
 	if !isDir {
 		return gone(r.root.Remove(name))
 	}
-	if err := r.root.Chmod(name, 0o700); err != nil { // before it is listed
+	if err := r.root.Chmod(name, 0o700); err != nil { // so that it can be listed
 		return gone(err)
 	}
 	if depth(name) >= removeDepth {
@@ -106,7 +106,7 @@ func (r *remover) remove(name string, isDir bool) error {
 	return gone(r.root.Remove(name))
 }
 
-// toTop moves a folder to where it is listed once more.
+// toTop moves a folder to the top, which is listed again.
 func (r *remover) toTop(name string) error {
 	for {
 		r.moved++
@@ -117,7 +117,7 @@ func (r *remover) toTop(name string) error {
 	}
 }
 
-// gone takes what somebody else has removed for removed.
+// gone ignores the error that something no longer exists.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Unpack fills an empty folder from an archive of Pack's. It reads from to its end and
-// refuses what Pack does not write: names and links that lead out, hard links, devices,
-// names that come twice, paths more than 256 folders deep, names that are longer together
-// than Pack writes them. What was unpacked until then is left for the caller to remove.
+// Unpack extracts an archive of Pack into an empty folder. It reads from to its end and refuses
+// what Pack does not write: names and links that lead out, hard links, devices, duplicate names,
+// paths more than 256 folders deep. On an error the caller must remove the extracted entries.
 func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (entries int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -27,13 +26,13 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 	u := &unpacker{ctx: ctx, root: root, most: limits.Entries, made: map[string]bool{}}
 	in := &io.LimitedReader{R: from, N: limits.Bytes + 1}
 	archive := tar.NewReader(in)
-	left := limits.Bytes // also of what an archive says has so many zeros
+	left := limits.Bytes // counts sparse zeros, too
 	names := nameBytes * limits.Entries
 	for {
 		h, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			_, err := io.Copy(io.Discard, in) // what follows the archive's end is in its digest, too
+			_, err := io.Copy(io.Discard, in) // the digest covers the bytes after the archive's end
 			if in.N <= 0 {
 				err = errTooLarge
 			}
@@ -60,7 +59,7 @@ func Unpack(ctx context.Context, from io.Reader, dir string, limits Limits) (ent
 type unpacker struct {
 	ctx   context.Context //nolint:containedctx // of one call
 	root  *os.Root
-	most  int             // entries, folders that the archive only implies among them
+	most  int             // entries, including implied folders
 	made  map[string]bool // entries by name
 	links []link
 	dirs  []dir
@@ -75,7 +74,7 @@ type (
 	}
 )
 
-// add takes one entry. Links and the modes of folders come last: nothing is written
+// add extracts one entry. Links and the modes of folders come last, so that nothing is written
 // through a link.
 func (u *unpacker) add(h *tar.Header, content io.Reader) error {
 	name := strings.TrimSuffix(h.Name, "/")
@@ -109,7 +108,7 @@ func (u *unpacker) add(h *tar.Header, content io.Reader) error {
 	return fmt.Errorf("an entry of type %q", h.Typeflag)
 }
 
-// count takes a new name into account.
+// count counts a new name.
 func (u *unpacker) count(name string) error {
 	if u.made[name] = true; len(u.made) > u.most {
 		return errTooMany
@@ -117,7 +116,7 @@ func (u *unpacker) count(name string) error {
 	return nil
 }
 
-// folder makes a folder and those that it lies in, as far as they are not there.
+// folder creates a folder and its parents if necessary.
 func (u *unpacker) folder(name string) error {
 	if name == "." || u.made[name] {
 		if info, err := u.root.Lstat(name); err != nil || info.IsDir() {
@@ -155,7 +154,7 @@ func (u *unpacker) finish() error {
 	for _, d := range slices.Backward(u.dirs) { // the deepest first
 		info, err := u.root.Lstat(d.name)
 		if err == nil && !info.IsDir() {
-			err = fs.ErrExist // a link of the same name
+			err = fs.ErrExist // a link has the same name
 		}
 		if err != nil {
 			return err

@@ -119,7 +119,7 @@ func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int
 	if err == nil {
 		t.Fatalf("put was taken: %s", url)
 	}
-	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentDiffers) || errors.Is(err, bloom.ErrBlobsAway) {
+	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentMismatch) || errors.Is(err, bloom.ErrBlobsUnavailable) {
 		t.Errorf("a refusal says %v", err)
 	}
 }

@@ -99,9 +99,9 @@ func write(ctx context.Context, f *os.File, content io.Reader, size int64, sum s
 	switch {
 	case err != nil:
 	case n != size:
-		err = fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentDiffers, size)
+		err = fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		err = fmt.Errorf("%w: it has another digest", bloom.ErrContentDiffers)
+		err = fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
 	default:
 		err = f.Sync()
 	}

@@ -58,7 +58,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 		if verified.err != nil && !errors.Is(verified.err, io.EOF) {
 			return "", fmt.Errorf("upload %s: %w", key, errors.Join(verified.err, err))
 		}
-		return "", fmt.Errorf("%w: upload %s: %w", bloom.ErrBlobsAway, key, err)
+		return "", fmt.Errorf("%w: upload %s: %w", bloom.ErrBlobsUnavailable, key, err)
 	}
 	return s.prefix + key, nil
 }
@@ -97,7 +97,7 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	case errors.Is(err, objects.ErrNotFound):
 		return key, 0, bloom.NotFound("Artifact content")
 	case err != nil:
-		return key, 0, fmt.Errorf("%w: stat %s: %w", bloom.ErrBlobsAway, url, err)
+		return key, 0, fmt.Errorf("%w: stat %s: %w", bloom.ErrBlobsUnavailable, url, err)
 	}
 	return key, info.Size, nil
 }
@@ -218,7 +218,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	case v.left == 0:
 		v.err = v.end()
 	case errors.Is(err, io.EOF):
-		v.err = fmt.Errorf("%w: it is shorter", bloom.ErrContentDiffers)
+		v.err = fmt.Errorf("%w: it is shorter", bloom.ErrContentMismatch)
 	default:
 		v.err = err
 	}
@@ -231,10 +231,10 @@ func (v *verifier) Read(p []byte) (int, error) {
 // end checks that nothing follows and that the digest is right.
 func (v *verifier) end() error {
 	if n, _ := io.ReadFull(v.content, make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%w: it is longer", bloom.ErrContentDiffers)
+		return fmt.Errorf("%w: it is longer", bloom.ErrContentMismatch)
 	}
 	if !strings.EqualFold(hex.EncodeToString(v.hash.Sum(nil)), v.sum) {
-		return fmt.Errorf("%w: it has another digest", bloom.ErrContentDiffers)
+		return fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type Config struct {
 	// Local has what was put before there was object storage.
 	Local *local.Store
 	// Shared, if not nil, takes files in place of Local while the storage is away: for
-	// servers that share a database but no folder. Put fails with bloom.ErrBlobsAway then,
+	// servers that share a database but no folder. Put fails with bloom.ErrBlobsUnavailable then,
 	// for a row takes what it brings.
 	Shared bloom.Blobs
 	Logger *slog.Logger // discards when nil
@@ -174,7 +174,7 @@ func (s *Store) PutFile(ctx context.Context, key string, content io.Reader, size
 func (s *Store) put(ctx context.Context, key string, content io.Reader, size int64, sum string, spare bool) (string, error) {
 	if s.State().Connected {
 		url, err := s.upload(ctx, key, content, size, sum)
-		if err == nil || !errors.Is(err, bloom.ErrBlobsAway) || !spare {
+		if err == nil || !errors.Is(err, bloom.ErrBlobsUnavailable) || !spare {
 			return url, err
 		}
 		again, ok := content.(io.Seeker)
@@ -186,7 +186,7 @@ func (s *Store) put(ctx context.Context, key string, content io.Reader, size int
 		}
 	}
 	if !spare {
-		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
+		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsUnavailable, s.bucket.Name())
 	}
 	if s.shared != nil {
 		return s.shared.Put(ctx, key, content, size, sum)
@@ -207,7 +207,7 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 	began := time.Now()
 	url, err := to.Put(within, key, content, size, sum)
 	s.observe("put", time.Since(began), err)
-	if err != nil && errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
+	if err != nil && errors.Is(err, bloom.ErrBlobsUnavailable) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.away(ctx, err)
 		s.mu.Unlock()
@@ -265,12 +265,12 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 		return at.Stat(ctx, url)
 	}
 	if key := s.quick.Key(url); key != "" && s.Away() {
-		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsAway, s.bucket.Name())
+		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsUnavailable, s.bucket.Name())
 	}
 	within, done := context.WithTimeout(ctx, s.stall)
 	defer done()
 	key, size, err := s.quick.Stat(within, url)
-	if errors.Is(err, bloom.ErrBlobsAway) && ctx.Err() == nil {
+	if errors.Is(err, bloom.ErrBlobsUnavailable) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.away(ctx, err)
 		s.mu.Unlock()

@@ -210,7 +210,7 @@ func TestACommandThatAWorkerCannotCarryOutFailsAndSaysSo(t *testing.T) {
 		}
 	}
 	stop()
-	if n := strings.Count(log.String(), "membridge's command was not carried out"); n != 2 {
+	if n := strings.Count(log.String(), "membridge's command failed"); n != 2 {
 		t.Errorf("the log says it %d times: %s", n, log.String())
 	}
 }
@@ -222,7 +222,7 @@ func TestACommandIsCarriedOutOnceAndReportedAtOnce(t *testing.T) {
 	admin, agent := plane(t)
 	cfg := quiet(agent)
 	began, goOn := make(chan mbclient.Command, 9), make(chan struct{})
-	cfg.Carry = func(ctx context.Context, c mbclient.Command) mbclient.Report {
+	cfg.Execute = func(ctx context.Context, c mbclient.Command) mbclient.Report {
 		began <- c
 		select {
 		case <-goOn:
@@ -233,7 +233,7 @@ func TestACommandIsCarriedOutOnceAndReportedAtOnce(t *testing.T) {
 		return mbclient.Report{Status: announce.Completed, Detail: "moved", Stdout: "line", ReturnCode: &code}
 	}
 	heartbeats := make(chan struct{}, 999)
-	cfg.Beat = func() mbclient.Beat { heartbeats <- struct{}{}; return mbclient.Beat{} }
+	cfg.Heartbeat = func() mbclient.Heartbeat { heartbeats <- struct{}{}; return mbclient.Heartbeat{} }
 	stop := run(t, cfg)
 	<-heartbeats
 	order := func() (job string) {

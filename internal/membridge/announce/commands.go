@@ -10,25 +10,25 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
-// commands are what membridge has asked for and does not know the outcome of. Each is
-// carried out by a goroutine of its own.
+// commands are membridge's commands whose outcome has not been reported. Each runs on its own
+// goroutine.
 type commands struct {
-	carry func(context.Context, mbclient.Command) mbclient.Report
-	log   *slog.Logger
+	execute func(context.Context, mbclient.Command) mbclient.Report
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	running map[string]bool   // by id
 	ended   []mbclient.Report // not yet fetched
-	bell    chan struct{}     // rings when one ends
+	done    chan struct{}     // signals that a command has ended
 	all     sync.WaitGroup
 }
 
-func newCommands(carry func(context.Context, mbclient.Command) mbclient.Report, log *slog.Logger) *commands {
-	return &commands{carry: carry, log: log, running: map[string]bool{}, bell: make(chan struct{}, 1)}
+func newCommands(execute func(context.Context, mbclient.Command) mbclient.Report, log *slog.Logger) *commands {
+	return &commands{execute: execute, log: log, running: map[string]bool{}, done: make(chan struct{}, 1)}
 }
 
-// start has a command carried out until ctx ends, unless it is under way already, as
-// one is whose answer came twice.
+// start carries out a command until ctx ends, unless it is already in progress: membridge may send
+// it twice.
 func (c *commands) start(ctx context.Context, command mbclient.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,13 +37,13 @@ func (c *commands) start(ctx context.Context, command mbclient.Command) {
 	}
 	c.running[command.ID] = true
 	c.all.Go(func() {
-		report := c.carry(ctx, command)
+		report := c.execute(ctx, command)
 		report.JobID = command.ID
 		log := c.log.With(slog.String("command", command.Type), slog.String("project", command.Project), slog.String("job", command.ID))
 		if report.Status == Failed {
-			log.Warn("membridge's command was not carried out", slog.String("error", report.Detail))
+			log.Warn("membridge's command failed", slog.String("error", report.Detail))
 		} else {
-			log.Info("membridge's command was carried out", slog.String("outcome", report.Detail))
+			log.Info("membridge's command completed", slog.String("outcome", report.Detail))
 		}
 		c.end(report)
 	})
@@ -55,33 +55,34 @@ func (c *commands) end(report mbclient.Report) {
 	delete(c.running, report.JobID)
 	c.ended = append(c.ended, report)
 	select {
-	case c.bell <- struct{}{}:
-	default: // it rings already
+	case c.done <- struct{}{}:
+	default: // already signalled
 	}
 }
 
-// take returns the reports on those that ended, once, and the ids of the others.
+// take returns the reports of the commands that ended since the last call, and the ids of those in
+// progress.
 func (c *commands) take() (ended []mbclient.Report, held []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-c.bell:
+	case <-c.done:
 	default:
 	}
 	ended, c.ended = c.ended, nil
 	return ended, slices.Sorted(maps.Keys(c.running))
 }
 
-// untilOneEnds is ctx, which also ends as soon as a command has ended. release must be
-// called; it reports whether that was so.
-func (c *commands) untilOneEnds(ctx context.Context) (_ context.Context, release func() bool) {
+// cancelWhenOneEnds returns a context that is also cancelled when a command ends. release must be
+// called; it reports whether that happened.
+func (c *commands) cancelWhenOneEnds(ctx context.Context) (_ context.Context, release func() bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	rung := false
+	ended := false
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-c.bell:
-			rung = true
+		case <-c.done:
+			ended = true
 			cancel()
 		case <-ctx.Done():
 		}
@@ -89,6 +90,6 @@ func (c *commands) untilOneEnds(ctx context.Context) (_ context.Context, release
 	return ctx, func() bool {
 		cancel()
 		watch.Wait()
-		return rung
+		return ended
 	}
 }

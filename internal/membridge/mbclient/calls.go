@@ -1,69 +1,16 @@
 package mbclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// Agent is a worker as membridge lists it.
-type Agent struct {
-	Name          string             `json:"name"`
-	URL           string             `json:"url"`
-	Status        bloom.WorkerStatus `json:"status"`
-	RegisteredAt  Stamp              `json:"registered_at"`
-	LastSeen      Stamp              `json:"last_seen"`
-	HeartbeatAt   Stamp              `json:"heartbeat_at"` // zero when it never sent one
-	Capabilities  bloom.Capabilities `json:"capabilities"`
-	NodeID        string             `json:"node_id"`
-	IPAddrs       []string           `json:"ip_addrs"`
-	ObsCount      int64              `json:"obs_count"`
-	DBSHA         string             `json:"db_sha"`
-	AgentVersion  string             `json:"agent_version"`
-	OSInfo        string             `json:"os_info"`
-	InstallMethod string             `json:"install_method"`
-	PostedAt      Stamp              `json:"posted_at"` // last registration, zero when membridge does not tell
-	Drain         bool               `json:"drain"`
-}
-
-// Stamp is a moment in Unix milliseconds, zero when there is none. It reads
-// seconds (ours), milliseconds, RFC 3339 text and null, since other membridges
-// may write any of them.
-type Stamp int64
-
-// secondsLimit parts seconds from milliseconds: as seconds it is the year 5138.
-const secondsLimit = 1e11
-
-// UnmarshalJSON reads a moment; what cannot be read is no moment.
-func (s *Stamp) UnmarshalJSON(b []byte) error {
-	*s = 0
-	var n float64
-	if json.Unmarshal(b, &n) == nil {
-		if n < secondsLimit {
-			n *= 1000
-		}
-		if n > 0 && n < 1e15 {
-			*s = Stamp(n)
-		}
-		return nil
-	}
-	var t time.Time
-	if json.Unmarshal(b, &t) == nil && !t.IsZero() {
-		*s = Stamp(t.UnixMilli())
-	}
-	return nil
-}
-
-// Health asks for membridge's health and returns it as it is, one try only: it
-// is a person, or a probe, that waits.
+// Health returns membridge's health report unchanged. It tries once, because a person or a probe is
+// waiting.
 func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
 	_, answer, err := c.do(ctx, request{method: http.MethodGet, path: "/health", read: healthy, certain: true})
 	if err != nil {
@@ -72,114 +19,13 @@ func (c *Client) Health(ctx context.Context) (json.RawMessage, error) {
 	return answer, nil
 }
 
-// Check asks for something small that needs the admin key, one try only. It fails
-// with CodeMembridgeForbidden when the key is wrong.
+// Check makes a small request that needs the admin key, one try only. It fails with
+// CodeMembridgeForbidden when the key is wrong.
 func (c *Client) Check(ctx context.Context) error {
 	return c.fetch(ctx, request{method: http.MethodGet, path: "/projects", read: objects}, nil)
 }
 
-// Agents lists the agents, from an array or from {"agents": […]}. Entries that
-// are none are left out; State tells of them.
-func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
-	t := c.now()
-	var list agentList
-	if err := c.fetch(ctx, request{method: http.MethodGet, path: "/agents", repeatable: true, certain: true}, &list); err != nil {
-		return nil, err
-	}
-	c.skipped(t, list.skipped, list.why)
-	return list.agents, nil
-}
-
-// Bounds of a listed agent that makes sense, in bytes: a name of 128 characters,
-// and more of everything else than membridge itself takes.
-const (
-	maxName   = 4 * 128
-	maxRecord = 64 << 10
-)
-
-type agentList struct {
-	agents  []Agent
-	skipped int
-	why     string // of the first that was skipped
-}
-
-// UnmarshalJSON takes both shapes. An agent that makes no sense is left out, so
-// that one bad record does not hide the others; when all are bad, it is no list
-// of agents.
-func (l *agentList) UnmarshalJSON(b []byte) error {
-	var raw []json.RawMessage
-	if trimmed := bytes.TrimSpace(b); len(trimmed) > 0 && trimmed[0] == '{' {
-		var wrapped struct {
-			Agents *[]json.RawMessage `json:"agents"`
-		}
-		if err := json.Unmarshal(b, &wrapped); err != nil {
-			return err
-		}
-		if wrapped.Agents == nil {
-			return errors.New("neither an array nor an object with agents")
-		}
-		raw = *wrapped.Agents
-	} else if err := json.Unmarshal(b, &raw); err != nil {
-		return err
-	} else if raw == nil {
-		return errors.New("null is no list of agents")
-	}
-	*l = agentList{agents: make([]Agent, 0, len(raw))}
-	for i, one := range raw {
-		a, wrong := readAgent(one)
-		if wrong == "" {
-			l.agents = append(l.agents, a)
-			continue
-		}
-		if l.skipped++; l.skipped == 1 {
-			l.why = fmt.Sprintf("entry %d %s", i+1, wrong)
-		}
-	}
-	if l.skipped > 0 && len(l.agents) == 0 {
-		return errors.New(l.why)
-	}
-	return nil
-}
-
-// readAgent reads one entry, or says what is wrong with it.
-func readAgent(entry json.RawMessage) (a Agent, wrong string) {
-	a = Agent{Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}
-	switch {
-	case len(entry) > maxRecord:
-		return a, "is too long"
-	case json.Unmarshal(entry, &a) != nil:
-		return a, "has not the shape of an agent"
-	case strings.TrimSpace(a.Name) == "":
-		return a, "has no name"
-	case len(a.Name) > maxName:
-		return a, "has too long a name"
-	case a.Name == "." || a.Name == ".." || strings.ContainsFunc(a.Name, func(r rune) bool { return r == '/' || unicode.IsControl(r) }):
-		return a, "has a name that fits in no address"
-	}
-	a.tidy()
-	return a, ""
-}
-
-// tidy brings the values into the runtime's bounds.
-func (a *Agent) tidy() {
-	switch a.Status {
-	case bloom.WorkerOnline, bloom.WorkerOffline, bloom.WorkerSyncing, bloom.WorkerError:
-	default:
-		a.Status = bloom.WorkerUnknown
-	}
-	a.Capabilities.MaxConcurrency = min(max(a.Capabilities.MaxConcurrency, 1), bloom.MaxConcurrency)
-	if a.Capabilities.Labels == nil {
-		a.Capabilities.Labels = []string{}
-	}
-	if a.IPAddrs == nil {
-		a.IPAddrs = []string{}
-	}
-	if a.NodeID == "" {
-		a.NodeID = a.Name
-	}
-}
-
-// Registration is what a worker says of itself to membridge.
+// Registration is a worker's registration at membridge.
 type Registration struct {
 	Name          string             `json:"name"`
 	URL           string             `json:"url,omitempty"`
@@ -193,8 +39,8 @@ type Registration struct {
 	InstallMethod string             `json:"install_method,omitempty"`
 }
 
-// Beat is a worker's heartbeat.
-type Beat struct {
+// Heartbeat is a worker's heartbeat.
+type Heartbeat struct {
 	Status       bloom.WorkerStatus  `json:"status,omitempty"`
 	IntervalSec  float64             `json:"interval_sec,omitempty"`
 	Load         *Load               `json:"load,omitempty"`
@@ -203,12 +49,12 @@ type Beat struct {
 	DBSHA        *string             `json:"db_sha,omitempty"`
 	IPAddrs      []string            `json:"ip_addrs,omitempty"`
 	WaitSec      float64             `json:"wait_sec,omitempty"`
-	Drain        *bool               `json:"drain,omitempty"` // whether it is drained, as the worker knows it
-	Held         []string            `json:"held,omitempty"`  // ids of the commands that it works on
+	Drain        *bool               `json:"drain,omitempty"` // whether membridge drains the worker, as last reported to it
+	Held         []string            `json:"held,omitempty"`  // ids of the commands in progress
 	Reports      []Report            `json:"reports,omitempty"`
 }
 
-// Load is what a worker is doing.
+// Load is the load of a worker.
 type Load struct {
 	Running int     `json:"running"`
 	Queued  int     `json:"queued"`
@@ -216,13 +62,12 @@ type Load struct {
 	Memory  float64 `json:"memory,omitempty"`
 }
 
-// Report says how a command went.
+// Report is the outcome of a command.
 type Report struct {
 	JobID  string `json:"job_id"`
 	Status string `json:"status"` // "completed" or "failed"
 	Detail string `json:"detail,omitempty"`
-	// Stdout, Stderr and ReturnCode are those of the program that was run, or what
-	// they would have been.
+	// Stdout, Stderr and ReturnCode are the output of the program that was run, or an equivalent.
 	Stdout     string `json:"stdout,omitempty"`
 	Stderr     string `json:"stderr,omitempty"`
 	ReturnCode *int   `json:"returncode,omitempty"`
@@ -236,32 +81,31 @@ type Command struct {
 	CanonicalID string `json:"canonical_id"`
 }
 
-// Wanted is what membridge wants of a worker.
-type Wanted struct {
+// Instructions are membridge's instructions for a worker.
+type Instructions struct {
 	Drain      bool      `json:"drain"`
 	Commands   []Command `json:"commands"`
-	RuntimeURL string    `json:"runtime_url"` // empty when membridge does not know it
+	RuntimeURL string    `json:"runtime_url"` // empty when membridge has none
 }
 
-// RegisterAgent registers a worker, or updates it. The answer may name the
-// runtime.
+// RegisterAgent registers a worker or updates its registration. The response may name the runtime.
 func (c *Client) RegisterAgent(ctx context.Context, r Registration) (runtimeURL string, err error) {
-	var w Wanted
-	err = c.post(ctx, request{path: "/agents", repeatable: true, read: object("name")}, r, &w)
+	var w Instructions
+	err = c.post(ctx, request{path: "/agents", idempotent: true, read: object("name")}, r, &w)
 	return w.RuntimeURL, err
 }
 
-// AgentHeartbeat tells that the worker lives and asks what is wanted of it,
-// waiting b.WaitSec for something. IsMissing(err): membridge does not know it.
-func (c *Client) AgentHeartbeat(ctx context.Context, name string, b Beat) (Wanted, error) {
-	var w Wanted
-	r := request{path: "/agents/" + escape(name) + "/heartbeat", repeatable: true, read: object("name"), extra: time.Duration(b.WaitSec * float64(time.Second))}
-	err := c.post(ctx, r, b, &w)
+// AgentHeartbeat sends a worker's heartbeat and returns membridge's instructions. Membridge may
+// wait up to h.WaitSec for new ones. IsMissing(err) means that the worker is not registered.
+func (c *Client) AgentHeartbeat(ctx context.Context, name string, h Heartbeat) (Instructions, error) {
+	var w Instructions
+	r := request{path: "/agents/" + escape(name) + "/heartbeat", idempotent: true, read: object("name"), extra: time.Duration(h.WaitSec * float64(time.Second))}
+	err := c.post(ctx, r, h, &w)
 	return w, err
 }
 
-// NodeBeat is a node's heartbeat for one project's memory.
-type NodeBeat struct {
+// NodeHeartbeat is a node's heartbeat for one project's memory.
+type NodeHeartbeat struct {
 	NodeID       string   `json:"node_id"`
 	CanonicalID  string   `json:"canonical_id"`
 	ProjectID    string   `json:"project_id,omitempty"` // the project's name
@@ -271,15 +115,15 @@ type NodeBeat struct {
 	AgentVersion string   `json:"agent_version,omitempty"`
 }
 
-// Standing is what membridge answers to a node's heartbeat.
-type Standing struct {
-	Role string `json:"role"` // "primary", "secondary" or "unknown": nobody leads now
-	// Term is the last one, expired or not; nil when there never was one, and from
-	// the earlier system, which does not tell.
+// Leadership is membridge's response to a node's heartbeat.
+type Leadership struct {
+	Role string `json:"role"` // "primary", "secondary" or "unknown" when no node leads
+	// Term is the newest term, even if expired; nil when there is none, and from the earlier Node
+	// implementation, which does not send it.
 	Term *Term `json:"lease"`
 }
 
-// Term is one leadership. Times are Unix seconds by membridge's clock.
+// Term is one term of a leader. Times are Unix seconds by membridge's clock.
 type Term struct {
 	PrimaryNodeID string  `json:"primary_node_id"`
 	Epoch         int64   `json:"epoch"`
@@ -289,10 +133,10 @@ type Term struct {
 	ExpiresAt     float64 `json:"expires_at"`
 }
 
-// NodeHeartbeat tells how a node's memory of a project is and learns who leads it.
-func (c *Client) NodeHeartbeat(ctx context.Context, b NodeBeat) (Standing, error) {
-	var s Standing
-	err := c.post(ctx, request{path: "/agent/heartbeat", repeatable: true, read: object("role", "canonical_id")}, b, &s)
+// NodeHeartbeat reports the state of a node's memory of a project and returns who leads it.
+func (c *Client) NodeHeartbeat(ctx context.Context, h NodeHeartbeat) (Leadership, error) {
+	var s Leadership
+	err := c.post(ctx, request{path: "/agent/heartbeat", idempotent: true, read: object("role", "canonical_id")}, h, &s)
 	return s, err
 }
 

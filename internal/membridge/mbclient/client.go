@@ -1,9 +1,9 @@
-// Package mbclient talks to membridge, the control plane, and expects it to be slow,
-// absent, wrong or full of garbage. client.go and request.go are the HTTP client that
-// tries again, shape.go is what an answer must look like, calls.go has the typed calls.
+// Package mbclient is a client of membridge, the control plane. It tolerates a membridge that is
+// slow, down, wrong or sends garbage. client.go and request.go are the HTTP client with retries,
+// shape.go checks responses, calls.go and agents.go have the typed calls.
 //
-// It must not know the control plane's own packages: they meet over HTTP, and
-// the other side may be the described system's membridge as well as ours.
+// It must not import the control plane's packages: they communicate over HTTP, and the other side
+// may be the earlier Node implementation as well as ours.
 package mbclient
 
 import (
@@ -30,35 +30,33 @@ const (
 	DefaultMaxResponse = 32 << 20
 )
 
-// NoRetries is for Options.Retries.
+// NoRetries disables retries in Options.Retries.
 const NoRetries = -1
 
-// ErrAddressRefused is the refusal of an address policy.
+// ErrAddressRefused is returned when Options.AddressPolicy refuses an address.
 var ErrAddressRefused = errors.New("membridge's address is not allowed here")
 
-// Options says how a Client behaves. The zero value of each field means its
-// default.
+// Options configures a Client. Zero fields get their defaults.
 type Options struct {
-	// URL is membridge's address, Key its admin key, AgentKey the key that agents
-	// show instead. Each may be empty; Configure changes the first two later. Token
-	// is what an agent proves with that a name is its own.
+	// URL is membridge's address, Key its admin key, AgentKey the key that agents use instead. Each
+	// may be empty; Configure changes URL and Key later. Token proves that an agent owns its name.
 	URL      string
 	Key      string
 	AgentKey string
 	Token    string
-	// TLS says whom to take for membridge under https; nil trusts the system's authorities.
+	// TLS configures https; nil trusts the system's root certificates.
 	TLS *tls.Config
-	// KeyName is which key to check when membridge refuses it; by default the
-	// variable of the one that is shown.
+	// KeyName is the setting to name when membridge refuses the key; it defaults to the variable of
+	// the key in use.
 	KeyName string
 
 	Timeout time.Duration // of one try
 	Retries int           // after the first try; NoRetries for none
 	Backoff time.Duration // before the first retry, doubled for each further one
-	// MaxResponse bounds what is read of an answer, in bytes.
+	// MaxResponse bounds a response, in bytes.
 	MaxResponse int64
-	// AddressPolicy refuses addresses, checked when the connection is made, after
-	// names were resolved. Nil allows all: the operator chose the address.
+	// AddressPolicy refuses addresses. It is checked for each connection, after names were
+	// resolved. Nil allows all: the operator chose the address.
 	AddressPolicy func(netip.Addr) error
 
 	Clock bloom.Clock // bloom.SystemClock when nil
@@ -97,24 +95,23 @@ type Client struct {
 	state  State
 }
 
-// target is where calls go. The generation tells outcomes of an address that was
-// replaced meanwhile from those of the present one.
+// target is where calls go. The generation distinguishes outcomes for an address that was replaced
+// in the meantime.
 type target struct {
 	url, key   string
 	generation int
 }
 
-// New makes a client. It fails for an address that is not http(s), or that holds
-// a password.
+// New returns a client. It fails for an address that is not http(s) or contains a password.
 func New(opt Options) (*Client, error) {
 	opt.finish()
 	c := &Client{opt: opt, http: newHTTP(opt)}
 	return c, c.Configure(opt.URL, opt.Key)
 }
 
-// newHTTP makes the transport: no redirects, because a key must never travel to
-// where somebody else points; and bounds on all that a peer could draw out. The
-// time of one try is bounded by its context.
+// newHTTP returns an HTTP client without redirects, because the key must not travel to another
+// address, and with limits on everything that a server can prolong. The context bounds the time of
+// one try.
 func newHTTP(opt Options) *http.Client {
 	dialer := &net.Dialer{Timeout: opt.Timeout, KeepAlive: 30 * time.Second}
 	if opt.AddressPolicy != nil {
@@ -128,8 +125,8 @@ func newHTTP(opt Options) *http.Client {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			// No proxy of the environment: it would see the key, and hide the address
-			// from the policy.
+			// No proxy from the environment: it would see the key and hide the address from the
+			// policy.
 			DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 			MaxIdleConns: 8, MaxIdleConnsPerHost: 8, MaxConnsPerHost: 64, IdleConnTimeout: 30 * time.Second,
 			TLSClientConfig: opt.TLS, TLSHandshakeTimeout: opt.Timeout, MaxResponseHeaderBytes: 32 << 10,
@@ -138,9 +135,8 @@ func newHTTP(opt Options) *http.Client {
 	}
 }
 
-// Configure changes address and key from the next call on; those under way end
-// where they began. The state starts afresh when either differs. An empty
-// address means that no membridge is configured: every call fails at once.
+// Configure changes address and key for later calls. It resets the state when either differs. With
+// an empty address no membridge is configured, and every call fails immediately.
 func (c *Client) Configure(address, key string) error {
 	address = strings.TrimRight(strings.TrimSpace(address), "/")
 	if address != "" {
@@ -163,7 +159,7 @@ func (c *Client) Configure(address, key string) error {
 	return nil
 }
 
-// URL is the present address.
+// URL returns the current address.
 func (c *Client) URL() string { return c.now().url }
 
 func (c *Client) now() target {
@@ -172,14 +168,14 @@ func (c *Client) now() target {
 	return c.target
 }
 
-// State is a copy of the connection's state.
+// State returns a copy of the connection's state.
 func (c *Client) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state
 }
 
-// Close drops idle connections. Calls under way are not touched.
+// Close closes idle connections. Calls in progress are not affected.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func (c *Client) succeeded(t target) {
@@ -192,7 +188,7 @@ func (c *Client) succeeded(t target) {
 	c.state = State{LastSuccess: &at, Connected: true, SkippedAgents: c.state.SkippedAgents, SkippedWhy: c.state.SkippedWhy}
 }
 
-// skipped notes how many entries of a list of agents were none.
+// skipped records how many entries of a list of agents were invalid.
 func (c *Client) skipped(t target, n int, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -187,9 +187,9 @@ func TestBothShapesOfAgentsAndStrangeOnes(t *testing.T) {
 	}{
 		{"[" + full + "," + bare + "]", want, "", 0, ""},
 		{` {"agents":[` + full + "," + bare + "]}", want, "", 0, ""},
-		{`[` + full + `,{"name":7},{"name":" "},3,` + bare + `]`, want, "", 3, "entry 2 has not the shape of an agent"},
+		{`[` + full + `,{"name":7},{"name":" "},3,` + bare + `]`, want, "", 3, "entry 2 is not an agent"},
 		{`[` + full + `,{"name":" "},` + bare + `]`, want, "", 1, "entry 2 has no name"},
-		{`[{"name":".."},{"name":"a/b"},{"name":"."},{"name":"a\u0007"},` + full + `,` + bare + `]`, want, "", 4, "entry 1 has a name that fits in no address"},
+		{`[{"name":".."},{"name":"a/b"},{"name":"."},{"name":"a\u0007"},` + full + `,` + bare + `]`, want, "", 4, "entry 1 has a name that does not fit into a URL"},
 		{`[]`, []mbclient.Agent{}, "", 0, ""},
 		{`{"agents":[]}`, []mbclient.Agent{}, "", 0, ""},
 		{body: `[1,2,3]`, code: bloom.CodeMembridgeStrange},
@@ -408,7 +408,7 @@ func TestTheSameRouteIsAskedForEveryCall(t *testing.T) {
 	ctx := t.Context()
 	c.Health(ctx)
 	c.Check(ctx)
-	c.AgentHeartbeat(ctx, "w 1", mbclient.Beat{WaitSec: 5})
+	c.AgentHeartbeat(ctx, "w 1", mbclient.Heartbeat{WaitSec: 5})
 	want := []string{"GET /health ", "GET /projects ", `POST /agents/w%201/heartbeat {"wait_sec":5}`}
 	if !slices.Equal(asked, want) {
 		t.Error(cmp.Diff(want, asked))

@@ -20,29 +20,28 @@ import (
 type request struct {
 	method, path string
 	body         []byte
-	repeatable   bool          // may be tried again: doing it twice is doing it once
-	extra        time.Duration // the other side may take so much longer, for long polls
-	// read takes in the body of a success; its error means that it is not
-	// membridge that answers there. Nil: there is nothing to read.
+	idempotent   bool          // idempotent: may be retried
+	extra        time.Duration // added to the timeout, for long polls
+	// read decodes the body of a success; its error means that something other than membridge
+	// answered. Nil: the body is ignored.
 	read func(answer []byte) error
-	// certain is a call that membridge never refuses but for its key: a 4xx, too,
-	// means that it is not membridge that answers there.
+	// certain marks a call that membridge refuses only for its key: any other 4xx means that
+	// something other than membridge answered.
 	certain bool
 }
 
-// Do passes a request on with the key added, and returns membridge's status and
-// body. The error is a *bloom.Error of kind Upstream, with the status and body
-// when there are any: membridge is unreachable (CodeMembridgeDown), answers 5xx
-// (CodeMembridgeFailed), points elsewhere (CodeMembridgeElsewhere), answers what
-// is none of its answers (CodeMembridgeStrange), or refuses our key with 401 or
-// 403 (CodeMembridgeForbidden). Any other 4xx is the caller's to pass on; it is
-// JSON with a detail. So is a 502 that names the job an agent did not carry out in
-// job_id. Only methods that may be repeated are.
+// Do forwards a request with the key added and returns membridge's status and body. Its error is a
+// *bloom.Error of kind Upstream, returned with the status and body if there are any: membridge is
+// unreachable (CodeMembridgeDown), answers 5xx (CodeMembridgeFailed), redirects
+// (CodeMembridgeElsewhere), sends an invalid response (CodeMembridgeStrange), or refuses the key
+// with 401 or 403 (CodeMembridgeForbidden). Any other 4xx is for the caller to forward; it is JSON
+// with a detail. So is a 502 that names in job_id the job that an agent failed to carry out. Only
+// idempotent methods are retried.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	return c.do(ctx, request{method: method, path: path, body: body, repeatable: idempotent(method), read: shapeOf(method, path)})
+	return c.do(ctx, request{method: method, path: path, body: body, idempotent: idempotentMethod(method), read: shapeOf(method, path)})
 }
 
-func idempotent(method string) bool {
+func idempotentMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
 		return true
@@ -50,14 +49,14 @@ func idempotent(method string) bool {
 	return false
 }
 
-// do tries, and tries again what may be: after 500 ms × 2^n and up to 30 % more.
+// do makes the request and retries it when it is idempotent, after 500 ms × 2^n plus up to 30 %.
 func (c *Client) do(ctx context.Context, r request) (status int, answer []byte, err error) {
 	t := c.now()
 	if t.url == "" {
 		return 0, nil, down("No membridge is configured", nil)
 	}
 	policy := retry.Policy{First: c.opt.Backoff, Max: c.opt.Backoff << 10, Jitter: 0.3, Tries: 1}
-	if r.repeatable {
+	if r.idempotent {
 		policy.Tries += uint(c.opt.Retries)
 	}
 	answer, err = retry.Do(ctx, policy, func() ([]byte, error) {
@@ -72,17 +71,17 @@ func (c *Client) do(ctx context.Context, r request) (status int, answer []byte, 
 	return status, answer, err
 }
 
-// try makes one attempt and keeps the state.
+// try makes one attempt and updates the state.
 func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.opt.Timeout+r.extra)
 	defer cancel()
 	status, answer, err := c.send(bounded, t, r)
 	if err != nil && ctx.Err() != nil {
-		// The caller gave up: that says nothing about membridge.
-		return 0, nil, down("The request was given up", ctx.Err())
+		// The caller cancelled; that says nothing about membridge.
+		return 0, nil, down("The request was cancelled", ctx.Err())
 	}
-	if err = c.judge(status, answer, err); err == nil {
-		err = r.understand(status, answer)
+	if err = c.checkStatus(status, answer, err); err == nil {
+		err = r.checkBody(status, answer)
 	}
 	var e *bloom.Error
 	if errors.As(err, &e) {
@@ -93,19 +92,19 @@ func (c *Client) try(ctx context.Context, t target, r request) (int, []byte, err
 	return status, answer, err
 }
 
-// understand says whether what came is an answer to the request.
-func (r request) understand(status int, answer []byte) error {
+// checkBody returns an error for a response that cannot be membridge's.
+func (r request) checkBody(status int, answer []byte) error {
 	var bad error
 	switch {
 	case status >= 400 && r.certain:
-		return upstream(bloom.CodeMembridgeStrange, fmt.Sprintf("Membridge answered %d where it never refuses; is it membridge that answers there?", status), nil)
+		return upstream(bloom.CodeMembridgeStrange, fmt.Sprintf("Unexpected status %d; the server at this address may not be membridge", status), nil)
 	case status >= 400:
 		bad = refusal(answer)
 	case r.read != nil:
 		bad = r.read(answer)
 	}
 	if bad != nil {
-		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer makes no sense; is it membridge that answers there?", bad)
+		return upstream(bloom.CodeMembridgeStrange, "Invalid response; the server at this address may not be membridge", bad)
 	}
 	return nil
 }
@@ -143,26 +142,26 @@ func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, er
 	return res.StatusCode, answer, nil
 }
 
-var errTooLong = errors.New("membridge's answer is too long")
+var errTooLong = errors.New("membridge's response is too long")
 
-// judge says what an outcome means. nil: membridge answered as it should.
-func (c *Client) judge(status int, answer []byte, err error) error {
+// checkStatus classifies an outcome; nil means that membridge responded as expected.
+func (c *Client) checkStatus(status int, answer []byte, err error) error {
 	switch {
 	case errors.Is(err, errTooLong):
-		return upstream(bloom.CodeMembridgeStrange, "Membridge's answer is too long", err)
+		return upstream(bloom.CodeMembridgeStrange, "Membridge's response is too long", err)
 	case err != nil:
 		return down(reason(err, c.opt.Timeout), err)
-	case status >= 500 && !undone(status, answer):
+	case status >= 500 && !jobFailed(status, answer):
 		return upstream(bloom.CodeMembridgeFailed, fmt.Sprintf("Membridge answered %d", status), nil)
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && refusal(answer) == nil:
-		return upstream(bloom.CodeMembridgeForbidden, "Membridge refused our key; check "+c.keyName(), nil)
+		return upstream(bloom.CodeMembridgeForbidden, "Membridge refused the key; check "+c.keyName(), nil)
 	case status >= 300 && status < 400:
 		return upstream(bloom.CodeMembridgeElsewhere, "Membridge answered with a redirect, which is not followed; configure its final address", nil)
 	}
 	return nil
 }
 
-// reason is a safe sentence: no address, no inner text.
+// reason returns a message that is safe to show: without address and inner errors.
 func reason(err error, limit time.Duration) string {
 	var timeout interface{ Timeout() bool }
 	var dns interface{ Temporary() bool }
@@ -187,7 +186,7 @@ func upstream(code, message string, cause error) error {
 	return &bloom.Error{Kind: bloom.KindUpstream, Code: code, Message: message, Cause: cause}
 }
 
-// keyName is the setting of the key that is shown.
+// keyName returns the name of the setting with the key in use.
 func (c *Client) keyName() string {
 	switch {
 	case c.opt.KeyName != "":
@@ -198,8 +197,7 @@ func (c *Client) keyName() string {
 	return "MEMBRIDGE_ADMIN_KEY"
 }
 
-// fetch makes a call whose answer is JSON of a known shape. A 4xx comes back as
-// a *StatusError.
+// fetch makes a call whose response is JSON of a known form. It returns a 4xx as a *StatusError.
 func (c *Client) fetch(ctx context.Context, r request, into any) error {
 	if into != nil {
 		shape := r.read
@@ -222,13 +220,13 @@ func (c *Client) fetch(ctx context.Context, r request, into any) error {
 	return nil
 }
 
-// StatusError is a 4xx of membridge: it understood, and says no.
+// StatusError is a 4xx response: membridge refused the request.
 type StatusError struct {
 	Status int
 	Detail string
 }
 
-// Error is what membridge said.
+// Error returns the status and membridge's detail.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("membridge answered %d: %s", e.Status, e.Detail)
 }
@@ -243,9 +241,9 @@ func detailOf(answer []byte) string {
 	var body struct {
 		Detail string `json:"detail"`
 	}
-	_ = json.Unmarshal(answer, &body) // another program's error: the status says enough
+	_ = json.Unmarshal(answer, &body) // without a detail the status has to do
 	return body.Detail
 }
 
-// escape makes a name one segment of a path.
+// escape encodes a name as one path segment.
 func escape(name string) string { return url.PathEscape(name) }

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// What an answer must look like to be membridge's. Anything may answer 200 at an
-// address, and valid JSON is not yet the answer to the question. More fields than
-// these are fine.
+// The form of membridge's responses. Any server may answer 200, and valid JSON need not be the
+// response to the request. Additional fields are allowed.
 
-// shapeOf is the check for the answer to a request of the proxy's.
+// shapeOf returns the check for the response to a proxied request.
 func shapeOf(method, path string) func(answer []byte) error {
 	switch {
 	case method == http.MethodGet && path == "/health":
@@ -33,12 +32,12 @@ func shapeOf(method, path string) func(answer []byte) error {
 
 func valid(answer []byte) error {
 	if len(answer) > 0 && !json.Valid(answer) {
-		return errors.New("the answer is not JSON")
+		return errors.New("the response is not JSON")
 	}
 	return nil
 }
 
-// healthy wants a membridge that calls itself well.
+// healthy checks for a membridge that reports itself healthy.
 func healthy(answer []byte) error {
 	var h struct {
 		Status  string `json:"status"`
@@ -56,19 +55,19 @@ func healthy(answer []byte) error {
 	return nil
 }
 
-// objects wants an array of objects.
+// objects checks for an array of objects.
 func objects(answer []byte) error {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(answer, &list); err != nil {
 		return err
 	}
 	if list == nil {
-		return errors.New("null is no list")
+		return errors.New("null is not a list")
 	}
 	return nil
 }
 
-// object wants an object with the fields, whatever their values.
+// object checks for an object with these fields, whatever their values.
 func object(fields ...string) func(answer []byte) error {
 	return func(answer []byte) error {
 		var o map[string]json.RawMessage
@@ -76,7 +75,7 @@ func object(fields ...string) func(answer []byte) error {
 			return err
 		}
 		for _, f := range fields {
-			if _, there := o[f]; !there {
+			if _, ok := o[f]; !ok {
 				return fmt.Errorf("%s is missing", f)
 			}
 		}
@@ -84,13 +83,13 @@ func object(fields ...string) func(answer []byte) error {
 	}
 }
 
-// undone reports that membridge says which job an agent did not carry out: its 502
-// is about the agent then, not about membridge.
-func undone(status int, answer []byte) bool {
+// jobFailed reports whether a 502 names the job that an agent failed to carry out: it is about the
+// agent, not about membridge.
+func jobFailed(status int, answer []byte) bool {
 	return status == http.StatusBadGateway && object("job_id", "detail")(answer) == nil && refusal(answer) == nil
 }
 
-// refusal wants a 4xx to say why, as membridge does in every one of them.
+// refusal checks that a 4xx has a detail, as all of membridge's have.
 func refusal(answer []byte) error {
 	var o struct {
 		Detail json.RawMessage `json:"detail"`
@@ -99,7 +98,7 @@ func refusal(answer []byte) error {
 		return err
 	}
 	if len(o.Detail) == 0 || string(o.Detail) == "null" {
-		return errors.New("it does not say why")
+		return errors.New("detail is missing")
 	}
 	return nil
 }

@@ -1,18 +1,16 @@
-// Package registry is the control plane's vocabulary: agents, projects, nodes,
-// leadership and sync jobs, the rules between them as pure functions, and the
-// contract that its stores keep.
+// Package registry is the control plane's vocabulary: agents, projects, nodes, leadership and sync
+// jobs, their rules as pure functions, and the contract of its stores.
 //
-// It must know neither SQL nor HTTP. Times on membridge's wire are Unix seconds
-// (see the wire contract), so the nouns carry Seconds and can be served as they
-// are; the stores keep milliseconds.
+// It must import neither SQL nor HTTP. Times on membridge's wire are Unix seconds (see the wire
+// contract), so the types have Seconds and can be served unchanged; the stores keep milliseconds.
 package registry
 
 import "time"
 
-// Seconds is a moment in Unix seconds with a fraction, membridge's unit.
+// Seconds is a time in Unix seconds with a fraction, membridge's unit.
 type Seconds = float64
 
-// ToSeconds converts a moment to membridge's unit, to the millisecond.
+// ToSeconds converts a time to membridge's unit, to the millisecond.
 func ToSeconds(t time.Time) Seconds { return MillisToSeconds(t.UnixMilli()) }
 
 // MillisToSeconds converts Unix milliseconds, the stores' unit.

@@ -1,19 +1,18 @@
 package registry
 
-// JobKind is what an agent is asked to do.
+// JobKind is the operation of a job.
 type JobKind string
 
 // The kinds of jobs.
 const (
-	JobPush JobKind = "push" // send the node's memory to object storage
-	JobPull JobKind = "pull" // take the memory from object storage
+	JobPush JobKind = "push" // upload the node's memory to object storage
+	JobPull JobKind = "pull" // download the memory from object storage
 )
 
-// JobState is how far a job is: queued → delivered → completed or failed.
+// JobState is the state of a job: queued → delivered → completed or failed.
 type JobState string
 
-// The states of a job. Delivered: the agent was told, and has not yet said how
-// it went.
+// The states of a job. Delivered: the agent has the command and has not reported its outcome.
 const (
 	JobQueued    JobState = "queued"
 	JobDelivered JobState = "delivered"
@@ -24,7 +23,7 @@ const (
 // Final reports whether the job is over.
 func (s JobState) Final() bool { return s == JobCompleted || s == JobFailed }
 
-// Job is one order to move a project's memory, and what became of it.
+// Job is one command to synchronize a project's memory, and its outcome.
 type Job struct {
 	ID          string   `json:"id"`
 	Kind        JobKind  `json:"kind" enum:"push,pull"`
@@ -37,21 +36,20 @@ type Job struct {
 	UpdatedAt   Seconds  `json:"updated_at" doc:"Unix seconds"`
 	FinishedAt  *Seconds `json:"finished_at" doc:"Unix seconds"`
 	JobOutput
-	// Action, DryRun and RequestID are what clients of the earlier control plane
-	// look for.
+	// Action, DryRun and RequestID are for clients of the earlier control plane.
 	Action    JobKind `json:"action" enum:"push,pull" doc:"The same as kind"`
 	DryRun    bool    `json:"dryrun" doc:"Always false: there are no dry runs"`
 	RequestID string  `json:"request_id" doc:"The same as id"`
 }
 
-// JobOutput is what the program said that an agent ran for a job.
+// JobOutput is the output of the program that an agent ran for a job.
 type JobOutput struct {
 	Stdout     string `json:"stdout" required:"false" maxLength:"65536"`
 	Stderr     string `json:"stderr" required:"false" maxLength:"65536"`
-	ReturnCode *int   `json:"returncode" required:"false" nullable:"true" doc:"Null when no program was run, or nothing is known of it"`
+	ReturnCode *int   `json:"returncode" required:"false" nullable:"true" doc:"Null when no program was run, or its output is unknown"`
 }
 
-// JobReport says how a job ended.
+// JobReport is the outcome of a job.
 type JobReport struct {
 	JobID  string   `json:"job_id" minLength:"1" maxLength:"64"`
 	Status JobState `json:"status" enum:"completed,failed"`
@@ -59,9 +57,9 @@ type JobReport struct {
 	JobOutput
 }
 
-// JobsSaid is what a heartbeat says of the agent's jobs: how some ended, and which it
-// works on.
-type JobsSaid struct {
+// JobsReport is what a heartbeat reports about the agent's jobs: the outcomes of some, and which
+// are in progress.
+type JobsReport struct {
 	Reports []JobReport
 	Held    []string // ids
 }

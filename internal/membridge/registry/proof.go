@@ -8,38 +8,37 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// howToFree is what helps whoever lost a token.
-const howToFree = "an admin frees the name: DELETE /agents/{name}, or for a node one heartbeat with the admin key"
+// howToFree is advice for the owner of a lost token.
+const howToFree = "an admin can free the name: DELETE /agents/{name}, or for a node one heartbeat with the admin key"
 
 // Errors of a Proof.
 var (
 	ErrNeedsToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_needed",
-		Message: "This name is bound to a token of its own, which must come with the agent key in X-MEMBRIDGE-TOKEN; if it was lost, " + howToFree}
+		Message: "This name is bound to a token, which must be sent in X-MEMBRIDGE-TOKEN with the agent key; if it was lost, " + howToFree}
 	ErrOtherToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_mismatch",
-		Message: "This name is bound to another token. If that is another machine's, choose another name; if it was lost, " + howToFree}
+		Message: "This name is bound to another token. If that belongs to another machine, choose another name; if it was lost, " + howToFree}
 )
 
-// Proof is what a caller shows for speaking in an agent's or a node's name. The
-// agent key is every agent's; what tells one from another is a token that each
-// makes for itself. The zero Proof is a caller with the agent key and nothing else.
+// Proof is a caller's proof that it may act for an agent or a node. All agents share the agent key;
+// each generates its own token, which identifies it. The zero Proof is a caller with only the agent
+// key.
 type Proof struct {
-	// Admin may speak in every name.
+	// Admin may act for every name.
 	Admin bool
-	// Token is the TokenDigest of the token that came along, empty for none.
+	// Token is the TokenDigest of the caller's token, empty without one.
 	Token string
 }
 
-// TokenDigest is what is kept of a token, and what orders to its agent's URL are
-// signed with: the SHA-256 in hex.
+// TokenDigest returns the SHA-256 of a token in hex: what is stored of it, and the key that signs
+// commands to the agent's URL.
 func TokenDigest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// Bind decides whether the caller may write what is bound to the digest bound
-// (empty: to none), and returns what it is bound to afterwards. The first token
-// that comes along binds; from then on only the same token, or an admin, may
-// write. An admin's write binds to the token that comes with it, or to none.
+// Bind decides whether the caller may change what is bound to the digest bound (empty: unbound),
+// and returns what it is bound to afterwards. The first token binds; after that only the same
+// token, or an admin, may change it. An admin's change binds to the admin's token, or unbinds.
 func (p Proof) Bind(bound string) (string, error) {
 	switch {
 	case p.Admin, bound == "":

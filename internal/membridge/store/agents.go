@@ -39,18 +39,18 @@ func scanAgent(row scanner) (registry.Agent, error) {
 	return a, err
 }
 
-// saveAgent writes the agent; now is its last contact, beat whether that contact
-// counts as a heartbeat, and otherwise is a registration. That of an agent that beats
-// counts as a heartbeat too.
-func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat bool) error {
+// saveAgent writes the agent. now is its last contact; isHeartbeat reports whether that was a
+// heartbeat or a registration. A registration of an agent that sends heartbeats counts as a
+// heartbeat, too.
+func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, isHeartbeat bool) error {
 	caps, load, ips := text(a.Capabilities), text(a.Load), text(a.IPAddrs)
-	var heartbeat, heard *int64 // nil keeps what is stored
-	posted := int64(0)          // keeps what is stored
-	if !beat {
+	var heartbeat, lastSeen *int64 // nil keeps the stored value
+	posted := int64(0)             // keeps the stored value
+	if !isHeartbeat {
 		posted = now
 	}
-	if beat || a.HeartbeatAt != nil {
-		heartbeat, heard = &now, &now
+	if isHeartbeat || a.HeartbeatAt != nil {
+		heartbeat, lastSeen = &now, &now
 	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO agents (`+agentColumns+`)
@@ -64,34 +64,34 @@ func saveAgent(ctx context.Context, q querier, a registry.Agent, now int64, beat
 			heartbeat_at = excluded.heartbeat_at, bound = excluded.bound,
 			posted_at = CASE WHEN excluded.posted_at = 0 THEN agents.posted_at ELSE excluded.posted_at END`,
 		a.Name, a.URL, string(a.Status), int64(a.IntervalSec*1000), caps, load, a.NodeID, ips, int64(a.ObsCount), a.DBSHA,
-		string(a.AgentVersion), a.OSInfo, string(a.InstallMethod), now, heartbeat, a.Token, posted, heard)
+		string(a.AgentVersion), a.OSInfo, string(a.InstallMethod), now, heartbeat, a.Token, posted, lastSeen)
 	return err
 }
 
-// text is v in JSON, for values that always can be.
+// text encodes a value that can always be encoded.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("membridge store: %T cannot be JSON: %v", v, err))
+		panic(fmt.Sprintf("membridge store: cannot encode %T: %v", v, err))
 	}
 	return string(b)
 }
 
-// agentForUpdate reads an agent that the transaction is about to change.
+// agentForUpdate reads an agent that the transaction will change.
 func (s *Store) agentForUpdate(ctx context.Context, q querier, name string) (registry.Agent, error) {
 	a, err := scanAgent(q.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = $1`+s.lockRow, name))
 	return a, orMissing(err, registry.ErrNoAgent)
 }
 
-// PutAgent registers an agent or updates a known one.
+// PutAgent creates or updates an agent.
 func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentPatch, by registry.Proof) (agent registry.Agent, created bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.Now()
 		var err error
 		agent, err = s.agentForUpdate(ctx, q, name)
 		if registry.IsMissing(err) {
-			// Of two who come with one new name at once, the second must see what the
-			// first has bound it to.
+			// Of two concurrent registrations of a new name, the second must see the token that the
+			// first has bound.
 			if err := s.claimName(ctx, q, "agent "+name); err != nil {
 				return err
 			}
@@ -120,8 +120,8 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 	return agent, created, err
 }
 
-// Beat records a heartbeat and hands out the agent's open jobs.
-func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch, said registry.JobsSaid, by registry.Proof) (res registry.BeatResult, err error) {
+// Heartbeat records a heartbeat and returns the agent's open jobs.
+func (s *Store) Heartbeat(ctx context.Context, name string, patch registry.AgentPatch, report registry.JobsReport, by registry.Proof) (res registry.HeartbeatResult, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.Now()
 		agent, err := s.agentForUpdate(ctx, q, name)
@@ -132,9 +132,9 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 			return err
 		}
 		agent.Bound = agent.Token != ""
-		// Silence made it offline; speaking makes it online, and so does a sync that
-		// went well, unless it says otherwise.
-		synced := slices.ContainsFunc(said.Reports, func(r registry.JobReport) bool { return r.Status == registry.JobCompleted })
+		// A heartbeat sets an agent online that silence had set offline, and so does a successful
+		// sync, unless the heartbeat reports another status.
+		synced := slices.ContainsFunc(report.Reports, func(r registry.JobReport) bool { return r.Status == registry.JobCompleted })
 		if patch.Status == nil && (synced || agent.Status == bloom.WorkerOffline || agent.Status == bloom.WorkerUnknown) {
 			agent.Status = bloom.WorkerOnline
 		}
@@ -142,26 +142,26 @@ func (s *Store) Beat(ctx context.Context, name string, patch registry.AgentPatch
 		if err := saveAgent(ctx, q, agent, now.UnixMilli(), true); err != nil {
 			return err
 		}
-		for _, r := range said.Reports {
+		for _, r := range report.Reports {
 			if err := s.report(ctx, q, name, r); err != nil {
 				return err
 			}
 		}
-		for _, id := range said.Held {
+		for _, id := range report.Held {
 			if err := s.hold(ctx, q, name, id); err != nil {
 				return err
 			}
 		}
 		seen := registry.ToSeconds(now)
 		agent.LastSeen, agent.HeartbeatAt = &seen, &seen
-		jobs, err := s.handOut(ctx, q, name)
-		res = registry.BeatResult{Agent: agent, Jobs: jobs}
+		jobs, err := s.deliver(ctx, q, name)
+		res = registry.HeartbeatResult{Agent: agent, Jobs: jobs}
 		return err
 	})
 	return res, err
 }
 
-// SetDrain drains an agent, or undrains it.
+// SetDrain drains or undrains an agent.
 func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent registry.Agent, err error) {
 	flag := 0
 	if drain {
@@ -176,7 +176,7 @@ func (s *Store) SetDrain(ctx context.Context, name string, drain bool) (agent re
 	return agent, err
 }
 
-// Touch notes a contact with an agent that beats.
+// Touch records the contact of an agent whose heartbeat is waiting.
 func (s *Store) Touch(ctx context.Context, name string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `UPDATE agents SET last_seen = $2, heartbeat_at = $2 WHERE name = $1`, name, s.nowMillis())
@@ -184,7 +184,7 @@ func (s *Store) Touch(ctx context.Context, name string) error {
 	})
 }
 
-// Answered notes that an agent answered a call.
+// Answered records that an agent responded to a call.
 func (s *Store) Answered(ctx context.Context, name string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `
@@ -194,7 +194,7 @@ func (s *Store) Answered(ctx context.Context, name string) error {
 	})
 }
 
-// DrainLevels says of each of the names that an agent has whether it is drained.
+// DrainLevels returns whether each of the named agents is drained.
 func (s *Store) DrainLevels(ctx context.Context, names []string) (map[string]bool, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -221,7 +221,7 @@ func (s *Store) Agents(ctx context.Context) ([]registry.Agent, error) {
 	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents ORDER BY name`)
 }
 
-// DeleteAgent forgets an agent and fails its open jobs.
+// DeleteAgent deletes an agent and fails its open jobs.
 func (s *Store) DeleteAgent(ctx context.Context, name string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `DELETE FROM agents WHERE name = $1`, name)

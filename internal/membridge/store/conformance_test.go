@@ -77,7 +77,7 @@ func TestTheAgentKeyMakesOnlySoManyNamesKnown(t *testing.T) {
 			return err
 		}
 		beat := func(name string, by registry.Proof) error {
-			_, err := s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: name, CanonicalID: "c-" + name, ProjectID: ptr("p-" + name), Proof: by})
+			_, err := s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: name, CanonicalID: "c-" + name, ProjectID: ptr("p-" + name), Proof: by})
 			return err
 		}
 		for what, call := range map[string]func(string, registry.Proof) error{"agent": register, "node": beat} {
@@ -100,14 +100,14 @@ func TestAHeartbeatBringsAnAgentBackAndKeepsItsLoad(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOffline)})
 		clock.move(5 * time.Second)
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, registry.JobsSaid{}, registry.Proof{}))
+		res := must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), "a", registry.AgentPatch{Load: &registry.Load{Running: 3}}, registry.JobsReport{}, registry.Proof{}))
 		if res.Agent.Status != bloom.WorkerOnline || res.Agent.Load.Running != 3 || *res.Agent.HeartbeatAt != registry.ToSeconds(clock.Now()) {
 			t.Errorf("after a heartbeat: %+v", res.Agent)
 		}
 		if diff := cmp.Diff(res.Agent, must[registry.Agent](t)(s.Agent(t.Context(), "a"))); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := s.Beat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}); !errors.Is(err, registry.ErrNoAgent) {
+		if _, err := s.Heartbeat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{}); !errors.Is(err, registry.ErrNoAgent) {
 			t.Errorf("heartbeat of a stranger: %v", err)
 		}
 	})
@@ -118,7 +118,7 @@ func TestDrainSurvivesRegistrationsAndHeartbeats(t *testing.T) {
 		put(t, s, "a", registry.AgentPatch{})
 		must[registry.Agent](t)(s.SetDrain(t.Context(), "a", true))
 		put(t, s, "a", registry.AgentPatch{Status: ptr(bloom.WorkerOnline)})
-		res := must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}))
+		res := must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{}))
 		if !res.Agent.Drain {
 			t.Error("it is drained no more")
 		}
@@ -169,7 +169,7 @@ func TestProjectsByHandAndByHeartbeatAreMerged(t *testing.T) {
 		made := clock.Now()
 		clock.move(time.Second)
 		beat := func(node, project, cid string) {
-			must[*registry.Term](t)(s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: node, CanonicalID: cid, ProjectID: &project}))
+			must[*registry.Term](t)(s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: node, CanonicalID: cid, ProjectID: &project}))
 		}
 		beat("n1", "renamed-by-a-heartbeat", manual.CanonicalID)
 		beat("n1", "by-beat", registry.CanonicalID("by-beat"))
@@ -198,14 +198,14 @@ func TestProjectsByHandAndByHeartbeatAreMerged(t *testing.T) {
 func TestANodesHeartbeatKeepsWhatItDoesNotGive(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		start := registry.ToSeconds(clock.Now())
-		full := registry.NodeBeat{NodeID: "n", CanonicalID: "c", ObsCount: ptr(int64(7)), DBSHA: ptr("abc"),
+		full := registry.NodeHeartbeat{NodeID: "n", CanonicalID: "c", ObsCount: ptr(int64(7)), DBSHA: ptr("abc"),
 			IPAddrs: ptr([]string{"10.1.1.1"}), ProjectID: ptr("p"), AgentVersion: ptr("1.2")}
-		must[*registry.Term](t)(s.NodeBeat(t.Context(), full))
+		must[*registry.Term](t)(s.NodeHeartbeat(t.Context(), full))
 		clock.move(time.Second)
-		must[*registry.Term](t)(s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: "n", CanonicalID: "c", ObsCount: ptr(int64(8))}))
+		must[*registry.Term](t)(s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: "n", CanonicalID: "c", ObsCount: ptr(int64(8))}))
 		want := []registry.Node{{NodeID: "n", CanonicalID: "c", Role: registry.RoleUnknown, ObsCount: ptr(int64(8)), DBSHA: "abc",
 			IPAddrs: []string{"10.1.1.1"}, ProjectID: ptr("p"), AgentVersion: "1.2", RegisteredAt: start, LastSeen: start + 1}}
-		if diff := cmp.Diff(want, must[registry.Standing](t)(s.Standing(t.Context(), "c")).Nodes); diff != "" {
+		if diff := cmp.Diff(want, must[registry.Leadership](t)(s.Leadership(t.Context(), "c")).Nodes); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -213,7 +213,7 @@ func TestANodesHeartbeatKeepsWhatItDoesNotGive(t *testing.T) {
 
 func node(t *testing.T, s *store.Store, cid, id string) *registry.Term {
 	t.Helper()
-	return must[*registry.Term](t)(s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: id, CanonicalID: cid}))
+	return must[*registry.Term](t)(s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: id, CanonicalID: cid}))
 }
 
 func TestSelectingAgainRaisesTheEpochAndKeepsTheHistory(t *testing.T) {
@@ -275,8 +275,8 @@ func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
 		mine, theirs := registry.Proof{Token: registry.TokenDigest("mine")}, registry.Proof{Token: registry.TokenDigest("theirs")}
 		write := func(by registry.Proof) (err, beat, node error) {
 			_, _, err = s.PutAgent(t.Context(), "a", registry.AgentPatch{URL: ptr("http://" + by.Token)}, by)
-			_, beat = s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, by)
-			_, node = s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: "n", CanonicalID: "c", AgentVersion: ptr(by.Token), Proof: by})
+			_, beat = s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{}, by)
+			_, node = s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: "n", CanonicalID: "c", AgentVersion: ptr(by.Token), Proof: by})
 			return err, beat, node
 		}
 		for _, step := range []struct {
@@ -324,7 +324,7 @@ func TestSelectionsAtOnceGetOneEpochEachAndTheHighestStands(t *testing.T) {
 		if answers[0].Epoch != racers {
 			t.Errorf("highest epoch %d, want %d", answers[0].Epoch, racers)
 		}
-		if diff := cmp.Diff(&answers[0], must[registry.Standing](t)(s.Standing(t.Context(), "c")).Current); diff != "" {
+		if diff := cmp.Diff(&answers[0], must[registry.Leadership](t)(s.Leadership(t.Context(), "c")).Current); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -376,7 +376,7 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 			t.Errorf("agents with orders: %v", got)
 		}
 		beat := func(name string, reports ...registry.JobReport) []string {
-			res := must[registry.BeatResult](t)(s.Beat(t.Context(), name, registry.AgentPatch{}, registry.JobsSaid{Reports: reports}, registry.Proof{}))
+			res := must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), name, registry.AgentPatch{}, registry.JobsReport{Reports: reports}, registry.Proof{}))
 			ids := []string{}
 			for _, j := range res.Jobs {
 				ids = append(ids, j.ID+" "+string(j.Status))
@@ -422,9 +422,9 @@ func TestJobsExpireAreListedNewestFirstAndTrimmed(t *testing.T) {
 		if _, _, err := s.PutAgent(t.Context(), "a", registry.AgentPatch{}, registry.Proof{}); err != nil {
 			t.Fatal(err)
 		}
-		must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{}))
+		must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{}))
 		clock.move(time.Minute)
-		must[registry.BeatResult](t)(s.Beat(t.Context(), "a", registry.AgentPatch{}, registry.JobsSaid{Held: []string{"j4", "j0", "none"}}, registry.Proof{}))
+		must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{Held: []string{"j4", "j0", "none"}}, registry.Proof{}))
 		if n := must[int](t)(s.ExpireJobs(t.Context(), clock.Now().Add(-30*time.Second), "too late")); n != 1 {
 			t.Errorf("expired %d of those that nothing was heard of, want j3", n)
 		}
@@ -478,8 +478,8 @@ func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 			for range beats {
 				wg.Go(func() {
 					// A neighbour's failure in the same commit must not touch the others.
-					_, _ = s.Beat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsSaid{}, registry.Proof{})
-					if _, err := s.Beat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, registry.JobsSaid{}, registry.Proof{}); err != nil {
+					_, _ = s.Heartbeat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{})
+					if _, err := s.Heartbeat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, registry.JobsReport{}, registry.Proof{}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -11,7 +11,7 @@ import (
 
 const jobColumns = `id, kind, project, canonical_id, agent, status, detail, created_at, updated_at, finished_at, output`
 
-// maxListed bounds every history.
+// maxListed bounds every list of the history.
 const maxListed = 200
 
 func scanJob(row scanner) (registry.Job, error) {
@@ -31,10 +31,9 @@ func scanJob(row scanner) (registry.Job, error) {
 	return j, json.Unmarshal(output, &j.JobOutput)
 }
 
-// handOut returns the agent's open jobs, oldest first, and marks the new ones
-// delivered. They come back with every heartbeat until reported: an answer can
-// be lost on its way.
-func (s *Store) handOut(ctx context.Context, q querier, agent string) ([]registry.Job, error) {
+// deliver returns the agent's open jobs, oldest first, and marks the new ones delivered. Every
+// heartbeat returns them until they are reported, because a response can be lost.
+func (s *Store) deliver(ctx context.Context, q querier, agent string) ([]registry.Job, error) {
 	jobs, err := collect(ctx, q, scanJob, `SELECT `+jobColumns+` FROM jobs
 		WHERE agent = $1 AND status IN ('queued', 'delivered') ORDER BY created_at, id`, agent)
 	if err != nil {
@@ -54,17 +53,17 @@ func (s *Store) handOut(ctx context.Context, q querier, agent string) ([]registr
 	return jobs, nil
 }
 
-// OpenJobs hands out the agent's open jobs without a heartbeat.
+// OpenJobs returns the agent's open jobs without a heartbeat.
 func (s *Store) OpenJobs(ctx context.Context, agent string) (jobs []registry.Job, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		var err error
-		jobs, err = s.handOut(ctx, q, agent)
+		jobs, err = s.deliver(ctx, q, agent)
 		return err
 	})
 	return jobs, err
 }
 
-// report ends a job by its agent's word. The first word stands.
+// report records an outcome reported by the agent. Only the first report counts.
 func (s *Store) report(ctx context.Context, q querier, agent string, r registry.JobReport) error {
 	if !r.Status.Final() {
 		return nil
@@ -76,7 +75,7 @@ func (s *Store) report(ctx context.Context, q querier, agent string, r registry.
 	return err
 }
 
-// hold notes that an agent works on a job.
+// hold records that an agent is working on a job.
 func (s *Store) hold(ctx context.Context, q querier, agent, id string) error {
 	_, err := q.ExecContext(ctx, `UPDATE jobs SET updated_at = $3 WHERE id = $1 AND agent = $2 AND status = 'delivered'`, id, agent, s.nowMillis())
 	return err
@@ -96,7 +95,7 @@ func (s *Store) AddJob(ctx context.Context, j registry.Job) error {
 	})
 }
 
-// FinishJob ends a job that is not yet final, and returns it as it is then.
+// FinishJob ends a job that is not final yet, and returns it.
 func (s *Store) FinishJob(ctx context.Context, r registry.JobReport) (job registry.Job, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		_, err := q.ExecContext(ctx, `
@@ -136,7 +135,7 @@ func (s *Store) AgentsWithOrders(ctx context.Context) ([]string, error) {
 	return collect(ctx, s.read, scan, `SELECT DISTINCT agent FROM jobs WHERE status = 'queued'`)
 }
 
-// ExpireJobs fails the open jobs that nothing was heard of since the moment.
+// ExpireJobs fails the open jobs without any report since a time.
 func (s *Store) ExpireJobs(ctx context.Context, before time.Time, detail string) (n int, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		res, err := q.ExecContext(ctx, `

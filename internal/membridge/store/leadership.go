@@ -20,7 +20,7 @@ func scanTerm(row scanner) (registry.Term, error) {
 	return t, err
 }
 
-// currentTerm returns the term of the highest epoch, nil when there is none.
+// currentTerm returns the term with the highest epoch, nil without one.
 func currentTerm(ctx context.Context, q querier, cid string) (*registry.Term, error) {
 	t, err := scanTerm(q.QueryRowContext(ctx, `
 		SELECT `+termColumns+` FROM leaderships l
@@ -35,9 +35,8 @@ func currentTerm(ctx context.Context, q querier, cid string) (*registry.Term, er
 	return &t, nil
 }
 
-// Select begins a new term. The row of the project's epoch is what two
-// selections at once queue up at: the second sees the first's epoch and goes one
-// higher.
+// Select starts a new term. Concurrent selections wait for the row of the project's epoch: the
+// second sees the first's epoch and uses the next one.
 func (s *Store) Select(ctx context.Context, sel registry.Selection) (term registry.Term, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		var epoch int64
@@ -51,7 +50,7 @@ func (s *Store) Select(ctx context.Context, sel registry.Selection) (term regist
 		if sel.ExpectedEpoch != nil && *sel.ExpectedEpoch != epoch-1 {
 			return registry.ErrEpoch
 		}
-		// Read only now, with the row in hand: a later epoch is never issued earlier.
+		// Read the time after locking the row, so that a later epoch never has an earlier time.
 		now := s.nowMillis()
 		term, err = scanTerm(q.QueryRowContext(ctx, `
 			INSERT INTO terms (canonical_id, epoch, primary_node_id, lease_seconds, issued_by, issued_at, expires_at)

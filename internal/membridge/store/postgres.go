@@ -18,28 +18,26 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// namespace keeps the control plane's tables apart from the runtime's when both
-// share one database.
+// namespace separates the control plane's tables from the runtime's if both use one database.
 const namespace = "membridge"
 
-// migrationLock is this schema's advisory lock: replicas that start together
-// migrate one after the other.
+// migrationLock is this schema's advisory lock: replicas that start together migrate one after the
+// other.
 const migrationLock = 0x6d656d6272696467 // "membridg"
 
 // postgresConns bounds the pool of one replica.
 const postgresConns = 16
 
-// clockEvery is how often the distance to the database's clock is measured.
+// clockEvery is how often the offset to the database's clock is measured.
 const clockEvery = 30 * time.Second
 
-// OpenPostgres opens a schema of its own in the database at databaseURL. A nil
-// clock means the database's, so that replicas on machines with different clocks
-// agree on what has expired.
+// OpenPostgres opens a separate schema in the database at databaseURL. A nil clock means the
+// database's, so that replicas with different clocks agree on what has expired.
 func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*Store, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
-		// The parser's error can quote the address, password included.
-		return nil, errors.New("DATABASE_URL is not a PostgreSQL address that can be read")
+		// The parser's error can contain the URL with its password.
+		return nil, errors.New("DATABASE_URL is not a valid PostgreSQL URL")
 	}
 	cfg.RuntimeParams["search_path"] = namespace
 	cfg.RuntimeParams["application_name"] = "bloom-membridge"
@@ -68,8 +66,8 @@ func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*
 }
 
 func migratePostgres(ctx context.Context, db *sql.DB) error {
-	// Two replicas that create the schema at once would collide even with IF NOT
-	// EXISTS; the lock ends with the transaction.
+	// Two replicas that create the schema at the same time would collide even with IF NOT EXISTS.
+	// The lock ends with the transaction.
 	err := inTransaction(ctx, db, func(ctx context.Context, q querier) error {
 		if _, err := q.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
@@ -88,7 +86,7 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// conflicts paces the tries of a transaction that was undone as a whole.
+// conflicts is the retry policy of transactions that were rolled back because of a conflict.
 var conflicts = retry.Policy{First: 2 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 1, Tries: 5}
 
 func inTransaction(ctx context.Context, db *sql.DB, fn func(ctx context.Context, q querier) error) error {
@@ -110,14 +108,14 @@ func once(ctx context.Context, db *sql.DB, fn func(ctx context.Context, q querie
 		return err
 	}
 	if err := fn(ctx, tx); err != nil {
-		_ = tx.Rollback() // the first error is the one to tell
+		_ = tx.Rollback() // the first error is returned
 		return err
 	}
 	return tx.Commit()
 }
 
-// databaseClock is the machine's clock moved to the database's. Its readings
-// grow steadily between two measurements.
+// databaseClock is the machine's clock adjusted to the database's. Its readings grow steadily
+// between two measurements.
 type databaseClock struct {
 	db     *sql.DB
 	offset atomic.Int64 // nanoseconds to add
@@ -136,11 +134,11 @@ func startDatabaseClock(ctx context.Context, db *sql.DB) (*databaseClock, error)
 	return c, nil
 }
 
-// Now returns the database's present time.
+// Now returns the database's current time.
 func (c *databaseClock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
-// measure asks for the time and takes the middle of question and answer for the
-// moment it was read.
+// measure reads the database's time and assumes that it was read halfway between request and
+// response.
 func (c *databaseClock) measure(ctx context.Context) error {
 	var there time.Time
 	asked := time.Now()

@@ -26,8 +26,7 @@ func scanProject(row scanner) (registry.Project, error) {
 	return p, err
 }
 
-// CreateProject makes a manual project; one known only by heartbeats becomes
-// manual.
+// CreateProject creates a manual project; one known only from heartbeats becomes manual.
 func (s *Store) CreateProject(ctx context.Context, name string) (project registry.Project, err error) {
 	cid := registry.CanonicalID(name)
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
@@ -49,8 +48,8 @@ func (s *Store) Projects(ctx context.Context) ([]registry.Project, error) {
 	return collect(ctx, s.read, scanProject, projectsWhere(""))
 }
 
-// DeleteProject forgets the project of that name or canonical id and its nodes,
-// and ends its term.
+// DeleteProject deletes the project with that name or canonical id and its nodes, and ends its
+// term.
 func (s *Store) DeleteProject(ctx context.Context, key string) error {
 	return s.write(ctx, func(ctx context.Context, q querier) error {
 		cid, err := s.projectForUpdate(ctx, q, key)
@@ -75,8 +74,8 @@ func (s *Store) DeleteProject(ctx context.Context, key string) error {
 	})
 }
 
-// projectForUpdate finds the project of that canonical id, else the one of that
-// name. Its row is locked, so that two deletions come one after the other.
+// projectForUpdate finds the project with that canonical id, otherwise the one with that name. It
+// locks the row, so that two deletions run one after the other.
 func (s *Store) projectForUpdate(ctx context.Context, q querier, key string) (cid string, err error) {
 	for _, condition := range []string{`canonical_id = $1`, `name = $1`} {
 		found, err := collect(ctx, q, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
@@ -90,7 +89,7 @@ func (s *Store) projectForUpdate(ctx context.Context, q querier, key string) (ci
 			return found[0], nil
 		}
 	}
-	return key, nil // nodes may have reported for a project that nobody has named yet
+	return key, nil // nodes may have reported for a project without a name
 }
 
 const (
@@ -110,19 +109,19 @@ func scanNode(row scanner) (registry.Node, error) {
 		return n, err
 	}
 	n.Role = registry.RoleUnknown
-	if observations >= 0 { // -1: the node never said
+	if observations >= 0 { // -1: unknown
 		n.ObsCount = &observations
 	}
 	n.RegisteredAt, n.LastSeen = registry.MillisToSeconds(registered), registry.MillisToSeconds(seen)
 	return n, json.Unmarshal(ips, &n.IPAddrs)
 }
 
-// NodeBeat records a node's heartbeat and returns the current term.
-func (s *Store) NodeBeat(ctx context.Context, b registry.NodeBeat) (term *registry.Term, err error) {
+// NodeHeartbeat records a node's heartbeat and returns the current term.
+func (s *Store) NodeHeartbeat(ctx context.Context, b registry.NodeHeartbeat) (term *registry.Term, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		now := s.nowMillis()
 		if b.ProjectID != nil && *b.ProjectID != "" {
-			// Never over a manual one, nor over the name a project already has.
+			// Never replaces a manual project, nor the name that a project already has.
 			_, err := q.ExecContext(ctx, `
 				INSERT INTO projects (canonical_id, name, source, created_at) VALUES ($1, $2, 'heartbeat', $3)
 				ON CONFLICT (canonical_id) DO NOTHING`, b.CanonicalID, *b.ProjectID, now)
@@ -143,8 +142,8 @@ func (s *Store) NodeBeat(ctx context.Context, b registry.NodeBeat) (term *regist
 	return term, err
 }
 
-// bindNode is what the node is bound to after the beat, if it may be written.
-func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeBeat) (string, error) {
+// bindNode returns what the node is bound to after the heartbeat, if the caller may change it.
+func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeHeartbeat) (string, error) {
 	var bound string
 	read := func() error {
 		return q.QueryRowContext(ctx, `SELECT bound `+nodeOf+s.lockRow, b.CanonicalID, b.NodeID).Scan(&bound)
@@ -165,8 +164,8 @@ func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeBeat) (s
 	return b.Proof.Bind(bound)
 }
 
-// saveNode writes what the beat gives and keeps the rest.
-func saveNode(ctx context.Context, q querier, b registry.NodeBeat, bound string, now int64) error {
+// saveNode writes the fields that the heartbeat sets and keeps the others.
+func saveNode(ctx context.Context, q querier, b registry.NodeHeartbeat, bound string, now int64) error {
 	var ips *string
 	if b.IPAddrs != nil {
 		t := text(*b.IPAddrs)
@@ -184,8 +183,8 @@ func saveNode(ctx context.Context, q querier, b registry.NodeBeat, bound string,
 	return err
 }
 
-// Standing returns a project's term and its nodes.
-func (s *Store) Standing(ctx context.Context, cid string) (st registry.Standing, err error) {
+// Leadership returns a project's term and its nodes.
+func (s *Store) Leadership(ctx context.Context, cid string) (st registry.Leadership, err error) {
 	st.Nodes, err = collect(ctx, s.read, scanNode,
 		`SELECT `+nodeColumns+` FROM nodes WHERE canonical_id = $1 ORDER BY node_id`, cid)
 	if err != nil {
@@ -195,5 +194,5 @@ func (s *Store) Standing(ctx context.Context, cid string) (st registry.Standing,
 	return st, err
 }
 
-// projectsWhere is the listing narrowed by a condition of ours, never by input.
+// projectsWhere returns the query with a condition, which must be constant and never from input.
 func projectsWhere(condition string) string { return fmt.Sprintf(projectQuery, condition) }

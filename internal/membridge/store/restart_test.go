@@ -175,7 +175,7 @@ func TestOfTwoWhoTakeOneNewNameAtOnceOneGetsIt(t *testing.T) {
 			return err
 		})
 		race("the node "+name, func(s *store.Store, by registry.Proof) error {
-			_, err := s.NodeBeat(t.Context(), registry.NodeBeat{NodeID: name, CanonicalID: "c", Proof: by})
+			_, err := s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: name, CanonicalID: "c", Proof: by})
 			return err
 		})
 	}

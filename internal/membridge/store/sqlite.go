@@ -18,16 +18,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// maxGroup is how many waiting writes are committed together at most. It bounds
-// the time a transaction takes, and so the wait of the next.
+// maxGroup bounds the writes that are committed together, and thereby the duration of a transaction
+// and the wait for the next.
 const maxGroup = 512
 
-// readConns is how many reads run at once. They see the last commit and never
-// wait for the writer (WAL).
+// readConns is the number of concurrent reads. They see the last commit and never wait for the
+// writer (WAL).
 const readConns = 4
 
-// OpenSQLite opens or creates the file at path. A second process on the same
-// file is refused. A nil clock means the machine's.
+// OpenSQLite opens or creates the file at path. It refuses a file that another process uses. A nil
+// clock means the machine's.
 func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, error) {
 	if clock == nil {
 		clock = bloom.SystemClock{}
@@ -80,8 +80,7 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// lockFile takes the lock beside the file. The kernel gives it back when the
-// process dies, however it dies.
+// lockFile takes the lock beside the file. The kernel releases it when the process dies.
 func lockFile(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -89,8 +88,8 @@ func lockFile(path string) (unlock func() error, err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("another process already uses the membridge registry %s; stop it, or give this one another --data-dir", path)
+		return nil, fmt.Errorf("another process already uses the membridge registry %s; stop it, or choose another --data-dir", path)
 	}
-	// SQLite gives the files beside it the database's own mode.
+	// SQLite creates its other files with the database's mode.
 	return f.Close, durable.Private(path)
 }

@@ -1,8 +1,8 @@
-// Package store keeps the control plane's registry in SQLite or PostgreSQL.
+// Package store stores the control plane's registry in SQLite or PostgreSQL.
 //
-// The registry is small and its SQL plain, so one text serves both databases:
-// what differs (how to open, how to write, whose clock) lies in sqlite.go and
-// postgres.go. Rules live in package registry; the store only keeps and compares.
+// The registry is small and its SQL simple, so both databases share it; the differences (opening,
+// writing, the clock) are in sqlite.go and postgres.go. The rules are in package registry; the
+// store only stores and compares.
 package store
 
 import (
@@ -25,15 +25,15 @@ var migrations embed.FS
 type Store struct {
 	clock bloom.Clock
 	read  querier
-	// write runs fn in a transaction that sees and blocks every other write it
-	// could conflict with. fn may run more than once and must start afresh then.
+	// write runs fn in a transaction that sees and blocks every other write it could conflict with.
+	// fn may run more than once and must start afresh.
 	write func(ctx context.Context, fn func(ctx context.Context, q querier) error) error
-	// lockRow is appended to a SELECT whose row the transaction will change.
+	// lockRow is appended to a SELECT of a row that the transaction will change.
 	lockRow string
-	// lockName is a statement that holds a name which has no row yet until the
-	// transaction ends; empty where all writes come one after the other.
+	// lockName is a statement that locks a name without a row until the transaction ends; empty
+	// when writes are serialized.
 	lockName string
-	// eachName is $1, a list in JSON, as rows of which name is the one column.
+	// eachName is a query that returns $1, a JSON list, as rows with the column name.
 	eachName string
 	// most is how many agents, and how many nodes, the agent key may make known; 0 means
 	// bloom.MaxWorkers.
@@ -43,27 +43,26 @@ type Store struct {
 
 var _ registry.Store = (*Store)(nil)
 
-// querier is what a pool, a connection and a transaction have in common.
+// querier is the common interface of a pool, a connection and a transaction.
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Open opens the PostgreSQL database at databaseURL, or, when that is empty, the
-// SQLite file at path, and brings its schema up to date. A nil clock means the
-// database's own (PostgreSQL) or the machine's (SQLite).
+// Open opens the PostgreSQL database at databaseURL, or the SQLite file at path when that is empty,
+// and migrates it. A nil clock means the database's own (PostgreSQL) or the machine's (SQLite).
 func Open(ctx context.Context, databaseURL, path string, clock bloom.Clock) (*Store, error) {
 	if databaseURL == "" {
 		return OpenSQLite(ctx, path, clock)
 	}
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
-		return nil, errors.New("DATABASE_URL must begin with postgres:// or postgresql://")
+		return nil, errors.New("DATABASE_URL must start with postgres:// or postgresql://")
 	}
 	return OpenPostgres(ctx, databaseURL, clock)
 }
 
-// claimName keeps other transactions from making the same new name meanwhile.
+// claimName prevents other transactions from creating the same name at the same time.
 func (s *Store) claimName(ctx context.Context, q querier, name string) error {
 	if s.lockName == "" {
 		return nil
@@ -72,7 +71,7 @@ func (s *Store) claimName(ctx context.Context, q querier, name string) error {
 	return err
 }
 
-// Now is the store's time.
+// Now returns the store's time.
 func (s *Store) Now() time.Time { return s.clock.Now() }
 
 func (s *Store) nowMillis() int64 { return s.clock.Now().UnixMilli() }
@@ -80,7 +79,7 @@ func (s *Store) nowMillis() int64 { return s.clock.Now().UnixMilli() }
 // Close waits for accepted writes and closes the database.
 func (s *Store) Close() error { return s.close() }
 
-// Counts returns the figures of the health route.
+// Counts returns the numbers in the health report.
 func (s *Store) Counts(ctx context.Context) (registry.Counts, error) {
 	var c registry.Counts
 	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM agents)`).
@@ -101,7 +100,7 @@ func (s *Store) room(ctx context.Context, q querier, count string, by registry.P
 	return err
 }
 
-// MarkAlive records that a control plane serves now. The mark never goes back.
+// MarkAlive records that a control plane is serving. The time never goes back.
 func (s *Store) MarkAlive(ctx context.Context) (before time.Time, err error) {
 	err = s.write(ctx, func(ctx context.Context, q querier) error {
 		before = time.Time{}
@@ -140,10 +139,10 @@ func collect[T any](ctx context.Context, q querier, scan func(scanner) (T, error
 	return all, rows.Err()
 }
 
-// scanner is a row, alone or among others.
+// scanner is a single row or one of several.
 type scanner interface{ Scan(dest ...any) error }
 
-// affected turns "no row changed" into the error.
+// affected returns none when no row changed.
 func affected(res sql.Result, err, none error) error {
 	if err != nil {
 		return err
@@ -154,7 +153,7 @@ func affected(res sql.Result, err, none error) error {
 	return none
 }
 
-// orMissing turns "no such row" into the error.
+// orMissing replaces "no such row" by the error.
 func orMissing(err, missing error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return missing

@@ -8,9 +8,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/group"
 )
 
-// writer commits waiting writes together: one fsync serves everybody who waits
-// for it, which is what lets one control plane take thousands of durable
-// heartbeats a second. Its one goroutine owns the only write connection.
+// writer commits waiting writes together: one fsync serves all of them, which lets one control
+// plane accept thousands of durable heartbeats a second. Its single goroutine owns the only write
+// connection.
 type writer struct {
 	db    *sql.DB
 	queue *group.Queue[*op]
@@ -26,10 +26,9 @@ func startWriter(db *sql.DB) *writer {
 	return w
 }
 
-// do queues fn and waits for its commit. ctx only bounds the wait for a place in
-// the queue: once there, the write happens and its outcome is told, and it does
-// not run under ctx, because a cancelled one would interrupt everybody's
-// transaction.
+// do queues fn and waits for its commit. ctx only bounds the wait for a place in the queue. A
+// queued write always runs, and not under ctx, because cancelling it would interrupt the
+// transaction of all callers.
 func (w *writer) do(ctx context.Context, fn func(ctx context.Context, q querier) error) error {
 	always := context.WithoutCancel(ctx)
 	o := group.NewOp(func(q querier) error { return fn(always, q) })
@@ -50,14 +49,13 @@ func (w *writer) run() {
 	w.queue.Serve(maxGroup, 0, w.commit)
 }
 
-// commit runs the batch in one transaction, each write in a savepoint so that
-// one's failure does not touch its neighbours, and answers everybody. It says how many
-// callers there are.
+// commit runs the batch in one transaction, each write in a savepoint so that its failure does not
+// affect the others, and reports the outcome to every caller. It returns the number of callers.
 func (w *writer) commit(batch []*op) (callers int) {
 	err := w.transact(batch)
 	callers = len(batch) + w.queue.Len()
 	for _, o := range batch {
-		// A write that failed by itself says why, whatever became of the rest.
+		// A write that failed on its own reports its own error, whatever happened to the others.
 		if o.Err == nil {
 			o.Err = err
 		}
@@ -83,8 +81,8 @@ func (w *writer) transact(batch []*op) error {
 	return tx.Commit()
 }
 
-// savepoint runs one write. Only a failure to go back to before it is an error
-// of the whole transaction.
+// savepoint runs one write. Only a failure to roll back to the savepoint fails the whole
+// transaction.
 func savepoint(ctx context.Context, tx *sql.Tx, o *op, shared bool) error {
 	if !shared {
 		o.Err = o.Run(tx)

@@ -126,7 +126,7 @@ func (a *Agent) tellBeat(ctx context.Context, err error) {
 func (a *Agent) heartbeat(ctx context.Context) error {
 	observations, sha := a.Facts()
 	m := a.cfg.Memory
-	standing, err := a.cfg.Membridge.NodeHeartbeat(ctx, mbclient.NodeBeat{NodeID: m.Node, CanonicalID: m.ID(), ProjectID: m.Project,
+	standing, err := a.cfg.Membridge.NodeHeartbeat(ctx, mbclient.NodeHeartbeat{NodeID: m.Node, CanonicalID: m.ID(), ProjectID: m.Project,
 		ObsCount: observations, DBSHA: sha, IPAddrs: a.cfg.IPAddrs(), AgentVersion: a.cfg.Version})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (a *Agent) heartbeat(ctx context.Context) error {
 
 // follow makes the lease say what membridge has selected. When its term has run out
 // membridge has no say, and the last primary goes on.
-func (a *Agent) follow(ctx context.Context, s mbclient.Standing) error {
+func (a *Agent) follow(ctx context.Context, s mbclient.Leadership) error {
 	if s.Term == nil || s.Role == "unknown" || a.cfg.Memory.IgnoreLeadership {
 		return nil
 	}

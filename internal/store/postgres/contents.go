@@ -98,9 +98,9 @@ func (c *Contents) fill(ctx context.Context, id int64, content io.Reader, size i
 	}
 	switch {
 	case read != size:
-		return fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentDiffers, size)
+		return fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		return fmt.Errorf("%w: it has another digest", bloom.ErrContentDiffers)
+		return fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
 	}
 	return nil
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-func (p *pair) CreateKey(ctx context.Context, k bloom.KnownKey, actor string) (bloom.APIKey, error) {
+func (p *pair) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) (bloom.APIKey, error) {
 	return p.next().CreateKey(ctx, k, actor)
 }
-func (p *pair) Key(ctx context.Context, id string) (bloom.KnownKey, error) {
+func (p *pair) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
 	return p.next().Key(ctx, id)
 }
 func (p *pair) Keys(ctx context.Context, page bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
@@ -20,16 +20,16 @@ func (p *pair) AnyKey(ctx context.Context) (bool, error) { return p.next().AnyKe
 func (p *pair) RevokeKey(ctx context.Context, id, actor string) (bloom.APIKey, error) {
 	return p.next().RevokeKey(ctx, id, actor)
 }
-func (p *pair) CreateSession(ctx context.Context, x bloom.BrowserSession, life time.Duration, actor string) (bloom.KnownSession, error) {
+func (p *pair) CreateSession(ctx context.Context, x bloom.BrowserSession, life time.Duration, actor string) (bloom.StoredSession, error) {
 	return p.next().CreateSession(ctx, x, life, actor)
 }
-func (p *pair) Session(ctx context.Context, id string) (bloom.KnownSession, error) {
+func (p *pair) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
 	return p.next().Session(ctx, id)
 }
 func (p *pair) Sessions(ctx context.Context, page bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
 	return p.next().Sessions(ctx, page)
 }
-func (p *pair) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.KnownSession, error) {
+func (p *pair) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.StoredSession, error) {
 	return p.next().RenewSession(ctx, id, turn, life)
 }
 func (p *pair) EndSession(ctx context.Context, id, actor string) error {

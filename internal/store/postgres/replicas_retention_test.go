@@ -42,8 +42,8 @@ func (p *pair) DueTranscripts(ctx context.Context, after int64, limit int) ([]st
 	return p.next().DueTranscripts(ctx, after, limit)
 }
 
-func (p *pair) UnkeptStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
-	return p.next().UnkeptStreams(ctx, r)
+func (p *pair) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+	return p.next().UntranscribedStreams(ctx, r)
 }
 
 func (p *pair) TranscribedTo(ctx context.Context, taskID string) (int64, error) {

@@ -137,7 +137,7 @@ func (r *Reads) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Con
 
 // Keys lists the newest first.
 func (r *Reads) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
-	known, next, err := list(ctx, r, &listing[bloom.KnownKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
+	known, next, err := list(ctx, r, &listing[bloom.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
 	keys := make([]bloom.APIKey, 0, len(known))
 	for _, k := range known {
 		keys = append(keys, k.APIKey)
@@ -147,7 +147,7 @@ func (r *Reads) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.C
 
 // Sessions lists the newest first.
 func (r *Reads) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
-	known, next, err := list(ctx, r, &listing[bloom.KnownSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
+	known, next, err := list(ctx, r, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
 	sessions := make([]bloom.BrowserSession, 0, len(known))
 	for _, k := range known {
 		sessions = append(sessions, k.BrowserSession)

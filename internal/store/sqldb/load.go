@@ -253,8 +253,8 @@ func (l *Load) Contexts() {
 
 // Access reads keys and sessions under their locks.
 func (l *Load) Access() {
-	l.Pick(scan(keyFields, func(k *bloom.KnownKey) { l.Rows.APIKeys[k.ID] = k }),
+	l.Pick(scan(keyFields, func(k *bloom.StoredKey) { l.Rows.APIKeys[k.ID] = k }),
 		`SELECT `+keyColumns+` FROM api_keys x`, "x.id", "text", l.Want.APIKeys.List(), l.lock("x"))
-	l.Pick(scan(sessionFields, func(s *bloom.KnownSession) { l.Rows.Sessions[s.ID] = s }),
+	l.Pick(scan(sessionFields, func(s *bloom.StoredSession) { l.Rows.Sessions[s.ID] = s }),
 		`SELECT `+sessionColumns+` FROM sessions x`, "x.id", "text", l.Want.Sessions.List(), l.lock("x"))
 }

@@ -209,10 +209,10 @@ func (r *Reads) transcript(ctx context.Context, by, value string) (*bloom.Transc
 }
 
 // Key reads one key.
-func (r *Reads) Key(ctx context.Context, id string) (bloom.KnownKey, error) {
+func (r *Reads) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
 	missing := bloom.NotFound("Key")
 	if id != bloom.CleanText(id) {
-		return bloom.KnownKey{}, missing
+		return bloom.StoredKey{}, missing
 	}
 	return one(ctx, r, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
 }
@@ -223,10 +223,10 @@ func (r *Reads) AnyKey(ctx context.Context) (bool, error) {
 }
 
 // Session reads one session.
-func (r *Reads) Session(ctx context.Context, id string) (bloom.KnownSession, error) {
+func (r *Reads) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
 	missing := bloom.NotFound("Session")
 	if id != bloom.CleanText(id) {
-		return bloom.KnownSession{}, missing
+		return bloom.StoredSession{}, missing
 	}
 	return one(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
 }

@@ -100,13 +100,13 @@ func transcriptFields(t *bloom.ContextTranscript) []any {
 
 const keyColumns = `x.id, x.name, x.role, x.worker_id, x.digest, x.created_at, x.created_by, x.expires_at, x.last_used_at, x.revoked_at`
 
-func keyFields(k *bloom.KnownKey) []any {
+func keyFields(k *bloom.StoredKey) []any {
 	return []any{&k.ID, &k.Name, &k.Role, &k.WorkerID, &k.Digest, &k.CreatedAt, &k.CreatedBy, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt}
 }
 
 const sessionColumns = `x.id, x.name, x.role, x.key_id, x.created_at, x.last_used_at, x.expires_at, x.address, x.user_agent, x.turn, x.turned_at`
 
-func sessionFields(s *bloom.KnownSession) []any {
+func sessionFields(s *bloom.StoredSession) []any {
 	return []any{&s.ID, &s.Name, &s.Role, &s.KeyID, &s.CreatedAt, &s.LastUsedAt, &s.ExpiresAt, &s.Address, &s.Agent, &s.Turn, &s.TurnedAt}
 }
 

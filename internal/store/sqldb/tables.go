@@ -108,12 +108,12 @@ var (
 		}))
 	Keys = replacing(table("api_keys", "id text, name text, role text, worker_id text, digest text, created_at bigint, created_by text, expires_at bigint, "+
 		"last_used_at bigint, revoked_at bigint",
-		func(v []any, k *bloom.KnownKey) []any {
+		func(v []any, k *bloom.StoredKey) []any {
 			return append(v, k.ID, k.Name, string(k.Role), k.WorkerID, k.Digest, k.CreatedAt, k.CreatedBy, k.ExpiresAt, k.LastUsedAt, k.RevokedAt)
 		}))
 	Sessions = replacing(table("sessions", "id text, name text, role text, key_id text, created_at bigint, last_used_at bigint, expires_at bigint, address text, "+
 		"user_agent text, turn bigint, turned_at bigint",
-		func(v []any, s *bloom.KnownSession) []any {
+		func(v []any, s *bloom.StoredSession) []any {
 			return append(v, s.ID, s.Name, string(s.Role), s.KeyID, s.CreatedAt, s.LastUsedAt, s.ExpiresAt, s.Address, s.Agent, s.Turn, s.TurnedAt)
 		}))
 )

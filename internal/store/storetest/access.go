@@ -10,9 +10,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-func newKey(id string, change func(*bloom.KnownKey)) bloom.KnownKey {
+func newKey(id string, change func(*bloom.StoredKey)) bloom.StoredKey {
 	sum := sha256.Sum256([]byte(id))
-	k := bloom.KnownKey{APIKey: bloom.APIKey{ID: id, Name: "of " + id, Role: bloom.RoleClient}, Digest: hex.EncodeToString(sum[:])}
+	k := bloom.StoredKey{APIKey: bloom.APIKey{ID: id, Name: "of " + id, Role: bloom.RoleClient}, Digest: hex.EncodeToString(sum[:])}
 	if change != nil {
 		change(&k)
 	}
@@ -28,7 +28,7 @@ var accessTests = map[string]func(*harness){
 		same(h, "any key at first", any, false)
 		ctx := bloom.WithCaller(h.ctx, bloom.Caller{KeyID: "RUNTIME_API_KEY", Address: "192.0.2.7"})
 		expires := h.now() + 1000
-		spec := newKey("k1", func(k *bloom.KnownKey) {
+		spec := newKey("k1", func(k *bloom.StoredKey) {
 			k.Role, k.WorkerID, k.ExpiresAt = bloom.RoleWorker, new("node-1"), &expires
 		})
 		for range 2 { // the second is a repeat
@@ -39,7 +39,7 @@ var accessTests = map[string]func(*harness){
 				h.Errorf("created: %+v", k)
 			}
 		}
-		_, err = h.s.CreateKey(ctx, newKey("k1", func(k *bloom.KnownKey) { k.Digest = newKey("k2", nil).Digest }), "ann")
+		_, err = h.s.CreateKey(ctx, newKey("k1", func(k *bloom.StoredKey) { k.Digest = newKey("k2", nil).Digest }), "ann")
 		same(h, "the id with another digest", bloom.KindOf(err), bloom.KindConflict)
 		_, err = h.s.CreateKey(ctx, newKey("k2", nil), "ann")
 		h.ok(err)

@@ -47,8 +47,8 @@ function sentences(): string[] {
 
 /** What is put together of parts that are not in one place of the source. */
 const composed = [
-  'The request is wrong: prompt must not be empty',
-  'The request is wrong: policy.timeout_sec must be between 1 and 86400',
+  'Invalid request: prompt must not be empty',
+  'Invalid request: policy.timeout_sec must be between 1 and 86400',
   'The time series cannot be given: to must be after from',
   "must be 'text' or 'json'",
   'The body is not valid JSON (near byte 7)',
@@ -66,15 +66,15 @@ const composed = [
   'Requeued 5 of 6 tasks with status "failed", text "a"',
   'Added out/a.txt to task 01a200c7-0126-7c60-9827-033779e6ccd8',
   'Cancelled while waiting',
-  'Cancelled; alpine-1 did not report any more',
-  'Heard of again',
+  'Cancelled; alpine-1 stopped reporting',
+  'Contact again',
   'Undrained',
   'Too many requests: the limit for this address is 20 a minute; try again later',
 ]
 
 /** Parts that never come alone, and the words of membridge's that are not ours to know. */
 const parts =
-  /^(some \d+ of \d+ tasks with some|The request is wrong: some|The time series cannot be given: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
+  /^(some \d+ of \d+ tasks with some|Invalid request: some|The time series cannot be given: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
 
 describe('what the server says', () => {
   beforeAll(startI18n)
@@ -107,7 +107,7 @@ describe('what the server says', () => {
     expect(say("Task status is 'running', expected 'queued'")).toContain('«Виконується»')
     expect(say('Failed on alpine-1 (timeout)')).toBe('Помилка на alpine-1 (Час вичерпано)')
     expect(say('worker key pi in the attic')).toBe('Ключ pi in the attic (Виконавець)')
-    expect(say('The request is wrong: prompt must not be empty')).toBe(
+    expect(say('Invalid request: prompt must not be empty')).toBe(
       'Запит неправильний: prompt не може бути порожнім',
     )
     for (const [english, text] of Object.entries(server.sentences)) {

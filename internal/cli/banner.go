@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/memory"
+)
+
+func (inv *invocation) say(format string, args ...any) {
+	fmt.Fprintln(inv.Out, clean(fmt.Sprintf(format, args...), true))
+}
+
+// modeBanner warns when no key is required.
+func (inv *invocation) modeBanner(s *app.Server) {
+	p := inv.outPainter()
+	switch s.Mode() {
+	case auth.ModeDevelopment:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, "DEVELOPMENT MODE: no key is set; everyone logged in to this machine may do everything,\n  and so may everyone who connects through a proxy on it.\n"+
+			"  To set one:  export RUNTIME_API_KEY=$(openssl rand -hex 32)"))
+	case auth.ModeInsecure:
+		fmt.Fprintln(inv.Out, p.paint(styleRed, "INSECURE: --insecure-no-auth makes everyone who can reach this address an admin, and tasks run code."))
+	case auth.ModeKeys:
+	}
+}
+
+// welcome prints the URL and two commands to try.
+func (inv *invocation) welcome(s *app.Server, cfg config.Server) {
+	header, env := "", ""
+	if s.Mode() == auth.ModeKeys {
+		key := "$RUNTIME_API_KEY"
+		if cfg.RuntimeAPIKeyFile != "" {
+			key = "$(cat " + memory.Quote(cfg.RuntimeAPIKeyFile) + ")"
+		}
+		header = ` -H "X-Runtime-API-Key: ` + key + `"`
+		env = `BLOOM_API_KEY="` + key + `" `
+	}
+	flag := ""
+	if s.URL() != "http://127.0.0.1:5000" {
+		flag = " --url " + s.URL()
+	}
+	p := inv.outPainter()
+	fmt.Fprintf(inv.Out, `%s  %s
+  API docs   %s/docs
+  data       %s
+
+Post a task and watch it:
+  %s%s task run%s "Say hello in one line."
+or:
+  curl -s %s/api/runtime/llm-tasks%s -H 'Content-Type: application/json' -d '{"context_id":"hello","agent_slug":"assistant","prompt":"Say hello in one line."}'
+
+Ctrl-C stops everything.
+`, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(), flag, s.URL(), header)
+}
+
+// thisProgram returns the shell command for this binary.
+func thisProgram() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "bloom"
+	}
+	if found, err := exec.LookPath("bloom"); err == nil {
+		if a, err := os.Stat(found); err == nil {
+			if b, err := os.Stat(self); err == nil && os.SameFile(a, b) {
+				return "bloom"
+			}
+		}
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, self); err == nil && !strings.HasPrefix(rel, "..") {
+			return memory.Quote("./" + rel)
+		}
+	}
+	return memory.Quote(self)
+}
+
+// claudeBanner warns when tasks cannot run here. Without claude or credentials everything else
+// still works.
+func (inv *invocation) claudeBanner(ctx context.Context, w *app.Worker) {
+	status, err := w.Claude(ctx)
+	p := inv.outPainter()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CLAUDE: "+err.Error()+". Tasks wait until it is installed; everything else works.", false)))
+	case !status.LoggedIn:
+		fmt.Fprintln(inv.Out, p.paint(styleYellow, clean("NO CREDENTIALS for a model: "+status.Login+". Tasks will fail until then; everything else works.", false)))
+	default:
+		inv.say("claude %s, %s", status.Version, status.Login)
+	}
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxKeyFile bounds a key file, in bytes; a larger file must be the wrong one.
+const maxKeyFile = 4096
+
+// pair refuses one of two settings that require each other.
+func pair(one, oneValue, other, otherValue string) error {
+	switch {
+	case oneValue != "" && otherValue == "":
+		return fmt.Errorf("%s requires %s", one, other)
+	case oneValue == "" && otherValue != "":
+		return fmt.Errorf("%s requires %s", other, one)
+	}
+	return nil
+}
+
+// withPort replaces the port of addr unless addr comes from a source with higher priority. Its
+// errors name the flag with the wrong value.
+func withPort(addr string, port int, addrFrom, portFrom Source, addrFlag, portFlag string) (string, error) {
+	host, own, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("%s: %q is not HOST:PORT", addrFlag, addr)
+	}
+	flag := addrFlag
+	if portFrom != FromDefault && portFrom >= addrFrom {
+		own, flag = strconv.Itoa(port), portFlag
+		if port == 0 {
+			return "", fmt.Errorf("%s: port 0 is not allowed; choose one between 1 and 65535", flag)
+		}
+	}
+	if n, err := strconv.Atoi(own); err != nil || n < 0 || n > 65535 {
+		return "", fmt.Errorf("%s: port %q is not a number between 1 and 65535", flag, own)
+	}
+	return net.JoinHostPort(host, own), nil
+}
+
+// CheckURL validates an http or https URL without credentials.
+func CheckURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		return fmt.Errorf("%q is not a URL like http://127.0.0.1:5000", raw)
+	case u.User != nil:
+		return errors.New("a URL must not contain a user or password")
+	}
+	return nil
+}
+
+// ReadKey reads a secret from its file, if one is set. Setting both the secret and the file is an
+// error. flag and name + "_FILE" are the file's settings.
+func ReadKey(flag, name string, value *Secret, path string) error {
+	if path == "" {
+		return nil
+	}
+	from := fmt.Sprintf("%s (or %s_FILE)", flag, name)
+	if *value != "" {
+		return fmt.Errorf("%s and %s are both set; set only one", name, from)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxKeyFile {
+		return fmt.Errorf("%s: %s is not a regular file of at most 4 KiB", from, path)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	key := strings.TrimSpace(string(raw))
+	if key == "" {
+		return fmt.Errorf("%s: %s is empty", from, path)
+	}
+	*value = Secret(key)
+	return nil
+}
+
+func positive(durations map[string]time.Duration) error {
+	for _, name := range sortedKeys(durations) {
+		if durations[name] <= 0 {
+			return fmt.Errorf("%s: %s is not greater than 0", name, durations[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package front
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// serve responds when there is no handler, or the server is draining.
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	if r.TLS != nil {
+		// A year. Subdomains are not included: they may belong to others.
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	if f.draining.Load() {
+		w.Header().Set("Connection", "close") // the next request goes to another server
+		if r.URL.Path == "/readyz" {
+			unavailable(w, "draining")
+			return
+		}
+	}
+	h := f.handler.Load()
+	if h == nil {
+		if h = f.await(r); h == nil {
+			unavailable(w, "starting")
+			return
+		}
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// counted wraps h and counts active requests per connection.
+func (f *Front) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer f.conns.request(r)()
+		overTLS(r)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// await waits for the handler. It returns nil for health checks and when the wait is too long.
+func (f *Front) await(r *http.Request) *http.Handler {
+	switch r.URL.Path {
+	case "/readyz", "/health", "/healthz", "/api/runtime/health":
+		return nil
+	}
+	patience := time.NewTimer(f.starting)
+	defer patience.Stop()
+	select {
+	case <-f.ready:
+		return f.handler.Load()
+	case <-patience.C:
+	case <-r.Context().Done():
+	}
+	return nil
+}
+
+// unavailable writes an error in the API's form, with the status that health shows.
+func unavailable(w http.ResponseWriter, status string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = fmt.Fprintf(w, `{"error":"The server is %s; try again soon","code":"unavailable","status":%q}`+"\n", status, status)
+}
+
+// toHTTPS redirects read requests to https. A request that would change something has already sent
+// its key in clear text: it is refused, so that its sender is corrected.
+func (f *Front) toHTTPS(secure net.Addr) http.HandlerFunc {
+	_, port, err := net.SplitHostPort(secure.String())
+	if err != nil || port == "443" {
+		port = ""
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if host == "" || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintln(w, `{"error":"This server requires https; replace any key that was sent over plain http","code":"https_required"}`)
+			return
+		}
+		if port != "" {
+			host = net.JoinHostPort(host, port)
+		}
+		w.Header().Set("Location", "https://"+host+r.URL.RequestURI())
+		w.WriteHeader(http.StatusPermanentRedirect)
+	}
+}

@@ -1,0 +1,229 @@
+package bloom
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Bounds of a transcript.
+const (
+	// MaxTranscript is the largest transcript that is stored, in bytes.
+	MaxTranscript = 256 << 20
+	// MaxTranscriptPart is the largest part of an upload, in bytes, compressed.
+	MaxTranscriptPart = 16 << 20
+	// MaxTranscriptParts is the most parts that a transcript may have.
+	MaxTranscriptParts = 96
+)
+
+// Transcript is the conversation of a context in claude's own format: opaque bytes, stored as a
+// sequence of compressed parts in the blob store.
+type Transcript struct {
+	SessionID string           `json:"session_id"`
+	Size      int64            `json:"size"`   // of all of it, uncompressed
+	SHA256    string           `json:"sha256"` // of all of it, uncompressed
+	Parts     []TranscriptPart `json:"parts"`
+	// Workspace is the context's working folder, nil when none was saved. SessionID is empty when
+	// there is only a workspace.
+	Workspace *Snapshot `json:"workspace,omitempty"`
+}
+
+// Bounds of a snapshot of a working folder.
+const (
+	// MaxWorkspace is the largest snapshot that is stored, in bytes of its tar archive.
+	MaxWorkspace = 512 << 20
+	// MaxWorkspaceFiles is the most files, folders and links in a snapshot.
+	MaxWorkspaceFiles = 100_000
+)
+
+// Snapshot is a working folder as a tar archive: opaque bytes, stored as a sequence of compressed
+// parts in the blob store.
+type Snapshot struct {
+	Size   int64            `json:"size"`   // uncompressed
+	SHA256 string           `json:"sha256"` // uncompressed
+	Parts  []TranscriptPart `json:"parts"`
+}
+
+// Text encodes the snapshot for the store; "" for nil.
+func (s *Snapshot) Text() string {
+	if s == nil {
+		return ""
+	}
+	return string(MustJSON(s))
+}
+
+// Bytes returns the snapshot's size, 0 for nil.
+func (s *Snapshot) Bytes() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.Size
+}
+
+// ParseSnapshot decodes what Text encoded. It returns nil for anything else.
+func ParseSnapshot(text string) *Snapshot {
+	s := &Snapshot{}
+	if text == "" || json.Unmarshal([]byte(text), s) != nil {
+		return nil
+	}
+	return s
+}
+
+// WorkspaceUpdate describes the context's working folder after a turn. A completion carries it; its
+// parts were uploaded before, under the same lease.
+type WorkspaceUpdate struct {
+	Size   int64            `json:"size" required:"false" minimum:"0" maximum:"536870912" doc:"Bytes of the tar archive, uncompressed"`
+	SHA256 string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the tar archive, uncompressed"`
+	After  string           `json:"after" required:"false" maxLength:"64" doc:"The sha256 of the snapshot that the task started with; empty when there was none"`
+	Parts  []TranscriptPart `json:"parts" nullable:"false" minItems:"1" maxItems:"96" doc:"As returned by the uploads"`
+}
+
+// WorkspaceState tells a worker which snapshot its task's context has.
+type WorkspaceState struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256" doc:"Empty when there is no snapshot"`
+}
+
+// WithWorkspace returns the transcript with a new snapshot of the working folder. ok is false when
+// the snapshot does not follow the stored one. was may be nil.
+func (u WorkspaceUpdate) WithWorkspace(was *Transcript) (t Transcript, ok bool) {
+	t.Parts = []TranscriptPart{}
+	if was != nil {
+		t = *was
+	}
+	kept := ""
+	if t.Workspace != nil {
+		kept = t.Workspace.SHA256
+	}
+	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	return t, kept == u.After
+}
+
+// TranscriptPart is one part as it was uploaded, compressed.
+type TranscriptPart struct {
+	URL  string `json:"url"`
+	Size int64  `json:"size"`
+}
+
+// TranscriptUpdate describes the context's transcript after a turn. A completion carries it; its
+// parts were uploaded before, under the same lease.
+type TranscriptUpdate struct {
+	SessionID string           `json:"session_id" minLength:"1" maxLength:"128"`
+	Size      int64            `json:"size" required:"false" minimum:"0" doc:"Bytes of the whole transcript, uncompressed"`
+	SHA256    string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the whole transcript, uncompressed"`
+	After     string           `json:"after" required:"false" doc:"The sha256 of the transcript that the parts are appended to; empty when they are the whole transcript"`
+	Parts     []TranscriptPart `json:"parts" required:"false" nullable:"false" maxItems:"96" doc:"As returned by the uploads"`
+}
+
+// TranscriptState tells a worker which transcript its task's context has.
+type TranscriptState struct {
+	SessionID string `json:"session_id" doc:"Empty when there is no transcript"`
+	Size      int64  `json:"size"`
+	SHA256    string `json:"sha256"`
+	Parts     int    `json:"parts" doc:"How many parts it has"`
+	Earlier   int64  `json:"earlier" doc:"How many other tasks the context has"`
+}
+
+// Applied returns the transcript after the update. ok is false when the update does not follow was,
+// which is nil when there is no transcript.
+func (u TranscriptUpdate) Applied(was *Transcript) (t Transcript, ok bool) {
+	t = Transcript{SessionID: u.SessionID, Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	if was != nil {
+		t.Workspace = was.Workspace
+	}
+	if u.After == "" {
+		return t, true
+	}
+	if was == nil || was.SHA256 != u.After || was.SessionID != u.SessionID || len(was.Parts)+len(u.Parts) > MaxTranscriptParts {
+		return t, false
+	}
+	t.Parts = append(slices.Clone(was.Parts), u.Parts...)
+	return t, true
+}
+
+// Dropped returns the URLs of the parts of was that t does not have.
+func (t Transcript) Dropped(was *Transcript) (urls []string) {
+	if was == nil {
+		return nil
+	}
+	for _, url := range was.URLs() {
+		if !slices.Contains(t.URLs(), url) {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+// URLs returns the URLs of all parts, including those of the working folder.
+func (t Transcript) URLs() (urls []string) {
+	for _, p := range t.Places() {
+		urls = append(urls, p.URL)
+	}
+	return urls
+}
+
+// PartDigest returns the SHA-256, in hex, of a compressed part, which its URL contains: the name
+// starts with LEASE-DIGEST. It returns "" for other names.
+func PartDigest(url string) string {
+	const lease, digest = 36, 64
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	if len(name) < lease+1+digest || name[lease] != '-' {
+		return ""
+	}
+	return name[lease+1 : lease+1+digest]
+}
+
+// ContextTranscript is the transcript of a context.
+type ContextTranscript struct {
+	ContextID string
+	Transcript
+}
+
+// Place is one part, and what it belongs to.
+type Place struct {
+	TranscriptPart
+	Workspace bool // of the working folder, not of the conversation
+}
+
+// Places returns all parts, including those of the working folder.
+func (t Transcript) Places() (all []Place) {
+	for _, p := range t.Parts {
+		all = append(all, Place{p, false})
+	}
+	if t.Workspace != nil {
+		for _, p := range t.Workspace.Parts {
+			all = append(all, Place{p, true})
+		}
+	}
+	return all
+}
+
+// Moved returns the transcript with the part at URL from moved to URL to. ok is false when no part
+// is at from.
+func (t Transcript) Moved(from, to string) (_ Transcript, ok bool) {
+	move := func(parts []TranscriptPart) []TranscriptPart {
+		parts = slices.Clone(parts)
+		for i := range parts {
+			if parts[i].URL == from {
+				parts[i].URL, ok = to, true
+			}
+		}
+		return parts
+	}
+	t.Parts = move(t.Parts)
+	if t.Workspace != nil {
+		w := *t.Workspace
+		w.Parts = move(w.Parts)
+		t.Workspace = &w
+	}
+	return t, ok
+}
+
+// TranscriptFolder returns the folder of a context's transcript parts in the blob store. It is a
+// hash because clients choose the context's id.
+func TranscriptFolder(contextID string) string {
+	sum := sha256.Sum256([]byte(contextID))
+	return hex.EncodeToString(sum[:16])
+}
