@@ -171,7 +171,7 @@ vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs the i
 .PHONY: bench-contexts
 bench-contexts: ## Measure tasks with cold, spare and living claudes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)
 	BLOOM_TEST_CONTEXT_FIGURES=$(or $(SAMPLES),20) BLOOM_TEST_CONTEXT_MIB=50 go test -count=1 -v -timeout 30m -parallel 1 -run 'TestFiguresOfContexts|TestALargeContextMoves' ./e2e
-	BLOOM_TEST_CONTEXT_TURNS=500 go test -count=1 -v -timeout 30m -run 'TestManyTurnsOfAContext|TestManyContextsShareFewProcesses' ./internal/claude
+	BLOOM_TEST_CONTEXT_TURNS=500 go test -count=1 -v -timeout 30m -run 'TestManyTurnsOfAContextTakeBoundedMemory|TestManyContextsShareFewProcesses' ./internal/claude
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m)
