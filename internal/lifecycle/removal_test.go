@@ -45,7 +45,7 @@ func TestARemovalIsToldWithItsCut(t *testing.T) {
 	if err := json.Unmarshal(a.Data, &cut); err != nil || cut.Tasks != 2 || cut.Before != 1_772_000_000_000 || cut.More {
 		t.Errorf("data %s, %v", a.Data, err)
 	}
-	if a.Detail != "Removed 2 tasks, 9 events of before 2026-02-25T06:13:20Z" || a.EntityID != "tasks" {
+	if a.Detail != "Removed 2 tasks, 9 events from before 2026-02-25T06:13:20Z" || a.EntityID != "tasks" {
 		t.Errorf("detail %q of %q", a.Detail, a.EntityID)
 	}
 }
