@@ -1,3 +1,4 @@
+import { cleanup } from '@testing-library/react'
 import { afterEach } from 'vitest'
 
 Object.defineProperty(globalThis, 'matchMedia', {
@@ -5,6 +6,8 @@ Object.defineProperty(globalThis, 'matchMedia', {
   value: () => ({ matches: false, addEventListener: () => {}, removeEventListener: () => {} }),
 })
 
+// What stays mounted goes on with its clock, and draws when the test's window is gone.
 afterEach(() => {
+  cleanup()
   document.body.innerHTML = ''
 })
