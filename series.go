@@ -55,7 +55,7 @@ type QueueGauge struct {
 // SeriesStore keeps the time series. The transactions that change tasks update it; tasks are never
 // counted for it.
 type SeriesStore interface {
-	// Series lists the steps from from (inclusive) to to (exclusive), in Unix milliseconds; step is
+	// Series lists the steps that start in [from, to), in Unix milliseconds; step is
 	// in milliseconds. All three are multiples of a minute. Steps without any activity are left
 	// out.
 	Series(ctx context.Context, from, to, step int64) ([]SeriesPoint, error)
