@@ -59,7 +59,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
 	s.openMover()

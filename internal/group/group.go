@@ -151,13 +151,13 @@ func (q *Queue[T]) Take(group []T) (full []T, ok bool) {
 	return group, true
 }
 
-// Serve calls commit with the waiting operations, at most most at a time, until the queue is
+// Serve calls commit with the waiting operations, no more than most at a time, until the queue is
 // stopped and empty. The group is valid only until commit returns, which returns the number of
 // callers in it.
 //
 // Serve waits for as many operations as the last group had callers: those who just got their
 // results are likely to send again, and would otherwise miss the next commit. It waits for a
-// quarter of the last commit's duration, at least least and at most longestWait; it never waits
+// quarter of the last commit's duration, within least and longestWait; it never waits
 // after a single caller.
 func (q *Queue[T]) Serve(most int, least time.Duration, commit func(group []T) (callers int)) {
 	room, callers, took := make([]T, 0, most), 0, time.Duration(0)
