@@ -67,7 +67,11 @@ func TestAFloodHoldsUpNobody(t *testing.T) {
 	used, own := processorTime(t, server.cmd.Process.Pid), processorTime(t, os.Getpid())-ownBefore
 	t.Logf("%d tasks ran while %d hostile requests were answered in %.1f s (%.0f/s); the server used %.1f s of processor, at most %.0f µs a request, and this test %.1f s; peak memory %d MiB",
 		tasks, sent.Load(), took.Seconds(), float64(sent.Load())/took.Seconds(), used.Seconds(), float64(used.Microseconds())/float64(max(1, sent.Load())), own.Seconds(), peak>>10)
-	if peak > 300<<10 {
+	limit := int64(300 << 10)
+	if len(buildFlags) > 0 {
+		limit *= 4 // the race detector's own records: five to ten times the memory
+	}
+	if int64(peak) > limit {
 		t.Errorf("the server took %d MiB", peak>>10)
 	}
 	if lines := strings.Count(server.out.String(), "\n"); int64(lines) > 3000+sent.Load()/20 {

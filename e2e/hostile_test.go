@@ -75,7 +75,7 @@ func TestADeniedRunIsNoPlainSuccess(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "all done") {
 		t.Fatalf("task run: %v\n%s\n%s", err, out, said.String())
 	}
-	if !strings.Contains(said.String(), "warning: every tool that claude tried to use was denied") {
+	if !strings.Contains(said.String(), "! every tool that claude tried to use was denied") {
 		t.Errorf("task run does not say that nothing was done:\n%s", said.String())
 	}
 	tasks, _, err := h.api.Tasks(t.Context(), bloom.TaskQuery{})

@@ -42,7 +42,7 @@ var breaches = []string{
 	`SELECT count(*) FROM runtime_artifacts WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
 	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
 	// A context that lives and nobody can tell any more which worker knows it.
-	`SELECT count(*) FROM llm_tasks t WHERE t.context_id LIKE 'living %' AND NOT EXISTS (SELECT FROM leases l WHERE l.context_id = t.context_id)`,
+	`SELECT count(*) FROM llm_tasks t WHERE t.context_id LIKE 'living %' AND NOT EXISTS (SELECT FROM contexts c WHERE c.id = t.context_id AND c.worker_id <> '')`,
 	`SELECT count(*) FROM (SELECT sum(queued)::bigint, sum(leased)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(failed)::bigint, sum(leases)::bigint, sum(active)::bigint FROM counters) AS told
 		WHERE told IS DISTINCT FROM (SELECT row(count(*) FILTER (WHERE status = 'queued'), count(*) FILTER (WHERE status = 'leased'), count(*) FILTER (WHERE status = 'running'),
 			count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'failed'),
