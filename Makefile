@@ -80,11 +80,11 @@ TESTFLAGS = -vet=off -ldflags=-w -shuffle=on -timeout 20m
 
 .PHONY: test
 test: test-deps build ## Run all tests, most with the race detector, in random order
-	go test $(TESTFLAGS) -race $$(go list ./... | grep -vE '/internal/(claude|cli|memory)$$')
-	@# These start hundreds of processes, which the race detector makes five times as slow;
-	@# e2e watches the same programs with it.
+	go test $(TESTFLAGS) -race $$(go list ./... | grep -vE '/internal/(claude|cli|memory|store/sqlite)$$')
+	@# These start hundreds of processes, or run SQLite for minutes, which the race detector
+	@# makes five times as slow; app, httpapi and e2e use the same code with it.
 	@# Built as make build does, they find nearly everything in the build cache.
-	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./internal/claude ./internal/cli ./internal/memory/...
+	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./internal/claude ./internal/cli ./internal/memory ./internal/store/sqlite
 	$(NPM) run -s test
 	$(NPM) run -s e2e
 
