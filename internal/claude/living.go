@@ -120,11 +120,18 @@ func (l *living) turn(ctx context.Context, c Config, w *watcher, prompt string) 
 	}
 	l.mu.Lock()
 	l.watch, l.begun = w, false
+	spoiled := l.spoiled != "" // since it was chosen
 	l.mu.Unlock()
+	if spoiled {
+		w.stop(errMisbehaved)
+	}
 	l.turns++
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
+		if spoiled {
+			return
+		}
 		l.say(map[string]any{"type": "user", "message": map[string]string{"role": "user", "content": prompt}, "parent_tool_use_id": nil, "session_id": ""})
 	}()
 	stopped := l.guard(ctx, c, w)

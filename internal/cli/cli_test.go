@@ -28,7 +28,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		"a time that is too short":      {nil, []string{"stats", "--since=1s"}, "--since must be between 1m and"},
 		"empty prompt":                  {nil, []string{"task", "run", " "}, "the value is empty"},
 		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=2h"}, "between 1s and 1h"},
-		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "not an address"},
+		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "is not a URL"},
 		"named config file missing":     {nil, []string{"--config=/nowhere", "stats"}, "no such file"},
 		"variable of the command empty": {map[string]string{"BLOOM_RUNTIME_URL": ""}, []string{"stats"}, "is set but empty"},
 		"too many at once":              {nil, []string{"worker", "--max-concurrency=99"}, "between 1 and 32"},
