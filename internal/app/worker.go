@@ -180,7 +180,7 @@ func (w *Worker) capabilities() bloom.Capabilities {
 }
 
 // Run works until ctx ends, then drains; when cut ends, it stops draining. The worker stays
-// registered at membridge until it has drained. Membridge is told first that it goes offline,
+// registered at membridge until it has drained. It first reports to membridge that it goes offline,
 // because it would otherwise report the worker to the runtime as online again.
 func (w *Worker) Run(ctx, cut context.Context) error {
 	front.Notify(front.Ready)

@@ -119,19 +119,16 @@ func (l *living) turn(ctx context.Context, c Config, w *watcher, prompt string) 
 		l.before = set(l.process.Descendants())
 	}
 	l.mu.Lock()
-	l.watch, l.begun = w, false
-	spoiled := l.spoiled != "" // since it was chosen
-	l.mu.Unlock()
-	if spoiled {
-		w.stop(errMisbehaved)
+	if l.spoiled != "" { // since it was chosen
+		l.mu.Unlock()
+		return outcome{stopped: errMisbehaved}
 	}
+	l.watch, l.begun = w, false
+	l.mu.Unlock()
 	l.turns++
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		if spoiled {
-			return
-		}
 		l.say(map[string]any{"type": "user", "message": map[string]string{"role": "user", "content": prompt}, "parent_tool_use_id": nil, "session_id": ""})
 	}()
 	stopped := l.guard(ctx, c, w)
@@ -144,8 +141,8 @@ func (l *living) turn(ctx context.Context, c Config, w *watcher, prompt string) 
 	out.stderr = string(w.stderrTail.data)
 	l.mu.Unlock()
 	out.stopped = stopped
-	// What became of the process after its answer is no matter of the turn, and whether
-	// it is known already a matter of chance.
+	// How the process ended after its answer does not concern the turn, and whether it has
+	// ended yet is a matter of chance.
 	if out.result == nil && l.dead() {
 		out.exit, out.superErr = l.process.Wait()
 	}

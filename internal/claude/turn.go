@@ -173,8 +173,8 @@ func (s *coldSession) guard(ctx context.Context, p *process.Process, w *watcher)
 	}
 }
 
-// ofItsOutput is the cause of ctx where the cause is what claude printed. It counts also
-// when the process ended, or its result came, before anyone stopped it.
+// ofItsOutput returns the cause of ctx if claude's output is what ended it. Such a cause
+// counts even if the process ended, or its result came, before anyone stopped it.
 func ofItsOutput(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	for _, of := range []error{errBudget, errHopeless, errMisbehaved} {

@@ -28,7 +28,7 @@ type remote struct {
 
 func (r *remote) open() (*client.Client, error) { return r.openWith(nil) }
 
-// openWith opens it with somebody who is told of each try that failed; nil: nobody is.
+// openWith opens it and reports each failed attempt to a function, unless that is nil.
 func (r *remote) openWith(onRetry func(error, time.Duration)) (*client.Client, error) {
 	if err := r.Client.Finish(); err != nil {
 		return nil, usage(err)

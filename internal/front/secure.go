@@ -75,7 +75,7 @@ func (c *securedConn) Read(p []byte) (int, error) {
 // handshakeWrites bounds how long the other side may take to read our part of a handshake.
 const handshakeWrites = 10 * time.Second
 
-// handshake tells of a failure in the log alone: to net/http the connection has ended.
+// handshake reports a failure only in the log: net/http sees a closed connection.
 func (c *securedConn) handshake() error {
 	_ = c.SetWriteDeadline(time.Now().Add(handshakeWrites))
 	if err := c.secure.HandshakeContext(context.Background()); err != nil {

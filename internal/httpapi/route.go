@@ -29,7 +29,7 @@ type route struct {
 	status       int    // of a success; 0 means 200
 	body         any    // a value of the body's type, for the description; nil: none
 	raw          bool   // the body is bytes, for the description
-	answer       any    // likewise of what a lasting answer writes
+	answer       any    // a value of the type that a streamed answer writes; nil: none
 	media        string // of that answer; "" means application/json
 }
 

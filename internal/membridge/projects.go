@@ -85,23 +85,23 @@ func (s *Server) nodeHeartbeat(ctx context.Context, in *nodeHeartbeatRequest) (*
 	if err := checkLists(b.IPAddrs); err != nil {
 		return nil, err
 	}
-	beat := registry.NodeHeartbeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
+	heartbeat := registry.NodeHeartbeat{NodeID: clean(b.NodeID), CanonicalID: clean(b.CanonicalID), ObsCount: b.ObsCount, DBSHA: cleaned(b.DBSHA),
 		IPAddrs: cleanedList(b.IPAddrs), AgentVersion: cleaned(b.AgentVersion), Proof: proof(ctx)}
 	if b.ProjectID != nil && *b.ProjectID != "" { // some nodes send "" for unknown
 		name, err := cleanName(*b.ProjectID)
 		if err != nil {
 			return nil, err
 		}
-		beat.ProjectID = &name
+		heartbeat.ProjectID = &name
 	}
 	s.metrics.heartbeats.WithLabelValues("node").Inc()
-	term, err := s.store.NodeHeartbeat(ctx, beat)
+	term, err := s.store.NodeHeartbeat(ctx, heartbeat)
 	if err != nil {
 		return nil, err
 	}
 	out := &nodeHeartbeatResponse{}
-	out.Body.OK, out.Body.CanonicalID = true, beat.CanonicalID
-	out.Body.Role = registry.RoleOf(term, beat.NodeID, s.store.Now())
+	out.Body.OK, out.Body.CanonicalID = true, heartbeat.CanonicalID
+	out.Body.Role = registry.RoleOf(term, heartbeat.NodeID, s.store.Now())
 	if term != nil {
 		out.Body.Epoch, out.Body.ExpiresAt, out.Body.Lease = term.Epoch, &term.ExpiresAt, term
 	}
