@@ -83,6 +83,10 @@ func (e *emitter) warn(code, text string) {
 	e.send(EventWarning, data{"code": code, "text": text})
 }
 
+func (e *emitter) denied(tool string) {
+	e.warn("permission_denied", "claude was not permitted to use "+tool)
+}
+
 func (e *emitter) leftBehind(n int) {
 	e.send(EventWarning, data{"code": "left_behind", "count": n,
 		"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", n)})

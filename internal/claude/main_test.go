@@ -189,13 +189,16 @@ func (j *journal) of(typ string) []map[string]any {
 }
 
 // warned reports whether there was a warning of the code.
-func (j *journal) warned(code string) bool {
+func (j *journal) warned(code string) bool { return j.warnings(code) > 0 }
+
+// warnings counts the warnings of the code.
+func (j *journal) warnings(code string) (n int) {
 	for _, d := range j.of(claude.EventWarning) {
 		if d["code"] == code {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func task(prompt string) bloom.Task {

@@ -490,10 +490,13 @@ func TestASuccessDuringWhichEveryToolWasDeniedSaysSo(t *testing.T) {
 		}
 		return standin.Tool("", "Bash", denied)
 	})
-	run, _ := h.run(task("only what is denied"))
+	run, events := h.run(task("only what is denied"))
 	wantSuccess(t, run, "all done")
 	if !warned(run, "permission_denied") || !warned(run, "nothing_permitted") {
 		t.Errorf("run = %s, want warnings that nothing was permitted", show(run))
+	}
+	if n := events.warnings("permission_denied"); n != 1 {
+		t.Errorf("one denial was reported %d times", n)
 	}
 	other := task("both")
 	other.ContextID = "other"

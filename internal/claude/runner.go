@@ -251,14 +251,18 @@ func (t *taskRun) conclude(out outcome) verdict {
 	return judge(out)
 }
 
-// warnOfDenials says which tools were denied, and when nothing else was used that
-// nothing was done: the answer reads like a success all the same.
+// warnOfDenials says which tools were denied, those that the stream did not report, and
+// when nothing else was used that nothing was done: the answer reads like a success all
+// the same.
 func (t *taskRun) warnOfDenials(out outcome) {
 	if out.result == nil || len(out.result.Denials) == 0 {
 		return
 	}
 	for _, denial := range out.result.Denials {
-		t.emit.warn("permission_denied", "claude was not permitted to use "+denial.Tool)
+		if !slices.Contains(out.denied, denial.Tool) {
+			out.denied = append(out.denied, denial.Tool)
+			t.emit.denied(denial.Tool)
+		}
 	}
 	if len(out.result.Denials) >= out.toolUses {
 		t.emit.warn("nothing_permitted", "every tool that claude tried to use was denied; whatever the answer says, nothing was done with tools")

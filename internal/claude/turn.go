@@ -46,6 +46,7 @@ type outcome struct {
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
 	toolUses  int          // tools that claude tried to use
+	denied    []string     // tools that the stream reported as denied
 	skipped   int          // size of the longest line that was too long to keep
 }
 

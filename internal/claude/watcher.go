@@ -125,7 +125,10 @@ func (w *watcher) system(m message) {
 	case "api_retry":
 		w.apiRetry(m)
 	case "permission_denied":
-		w.session.emit.warn("permission_denied", "claude was not permitted to use "+m.ToolName)
+		w.mu.Lock()
+		w.seen.denied = append(w.seen.denied, m.ToolName)
+		w.mu.Unlock()
+		w.session.emit.denied(m.ToolName)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -43,16 +44,26 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 	now := time.Now()
 	t := newTable("ARTIFACT", "TASK", "TYPE", "SIZE", "CREATED", "PATH OR CONTENT")
 	for _, a := range list {
-		where := "elsewhere"
-		switch {
-		case a.Path != "":
-			where = oneLine(a.Path, 60)
-		case a.Content != nil:
-			where = oneLine(*a.Content, 40)
-		}
-		t.row(a.ID, a.TaskID, a.Type, bytesSize(a.Size), ago(now, a.CreatedAt), where)
+		t.row(a.ID, a.TaskID, a.Type, bytesSize(a.Size), ago(now, a.CreatedAt), shownOf(a))
 	}
 	return t.print(inv.Out, inv.outPainter())
+}
+
+// shownOf is what a table says of an artifact: a file's path, the beginning of a text, or
+// where the content is.
+func shownOf(a bloom.Artifact) string {
+	switch {
+	case a.Path != "":
+		return oneLine(a.Path, 60)
+	case a.Content != nil:
+		return oneLine(*a.Content, 40)
+	case a.URL == nil:
+		return "-"
+	}
+	if scheme, _, _ := strings.Cut(*a.URL, ":"); scheme == "file" || scheme == "database" {
+		return "(on the server)"
+	}
+	return "(in the bucket)"
 }
 
 type artifactsGetCmd struct {

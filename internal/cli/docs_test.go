@@ -137,6 +137,9 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"done","ses
 	if out := r.runs("bloom artifacts list --json", server); !strings.Contains(out, "minio://bloom-artifacts/") {
 		t.Errorf("no artifact is in the bucket: %s", out)
 	}
+	if out := r.runs("bloom artifacts list", server); !strings.Contains(out, "(in the bucket)") {
+		t.Errorf("the table does not say that the result is in the bucket: %s", out)
+	}
 	if out := r.runs(r.block("bloom artifacts move"), server); !strings.Contains(out, "artifacts") {
 		t.Errorf("move and verify say %s", out)
 	}

@@ -37,7 +37,7 @@ test('a failure says why and what to do, and the task can be requeued', async ({
 test('a running task is cancelled', async ({ page, runtime }) => {
   const { id } = await runtime.task('scenario: hold')
   await page.goto(`${runtime.url}/tasks/${id}`)
-  await expect(page.getByText('Session begun')).toBeVisible()
+  await expect(page.getByText('Session started')).toBeVisible()
   await page.getByRole('button', { name: 'Cancel the task' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the task' }).click()
   await expect(page.getByText('Cancelled', { exact: true }).first()).toBeVisible()
@@ -66,7 +66,7 @@ test('tasks are cancelled and requeued together', async ({ page, runtime }) => {
     ids.push((await runtime.task(`Bulk ${i}`, { labels: ['unobtainium'], context_id: context })).id)
   await page.goto(`${runtime.url}/tasks?context_id=${context}`)
   await expect(page.locator('[data-task]')).toHaveCount(3)
-  const all = page.getByLabel('Choose all that are loaded')
+  const all = page.getByLabel('Select all loaded tasks')
   await all.check()
   await page.getByRole('button', { name: 'Cancel (3)' }).click()
   await page.getByRole('button', { name: 'Cancel them' }).click()
@@ -197,7 +197,7 @@ test('an expired lease is marked; memory is pushed from the page, and the job sh
     // An agent that is away does it not, and the page says why.
     await page.getByRole('button', { name: 'Pull' }).click()
     let dialog = page.getByRole('dialog', { name: 'Pull the memory of handbook?' })
-    await expect(dialog).toContainText('after a backup of its own')
+    await expect(dialog).toContainText('backs up its database')
     await dialog.getByLabel('Agent').selectOption('absent-9')
     await dialog.getByRole('button', { name: 'Pull' }).click()
     await expect(dialog).toContainText('it never sent a heartbeat')
@@ -210,7 +210,7 @@ test('an expired lease is marked; memory is pushed from the page, and the job sh
     await dialog.getByRole('button', { name: 'Push' }).click()
     // The dialog of the job follows it.
     dialog = page.getByRole('dialog', { name: 'Output of push on alpine-1' })
-    await expect(dialog).toContainText('the agent takes the order with its next heartbeat')
+    await expect(dialog).toContainText('the agent picks the job up with its next heartbeat')
     const { commands } = await own.atMembridge<{ commands: { id: string }[] }>('/agents/alpine-1/heartbeat', {})
     const report = { job_id: commands[0]?.id, status: 'completed', stdout: 'pushed 1284 observations', returncode: 0 }
     await own.atMembridge('/agents/alpine-1/heartbeat', { reports: [report] })
@@ -300,7 +300,7 @@ test('a key is created, shown once and revoked', async ({ page }) => {
     await expect.poll(() => own.role(key)).toBe(undefined)
     // The line that adds a worker gets a fresh key, which the server takes.
     await page.goto(`${own.url}/workers`)
-    await page.getByRole('button', { name: 'Put a fresh key in' }).click()
+    await page.getByRole('button', { name: 'Insert a new key' }).click()
     const line = page.getByText(`curl -fsSL ${own.url}/install.sh | sudo sh -s -- --key blm_`)
     await expect(line).toBeVisible()
     expect(await own.role((await line.innerText()).split(' ').at(-1) ?? '')).toBe('worker')

@@ -1,4 +1,5 @@
 import { accessible, expect, test } from './fixtures'
+import { Runtime } from './runtime'
 
 const pages = [
   '/',
@@ -67,7 +68,7 @@ test('the first screen is light and quick', async ({ page, runtime }) => {
   })
   await runtime.ended((await runtime.task('So that the chart is there')).id)
   await page.goto(runtime.url)
-  await expect(page.getByRole('heading', { name: 'Tasks ended' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'History' })).toBeVisible()
   await expect(page.locator('.uplot canvas')).toBeVisible()
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)
   const first = [...scripts] // what another page needs comes later
@@ -85,4 +86,56 @@ test('the first screen is light and quick', async ({ page, runtime }) => {
     `first screen: ${Math.round(bytes / 1000)} kB of JavaScript, gzip, first contentful paint ${Math.round(paint)} ms, another page after ${took} ms`,
   )
   expect(bytes).toBeLessThan(200_000)
+})
+
+/** What stays as it is in every language: names, commands, versions, and what the tests called things. */
+const foreign = /bloom[\w -]*|claude[\w .-]*|BLOOM Runtime|--[\w-]+|scenario: \w+|Switch to English/g
+
+test('the pages in Ukrainian have no English of ours, also where workers speak', async ({ browser }) => {
+  const own = new Runtime()
+  const view = await browser.newContext({ locale: 'uk-UA' })
+  try {
+    await own.startMembridge()
+    await own.startServer()
+    await own.startWorker()
+    const task = (scenario: string, more = {}) =>
+      own.task(`Переклади посібник. scenario: ${scenario}`, { context_id: 'уроки', agent_slug: 'перекладач', ...more })
+    const refused = await task('refused', { context_hints: ['немає.txt'], policy: { artifacts: ['немає/*'] } })
+    const denied = await task('denied')
+    const waits = await task('plain', { labels: ['відеокарта'] })
+    expect(await own.ended(refused.id)).toBe('failed')
+    expect(await own.ended(denied.id)).toBe('completed')
+    const page = await view.newPage()
+    const found: string[] = []
+    const look = async (path: string) => {
+      await page.goto(own.url + path)
+      await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+      await expect(page.locator('[role="status"] .sr-only', { hasText: 'Завантаження' })).toHaveCount(0)
+      const texts = await page.evaluate(() => {
+        const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+        const all: string[] = []
+        while (walker.nextNode()) {
+          // Commands and output are no text of ours, nor is what claude says.
+          if (!walker.currentNode.parentElement?.closest('script, code, pre, .markdown'))
+            all.push(walker.currentNode.textContent ?? '')
+        }
+        return all
+      })
+      for (const text of texts)
+        if (/[A-Za-z]{2,} [A-Za-z]{2,}/.test(text.replace(foreign, ''))) found.push(`${path}: ${text}`)
+    }
+    for (const path of [...pages, '/contexts/уроки'].filter((p) => p !== '/docs')) await look(path)
+    for (const { id } of [refused, denied, waits])
+      for (const tab of ['', '?view=result', '?view=timeline', '?view=records']) await look(`/tasks/${id}${tab}`)
+    expect(found).toEqual([])
+    // What the worker said is there, and not in English.
+    await page.goto(`${own.url}/tasks/${denied.id}`)
+    await expect(page.getByText('claude не мав дозволу на WebFetch').first()).toBeVisible()
+    await page.goto(`${own.url}/tasks/${refused.id}`)
+    await expect(page.getByRole('alert')).toContainText('API моделі відхилив запит (400)')
+    await expect(page.getByText('немає.txt: такого файлу немає')).toBeVisible()
+  } finally {
+    await view.close()
+    await own.close()
+  }
 })

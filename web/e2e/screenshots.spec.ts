@@ -59,10 +59,8 @@ async function shootDialogs(page: Page, runtime: Runtime, look: string, language
     .click()
   await shot('audit')
   await page.goto(`${runtime.url}/tasks?status=failed`)
-  await page.getByRole('button', { name: say('All that match', 'Усі відповідні') }).click()
-  await page
-    .getByRole('menuitem', { name: say('Requeue all that match…', 'Повернути в чергу всі відповідні…') })
-    .click()
+  await page.getByRole('button', { name: say('All matching', 'Усі відповідні') }).click()
+  await page.getByRole('menuitem', { name: say('Requeue all matching…', 'Повернути в чергу всі відповідні…') }).click()
   await shot('matching')
   await page.goto(`${runtime.url}/artifacts`)
   await page.locator('td button').first().click()

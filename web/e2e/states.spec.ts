@@ -165,7 +165,7 @@ test('every page survives a reload, and an unknown one says so', async ({ page, 
   await expect(page.getByRole('alert')).toContainText('Task not found')
   // Where no key is needed the sign-in says so.
   await page.goto(`${runtime.url}/sign-in`)
-  await expect(page.getByText('This server asks for no key')).toBeVisible()
-  await page.getByRole('link', { name: 'Go on' }).click()
+  await expect(page.getByText('This server needs no key')).toBeVisible()
+  await page.getByRole('link', { name: 'Continue' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Overview' })).toBeVisible()
 })

@@ -50,7 +50,7 @@ test('tokens and cost count up while it runs, and its past is there at once', as
     await expect(page.getByText('Step B of the count.')).toHaveCount(1)
     await own.api(`/llm-tasks/${id}/cancel`, {})
     expect(await own.ended(id)).toBe('cancelled')
-    await expect(page.getByText(/^The end: \d+ events$/)).toBeVisible()
+    await expect(page.getByText(/^End of the run: \d+ events$/)).toBeVisible()
     await expect(page.getByText('Step A of the count.')).toHaveCount(1)
     await expect(page.getByTestId('conversation')).toHaveAttribute('data-last', /\d+/)
   } finally {
@@ -65,12 +65,12 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
     await own.startWorker('first', ['--lease-ttl', '8s'])
     const { id } = await own.task('scenario: hold')
     await page.goto(`${own.url}/tasks/${id}`)
-    await expect(page.getByText('Session begun')).toBeVisible()
+    await expect(page.getByText('Session started')).toBeVisible()
     await own.killWorker('first')
     await expect(page.getByText('The lease expired')).toBeVisible()
     await expect(page.getByText('Queued', { exact: true }).first()).toBeVisible()
     await own.startWorker('second')
-    await expect(page.getByText('Session begun')).toHaveCount(2)
+    await expect(page.getByText('Session started')).toHaveCount(2)
     await page.getByRole('tab', { name: 'Timeline' }).click()
     await expect(page.getByRole('listitem').filter({ hasText: 'lease 1 · first' }).last()).toContainText(
       'The lease expired',
@@ -100,6 +100,9 @@ test('a run that asks or was denied a tool says so, and can be answered', async 
   await expect(page.getByRole('region', { name: 'It completed, but with a warning' })).toContainText(
     'claude was not permitted to use WebFetch',
   )
+  // Once in the note and once where it happened in the run.
+  await expect(page.getByText(/^End of the run/)).toBeVisible()
+  await expect(page.getByText('claude was not permitted to use WebFetch')).toHaveCount(2)
   await accessible(page)
 })
 
@@ -144,7 +147,7 @@ test('a task is run again with changes, and its context is continued', async ({ 
   await expect(page.getByLabel('Priority')).toHaveValue('3')
   await page.getByLabel('Labels').fill('')
   await expect(page.getByText('1 online worker can take it.')).toBeVisible()
-  await expect(page.getByText('The conversation goes on with all that was said.')).toBeVisible()
+  await expect(page.getByText('Continues the conversation with everything said so far.')).toBeVisible()
   await page.getByRole('button', { name: 'Create the task' }).click()
   await expect(page).not.toHaveURL(/new/)
   await expect(page.getByText('Completed', { exact: true }).first()).toBeVisible()
@@ -161,7 +164,9 @@ test('the form offers the agents that workers know, and sends every policy', asy
     writeFileSync(path.join(agents, 'reviewer.md'), 'You review.')
     await own.startWorker('knows', ['--agents-dir', agents])
     await page.goto(`${own.url}/tasks/new`)
-    await expect(page.getByText('Known to the workers: reviewer. Any other name runs plain.')).toBeVisible()
+    await expect(
+      page.getByText('Known to the workers: reviewer. Any other name runs claude without extra instructions.'),
+    ).toBeVisible()
     await page.getByLabel('Agent', { exact: true }).fill('reviewer')
     await expect(page.getByText('Known to knows')).toBeVisible()
     await page.getByLabel('Prompt').fill('Wait for the right time')

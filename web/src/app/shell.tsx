@@ -41,12 +41,12 @@ export function Shell() {
       >
         {t('app.skip')}
       </a>
-      <aside className="sticky top-0 hidden h-dvh flex-col gap-5 overflow-y-auto border-r px-3 py-4 lg:flex">
+      <aside className="sticky top-0 hidden h-dvh flex-col gap-5 overflow-y-auto px-3 py-4 lg:flex">
         <Logo />
         <Nav />
         <Connection />
       </aside>
-      <div className="flex min-w-0 flex-col">
+      <div className="flex min-w-0 flex-col lg:border-l">
         <TopBar />
         <Reconnecting />
         <DevelopmentBanner />

@@ -76,6 +76,87 @@ const composed = [
 const parts =
   /^(some \d+ of \d+ tasks with some|(Invalid request|The request is wrong): some|The time series cannot be given: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
 
+/** Where what a worker says of a task is written. */
+const workerSource = ['internal/claude', 'internal/worker']
+  .flatMap((place) => readdirSync(join(root, place)).map((name) => join(root, place, name)))
+  .filter((path) => path.endsWith('.go') && !path.endsWith('_test.go'))
+  .map((path) => readFileSync(path, 'utf8'))
+  .join('\n')
+
+/** What an expression of the source comes to, with something in the place of each value, and evidence after a colon. */
+function textOf(expression: string): string {
+  const format = /^fmt\.Sprintf\("((?:[^"\\]|\\.)*)"/.exec(expression)
+  if (format) {
+    const verbs: Record<string, string> = { s: 'some', d: '7', q: '"some"', v: 'some' }
+    return (format[1] ?? '')
+      .replace(/\)%s$/, '): some')
+      .replace(/kept%s$/, 'kept')
+      .replace(/%(s|d|q|v)/g, (_, verb) => verbs[verb] ?? '')
+  }
+  return (expression.match(/"(?:[^"\\]|\\.)*"|[^"+]+(?:\([^)]*\))?/g) ?? [])
+    .map((part) => part.trim())
+    .map((part) =>
+      part.startsWith('"')
+        ? JSON.parse(part)
+        : /^(quote|evidence)\(/.test(part)
+          ? ': some'
+          : /^died\(/.test(part)
+            ? 'claude ended with code 7'
+            : part === ''
+              ? ''
+              : 'some',
+    )
+    .join('')
+}
+
+/** What a worker says of its tasks: warnings, failures, why it released them, why files were not used. */
+function workerSentences(): string[] {
+  const patterns = [
+    /\.warn\("\w+", ([^\n]+?)\)?$/gm,
+    /\bfailed\(bloom\.Class\w+, ([^\n]+)\)$/gm,
+    /\bfailure\(bloom\.Class\w+, ([^\n]+?), (?:true|false)\)/g,
+    /\bmessage :?= ([^\n]+)$/gm,
+    /\bErrorMessage = new\(([^\n]+)\)$/gm,
+    /"text": *([^\n]+?)\}\)$/gm,
+    /\bplainReason\(([^\n]+?)\)\)?$/gm,
+    /\b(?:giveBack\(got|release\(h\.lease), ([^\n]+?), /g,
+    /^(?:const )?\t?(?:unwritableReason|notLoggedIn) *= ([^\n]+)$/gm,
+    /^\t?(?:errHintPath|errBinary|errTooMany|errSilent|errMisbehaved) *= errors\.New\(([^\n]+)\)$/gm,
+    /missedHint\{\w+, ("[^\n]+")\}/g,
+    /case errors\.Is\(err, [\w.]+\):\n\t+return ([^\n]+)$/gm,
+  ]
+  return patterns.flatMap((pattern) => [...workerSource.matchAll(pattern)].map((m) => textOf(m[1] ?? '')))
+}
+
+describe('what a worker says', () => {
+  beforeAll(startI18n)
+
+  it('is in Ukrainian, too', async () => {
+    await setLanguage('uk', false)
+    const more = ['refused: it cannot be read inside the working folder', 'not a regular file']
+    const all = [...new Set([...workerSentences(), ...more])].filter((sentence) =>
+      /\p{L}{2,} \p{L}{2,}/u.test(sentence),
+    )
+    expect(all.length).toBeGreaterThan(60)
+    expect(all.filter((sentence) => say(sentence) === sentence)).toEqual([])
+  })
+
+  it('keeps what it quotes', async () => {
+    await setLanguage('uk', false)
+    expect(say("the model's API refused the request (400): prompt: too odd")).toBe(
+      'API моделі відхилив запит (400): prompt: too odd',
+    )
+    expect(say('Released by alpine-1: the worker is stopping')).toBe(
+      'alpine-1 повернув завдання: виконавець зупиняється',
+    )
+    expect(say('out/a.bin was not uploaded: its 9 bytes are more than the 7 that this worker uploads')).toBe(
+      'out/a.bin не надіслано: його розмір 9 байтів більший за 7, які надсилає цей виконавець',
+    )
+    const long = `the model's API failed (500): ${'x'.repeat(5000)}`
+    expect(say(long)).toBe(long)
+  })
+})
+
 describe('what the server says', () => {
   beforeAll(startI18n)
 

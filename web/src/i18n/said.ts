@@ -47,10 +47,17 @@ function formOf(english: string, text: string): Form {
   return { is: new RegExp(`^${pattern.join('')}$`, 's'), names, text }
 }
 
-/** A sentence of the server's in the chosen language; as it is where it is not known, such as what a person wrote. */
+/** Longer texts are no sentences of ours: claude's output, an answer of the provider. */
+const longest = 4096
+
+/**
+ * A sentence of the server's or a worker's in the chosen language; as it is where it is
+ * not known, such as what a person wrote. What a worker appends after a colon is quoted
+ * from claude, the provider or the system, and stays as it was.
+ */
 export function say(sentence: string): string {
   const language = languages.get(i18next.language)
-  if (!language) return sentence
+  if (!language || sentence.length > longest) return sentence
   const whole = language.exact.get(sentence)
   if (whole !== undefined) return whole
   for (const form of language.forms) {
@@ -59,7 +66,11 @@ export function say(sentence: string): string {
     const values = new Map(form.names.map((name, i) => [name, wordOf(name, found[i + 1] ?? '')]))
     return form.text.replace(/\{\{(\w+)\}\}/g, (_, name) => values.get(name) ?? '')
   }
-  return sentence
+  const colon = sentence.indexOf(': ')
+  if (colon < 0) return sentence
+  const head = sentence.slice(0, colon)
+  const said = say(head)
+  return said === head ? sentence : said + sentence.slice(colon)
 }
 
 /** Values that are words of the server's, too. */

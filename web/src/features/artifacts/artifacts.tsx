@@ -91,8 +91,8 @@ export default function Artifacts() {
               </Link>
             </Td>
             <Td className="tabular text-right text-ink-2">{format.bytes(a.size)}</Td>
-            <Td className="max-w-64 truncate font-mono text-xs text-ink-2 max-sm:hidden">
-              {a.url ?? t('artifacts.inRow')}
+            <Td className="max-w-64 truncate text-ink-2 max-sm:hidden">
+              <Where url={a.url} />
             </Td>
             <Td className="text-ink-2">
               <Ago at={a.created_at} />
@@ -110,4 +110,12 @@ export default function Artifacts() {
       {shown && <ArtifactDialog id={shown} onClose={() => setShown('')} />}
     </Page>
   )
+}
+
+/** Where the content is, in a word; its address for who wants it. */
+function Where({ url }: { url: string | null }) {
+  const { t } = useTranslation()
+  const [, scheme, bucket] = /^(\w+):(?:\/\/([^/]+))?/.exec(url ?? '') ?? []
+  if (!url || scheme === 'database') return t('artifacts.inRow')
+  return <span title={url}>{bucket ? t('artifacts.bucket', { name: bucket }) : t('artifacts.folder')}</span>
 }

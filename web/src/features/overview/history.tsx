@@ -75,7 +75,7 @@ export function History() {
   }[measure]
   return (
     <Panel
-      title={t(`overview.measure.${measure}`)}
+      title={t('overview.history')}
       actions={
         <Select
           aria-label={t('overview.period.label')}

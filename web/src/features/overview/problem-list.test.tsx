@@ -65,8 +65,39 @@ describe('what is wrong', () => {
       'The task failed1 /tasks/c?',
     ])
   })
+  it('counts with a mark where counting stopped, and names the first with how many more there are', async () => {
+    const many = ['a', 'b', 'c', 'd', 'e']
+    await show(
+      <ProblemList
+        problems={[
+          problem('tasks_wait', { count: 1000, more: true }),
+          problem('workers_offline', { count: 5, names: many }),
+          problem('keys_expire', { count: 3, names: many.slice(0, 3) }),
+        ]}
+      />,
+    )
+    expect(screen.getByText('1,000+ tasks wait although a worker could take them')).toBeTruthy()
+    expect(screen.getByText('5 workers are offline: a, b, c +2')).toBeTruthy()
+    expect(screen.getByText('3 keys expire soon: a, b, c')).toBeTruthy()
+  })
+  it('tells a folder from a bucket, and an expired certificate from one that will', async () => {
+    await show(
+      <ProblemList
+        problems={[
+          problem('artifact_storage_unavailable', { severity: 'error' }),
+          problem('artifact_storage_unavailable', { labels: ['another'] }),
+          problem('certificate_expires', { until: 1 }),
+          problem('certificate_expires', { until: 4_000_000_000_000, labels: ['another'] }),
+        ]}
+      />,
+    )
+    expect(screen.getByText('The folder of artifacts cannot be used')).toBeTruthy()
+    expect(screen.getByText('Object storage cannot be reached')).toBeTruthy()
+    expect(screen.getByText(/^The server’s certificate expired on /)).toBeTruthy()
+    expect(screen.getByText(/^The server’s certificate expires on /)).toBeTruthy()
+  })
   it('is nothing where nothing is wrong, also while tasks are delayed', async () => {
     await show(<ProblemList problems={[problem('tasks_delayed', { severity: 'info' })]} />)
-    expect(screen.getByText('Work flows')).toBeTruthy()
+    expect(screen.getByText('Everything is working')).toBeTruthy()
   })
 })

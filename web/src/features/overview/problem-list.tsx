@@ -38,6 +38,13 @@ function linkOf(address: string): LinkProps {
   return { to, search: Object.fromEntries(new URLSearchParams(search)) } as LinkProps
 }
 
+/** The text of a problem: its code, where that does not stand for two things. */
+function kindOf({ code, severity, until = 0 }: Problem, now: number) {
+  if (code === 'artifact_storage_unavailable' && severity === 'error') return 'artifact_folder_unusable'
+  if (code === 'certificate_expires' && until <= now) return 'certificate_expired'
+  return code
+}
+
 function Row({ problem: p }: { problem: Problem }) {
   const { t, i18n } = useTranslation()
   const format = useFormat()
@@ -45,10 +52,15 @@ function Row({ problem: p }: { problem: Problem }) {
   const bad = p.severity === 'error'
   const Icon = bad ? CircleAlert : TriangleAlert
   // A code that is not known here is said as the server says it.
-  const code = (i18n.exists(`overview.problem.${p.code}.do`) ? p.code : 'other') as keyof typeof messages.problem
+  const kind = kindOf(p, now)
+  const code = (i18n.exists(`overview.problem.${kind}.do`) ? kind : 'other') as keyof typeof messages.problem
+  const count = p.count ?? 1
+  const names = p.names ?? []
+  const rest = Math.max(names.length, p.count ?? 0) - 3
   const values = {
-    count: p.count ?? 1,
-    names: p.names?.slice(0, 3).join(', ') ?? '',
+    count,
+    n: `${format.number(count)}${p.more ? '+' : ''}`,
+    names: names.slice(0, 3).join(', ') + (rest > 0 && names.length > 3 ? ` +${format.number(rest)}` : ''),
     labels: p.labels?.join(', ') ?? '',
     sentence: p.sentence,
     action: p.action,

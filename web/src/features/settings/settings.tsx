@@ -173,7 +173,7 @@ function Server() {
           >
             {t('settings.signOut')}
           </Button>
-          <span className="text-ink-2">
+          <span className="text-[13px] text-ink-2">
             {t('settings.signedIn', { name: me.name, role: me.role ? t(`keys.is.${me.role}`) : '' })}
           </span>
         </div>

@@ -67,7 +67,9 @@ export function WhyItFailed({ task, message }: { task: Task; message: string | n
     <div role="alert" className="mb-4 rounded-card border border-bad/30 bg-bad-soft px-4 py-3">
       <p className="font-medium">{cls ? t(`task.why.${cls}.what`) : t('task.why.other.what')}</p>
       {message && (
-        <p className="mt-1 font-mono text-xs text-ink-2 wrap-anywhere whitespace-pre-wrap">{message.slice(0, 2000)}</p>
+        <p className="mt-1 font-mono text-xs text-ink-2 wrap-anywhere whitespace-pre-wrap first-letter:uppercase">
+          {say(message.slice(0, 2000))}
+        </p>
       )}
       <p className="mt-1.5 text-ink-2">{cls ? t(`task.why.${cls}.do`) : t('task.why.other.do')}</p>
     </div>

@@ -2,6 +2,7 @@ import { FileOutput } from 'lucide-react'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Result, Task } from '@/api/client'
+import { say } from '@/i18n/said'
 import { Panel } from '@/ui/card'
 import { CodeBlock } from '@/ui/code'
 import { Download } from '@/ui/download'
@@ -62,7 +63,7 @@ function One({ result, task, latest }: { result: Result; task: Task; latest: boo
         )
       }
     >
-      {result.error_message && <CodeBlock text={result.error_message} tone="bad" label={t('task.failed')} />}
+      {result.error_message && <CodeBlock text={say(result.error_message)} tone="bad" label={t('task.failed')} />}
       {json !== undefined ? <JsonTree value={json} /> : output && <Prose text={output} />}
       {!output && !result.error_message && <p className="text-ink-3">{t('task.noOutput')}</p>}
     </Panel>

@@ -1,9 +1,10 @@
+import type { TFunction } from 'i18next'
 import { ChevronRight, CircleAlert, CircleCheck, Clock, Info, RotateCcw, Server } from 'lucide-react'
 import { memo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { say } from '@/i18n/said'
 import { cn } from '@/lib/cn'
-import { useFormat } from '@/lib/format'
+import { type Formats, useFormat } from '@/lib/format'
 import { CodeBlock } from '@/ui/code'
 import { Prose } from '@/ui/prose'
 import type { Item, Said, Step } from './conversation'
@@ -88,7 +89,7 @@ function StepLine({ step }: { step: Step }) {
             : tone === 'warn'
               ? Clock
               : Info
-  const detail = detailOf(step)
+  const detail = detailOf(step, t, format)
   return (
     <div
       className={cn(
@@ -108,7 +109,7 @@ function StepLine({ step }: { step: Step }) {
   )
 }
 
-function detailOf({ type, data }: Step): string {
+function detailOf({ type, data }: Step, t: TFunction, format: Formats): string {
   const of = (name: string) =>
     typeof data[name] === 'string' || typeof data[name] === 'number' ? String(data[name]) : ''
   switch (type) {
@@ -119,13 +120,13 @@ function detailOf({ type, data }: Step): string {
     case 'hints':
       return Array.isArray(data.files) ? data.files.join(', ') : ''
     case 'hint_missing':
-      return `${of('hint')}: ${of('reason')}`
+      return `${of('hint')}: ${say(of('reason'))}`
     case 'api_retry':
       return [of('attempt') && `${of('attempt')}/${of('max_retries')}`, of('status'), of('error')]
         .filter(Boolean)
         .join(' · ')
     case 'rate_limit':
-      return [of('status'), of('limit')].filter(Boolean).join(' · ')
+      return rateOf(data, t, format)
     case 'warning':
       return say(of('text')) || of('code')
     // What the label says already need not be said again, in the server's words.
@@ -141,4 +142,21 @@ function detailOf({ type, data }: Step): string {
     default:
       return say(of('detail')) || of('reason')
   }
+}
+
+const states = ['allowed_warning', 'rejected'] as const
+const limits = ['five_hour', 'seven_day'] as const
+
+/** Where the provider's limit stands: how near it is, which it is, until when. */
+function rateOf(data: Step['data'], t: TFunction, format: Formats): string {
+  const state = states.find((s) => s === data.status)
+  const limit = limits.find((l) => l === data.limit)
+  const until = typeof data.resets_at === 'number' && data.resets_at > 0 ? data.resets_at : 0
+  return [
+    state ? t(`task.rate.status.${state}`) : data.status,
+    limit ? t(`task.rate.limit.${limit}`) : data.limit,
+    until > 0 && t('task.rate.until', { when: format.dateTime(until) }),
+  ]
+    .filter(Boolean)
+    .join(' · ')
 }

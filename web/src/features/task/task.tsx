@@ -75,7 +75,9 @@ function Found({ task }: { task: Task }) {
     >
       <div className="grid gap-6 xl:grid-cols-[minmax(0,1fr)_20rem]">
         <div className="min-w-0">
-          {task.status === 'queued' && <Waiting task={task} />}
+          {task.status === 'queued' && (
+            <Waiting task={task} steps={stream.conversation.items.filter((i) => i.kind === 'step')} />
+          )}
           {task.status === 'completed' && result && <Notes task={task} result={result} />}
           {(task.status === 'failed' || task.status === 'dead') && (
             <WhyItFailed task={task} message={result?.error_message} />

@@ -21,6 +21,31 @@ describe('what a task waits for', () => {
     await show(<Waiting task={task({ reason: 'of_the_future' as 'ordered', sentence: 'It waits for spring.' })} />)
     expect(screen.getByText('It waits for spring.')).toBeTruthy()
   })
+  it('is why the last attempt is made again, where there was one', async () => {
+    const later: Task['waiting_for'] = { reason: 'delayed', sentence: 'later', until: 1_800_000_000_000 }
+    const step = (type: string, detail: string) => ({
+      kind: 'step' as const,
+      key: 1,
+      at: 1,
+      epoch: 1,
+      type,
+      data: { detail },
+    })
+    const released = step('released', "Released by alpine-1: the model's provider limits the rate: come back later")
+    const { unmount } = await show(<Waiting task={task(later)} steps={[released]} />)
+    expect(screen.getByText(/^It is tried again on /)).toBeTruthy()
+    expect(
+      screen.getByText(/^Released by alpine-1: the model's provider limits the rate: come back later\. It starts /),
+    ).toBeTruthy()
+    unmount()
+    const uk = await show(<Waiting task={task(later)} steps={[released]} />, 'uk')
+    expect(
+      screen.getByText(/^alpine-1 повернув завдання: постачальник моделі обмежує частоту запитів: come back later/),
+    ).toBeTruthy()
+    uk.unmount()
+    await show(<Waiting task={task(later)} steps={[released, step('requeued', 'Requeued manually')]} />)
+    expect(screen.getByText(/^It is scheduled for /)).toBeTruthy()
+  })
   it('is nothing until the server has said it', async () => {
     await show(<Waiting task={task()} />)
     expect(screen.queryByRole('status')).toBeNull()

@@ -1,7 +1,9 @@
 import { Hourglass } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
+import { say } from '@/i18n/said'
 import { useFormat, useNow } from '@/lib/format'
+import type { Step } from './conversation'
 
 type Told = NonNullable<Task['waiting_for']>
 
@@ -19,15 +21,16 @@ const whys = {
 } as const satisfies Record<Told['reason'], string>
 
 /** What a queued task waits for, as the server says it, and what to do about it. */
-export function Waiting({ task }: { task: Task }) {
+export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
   const { t } = useTranslation()
   const format = useFormat()
   const now = useNow()
   const told = task.waiting_for
   if (!told) return null
-  // A newer server may have more reasons: then its own sentence is shown.
-  const why = (whys as Partial<typeof whys>)[told.reason]
   const until = told.until
+  const reason = told.reason === 'delayed' ? whyAgain(steps) : ''
+  // A newer server may have more reasons: then its own sentence is shown.
+  const why = reason ? 'again' : (whys as Partial<typeof whys>)[told.reason]
   const values = {
     task: told.task_id?.slice(-8),
     worker: told.worker_id,
@@ -36,6 +39,7 @@ export function Waiting({ task }: { task: Task }) {
     when: until ? format.dateTime(until) : '',
     in: until ? format.relative(until, now) : '',
     labels: told.labels?.join(', ') ?? '',
+    reason,
   }
   return (
     <div role="status" className="mb-4 flex gap-3 rounded-card border border-warn/30 bg-warn-soft px-4 py-3">
@@ -47,3 +51,12 @@ export function Waiting({ task }: { task: Task }) {
     </div>
   )
 }
+
+/** Why the last attempt is made again; empty when there was none, or it was asked for. */
+function whyAgain(steps: Step[]): string {
+  const last = steps.findLast((step) => ends.includes(step.type))
+  const detail = last?.data.detail
+  return last && last.type !== 'requeued' && typeof detail === 'string' ? say(detail) : ''
+}
+
+const ends = ['retried', 'released', 'expired', 'requeued']

@@ -21,7 +21,7 @@ const cells: Record<string, string> = {
   agent_slug: 'w-32 max-lg:hidden',
   context_id: 'w-36 max-xl:hidden',
   worker_id: 'w-32 max-lg:hidden',
-  attempts: 'w-20 max-xl:hidden',
+  attempts: 'w-24 max-xl:hidden',
   created_at: 'w-28 max-sm:hidden',
   id: 'w-28 max-md:hidden',
 }
