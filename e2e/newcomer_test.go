@@ -82,7 +82,7 @@ func TestMistakesOnTheCommandLineAreNamedPlainly(t *testing.T) {
 		"a status that is none":        {[]string{"task", "list", "--status", "done"}, 2, `--status: "done" is not one of queued, leased, running, completed, failed, dead, cancelled`},
 		"a shell that is none":         {[]string{"completion", "tcsh"}, 2, `<shell>: "tcsh" is not one of bash, zsh, fish`},
 		"a command that is none":       {[]string{"task", "lst"}, 2, `unexpected argument lst, did you mean one of "list"`},
-		"a key file that is not there": {[]string{"stats", "--key-file", "/nowhere"}, 2, "--key-file (or BLOOM_API_KEY_FILE): stat /nowhere: no such file"},
+		"a key file that is not there": {[]string{"stats", "--key-file", "/nowhere"}, 2, "--key-file (or BLOOM_API_KEY_FILE): open /nowhere: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,14 +3,12 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
@@ -41,14 +39,6 @@ type FleetReport struct {
 	Seconds   float64   `json:"seconds"`      // from the first task's creation to the last one's completion
 	PerSecond float64   `json:"tasks_per_second"`
 	Steps     []Latency `json:"latencies"`
-}
-
-// Check reports what is wrong with the numbers.
-func (f Fleet) Check() error {
-	if f.Creators < 1 || f.Workers < 1 || f.Slots < 1 || f.Slots > bloom.MaxConcurrency || f.Duration <= 0 || f.Backlog < 0 || f.Samples < 0 {
-		return fmt.Errorf("--creators, --workers and --duration must be greater than 0, --slots between 1 and %d, --backlog and --samples not below 0", bloom.MaxConcurrency)
-	}
-	return nil
 }
 
 // Measure runs against the server of api.

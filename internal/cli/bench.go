@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/bench"
 )
@@ -15,6 +16,33 @@ type benchCmd struct {
 	Polls benchPollsCmd `cmd:"" help:"Measure many workers that wait for work at the same time."`
 	Costs benchCostsCmd `cmd:"" help:"Measure the CPU time that single operations take in the server and the database."`
 	Fill  benchFillCmd  `cmd:"" help:"Create many tasks, to measure with a full store."`
+}
+
+// number is the value of a flag, and what it may be. A most of 0 is no bound.
+type number struct {
+	flag           string
+	n, least, most int
+}
+
+// checkNumbers refuses the first value that is out of bounds.
+func checkNumbers(numbers ...number) error {
+	for _, v := range numbers {
+		switch {
+		case v.most == 0 && v.n < v.least:
+			return usagef("%s: %d is less than %d", v.flag, v.n, v.least)
+		case v.most != 0 && (v.n < v.least || v.n > v.most):
+			return usagef("%s: %d is not between %d and %d", v.flag, v.n, v.least, v.most)
+		}
+	}
+	return nil
+}
+
+// checkDuration refuses to measure for no time.
+func checkDuration(d time.Duration) error {
+	if d <= 0 {
+		return usagef("--duration: %s is not greater than 0", d)
+	}
+	return nil
 }
 
 // printReport prints a measurement, or why it failed.
@@ -42,8 +70,11 @@ func (c *benchRunCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Clients < 1 || c.Samples < 1 || c.Count < 0 || c.Duration <= 0 {
-		return usagef("--clients, --samples and --duration must be greater than 0")
+	if err := checkNumbers(number{"--clients", c.Clients, 1, 0}, number{"--samples", c.Samples, 1, 0}, number{"--count", c.Count, 0, 0}); err != nil {
+		return err
+	}
+	if err := checkDuration(c.Duration); err != nil {
+		return err
 	}
 	m := bench.Run{
 		APIKey: string(c.APIKey), Clients: c.Clients, Duration: c.Duration, Count: c.Count, Samples: c.Samples, Lifecycles: c.Skip,
@@ -90,8 +121,12 @@ func (c *benchFleetCmd) Run(inv *invocation) error {
 	m := bench.Fleet{
 		APIKey: string(c.APIKey), Creators: c.Creators, Workers: c.Workers, Slots: c.Slots, Backlog: c.Backlog, Duration: c.Duration, Samples: c.Samples,
 	}
-	if err := m.Check(); err != nil {
-		return usage(err)
+	if err := checkNumbers(number{"--creators", c.Creators, 1, 0}, number{"--workers", c.Workers, 1, 0}, number{"--slots", c.Slots, 1, bloom.MaxConcurrency},
+		number{"--backlog", c.Backlog, 0, 0}, number{"--samples", c.Samples, 0, 0}); err != nil {
+		return err
+	}
+	if err := checkDuration(c.Duration); err != nil {
+		return err
 	}
 	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
 		return err
@@ -123,8 +158,14 @@ func (c *benchPollsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Polls < 1 || c.Registered < 0 || c.Samples < 0 || c.Duration <= 0 || c.Settle < 0 {
-		return usagef("--polls and --duration must be greater than 0, --registered, --samples and --settle at least 0")
+	if err := checkNumbers(number{"--polls", c.Polls, 1, 0}, number{"--registered", c.Registered, 0, 0}, number{"--samples", c.Samples, 0, 0}); err != nil {
+		return err
+	}
+	if err := checkDuration(c.Duration); err != nil {
+		return err
+	}
+	if c.Settle < 0 {
+		return usagef("--settle: %s is less than 0", c.Settle)
 	}
 	m := bench.Polls{Polls: c.Polls, Registered: c.Registered, Duration: c.Duration, Settle: c.Settle, Samples: c.Samples, PID: c.PID}
 	report, err := m.Measure(inv.ctx, api)
@@ -157,8 +198,11 @@ func (c *benchCostsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Clients < 1 || c.Events < 1 || c.Streams < 0 || c.Duration <= 0 {
-		return usagef("--clients, --events and --duration must be greater than 0, --streams at least 0")
+	if err := checkNumbers(number{"--clients", c.Clients, 1, 0}, number{"--events", c.Events, 1, 0}, number{"--streams", c.Streams, 0, 0}); err != nil {
+		return err
+	}
+	if err := checkDuration(c.Duration); err != nil {
+		return err
 	}
 	if err := bench.Unlimited(inv.ctx, api, string(c.APIKey)); err != nil {
 		return err
@@ -196,8 +240,8 @@ type benchFillCmd struct {
 }
 
 func (c *benchFillCmd) Run(inv *invocation) error {
-	if c.Count < 1 || c.Clients < 1 || c.Queued < 0 || c.Queued > 100 {
-		return usagef("--count and --clients must be greater than 0, --queued between 0 and 100")
+	if err := checkNumbers(number{"--count", c.Count, 1, 0}, number{"--clients", c.Clients, 1, 0}, number{"--queued", c.Queued, 0, 100}); err != nil {
+		return err
 	}
 	f := bench.Fill{Count: c.Count, Clients: c.Clients, Queued: c.Queued}
 	if inv.ErrTerminal {

@@ -124,6 +124,11 @@ func usage(err error) error {
 	return usageError{err}
 }
 
+// isUsage reports whether what the user set is wrong.
+func isUsage(err error) bool {
+	return errors.As(err, new(usageError)) || errors.As(err, new(app.ConfigError))
+}
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // exitError ends the program with a specific exit code.
@@ -183,7 +188,11 @@ func Main(args []string, sys System) (code int) {
 			end()
 		}
 	}()
-	return fail(sys, inv.named(kctx.Run(inv)))
+	err = inv.named(kctx.Run(inv))
+	if isUsage(err) {
+		err = inv.sources.Locate(err)
+	}
+	return fail(sys, err)
 }
 
 // listen cancels the two contexts on signals.
@@ -211,7 +220,6 @@ func (inv *invocation) listen() (stop func()) {
 
 // fail prints an error and returns its exit code.
 func fail(sys System, err error) int {
-	var asUsage usageError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -219,7 +227,7 @@ func fail(sys System, err error) int {
 		return ExitInterrupted
 	case errors.Is(err, errSilent):
 		return ExitFailure
-	case errors.As(err, &asUsage), errors.As(err, new(app.ConfigError)):
+	case isUsage(err):
 		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error(), true))
 		return ExitUsage
 	}

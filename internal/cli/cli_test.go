@@ -39,7 +39,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		"a short key for agents":        {map[string]string{"MEMBRIDGE_AGENT_KEY": "short"}, []string{"up", "--listen=127.0.0.1:0", "--membridge-listen=127.0.0.1:0"}, "shorter than 16"},
 		"tokens that are perhaps":       {nil, []string{"membridge", "--agent-tokens=perhaps"}, "optional"},
 		"tokens by a variable":          {map[string]string{"BLOOM_MEMBRIDGE_AGENT_TOKENS": "yes"}, []string{"up"}, "optional"},
-		"a port that is none":           {map[string]string{"PORT": "http"}, []string{"server"}, `--port: from PORT: "http" is not a whole number`},
+		"a port that is none":           {map[string]string{"PORT": "http"}, []string{"server"}, `PORT: "http" is not a whole number`},
 		"a time that is none":           {nil, []string{"server", "--reap-interval=soon"}, `"soon" is not a time like 30s or 5m`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type configShowCmd struct {
 
 func (c *configShowCmd) Run(inv *invocation) error {
 	wrong := errors.Join(inv.mistakes, c.finish(inv))
-	settings := inv.sources.List(inv.kong)
+	settings := inv.sources.List()
 	if c.JSON {
 		return errors.Join(writeJSON(inv.Out, settings), usage(wrong))
 	}

@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
@@ -116,6 +118,73 @@ func TestMistakesAtTheStartNameTheirFlag(t *testing.T) {
 		t.Errorf("made %v", made)
 	}
 	wantRun(t, p.run("doctor", "--mcp-config", "/nonexistent", "--data-dir", dir), cli.ExitUsage, "--mcp-config: stat /nonexistent")
+}
+
+func TestAWrongValueIsBlamedOnWhereItIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, env string
+		args      []string
+		want      string // FILE stands for the config file
+	}{
+		"line of the file":           {"# ours\nlisten = \"nonsense\"", "", []string{"server"}, `listen (config file FILE, line 2): "nonsense" is not HOST:PORT`},
+		"variable":                   {"", "BLOOM_LISTEN=nonsense", []string{"server"}, `BLOOM_LISTEN: "nonsense" is not HOST:PORT`},
+		"variable before the file":   {`listen = "127.0.0.1:1"`, "BLOOM_LISTEN=nonsense", []string{"server"}, `BLOOM_LISTEN: "nonsense" is not HOST:PORT`},
+		"flag before the file":       {`listen = "127.0.0.1:1"`, "", []string{"server", "--listen=nonsense"}, `--listen: "nonsense" is not HOST:PORT`},
+		"number out of range":        {"\n\nmax_concurrency = 99", "", []string{"worker"}, "max_concurrency (config file FILE, line 3): 99 is not between 1 and 32"},
+		"after a list of lines":      {"labels = [\n'a',\n'b',\n]\nwarm = 'some'", "", []string{"worker"}, `warm (config file FILE, line 5): "some" is neither auto nor`},
+		"malformed":                  {"\nreap_interval = 'soon'", "", []string{"stats"}, `config file FILE, line 2: reap_interval: "soon" is not a time`},
+		"unknown":                    {"\nlisen = 'x'", "", []string{"stats"}, `config file FILE, line 2: unknown key "lisen"; did you mean "listen"?`},
+		"table":                      {"port = 1\n[server]\nlisten = 'x'", "", []string{"stats"}, "config file FILE, line 2: server is a table"},
+		"one of two":                 {"tls_cert = 'FILE'", "", []string{"server"}, "tls_cert (config file FILE, line 1) requires --tls-key"},
+		"key file":                   {"runtime_api_key_file = '/nowhere'", "", []string{"server"}, "runtime_api_key_file (config file FILE, line 1): open /nowhere"},
+		"key file by variable":       {"", "RUNTIME_API_KEY_FILE=/nowhere", []string{"server"}, "bloom: RUNTIME_API_KEY_FILE: open /nowhere"},
+		"key and key file":           {"runtime_api_key = '0123456789abcdef'", "RUNTIME_API_KEY_FILE=FILE", []string{"server"}, "runtime_api_key (config file FILE, line 1) and RUNTIME_API_KEY_FILE are both set"},
+		"found when the role starts": {"database_url = 'postgres://%zz'", "", []string{"server", "--listen=127.0.0.1:0"}, "database_url (config file FILE, line 1): "},
+		"all of them":                {"max_concurrency = 99\nreap_interval = 'soon'", "", []string{"config", "show"}, "max_concurrency (config file FILE, line 1): 99"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t, nil)
+			file := filepath.Join(t.TempDir(), "bloom.toml")
+			p.env["BLOOM_DATA_DIR"] = t.TempDir()
+			if name, value, ok := strings.Cut(strings.ReplaceAll(c.env, "FILE=FILE", "FILE="+file), "="); ok {
+				p.env[name] = value
+			}
+			if c.file != "" {
+				p.env["BLOOM_CONFIG"] = file
+				if err := os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "'FILE'", "'"+file+"'")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantRun(t, p.run(c.args...), cli.ExitUsage, strings.ReplaceAll(c.want, "config file FILE", "config file "+file))
+		})
+	}
+}
+
+// A service that waits for ever for its settings would hold up the machine's start.
+func TestAPipeThatNobodyWritesToIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	silent, written := filepath.Join(dir, "silent"), filepath.Join(dir, "written")
+	for _, path := range []string{silent, written} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newPerson(t, nil)
+	wantRun(t, p.run("--config", silent, "config", "show"), cli.ExitUsage, silent+" is a pipe, and nothing was written to it")
+	wantRun(t, p.run("server", "--runtime-api-key-file", silent), cli.ExitUsage, silent+" is a pipe, and nothing was written to it")
+	wantRun(t, p.run("--config", "/dev/zero", "config", "show"), cli.ExitUsage, "/dev/zero is larger than 1024 KiB")
+	wantRun(t, p.run("--config", "/dev/null", "config", "show"), cli.ExitOK, "")
+	done := make(chan error, 1)
+	go func() { done <- os.WriteFile(written, []byte("max_concurrency = 7\n"), 0) }()
+	if got := p.run("--config", written, "config", "show"); !regexp.MustCompile(`max_concurrency +7 +file`).MatchString(got.out) {
+		t.Errorf("a pipe with settings: exit code %d: %s%s", got.code, got.out, got.err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // Whatever is at --claude, tasks wait until it is a claude that works.

@@ -6,18 +6,21 @@ import (
 	"testing"
 )
 
-// TestSIGHUPChangesTheLogsLevel at run time, and a broken file changes nothing.
+// TestSIGHUPChangesTheLogsLevel at run time, also where there was no file at the start. A
+// broken file changes nothing.
 func TestSIGHUPChangesTheLogsLevel(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "server")
-	s.file("bloom.toml", `log_level = "error"`)
-	s.start("--config={dir}/bloom.toml", "--data-dir={dir}/data", "--listen=127.0.0.1:0", "--membridge-server-url={bridge}")
+	s.start("--log-level=error", "--data-dir={dir}/data", "--listen=127.0.0.1:0", "--membridge-server-url={bridge}")
 	hangup := func(config, says string) {
-		s.file("bloom.toml", config)
+		s.file(".config/bloom/config.toml", config)
 		_ = s.cmd.Process.Signal(syscall.SIGHUP)
 		s.says(says)
 	}
-	s.wants(200, "GET", s.url()+"/health", "")
+	s.await("a server that has started", func() bool {
+		status, _ := s.call("GET", s.url()+"/health", "")
+		return status == 200
+	})
 	hangup(`log_level = "info"`, `level=INFO msg=reloaded log_level=info`)
 	if strings.Contains(s.out.String(), "GET /health") {
 		t.Error("it logged below its level")

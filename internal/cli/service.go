@@ -61,7 +61,7 @@ func (c *serviceInstallCmd) Run(inv *invocation) error {
 		}
 	}
 	var key config.Secret
-	if err := config.ReadKey("--worker-key-file", "--worker-key", &key, c.KeyFile); err != nil {
+	if err := config.ReadKey("--worker-key-file", "", &key, c.KeyFile); err != nil {
 		return usage(err)
 	}
 	cfg.Settings, cfg.Key, cfg.Packaged, cfg.Start = c.Set, string(key), c.Packaged, c.Now

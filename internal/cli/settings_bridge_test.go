@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"crypto/tls"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -113,7 +114,12 @@ func bridgeScenes() map[string]scene {
 // bridgeOverTLS shows that membridge speaks TLS, and that the rest of its process
 // reaches it all the same.
 func bridgeOverTLS(s *stage) {
-	res, text := s.secure(nil, "GET", s.bridgeURL()+"/health", "")
+	var res *http.Response
+	var text string
+	s.await("a control plane that has started", func() bool {
+		res, text = s.secure(nil, "GET", s.bridgeURL()+"/health", "")
+		return res.StatusCode != http.StatusServiceUnavailable
+	})
 	if res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" || !strings.HasPrefix(s.bridgeURL(), "https://") {
 		s.Errorf("over TLS: %d %s, %v", res.StatusCode, text, res.Header)
 	}

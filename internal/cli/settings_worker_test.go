@@ -38,7 +38,6 @@ func workerScenes() map[string]scene {
 		"how claude is called": {roles: workers,
 			before: func(s *stage) {
 				s.file("agents-of-mine/poet.md", "---\nname: poet\n---\nSpeak in unusual verses.")
-				s.file("mcp.json", "{}")
 			},
 			sets: []set{
 				{"--claude", "{claude}", func(s *stage) {
@@ -50,7 +49,7 @@ func workerScenes() map[string]scene {
 				{"--allowed-tool", "Bash(git *)", argument("--allowed-tools=Bash(git *)")},
 				{"--disallowed-tool", "WebFetch", argument("--disallowed-tools=AskUserQuestion,WebFetch")},
 				{"--setting-source", "user", argument("--setting-sources=user")},
-				{"--mcp-config", "{dir}/mcp.json", argument("--mcp-config={dir}/mcp.json")},
+				{"--mcp-config", `{"mcpServers": {}, "more": [1, 2]}`, argument(`--mcp-config={"mcpServers": {}, "more": [1, 2]}`)},
 				{"--strict-mcp-config", "", argument("--strict-mcp-config")},
 				{"--model", "unusual-model", argument("--model=unusual-model")},
 				{"--agents-dir", "{dir}/agents-of-mine", holds("args", "Speak in unusual verses.")},

@@ -3,11 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -58,23 +60,19 @@ func CheckURL(raw string) error {
 }
 
 // ReadKey reads a secret from its file, if one is set. Setting both the secret and the file is an
-// error. flag and name + "_FILE" are the file's settings.
+// error. flag and name + "_FILE" are the file's settings; name is empty where it has no variable.
 func ReadKey(flag, name string, value *Secret, path string) error {
 	if path == "" {
 		return nil
 	}
-	from := fmt.Sprintf("%s (or %s_FILE)", flag, name)
+	from := flag
+	if name != "" {
+		from = fmt.Sprintf("%s (or %s_FILE)", flag, name)
+	}
 	if *value != "" {
 		return fmt.Errorf("%s and %s are both set; set only one", name, from)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxKeyFile {
-		return fmt.Errorf("%s: %s is not a regular file of at most 4 KiB", from, path)
-	}
-	raw, err := os.ReadFile(path)
+	raw, err := readSmall(path, maxKeyFile)
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -93,4 +91,36 @@ func positive(durations map[string]time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// writerGrace is how long a pipe may have no writer.
+const writerGrace = 2 * time.Second
+
+// readSmall reads a file of at most limit bytes. It may be a pipe, such as the shell's
+// <(command). A pipe that nobody writes to is an error: reading it would never end.
+func readSmall(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe waits for its writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for since := time.Now(); ; <-tick.C {
+		raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+		switch {
+		case err != nil:
+			return nil, err
+		case int64(len(raw)) > limit:
+			return nil, fmt.Errorf("%s is larger than %d KiB", path, limit>>10)
+		case len(raw) > 0 || info.Mode()&os.ModeNamedPipe == 0:
+			return raw, nil
+		case time.Since(since) > writerGrace:
+			return nil, fmt.Errorf("%s is a pipe, and nothing was written to it", path)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ type settings struct {
 }
 
 // parse reads settings from a file's text, variables and flags.
-func parse(t *testing.T, file string, env map[string]string, args ...string) (*settings, config.Sources, *kong.Context, error) {
+func parse(t *testing.T, file string, env map[string]string, args ...string) (*settings, config.Sources, error) {
 	t.Helper()
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	r := config.Resolver{Env: lookup}
@@ -30,7 +31,7 @@ func parse(t *testing.T, file string, env map[string]string, args ...string) (*s
 		}
 		var err error
 		if r.File, err = config.ReadFile(path, false); err != nil {
-			return nil, config.Sources{}, nil, err
+			return nil, config.Sources{}, err
 		}
 	}
 	var s settings
@@ -40,10 +41,10 @@ func parse(t *testing.T, file string, env map[string]string, args ...string) (*s
 	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		return nil, config.Sources{}, nil, err
+		return nil, config.Sources{}, err
 	}
 	src := config.NewSources(ctx, r)
-	return &s, src, ctx, s.Finish(src)
+	return &s, src, s.Finish(src)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -65,7 +66,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, src, _, err := parse(t, c.file, c.env, c.args...)
+			s, src, err := parse(t, c.file, c.env, c.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +116,7 @@ func TestMistakesAreToldBeforeAnythingStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, _, err := parse(t, c.file, c.env, c.args...)
+			_, _, err := parse(t, c.file, c.env, c.args...)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got error %v, want one with %q", err, c.want)
 			}
@@ -138,7 +139,7 @@ func TestPortReplacesThePortAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _, _, err := parse(t, "", c.env, c.args...)
+			s, _, err := parse(t, "", c.env, c.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +163,7 @@ func TestListsFromEverySource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _, _, err := parse(t, c.file, c.env, c.args...)
+			s, _, err := parse(t, c.file, c.env, c.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,12 +177,49 @@ func TestListsFromEverySource(t *testing.T) {
 func TestAllowedToolsMayHoldCommas(t *testing.T) {
 	t.Parallel()
 	const tool = "Bash(git add a,b)"
-	s, _, _, err := parse(t, `allowed_tools = ["Bash(git add a,b)"]`, nil)
+	s, _, err := parse(t, `allowed_tools = ["Bash(git add a,b)"]`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Worker.AllowedTool) != 1 || s.Worker.AllowedTool[0] != tool {
 		t.Errorf("got %q", s.Worker.AllowedTool)
+	}
+}
+
+// JSON has commas of its own, names of files are separated by them.
+func TestMCPConfigurationsMayBeJSON(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.json"), filepath.Join(dir, "two.json")
+	for _, path := range []string{one, two} {
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = `{"mcpServers": {}, "more": [1, 2]}`
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want []string
+	}{
+		"JSON by flag":              {args: []string{"--mcp-config=" + text}, want: []string{text}},
+		"JSON by variable":          {env: map[string]string{"BLOOM_MCP_CONFIGS": text}, want: []string{text}},
+		"JSON and a file":           {args: []string{"--mcp-config=" + text, "--mcp-config=" + one}, want: []string{text, one}},
+		"files by variable":         {env: map[string]string{"BLOOM_MCP_CONFIGS": one + "," + two}, want: []string{one, two}},
+		"JSON and a file in a file": {file: "mcp_configs = ['" + text + "', '" + one + "']", want: []string{text, one}},
+		"files by one flag":         {args: []string{"--mcp-config=" + one + "," + two}, want: []string{one, two}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _, err := parse(t, c.file, c.env, c.args...)
+			if err == nil {
+				err = s.Worker.Finish("/data")
+			}
+			if err != nil || !slices.Equal(s.Worker.MCPConfig, c.want) {
+				t.Errorf("got %q, %v", s.Worker.MCPConfig, err)
+			}
+		})
 	}
 }
 
@@ -191,7 +229,7 @@ func TestKeysComeFromFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _, _, err := parse(t, "", map[string]string{"RUNTIME_API_KEY_FILE": path})
+	s, _, err := parse(t, "", map[string]string{"RUNTIME_API_KEY_FILE": path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,12 +241,12 @@ func TestKeysComeFromFiles(t *testing.T) {
 func TestShowMasksSecretsAndNamesSources(t *testing.T) {
 	t.Parallel()
 	const key = "abcd-the-secret-part-wxyz"
-	_, src, ctx, err := parse(t, `labels = ["gpu"]`, map[string]string{"RUNTIME_API_KEY": key, "DATABASE_URL": "postgres://u:hush@h/d"}, "--port=6000")
+	_, src, err := parse(t, `labels = ["gpu"]`, map[string]string{"RUNTIME_API_KEY": key, "DATABASE_URL": "postgres://u:hush@h/d"}, "--port=6000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]config.Setting{}
-	for _, s := range src.List(ctx) {
+	for _, s := range src.List() {
 		got[s.Key] = s
 		if strings.Contains(s.Value, "secret-part") || strings.Contains(s.Value, "hush") {
 			t.Errorf("%s shows a secret: %s", s.Key, s.Value)

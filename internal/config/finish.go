@@ -215,6 +215,7 @@ func (r *Run) Finish(dataDir string) error {
 	if wrong := (bloom.WorkerSpec{Name: r.Name}).Check(); len(wrong) > 0 {
 		return fmt.Errorf("--name: %q %s", r.Name, wrong[0].Message)
 	}
+	r.MCPConfig = mcpConfigs(r.MCPConfig)
 	for _, c := range r.MCPConfig {
 		if err := checkMCP(c); err != nil {
 			return fmt.Errorf("--mcp-config: %w", err)
@@ -241,11 +242,25 @@ func (r *Run) Finish(dataDir string) error {
 	return nil
 }
 
+// mcpConfigs separates the names of files; JSON has commas of its own.
+func mcpConfigs(given []string) (all []string) {
+	for _, c := range given {
+		if isJSON(c) {
+			all = append(all, c)
+			continue
+		}
+		all = append(all, strings.Split(c, ",")...)
+	}
+	return all
+}
+
+func isJSON(c string) bool { return strings.HasPrefix(strings.TrimSpace(c), "{") }
+
 // checkMCP refuses what claude would refuse in every run: c is the configuration itself,
 // or the name of its file.
 func checkMCP(c string) error {
 	name, raw := "the value", []byte(c)
-	if !strings.HasPrefix(strings.TrimSpace(c), "{") {
+	if !isJSON(c) {
 		info, err := os.Stat(c)
 		if err != nil {
 			return err

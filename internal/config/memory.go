@@ -28,7 +28,7 @@ func (s *MemorySync) Finish(m *Memory) error {
 	case m == nil:
 		return errors.New("--memory-sync requires a project (CLAUDE_PROJECT_ID) and object storage (MINIO_ENDPOINT)")
 	case !m.Leadership:
-		return errors.New("--memory-sync requires leadership, which selects the node that pushes; remove LEADERSHIP_ENABLED=0")
+		return errors.New("--memory-sync requires leadership, which selects the node that pushes; LEADERSHIP_ENABLED switches it off")
 	}
 	return nil
 }

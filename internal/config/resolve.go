@@ -64,13 +64,13 @@ func (r Resolver) Validate(app *kong.Application) error {
 	for _, key := range sortedKeys(r.File.values) {
 		flag, ok := known[key]
 		if !ok {
-			if err := r.report(fmt.Errorf("config file %s: unknown key %q%s", r.File.Path, key, suggest(key, known))); err != nil {
+			if err := r.report(fmt.Errorf("%s: unknown key %q%s", r.File.at(key), key, suggest(key, known))); err != nil {
 				return err
 			}
 			continue
 		}
 		if err := check(flag, r.File.values[key]); err != nil {
-			if err := r.report(fmt.Errorf("config file %s: %s: %w", r.File.Path, key, err)); err != nil {
+			if err := r.report(fmt.Errorf("%s: %s: %w", r.File.at(key), key, err)); err != nil {
 				return err
 			}
 		}
@@ -89,7 +89,7 @@ func (r Resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 			return nil, nil // Validate has reported it
 		}
 		if r.Mistakes != nil {
-			err = fmt.Errorf("--%s: from %s: %w", flag.Name, name, err)
+			err = fmt.Errorf("%s: %w", name, err)
 		} else {
 			err = fmt.Errorf("from %s: %w", name, err)
 		}
@@ -112,7 +112,7 @@ func (r Resolver) look(flag *kong.Flag) (values []string, from Source, name stri
 	}
 	key := flag.Tag.Get("key")
 	if values, ok := r.File.values[key]; ok {
-		return values, FromFile, key + " in " + r.File.Path
+		return values, FromFile, r.File.named(key)
 	}
 	return nil, FromDefault, ""
 }

@@ -17,7 +17,7 @@ func TestAges(t *testing.T) {
 		"off": {0, "off"}, "0": {0, "off"}, "30d": {720 * time.Hour, "30d"}, "720h": {720 * time.Hour, "30d"},
 		"36h": {36 * time.Hour, "36h"}, "1h30m": {90 * time.Minute, "1h30m0s"},
 	} {
-		s, _, _, err := parse(t, "", map[string]string{"BLOOM_RETENTION_TASKS": in})
+		s, _, err := parse(t, "", map[string]string{"BLOOM_RETENTION_TASKS": in})
 		if err != nil {
 			t.Errorf("%q: %v", in, err)
 			continue
@@ -30,14 +30,14 @@ func TestAges(t *testing.T) {
 
 func TestNothingIsRemovedUnlessSomebodySaysSo(t *testing.T) {
 	t.Parallel()
-	s, src, ctx, err := parse(t, "", nil)
+	s, src, err := parse(t, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Retention != (config.Retention{}) {
 		t.Errorf("the default is %+v", s.Retention)
 	}
-	for _, one := range src.List(ctx) {
+	for _, one := range src.List() {
 		if strings.HasPrefix(one.Key, "retention_") && one.Value != "off" {
 			t.Errorf("%s is shown as %q", one.Key, one.Value)
 		}
@@ -46,7 +46,7 @@ func TestNothingIsRemovedUnlessSomebodySaysSo(t *testing.T) {
 
 func TestAgesFromEverySource(t *testing.T) {
 	t.Parallel()
-	s, _, _, err := parse(t, `retention_tasks = "30d"`, map[string]string{"BLOOM_RETENTION_EVENTS": "7d"}, "--retention-audit=400d", "--retention-contexts=90d")
+	s, _, err := parse(t, `retention_tasks = "30d"`, map[string]string{"BLOOM_RETENTION_EVENTS": "7d"}, "--retention-audit=400d", "--retention-contexts=90d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAgesThatWouldSurpriseAreRefused(t *testing.T) {
 		"30days": "must be an age", "-3d": "must be an age", "99999d": "must be an age", "1.5d": "must be an age",
 	} {
 		for _, name := range []string{"tasks", "events", "audit", "contexts"} {
-			_, _, _, err := parse(t, "", nil, "--retention-"+name+"="+in)
+			_, _, err := parse(t, "", nil, "--retention-"+name+"="+in)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "retention-"+name) {
 				t.Errorf("--retention-%s=%s: got %v, want an error with %q", name, in, err, want)
 			}

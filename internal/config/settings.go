@@ -117,7 +117,7 @@ type Run struct {
 	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable)."`
 	DisallowedTool []string      `name:"disallowed-tool" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that claude may not use (repeatable)."`
 	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Sources of claude's settings: user, project, local (repeatable; default: all). Use only user if the workdir is not trusted."`
-	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" placeholder:"FILE" help:"MCP configuration file for claude (repeatable)."`
+	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" sep:"none" placeholder:"FILE" help:"MCP configuration for claude: files, separated by commas, or the JSON itself (repeatable)."`
 	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore MCP servers that are not in --mcp-config."`
 	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir."`
 	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is stopped."`

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -21,12 +22,13 @@ type Setting struct {
 // Sources reports where the settings of one parsed command line came from.
 type Sources struct {
 	resolver Resolver
+	flags    []*kong.Flag
 	given    map[string]bool // keys whose flag was on the command line
 }
 
 // NewSources records which flags were given.
 func NewSources(ctx *kong.Context, r Resolver) Sources {
-	s := Sources{resolver: r, given: map[string]bool{}}
+	s := Sources{resolver: r, flags: ctx.Flags(), given: map[string]bool{}}
 	for _, p := range ctx.Path {
 		if p.Flag != nil && !p.Resolved && isSetting(p.Flag) {
 			s.given[p.Flag.Tag.Get("key")] = true
@@ -62,15 +64,57 @@ func (s Sources) FileValue(key string) (string, error) {
 	return now.values[key][0], nil
 }
 
+// Locate names the settings in an error by where their values come from: the variable, or the line
+// of the config file, instead of the flag that the error names.
+func (s Sources) Locate(err error) error {
+	if err == nil {
+		return nil
+	}
+	known := map[string]*kong.Flag{}
+	for _, f := range s.flags {
+		if isSetting(f) {
+			known["--"+f.Name], known[f.Tag.Get("var")] = f, f
+		}
+	}
+	text := settingName.ReplaceAllStringFunc(err.Error(), func(name string) string {
+		flag, _, _ := strings.Cut(name, " (or ")
+		f := known[flag]
+		if f == nil {
+			return name
+		}
+		switch key, variable := f.Tag.Get("key"), f.Tag.Get("var"); s.Of(key, variable) {
+		case FromEnv:
+			return variable
+		case FromFile:
+			return s.resolver.File.named(key)
+		case FromFlag, FromDefault:
+		}
+		return name
+	})
+	return locatedError{err, text}
+}
+
+// settingName finds flags, with their variable in brackets if it is there, and variables.
+var settingName = regexp.MustCompile(`--[a-z][a-z0-9-]*[a-z0-9](?: \(or [A-Z0-9_]+\))?|\b[A-Z][A-Z0-9_]+\b`)
+
+type locatedError struct {
+	error
+
+	text string
+}
+
+func (e locatedError) Error() string { return e.text }
+func (e locatedError) Unwrap() error { return e.error }
+
 // List returns every setting of the selected command in the order of their keys, with secrets
 // masked.
-func (s Sources) List(ctx *kong.Context) []Setting {
+func (s Sources) List() []Setting {
 	byKey := map[string]Setting{}
-	for _, group := range ctx.Flags() {
-		if !isSetting(group) {
+	for _, f := range s.flags {
+		if !isSetting(f) {
 			continue
 		}
-		one := s.setting(group)
+		one := s.setting(f)
 		byKey[one.Key] = one
 	}
 	out := make([]Setting, 0, len(byKey))
