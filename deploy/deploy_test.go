@@ -81,7 +81,7 @@ func TestServicesUnderOpenRC(t *testing.T) {
 	t.Parallel()
 	needs(t, "openrc-run", "unshare", "logrotate", "ip")
 	out := isolated(t, "openrc.sh", bloom(t))
-	for _, want := range []string{"started", "separated", "started again after a crash", "memory agent", "logs rotated", "stopped", "guarded", "uninstalled"} {
+	for _, want := range []string{"started", "separated", "started again after a crash", "memory agent", "logs rotated", "reloaded", "stopped", "guarded", "uninstalled"} {
 		if !strings.Contains(out, "ok: "+want+"\n") {
 			t.Errorf("the script did not get to %q:\n%s", want, out)
 		}
@@ -98,5 +98,31 @@ func TestAMachineBecomesAWorker(t *testing.T) {
 		if !strings.Contains(out, "ok: "+want+"\n") {
 			t.Errorf("the script did not get to %q:\n%s", want, out)
 		}
+	}
+}
+
+// TestEveryAlertSaysWhatToDo, and a test of promtool (make test-monitoring) makes it fire.
+func TestEveryAlertSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join("monitoring", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	tests := read("alerts_test.yaml")
+	alerts := strings.Split(read("alerts.yaml"), "- alert: ")[1:]
+	for _, alert := range alerts {
+		name, rest, _ := strings.Cut(alert, "\n")
+		if !strings.Contains(rest, "\n          action: ") {
+			t.Errorf("%s does not say what to do", name)
+		}
+		if !strings.Contains(tests, "alertname: "+name+"\n        exp_alerts:\n          - exp_labels:") {
+			t.Errorf("no test makes %s fire", name)
+		}
+	}
+	if len(alerts) < 10 {
+		t.Errorf("only %d alerts", len(alerts))
 	}
 }

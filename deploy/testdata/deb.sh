@@ -20,6 +20,12 @@ running && fail "it started unasked"
 sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
 await "the server answers" sh_ 'bloom stats'
 await "the worker is known" sh_ 'bloom workers | grep -q online'
+for role in runtime membridge; do
+	folder=/var/lib/bloom
+	[ $role = runtime ] || folder=$folder-$role
+	sh_ "install -d -o bloom $folder/.config/bloom && echo 'log_level = \"debug\"' >$folder/.config/bloom/config.toml && systemctl reload bloom-$role" || fail "reload"
+	await "the level of the log changes" sh_ "journalctl --no-pager -u bloom-$role | grep 'msg=reloaded log_level=debug'"
+done
 sh_ 'bloom task submit "upgrade me" --label nobody' || fail "submit"
 sh_ 'useradd --create-home ann && bloom service install memory --user ann --now --set CLAUDE_PROJECT_ID=garden --set MINIO_ACCESS_KEY=a --set MINIO_SECRET_KEY=b' || fail "install memory"
 await "the memory agent runs" sh_ 'journalctl --no-pager -u bloom-memory@ann | grep -q " /home/ann/.claude-mem/claude-mem.db"'

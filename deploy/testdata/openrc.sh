@@ -64,6 +64,17 @@ await "the log goes on" grep -q 'GET /api/runtime/stats 200' /var/log/bloom-runt
 [ -s /var/log/bloom-runtime-error.log.1 ] || fail "nothing was rotated"
 echo "ok: logs rotated"
 
+for role in runtime membridge; do
+	folder=/var/lib/bloom
+	[ $role = runtime ] || folder=$folder-$role
+	install -d -o bloom "$folder/.config/bloom"
+	echo 'log_level = "debug"' >"$folder/.config/bloom/config.toml"
+	rc-service bloom-$role reload || fail "reload"
+	await "the level of the log changes" grep -q 'msg=reloaded log_level=debug' /var/log/bloom-$role-error.log
+	rm "$folder/.config/bloom/config.toml"
+done
+echo "ok: reloaded"
+
 rc-service bloom-runtime stop || fail "stop"
 rc-service bloom-runtime status >/dev/null && fail "it is started after a stop"
 [ -z "$(pgrep -f -x '/usr/local/bin/bloom server')" ] || fail "the server still runs"
@@ -81,6 +92,10 @@ refused "not NAME=VALUE"
 sed -i '$d' /etc/bloom-runtime.env
 bloom service install runtime --init openrc --set BLOOM_REAP_INTERVAL=soon >/dev/null
 refused "BLOOM_REAP_INTERVAL"
+mkfifo "$work/settings" && chmod 666 "$work/settings"
+bloom service install runtime --init openrc --set BLOOM_REAP_INTERVAL=20s --set BLOOM_CONFIG="$work/settings" >/dev/null
+refused "is a pipe, and nothing was written to it"
+sed -i '/BLOOM_CONFIG/d' /etc/bloom-runtime.env
 mv /usr/local/bin/bloom /usr/local/bin/gone
 refused "is missing or cannot be run"
 mv /usr/local/bin/gone /usr/local/bin/bloom
@@ -88,7 +103,7 @@ mv /etc/bloom-runtime.env /etc/gone
 refused "bloom-runtime.env is missing"
 mv /etc/gone /etc/bloom-runtime.env
 bloom service install runtime --init openrc --set BLOOM_REAP_INTERVAL=20s --set 'BLOOM_TRUSTED_PROXIES=$(touch /run/evaluated)' >/dev/null
-refused "trusted-proxy"
+refused "BLOOM_TRUSTED_PROXIES: "
 [ ! -e /run/evaluated ] || fail "the environment file was evaluated"
 sed -i '/TRUSTED_PROXIES/d' /etc/bloom-runtime.env
 rc-service bloom-runtime start || fail "start"
