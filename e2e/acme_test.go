@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -50,18 +51,31 @@ func (h *house) trusted(roots *x509.CertPool) {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, h.reserve())
 		}}
-	eventually(h.t, "a certificate that the authority signed", func() bool {
-		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://bloom.example.org/readyz", nil)
+	get := func(path string) (http.Header, string) {
+		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://bloom.example.org"+path, nil)
 		if err != nil {
 			h.t.Fatal(err)
 		}
+		req.Header.Set("Authorization", "Bearer "+adminKey)
 		res, err := web.RoundTrip(req)
 		if err != nil {
-			return false
+			return nil, ""
 		}
 		defer res.Body.Close()
-		return res.StatusCode == http.StatusOK && res.Header.Get("Strict-Transport-Security") != ""
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			return nil, ""
+		}
+		return res.Header, string(body)
+	}
+	eventually(h.t, "a certificate that the authority signed", func() bool {
+		header, _ := get("/readyz")
+		return header.Get("Strict-Transport-Security") != ""
 	})
+	// An alert warns when it is not renewed.
+	if _, metrics := get("/metrics"); !strings.Contains(metrics, "\nbloom_certificate_expires_timestamp_seconds ") {
+		h.t.Errorf("the metrics do not say when the certificate expires: %.500s", metrics)
+	}
 }
 
 // pebble is a running authority.

@@ -50,6 +50,12 @@ func TestUpJoinsAllThree(t *testing.T) {
 	if told, err := bridge.RegisterAgent(t.Context(), mbclient.Registration{Name: "other", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}); err != nil || told != up.Server.URL() {
 		t.Errorf("the runtime is said to be at %q, %v, and is at %q", told, err, up.Server.URL())
 	}
+	const answered = "bloom_membridge_last_success_timestamp_seconds"
+	for deadline := time.Now().Add(20 * time.Second); figures(t, up.Server.URL())[answered] == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no %s", answered)
+		}
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)

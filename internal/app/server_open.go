@@ -164,8 +164,8 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeAuth(func() string { return string(s.Mode()) }, string(auth.ModeKeys), string(auth.ModeDevelopment), string(auth.ModeInsecure))
 	s.metrics.DescribeStorage(s.service.Blobs, s.service.WaitingContent)
-	if s.cfg.TLSCert != "" { // one from ACME is obtained in the background
-		s.metrics.DescribeCertificate(func() time.Time { return s.front.CertificateExpires("") })
+	if s.cfg.Secure() {
+		s.metrics.DescribeCertificate(func() time.Time { return s.front.CertificateExpires(s.domain()) })
 	}
 	s.metrics.DescribeAudit(s.store, s.auditFiles != nil)
 	s.loops = s.backgroundLoops()
@@ -174,10 +174,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 
 // machine describes the server itself.
 func (s *Server) machine(version string) dispatch.Machine {
-	m := dispatch.Machine{Version: version, WritesFail: s.store.WritesFail()}
-	if len(s.cfg.ACMEDomain) > 0 {
-		m.Domain = s.cfg.ACMEDomain[0]
-	}
+	m := dispatch.Machine{Version: version, WritesFail: s.store.WritesFail(), Domain: s.domain()}
 	if disk := diskOf(s.cfg.DataDir); disk != nil {
 		m.FreeBytes, m.DiskLow = disk.Free, disk.Low
 	}
@@ -185,4 +182,12 @@ func (s *Server) machine(version string) dispatch.Machine {
 		m.CertExpires = bloom.Millis(ends)
 	}
 	return m
+}
+
+// domain returns the domain whose certificate comes from ACME; empty when files have it.
+func (s *Server) domain() string {
+	if len(s.cfg.ACMEDomain) == 0 {
+		return ""
+	}
+	return s.cfg.ACMEDomain[0]
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -21,7 +22,7 @@ type metrics struct {
 	refused    *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
+func newMetrics(version string) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "membridge_" + name, Help: help}, labels)
 	}
@@ -34,7 +35,10 @@ func newMetrics() *metrics {
 		refused:    counter("requests_refused_total", "Requests refused with 429, by limit.", "limit"),
 		selections: prometheus.NewCounter(prometheus.CounterOpts{Name: "membridge_leadership_selections_total", Help: "Leadership terms started."}),
 	}
-	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.refused, m.selections)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "membridge_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": version}})
+	build.Set(1)
+	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.refused, m.selections, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

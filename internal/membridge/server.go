@@ -154,7 +154,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: st, uptime: registry.Uptime{LastAlive: before, Started: st.Now()},
-		gate: newGate(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(),
+		gate: newGate(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(cfg.Version),
 	}
 	s.calm, s.quiet = context.WithCancel(context.Background())
 	s.SetRuntimeURL(cfg.RuntimeURL)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
@@ -293,6 +294,22 @@ func TestQuiesceAnswersWaitingHeartbeats(t *testing.T) {
 	p.Quiesce()
 	if a := <-got; a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	t.Parallel()
+	p := ready(t)
+	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
+	text := string(p.want(t, 200, "GET", "/metrics", "").body)
+	for _, want := range []string{`membridge_agents{status="online"} 1`, `membridge_heartbeats_total{of="agent"} 1`, `membridge_build_info{version="`, "\ngo_goroutines ", "\nprocess_open_fds "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("against the conventions: %v, %v", problems, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func newWork() *work {
 		tokens:    vec("task_tokens_total", "Tokens that runs used, by agent; the first 100 agents by name.", "agent", "direction"),
 		cost:      vec("task_cost_dollars_total", "Cost of runs, as estimated by claude, by agent; the first 100 agents by name.", "agent"),
 		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_task_wait_seconds", Buckets: waitBuckets,
-			Help: "Time from when a task could start to its lease, first attempts only."}),
+			Help: "Time from when a task could start to its lease by a claim, first attempts only."}),
 		lease: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_lease_held_seconds", Buckets: runBuckets,
 			Help: "How long leases were held until their task was completed."}),
 		group: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "bloom_store_transaction_operations", Buckets: prometheus.ExponentialBuckets(1, 2, 8),
@@ -104,8 +104,7 @@ func (w *work) completed(c bloom.Completed) {
 	w.results.WithLabelValues(status).Inc()
 	w.lease.Observe(max(0, float64(c.HeldMS)/1000))
 	w.run.WithLabelValues(status).Observe(float64(m.DurationMS) / 1000)
-	w.artifacts.Inc()
-	w.bytes.Add(float64(c.Artifact.Size))
+	w.stored(c.Artifact)
 	agent := w.agent(c.Task.AgentSlug)
 	for direction, n := range map[string]*int64{"input": m.InputTokens, "output": m.OutputTokens} {
 		if n != nil {
@@ -115,6 +114,11 @@ func (w *work) completed(c bloom.Completed) {
 	if m.CostUSD != nil {
 		w.cost.WithLabelValues(agent).Add(max(0, *m.CostUSD))
 	}
+}
+
+func (w *work) stored(a bloom.Artifact) {
+	w.artifacts.Inc()
+	w.bytes.Add(float64(a.Size))
 }
 
 // agent returns the label of an agent: its name, while there are few.
@@ -214,6 +218,14 @@ func (o *observed) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom
 		o.tracing.completed(ctx, c, began)
 	}
 	return c, err
+}
+
+func (o *observed) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+	a, replayed, err := o.Store.AddArtifact(ctx, n)
+	if err == nil && !replayed {
+		o.work.stored(a)
+	}
+	return a, replayed, err
 }
 
 func (o *observed) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {

@@ -65,10 +65,25 @@ func (m *Metrics) DescribeAuth(now func() string, modes ...string) {
 	}
 }
 
-// DescribeCertificate registers when the server's certificate expires.
+// DescribeCertificate registers when the server's certificate expires. A zero time is not shown:
+// none has been obtained yet.
 func (m *Metrics) DescribeCertificate(expires func() time.Time) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_certificate_expires_timestamp_seconds", Help: "When the server's certificate expires."},
-		func() float64 { return float64(expires().Unix()) }))
+	m.registry.MustRegister(certificate{expires, prometheus.NewDesc("bloom_certificate_expires_timestamp_seconds", "When the server's certificate expires.", nil, nil)})
+}
+
+type certificate struct {
+	expires func() time.Time
+	desc    *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c certificate) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c certificate) Collect(out chan<- prometheus.Metric) {
+	if at := c.expires(); !at.IsZero() {
+		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(at.Unix()))
+	}
 }
 
 type state struct {
