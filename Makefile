@@ -129,8 +129,8 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: test-kubernetes
-test-kubernetes: ## Render the Kustomize base and hold it to the types of the Kubernetes API (not part of test)
-	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes
+test-kubernetes: ## Render the Kustomize base and the printed overlay and hold them to the types of the Kubernetes API (not part of test)
+	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes ../../docs/operations/kubernetes.md
 
 .PHONY: test-containers
 test-containers: ## Check the Dockerfile and the compose file, as far as that goes without Docker (not part of test)

@@ -41,8 +41,10 @@ func TestPackages(t *testing.T) {
 		t.Errorf("two builds of one commit differ:\n%s\n%s", a, b)
 	}
 	bill, err := os.ReadFile(filepath.Join(old, "bloom-linux-amd64.cdx.json"))
-	if err != nil || !strings.Contains(string(bill), "pkg:golang/modernc.org/sqlite@") {
-		t.Errorf("the bill of materials lacks SQLite: %v", err)
+	for _, part := range []string{"pkg:golang/modernc.org/sqlite@", "pkg:npm/react@", "pkg:npm/%40tanstack/react-query@"} {
+		if err != nil || !strings.Contains(string(bill), part) {
+			t.Errorf("the bill of materials lacks %s: %v", part, err)
+		}
 	}
 	file := func(dir, format string) string {
 		found, err := filepath.Glob(filepath.Join(dir, "*."+format))

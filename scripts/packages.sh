@@ -32,6 +32,8 @@ PACKAGE_VERSION=$(package_version)
 
 mkdir -p "$dist"
 rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml" "$dist/SHA256SUMS"
+web=() # what is in the web application, if that is built in
+[[ ! -e internal/webui/dist/index.html.gz ]] || web=(web/package-lock.json)
 (cd tools/sbom && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/sbom .)
 for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	goarch=$ARCH goarm=''
@@ -39,7 +41,7 @@ for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	PROGRAM=$dist/bloom-linux-$ARCH
 	GOOS=linux GOARCH=$goarch GOARM=$goarm CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X github.com/bloom-runtime/bloom/internal/cli.Version=$version" -o "$PROGRAM" ./cmd/bloom
-	.tools/bin/sbom "$PROGRAM" "$version" >"$PROGRAM.cdx.json"
+	.tools/bin/sbom "$PROGRAM" "$version" "${web[@]}" >"$PROGRAM.cdx.json"
 	[[ $ARCH != armv7 ]] || ARCH=arm7
 	# nfpm itself puts variables in some places only.
 	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${MTIME}|$MTIME|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
