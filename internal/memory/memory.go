@@ -78,6 +78,9 @@ type Config struct {
 	BackupAge   time.Duration
 	BackupCount int
 
+	// FreeDisk tells how much room the disk of a folder has for this user, in bytes; nil means
+	// what the operating system says.
+	FreeDisk func(dir string) (uint64, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Progress, if set, is told each step as it begins.
@@ -117,6 +120,9 @@ func New(c Config) (*Project, error) {
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.BackupAge = cmp.Or(c.BackupAge, DefaultBackupAge)
 	c.BackupCount = cmp.Or(c.BackupCount, DefaultBackupCount)
+	if c.FreeDisk == nil {
+		c.FreeDisk = freeDisk
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

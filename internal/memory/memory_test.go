@@ -138,6 +138,7 @@ func TestMemory(t *testing.T) {
 		"a pull replaces what the plugin has open":               openDatabase,
 		"a pull keeps what was there":                            safetyBackup,
 		"a damaged database is replaced and kept":                damaged,
+		"a memory that the disk has no room for is not pulled":   tooLarge,
 		"pages of another size":                                  pageSize,
 		"old backups go":                                         backupsGo,
 		"a lock that was left is taken over":                     staleLock,
@@ -456,6 +457,35 @@ func foreignManifest(t *testing.T, b *objects.Bucket) {
 			t.Fatal(err)
 		}
 	}
+	two.pull()
+	two.want("a")
+}
+
+// Manifests of other tools need not say how large the memory is. Nothing is downloaded for
+// which the disk has no room, or of which there is another amount than the manifest says.
+func tooLarge(t *testing.T, b *objects.Bucket) {
+	var free uint64
+	one := newNode(t, b, "one")
+	two := newNode(t, b, "two", func(c *memory.Config) { c.FreeDisk = func(string) (uint64, error) { return free, nil } })
+	one.write("a")
+	m := one.push().Manifest
+	refused := func(size int64, why string) {
+		t.Helper()
+		manifest := fmt.Appendf(nil, `{"sha256":%q,"db_size":%d,"version":%q}`, m.SHA256, size, m.Version)
+		upload(t, b, "projects/"+one.ID()+"/sqlite/manifest.json", manifest)
+		if _, err := two.Pull(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("pulled %d bytes with %d free: %v", size, free, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(filepath.Dir(two.DB), "*")); err != nil || len(left) != 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+	refused(0, "make room")
+	refused(m.Size, "make room")
+	free = 1 << 40
+	refused(1<<50, "not what the manifest names")
+	refused(m.Size-1, "not what the manifest names")
+	upload(t, b, "projects/"+one.ID()+"/sqlite/manifest.json", fmt.Appendf(nil, `{"sha256":%q,"version":%q}`, m.SHA256, m.Version))
 	two.pull()
 	two.want("a")
 }

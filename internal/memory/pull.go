@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -199,7 +200,7 @@ func (p *Project) mayPull(ctx context.Context, there *local, m *Manifest) error 
 
 // download fetches what m describes beside the database and checks it.
 func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err error) {
-	r, _, err := p.Bucket.Open(ctx, p.source(m))
+	r, info, err := p.Bucket.Open(ctx, p.source(m))
 	if errors.Is(err, objects.ErrNotFound) {
 		return nil, fmt.Errorf("the stored memory is gone from the bucket (%s): push it again from the primary, or see bloom memory doctor", p.source(m))
 	}
@@ -207,6 +208,10 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	defer r.Close()
+	size, err := p.expect(m, info.Size)
+	if err != nil {
+		return nil, err
+	}
 	name, err := temporary(p.DB, "pull")
 	if err != nil {
 		return nil, err
@@ -221,11 +226,7 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 		return nil, err
 	}
 	p.Point("download begun")
-	content := io.Reader(r)
-	if m.Size > 0 {
-		content = io.LimitReader(r, m.Size+1) // more is not what the manifest describes
-	}
-	got, err := hashOf(content, f)
+	got, err := hashOf(io.LimitReader(r, size+1), f) // more is not what the storage said
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("download: %w", err)
 	}
@@ -236,6 +237,34 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 	s, err := inspect(ctx, name)
 	p.Point("download checked")
 	return s, err
+}
+
+// spareDisk is what a pull leaves of the disk to others, in bytes.
+const spareDisk = 16 << 20
+
+// expect returns how large the download will be, when the manifest and the storage agree on it and
+// the disk has room. Manifests of other tools need not say it.
+func (p *Project) expect(m *Manifest, stored int64) (int64, error) {
+	switch {
+	case stored < 0:
+		return 0, errors.New("the storage does not say how large the stored memory is")
+	case m.Size > 0 && m.Size != stored:
+		return 0, fmt.Errorf("the stored memory is not what the manifest names (%d bytes, not %d): a push by another tool may be under way; try again, or see bloom memory doctor", stored, m.Size)
+	}
+	free, err := p.FreeDisk(filepath.Dir(p.DB))
+	if err != nil {
+		return 0, fmt.Errorf("the free space for %s: %w", p.DB, err)
+	}
+	if free < uint64(stored)+spareDisk {
+		return 0, fmt.Errorf("the stored memory has %d bytes and the disk of %s has room for %d: make room", stored, p.DB, max(free, spareDisk)-spareDisk)
+	}
+	return stored, nil
+}
+
+func freeDisk(dir string) (uint64, error) {
+	var disk syscall.Statfs_t
+	err := syscall.Statfs(dir, &disk)
+	return disk.Bavail * uint64(disk.Bsize), err
 }
 
 func hashOf(r io.Reader, to io.Writer) (string, error) {
