@@ -300,10 +300,14 @@ test('a key is created, shown once and revoked', async ({ page }) => {
     await expect.poll(() => own.role(key)).toBe(undefined)
     // The line that adds a worker gets a fresh key, which the server takes.
     await page.goto(`${own.url}/workers`)
+    await page.getByLabel('Worker’s name').fill('pi-2')
     await page.getByRole('button', { name: 'Insert a new key' }).click()
-    const line = page.getByText(`curl -fsSL ${own.url}/install.sh | sudo sh -s -- --key blm_`)
+    const line = page.getByText(`curl -fsSL ${own.url}/install.sh | sudo sh -s -- --name pi-2 --key blm_`)
     await expect(line).toBeVisible()
     expect(await own.role((await line.innerText()).split(' ').at(-1) ?? '')).toBe('worker')
+    await page.goto(`${own.url}/settings`)
+    await expect(page.getByRole('row', { name: /^pi-2,/ })).toContainText('only as pi-2')
+    await page.goto(`${own.url}/workers`)
     await page.reload()
     await expect(page.getByText('--key KEY')).toBeVisible()
   } finally {

@@ -1,11 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { KeyRound } from 'lucide-react'
+import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { health } from '@/api/queries'
 import { useCreateKey, useManagesKeys } from '@/features/keys/use-keys'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Command } from '@/ui/facts'
+import { Field, Input } from '@/ui/field'
 import { Failure } from '@/ui/states'
 
 /** The commands that make a machine a worker; they name a key only where the server asks for keys. */
@@ -25,41 +27,57 @@ export function AddWorker() {
   )
 }
 
-/** One line that installs a service, with a fresh key for those who may create one. */
+/** One line that installs a service. The fresh key of those who may create one opens for that worker alone. */
 function Install() {
   const { t } = useTranslation()
   const format = useFormat()
   const manages = useManagesKeys()
   const create = useCreateKey()
+  const [name, setName] = useState('')
   const key = create.data?.key
+  const make = (event: FormEvent) => {
+    event.preventDefault()
+    create.mutate({
+      name: t('workers.keyName', { name, when: format.dateTime(Date.now()) }),
+      role: 'worker',
+      worker_id: name,
+    })
+  }
   return (
     <section>
       <h3 className="mb-1 text-[13px] font-medium">{t('workers.service')}</h3>
-      <Command text={`curl -fsSL ${location.origin}/install.sh | sudo sh -s -- --key ${key ?? 'KEY'}`} />
+      <Command
+        text={`curl -fsSL ${location.origin}/install.sh | sudo sh -s -- ${key ? `--name ${name} ` : ''}--key ${key ?? 'KEY'}`}
+      />
       {create.error && <Failure error={create.error} className="mt-2" />}
       {key ? (
         <p role="status" className="mt-1.5 text-ink-2">
           {t('workers.keyOnce')}
         </p>
       ) : (
-        <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2">
+        <>
           {manages && (
-            <Button
-              size="sm"
-              look="primary"
-              busy={create.isPending}
-              onClick={() =>
-                create.mutate({ name: t('workers.keyName', { when: format.dateTime(Date.now()) }), role: 'worker' })
-              }
-            >
-              <KeyRound className="size-4" aria-hidden />
-              {t('workers.makeKey')}
-            </Button>
+            <form onSubmit={make} className="mt-3 flex flex-wrap items-end gap-3">
+              <Field label={t('workers.name')} hint={t('workers.nameHint')}>
+                {(c) => (
+                  <Input
+                    {...c}
+                    required
+                    maxLength={100}
+                    pattern="[A-Za-z0-9][A-Za-z0-9._\-]*"
+                    value={name}
+                    onChange={(e) => setName(e.target.value)}
+                  />
+                )}
+              </Field>
+              <Button type="submit" look="primary" busy={create.isPending}>
+                <KeyRound className="size-4" aria-hidden />
+                {t('workers.makeKey')}
+              </Button>
+            </form>
           )}
-          <p className="min-w-0 flex-1 basis-60 text-xs text-ink-3">
-            {manages ? t('workers.keyIs') : t('workers.askAdmin')}
-          </p>
-        </div>
+          <p className="mt-2 text-xs text-ink-3">{manages ? t('workers.keyIs') : t('workers.askAdmin')}</p>
+        </>
       )}
     </section>
   )
