@@ -165,8 +165,8 @@ bench-postgresql: build ## Measure pgbench, River, Temporal and us on a PostgreS
 	@scripts/bench-postgresql.sh $(BENCHTIME)
 
 .PHONY: vulnerabilities
-vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs the internet: vuln.go.dev)
-	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs vuln.go.dev, or a copy: VULNDB=file:///DIR)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 .PHONY: bench-contexts
 bench-contexts: ## Measure tasks with cold, spare and living claudes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)

@@ -99,6 +99,7 @@ type StoredSession struct {
 // Caller identifies who asked for a change, and from where, for the audit.
 type Caller struct {
 	KeyID   string // the key's id, or the name of the setting that it comes from
+	Role    Role   // empty without a key
 	Address string
 }
 

@@ -1,6 +1,10 @@
 package bloom
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Audit actions. The first ten exist in the earlier Node implementation, too.
 const (
@@ -35,9 +39,10 @@ const (
 
 	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
-	ActionSyncRequested    = "sync_requested" // a project's memory is to be pushed or pulled
-	ActionAuditForked      = "audit_forked"   // the exported files have entries that the database lacks: a backup was restored
-	ActionTasksMatched     = "tasks_matched"  // all tasks that match a filter were cancelled or requeued; each task has its own entry, too
+	ActionSyncRequested    = "sync_requested"  // a project's memory is to be pushed or pulled
+	ActionAuditForked      = "audit_forked"    // the exported files have entries that the database lacks: a backup was restored
+	ActionArtifactsMoved   = "artifacts_moved" // their content was taken to the object storage on request
+	ActionTasksMatched     = "tasks_matched"   // all tasks that match a filter were cancelled or requeued; each task has its own entry, too
 )
 
 // Entity types of the audit.
@@ -53,6 +58,19 @@ const (
 	EntityAudit   = "audit"
 	EntityQueue   = "queue"
 )
+
+// actors are the actors of entries that are no worker and no key of an operator's choice: the roles,
+// as which configured keys act, and the parts of the system.
+var actors = []string{string(RoleAdmin), string(RoleClient), string(RoleViewer), "local", "anonymous", "runtime", "membridge", ActorAuditExport, ActorRetention}
+
+// ActorFor returns the actor of an entry that a caller with this role causes: a worker, whose name
+// its key may choose, is never one of the actors that stand for others.
+func ActorFor(role Role, actor string) string {
+	if role == RoleWorker && slices.Contains(actors, strings.ToLower(strings.TrimSpace(actor))) {
+		return "worker " + actor
+	}
+	return actor
+}
 
 // ActorAuditExport is the actor of entries that the audit export writes.
 const ActorAuditExport = "audit-export"

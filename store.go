@@ -118,6 +118,8 @@ type WorkerStore interface {
 	Worker(ctx context.Context, id string) (Worker, []Lease, error)
 	// Workers lists all workers by name, with their active leases counted.
 	Workers(ctx context.Context) ([]Worker, error)
+	// WorkersAfter lists at most n workers whose names follow name, as Workers does.
+	WorkersAfter(ctx context.Context, name string, n int) ([]Worker, error)
 	// RemoveWorker removes a worker and releases its active leases. The worker comes back when it
 	// calls RegisterWorker or registers again at the control plane.
 	RemoveWorker(ctx context.Context, id, actor string) error

@@ -154,12 +154,20 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("--dist-dir: %w", err)
 	}
+	changes, streams := httpapi.DefaultLimits.Changes, httpapi.DefaultLimits.Streams
+	if s.cfg.RateWorker == 0 {
+		changes = 0
+	}
+	if s.cfg.RateKey == 0 {
+		streams = 0
+	}
 	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
 		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
-		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker},
-		Disk:   func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
+		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
+			Changes: changes, Streams: streams},
+		Disk: func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeAuth(func() string { return string(s.Mode()) }, string(auth.ModeKeys), string(auth.ModeDevelopment), string(auth.ModeInsecure))

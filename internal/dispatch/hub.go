@@ -68,20 +68,36 @@ func newHub(clock bloom.Clock) *hub {
 	return &hub{clock: clock, live: map[string]*wake{}, told: map[string]orders{}, rearm: make(chan struct{}, 1)}
 }
 
+// maxPolls is how many long polls of one worker wait: one is enough for a worker, and a
+// stolen key must not hold connections without end.
+const maxPolls = 8
+
 // join adds a long poll. An older one of the same process is sent home: its
-// caller is gone, or would get what the newer one asks for.
+// caller is gone, or would get what the newer one asks for. So is the oldest of too many.
 func (h *hub) join(r bloom.ClaimRequest) *waiter {
 	w := &waiter{workerID: r.WorkerID, instanceID: r.InstanceID, wantsWork: r.Max > 0, signal: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var others []*waiter
 	for _, old := range h.waiters {
-		if old.workerID == w.workerID && old.instanceID == w.instanceID && w.instanceID != "" {
-			old.ended = true
-			offer(old.signal)
+		switch {
+		case old.workerID != w.workerID || old.ended:
+		case old.instanceID == w.instanceID && w.instanceID != "":
+			old.end()
+		default:
+			others = append(others, old)
 		}
+	}
+	if len(others) >= maxPolls {
+		others[0].end()
 	}
 	h.waiters = append(h.waiters, w)
 	return w
+}
+
+func (w *waiter) end() {
+	w.ended = true
+	offer(w.signal)
 }
 
 // leave removes a long poll; news that it was woken for and did not use goes to

@@ -102,11 +102,15 @@ func (s *Service) ContentLink(ctx context.Context, a bloom.Artifact) (string, er
 
 // MoveContents takes the content of all artifacts to the object storage. tell hears of
 // the progress.
-func (s *Service) MoveContents(ctx context.Context, tell func(bloom.ContentLine)) error {
+func (s *Service) MoveContents(ctx context.Context, actor string, tell func(bloom.ContentLine)) error {
 	if s.contents == nil || s.objects == nil {
 		return bloom.Conflict("No object storage is configured to move artifacts to")
 	}
 	did, err := s.contents.Move(ctx, true, func(r bloom.MoveReport) { tell(bloom.ContentLine{Moved: &r}) })
+	err = errors.Join(err, s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
+		Action: bloom.ActionArtifactsMoved, EntityType: bloom.EntityArtifact, EntityID: "all", Actor: actor,
+		Detail: fmt.Sprintf("Moved the content of %d artifacts to the object storage", did.Moved), Data: bloom.MustJSON(did),
+	}))
 	if err == nil || did != (bloom.MoveReport{}) {
 		tell(bloom.ContentLine{Moved: &did, Done: err == nil})
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -145,6 +146,7 @@ type Service struct {
 	configuring sync.Mutex // held while secrets are saved
 	forgot      forgotten
 	snippets    *semaphore.Weighted // batches of texts that searches have in memory
+	stale       *rate.Limiter       // entries of refusedStale
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -175,6 +177,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		s.inline = -1
 	}
 	s.full = newFullness(c)
+	s.stale = rate.NewLimiter(rate.Every(time.Minute/staleAudited), staleAudited)
 	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()

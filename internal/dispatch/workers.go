@@ -58,9 +58,9 @@ func (s *Service) Worker(ctx context.Context, id string) (bloom.Worker, []bloom.
 	return s.store.Worker(ctx, bloom.CleanText(id))
 }
 
-// Workers lists all workers by name.
-func (s *Service) Workers(ctx context.Context) ([]bloom.Worker, error) {
-	return s.store.Workers(ctx)
+// WorkersAfter lists the next n workers by name.
+func (s *Service) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
+	return s.store.WorkersAfter(ctx, name, n)
 }
 
 // RemoveWorker forgets a worker; its active leases go back to the queue.

@@ -16,10 +16,11 @@ import (
 // that many forged addresses do not raise the limit. It is safe for concurrent use; a nil Limiter
 // allows everything.
 type Limiter struct {
-	clock bloom.Clock
-	every time.Duration
-	burst int
-	most  int
+	clock  bloom.Clock
+	window time.Duration
+	every  time.Duration
+	burst  int
+	most   int
 
 	mu     sync.Mutex
 	known  map[string]*list.Element
@@ -36,25 +37,27 @@ type allowance struct {
 // maxCallers bounds the callers that a Limiter tracks.
 const maxCallers = 8192
 
-// LimitWindow is the period of a Limiter's limit.
+// LimitWindow is the period of a Limiter's limit unless it has one of its own.
 const LimitWindow = time.Minute
 
 // NewLimiter allows each caller n events per LimitWindow, all at once if necessary. It returns nil
 // when n is 0 or less.
-func NewLimiter(clock bloom.Clock, n int) *Limiter {
+func NewLimiter(clock bloom.Clock, n int) *Limiter { return newLimiter(clock, n, LimitWindow) }
+
+func newLimiter(clock bloom.Clock, n int, window time.Duration) *Limiter {
 	if n <= 0 {
 		return nil
 	}
-	every := LimitWindow / time.Duration(n)
+	every := window / time.Duration(n)
 	return &Limiter{
-		clock: clock, every: every, burst: n, most: maxCallers,
+		clock: clock, window: window, every: every, burst: n, most: maxCallers,
 		known: map[string]*list.Element{}, recent: list.New(), shared: rate.NewLimiter(rate.Every(every), n),
 	}
 }
 
 // Allowance is the remaining allowance of a caller.
 type Allowance struct {
-	Limit     int           // events per LimitWindow
+	Limit     int           // events per window
 	Remaining int           // events allowed now
 	Reset     time.Duration // until Remaining is Limit again
 	Wait      time.Duration // until the next event is allowed; 0 if this one was
@@ -89,7 +92,7 @@ func (l *Limiter) limiter(caller string, now time.Time) *rate.Limiter {
 	if len(l.known) >= l.most {
 		last := l.recent.Back()
 		quiet := last.Value.(*allowance)
-		if now.Sub(quiet.seen) < LimitWindow {
+		if now.Sub(quiet.seen) < l.window {
 			return l.shared
 		}
 		l.recent.Remove(last)

@@ -15,6 +15,7 @@ import (
 type Limit struct {
 	*Limiter
 	name, whose string
+	per         string   // the window, in words
 	policy      []string // the header
 }
 
@@ -38,8 +39,13 @@ func NewLimits(clock bloom.Clock, log *slog.Logger, refused func(limit string)) 
 // New adds a limit of n requests per LimitWindow for each caller; 0 means unlimited. whose appears
 // in the message of a refusal.
 func (ls *Limits) New(name, whose string, n int) *Limit {
-	window := strconv.Itoa(int(LimitWindow.Seconds()))
-	return &Limit{NewLimiter(ls.clock, n), name, whose, []string{`"` + name + `";q=` + strconv.Itoa(n) + ";w=" + window}}
+	return ls.Over(LimitWindow, "a minute", name, whose, n)
+}
+
+// Over is New with a window of its own: a long one allows a burst and, in the long run, little. per
+// is the window in words.
+func (ls *Limits) Over(window time.Duration, per, name, whose string, n int) *Limit {
+	return &Limit{newLimiter(ls.clock, n, window), name, whose, per, []string{`"` + name + `";q=` + strconv.Itoa(n) + ";w=" + Seconds(window)}}
 }
 
 // Refusal is the response to a request over a limit: 429, with Retry-After.
@@ -62,7 +68,7 @@ func (ls *Limits) Take(h http.Header, l *Limit, caller string) *Refusal {
 	}
 	ls.note(l, caller)
 	return &Refusal{RetryAfter: a.Wait,
-		Message: "Too many requests: the limit for " + l.whose + " is " + strconv.Itoa(a.Limit) + " a minute; try again later"}
+		Message: "Too many requests: the limit for " + l.whose + " is " + strconv.Itoa(a.Limit) + " " + l.per + "; try again later"}
 }
 
 // Refused counts a request that something other than a Limit refused.

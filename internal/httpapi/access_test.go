@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
@@ -50,6 +52,27 @@ func TestRefusedChangesAreInTheAudit(t *testing.T) {
 	}
 	if entries[0].Actor != "anonymous" {
 		t.Errorf("%+v", entries[0])
+	}
+}
+
+// The name of a worker is its key's choice: in the audit it never stands for somebody else.
+func TestAWorkersNameIsNoOtherActors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	worker := r.newKey(auth.RoleWorker)
+	for _, name := range []string{"admin", "Membridge", "w1"} {
+		r.call(201, nil, "POST", "/workers", `{"name":"`+name+`"}`, auth.HeaderKey, worker.Key)
+	}
+	r.call(201, nil, "POST", "/workers", `{"name":"w2"}`)
+	var entries []bloom.Audit
+	r.call(200, &entries, "GET", "/audit?action=worker_registered", "")
+	var actors []string
+	for _, e := range entries {
+		actors = append(actors, e.Actor+" by "+e.KeyID)
+	}
+	want := []string{"admin by " + auth.AdminKeyID, "w1 by " + worker.ID, "worker Membridge by " + worker.ID, "worker admin by " + worker.ID}
+	if diff := cmp.Diff(want, actors); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -91,26 +91,6 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	return f
 }
 
-// writeList encodes one entry after the other.
-func writeList[T any](w io.Writer, list []T) error {
-	before := "["
-	for _, one := range list {
-		if _, err := io.WriteString(w, before); err != nil {
-			return err
-		}
-		if err := huma.DefaultJSONFormat.Marshal(w, one); err != nil {
-			return err
-		}
-		before = ","
-	}
-	if len(list) == 0 {
-		_, err := io.WriteString(w, "[]\n")
-		return err
-	}
-	_, err := io.WriteString(w, "]\n")
-	return err
-}
-
 // foreign is the *bloom.Error of an error that is not ours. A call that its
 // caller gave up is no fault of the server.
 func foreign(err error) *bloom.Error {
@@ -154,8 +134,8 @@ var jsonFormat = huma.Format{
 				return done
 			})
 		}
-		if workers, ok := v.([]bloom.Worker); ok {
-			return writeList(w, workers)
+		if workers, ok := v.(workerList); ok {
+			return workers.write(w)
 		}
 		return huma.DefaultJSONFormat.Marshal(w, v)
 	},

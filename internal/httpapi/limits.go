@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -18,15 +21,29 @@ type Limits struct {
 	SignIn  int // attempts to sign in, and as many connection tests, by address
 	Key     int // by key
 	Worker  int // by key, of the calls that workers make; they do not count for Key
+	// Changes are the registrations and releases of workers, by key, in ChangesWindow.
+	// Each is an entry of the audit log that nothing else bounds.
+	Changes int
+	Streams int // open at one time, by key
 }
 
+// ChangesWindow is the period of Limits.Changes. It is long, so that a fleet may register,
+// or be drained, at once.
+const ChangesWindow = 2000 * time.Second
+
 // DefaultLimits are those of a server that nobody told otherwise.
-var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000}
+var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Changes: defaultChanges, Streams: 1000}
+
+// defaultChanges lets twice as many workers register at once as a worker's key can make
+// known, and ten changes a second go on for ever.
+const defaultChanges = 2 * bloom.MaxWorkers
 
 // limits are those of a Server.
 type limits struct {
 	*guard.Limits
-	address, signIn, test, key, worker *guard.Limit
+	address, signIn, test, key, worker, changes *guard.Limit
+
+	streams streams
 }
 
 func newLimits(c Config) *limits {
@@ -38,6 +55,8 @@ func newLimits(c Config) *limits {
 		test:    all.New("test-connection", "connection tests from this address", c.Limits.SignIn),
 		key:     all.New("key", "this key", c.Limits.Key),
 		worker:  all.New("worker", "this key's calls for workers", c.Limits.Worker),
+		changes: all.Over(ChangesWindow, "in 33 minutes", "changes", "registrations and releases with this key", c.Limits.Changes),
+		streams: streams{most: c.Limits.Streams},
 	}
 }
 
@@ -54,10 +73,7 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request, caller auth.Pri
 	if s.auth.Mode() == auth.ModeDevelopment || isProbe(r.URL.Path) {
 		return nil
 	}
-	who := caller.Scope()
-	if !caller.Known() || s.auth.Mode() == auth.ModeInsecure { // there, everybody has one name
-		who = s.network(r)
-	}
+	who := s.counted(r, caller)
 	switch {
 	case !caller.Known():
 		return s.limits.take(w, s.limits.address, who)
@@ -65,6 +81,69 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request, caller auth.Pri
 		return s.limits.take(w, s.limits.worker, who)
 	}
 	return s.limits.take(w, s.limits.key, who)
+}
+
+// counted is whom a request counts for: the holder of the key, or an address where everybody
+// has one name.
+func (s *Server) counted(r *http.Request, caller auth.Principal) string {
+	if !caller.Known() || s.auth.Mode() == auth.ModeInsecure {
+		return s.network(r)
+	}
+	return caller.Scope()
+}
+
+// changesOf counts a worker's registration or release.
+func (s *Server) changesOf(c *call) error {
+	if !isWorker(c) {
+		return nil
+	}
+	return s.limits.take(c.w, s.limits.changes, s.counted(c.r, c.caller))
+}
+
+// streams counts the open streams of each caller. It is safe for concurrent use.
+type streams struct {
+	most int // of one caller; 0: any number
+
+	mu   sync.Mutex
+	open map[string]int
+}
+
+// take counts one more stream until done is called; ok is false when the caller has as many
+// as it may have.
+func (s *streams) take(caller string) (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.most > 0 && s.open[caller] >= s.most {
+		return nil, false
+	}
+	if s.open == nil {
+		s.open = map[string]int{}
+	}
+	s.open[caller]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.open[caller]--; s.open[caller] == 0 {
+			delete(s.open, caller)
+		}
+	}, true
+}
+
+// streaming is lasting for a stream, which counts for its caller while it is open.
+func (s *Server) streaming(c *call, write func()) (*huma.StreamResponse, error) {
+	if s.auth.Mode() == auth.ModeDevelopment {
+		return lasting(c, write)
+	}
+	done, ok := s.limits.streams.take(s.counted(c.r, c.caller))
+	if !ok {
+		s.limits.Refused("streams")
+		return nil, &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
+			Message: fmt.Sprintf("This key has %d streams open, which is the most; close one first", s.limits.streams.most)}
+	}
+	return lasting(c, func() {
+		defer done()
+		write()
+	})
 }
 
 // network is the caller's address, as far as limits tell addresses apart.

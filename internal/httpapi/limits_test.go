@@ -90,6 +90,71 @@ func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 	r.limited("worker", "POST", "/api/runtime/workers/w/claim", auth.HeaderKey, workerKey)
 }
 
+// Registrations and releases each leave an entry in the audit that nothing else bounds: a
+// stolen worker's key must not fill the database with them. An admin is not counted.
+func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withLimits(httpapi.Limits{Changes: 5}))
+	worker := r.newKey(auth.RoleWorker).Key
+	for i := range 3 {
+		r.call(201, nil, "POST", "/workers", fmt.Sprintf(`{"name":"w%d"}`, i), auth.HeaderKey, worker)
+	}
+	release := func(want int) {
+		task := r.task("")
+		lease := r.lease(task.ID).Lease.ID
+		r.call(want, nil, "POST", "/llm-tasks/"+task.ID+"/release", `{"lease_id":"`+lease+`","reason":"full"}`, auth.HeaderKey, worker)
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "") // else it is next
+	}
+	release(200)
+	release(200)
+	release(429)
+	a := r.call(429, nil, "POST", "/workers", `{"name":"w0"}`, auth.HeaderKey, worker)
+	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"changes";r=0;t=`) || a.header.Get("RateLimit-Policy") != `"changes";q=5;w=2000` {
+		t.Errorf("refused with %v", a.header)
+	}
+	r.call(200, nil, "POST", "/workers/w0/claim", `{"max":1}`, auth.HeaderKey, worker) // work goes on
+	r.call(200, nil, "POST", "/workers", `{"name":"w0"}`)
+	// Completions under leases that somebody made up are refused each, and audited a few times.
+	id := r.task("").ID
+	for range 150 {
+		r.fails(409, "lease_lost", "POST", "/llm-tasks/"+id+"/complete", `{"lease_id":"`+id+`","status":"success","output":""}`, auth.HeaderKey, worker)
+	}
+	var entries []bloom.Audit
+	if r.call(200, &entries, "GET", "/audit?limit=1000&action=lease_lost", ""); len(entries) < 10 || len(entries) > 100 {
+		t.Errorf("%d refused completions are in the audit", len(entries))
+	}
+}
+
+// Streams stay open, so that their number is bounded and not only their rate: else one key takes
+// all connections.
+func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withLimits(httpapi.Limits{Streams: 3}))
+	viewer, other := r.newKey(auth.RoleViewer).Key, r.newKey(auth.RoleViewer).Key
+	path := "/llm-tasks/" + r.task("").ID + "/events"
+	open := []*sse{r.stream(t, path, auth.HeaderKey, viewer), r.stream(t, "/events", auth.HeaderKey, viewer), r.stream(t, path, auth.HeaderKey, viewer)}
+	for _, path := range []string{path, "/events"} {
+		f := r.fails(429, bloom.CodeRateLimited, "GET", path, "", auth.HeaderKey, viewer)
+		if !strings.Contains(f.Message, "3 streams") {
+			t.Error(f.Message)
+		}
+	}
+	r.stream(t, "/events", auth.HeaderKey, other).close()
+	open[1].close()
+	for limit := time.Now().Add(time.Minute); ; { // the server sees the end a moment later
+		s := r.stream(t, "/events", auth.HeaderKey, viewer)
+		status := s.res.StatusCode
+		s.close()
+		if status == 200 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatal("a stream that has ended still counts")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
 	t.Parallel()
 	off := newRig(t)
@@ -137,6 +202,31 @@ func TestATrustedProxysClientsAreToldApart(t *testing.T) {
 		r.call(200, nil, "GET", "/session", "", "X-Forwarded-For", fmt.Sprintf("2001:db8::%d", i))
 	}
 	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "2001:db8::77")
+}
+
+// A worker's poll waits; too many of one worker send the oldest home.
+func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worker("w1", 1)
+	ended := make(chan int, 20)
+	for range 20 {
+		go func() { ended <- r.do("POST", "/api/runtime/workers/w1/claim", `{"wait_sec":60}`).status }()
+	}
+	for range 12 {
+		select {
+		case status := <-ended:
+			if status != 200 {
+				t.Errorf("a poll ended with %d", status)
+			}
+		case <-time.After(50 * time.Second):
+			t.Fatalf("%d polls of one worker wait", r.service.Waiting())
+		}
+	}
+	r.service.Close() // sends the others home
+	for range 8 {
+		<-ended
+	}
 }
 
 func TestFloodsFillNoLog(t *testing.T) {

@@ -58,3 +58,29 @@ func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 		t.Errorf("%d workers", len(all))
 	}
 }
+
+// Lists of workers have no pages, and are read and sent in parts all the same.
+func TestAListOfManyWorkersIsWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var none []bloom.Worker
+	if a := r.call(200, &none, "GET", "/workers", ""); none == nil || len(none) != 0 {
+		t.Errorf("no workers are %s", a.body)
+	}
+	for n, want := 0, 0; n < 129; n++ {
+		r.call(201, nil, "POST", "/workers", fmt.Sprintf(`{"name":"w%03d"}`, n))
+		if want++; want != 1 && want != 64 && want != 65 && want != 128 && want != 129 {
+			continue
+		}
+		var all []bloom.Worker
+		r.call(200, &all, "GET", "/workers", "")
+		if len(all) != want {
+			t.Fatalf("%d of %d workers are in the list", len(all), want)
+		}
+		for i, w := range all {
+			if w.ID != fmt.Sprintf("w%03d", i) {
+				t.Errorf("worker %d is %s", i, w.ID)
+			}
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error)
 		actor = "anonymous"
 	}
 	f := s.failure(r.Context(), "", err)
-	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Address: s.proxies.Client(r)})
+	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)})
 	if err := s.svc.Refused(ctx, r.Pattern, actor, f.Message); err != nil {
 		s.log.WarnContext(ctx, "a refused request could not be audited", "error", err)
 	}

@@ -38,7 +38,9 @@ func (s *Server) recordRoutes() {
 	handle(s, route{method: http.MethodPut, path: tasksPath + "/{id}/artifacts", id: "put-artifact", summary: "Upload a file of a run as an artifact", tag: "leases", raw: true}, s.putFile)
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Take all content to the object storage", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
-			return s.contentLines(ctx, c, s.svc.MoveContents)
+			return s.contentLines(ctx, c, func(ctx context.Context, line func(bloom.ContentLine)) error {
+				return s.svc.MoveContents(ctx, c.caller.Name, line)
+			})
 		})
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/verify", id: "verify-artifacts", summary: "Read all content and compare it with what was recorded", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {

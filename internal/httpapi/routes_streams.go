@@ -72,7 +72,7 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 		return nil, err
 	}
 	lines := accepts(c.accept, ndjson)
-	return lasting(c, func() {
+	answer, err := s.streaming(c, func() {
 		defer stream.Close()
 		if finished && last != "" && !lines {
 			c.w.WriteHeader(http.StatusNoContent) // an EventSource stops reconnecting then
@@ -81,6 +81,10 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 		out := s.openStream(c.w, lines)
 		s.copyStream(ctx, c, stream, out)
 	})
+	if err != nil {
+		stream.Close()
+	}
+	return answer, err
 }
 
 func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Stream, out *streamWriter) {
@@ -173,7 +177,7 @@ func (o *streamWriter) flush() error {
 }
 
 func (s *Server) changes(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
-	return lasting(c, func() {
+	return s.streaming(c, func() {
 		feed, stop := s.svc.Changes()
 		defer stop()
 		out := s.openStream(c.w, false)

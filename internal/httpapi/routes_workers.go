@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -35,11 +37,60 @@ type removed struct {
 	ID      string `json:"id"`
 }
 
+// workersAtOnce is how many workers of a list are in memory at a time: there may be very many
+// with long records, and readers that take their time.
+const workersAtOnce = 64
+
+// workerList is the list of all workers. The first are read before the answer begins.
+type workerList struct {
+	first []bloom.Worker
+	next  func(name string) []bloom.Worker // those that follow a name
+}
+
+// Schema describes the list as the array that it is.
+func (workerList) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[bloom.Worker](), true, "Worker")}
+}
+
+// write encodes one worker after the other.
+func (l workerList) write(w io.Writer) error {
+	before := "["
+	for some := l.first; len(some) > 0; {
+		for _, one := range some {
+			if _, err := io.WriteString(w, before); err != nil {
+				return err
+			}
+			if err := huma.DefaultJSONFormat.Marshal(w, one); err != nil {
+				return err
+			}
+			before = ","
+		}
+		if len(some) < workersAtOnce {
+			break
+		}
+		some = l.next(some[len(some)-1].ID)
+	}
+	end := "]\n"
+	if len(l.first) == 0 {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(w, end)
+	return err
+}
+
 func (s *Server) workerRoutes() {
 	handle(s, route{method: http.MethodGet, path: workersPath, id: "list-workers", summary: "Workers by name", tag: "workers"},
-		func(ctx context.Context, c *call, _ *none) (*page[bloom.Worker], error) {
-			workers, err := s.svc.Workers(ctx)
-			return paged(c, workers, bloom.Cursor{}), err
+		func(ctx context.Context, c *call, _ *none) (*reply[workerList], error) {
+			first, err := s.svc.WorkersAfter(ctx, "", workersAtOnce)
+			next := func(name string) []bloom.Worker {
+				more, err := s.svc.WorkersAfter(ctx, name, workersAtOnce)
+				if err != nil {
+					s.log.WarnContext(ctx, "the list of workers could not be read to its end", "request_id", c.id, "error", err)
+					panic(http.ErrAbortHandler) // cut, so that nobody takes it for whole
+				}
+				return more
+			}
+			return &reply[workerList]{http.StatusOK, workerList{first, next}}, err
 		})
 	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}", id: "get-worker", summary: "One worker and its active leases", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[workerDetail], error) {
@@ -80,6 +131,9 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 		return nil, err
 	}
 	if err := actsAs(c, bloom.CleanText(spec.Name)); err != nil {
+		return nil, err
+	}
+	if err := s.changesOf(c); err != nil {
 		return nil, err
 	}
 	spec.MustName = isWorker(c)

@@ -18,7 +18,7 @@ type sessionState struct {
 	Cookie                 bool
 }
 
-func cookieOf(t *testing.T, a answer) string {
+func cookieOf(t testing.TB, a answer) string {
 	t.Helper()
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Value == "" {

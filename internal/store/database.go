@@ -74,6 +74,7 @@ type Reader interface {
 	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
 	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)
 	Workers(ctx context.Context) ([]bloom.Worker, error)
+	WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error)
 	ControlDrained(ctx context.Context) ([]string, error)
 	WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error)
 	Artifact(ctx context.Context, id string) (bloom.Artifact, error)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/bloom-runtime/bloom"
@@ -45,7 +46,7 @@ func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed b
 	}
 	a := n.Artifact(l.Epoch, u.Now)
 	u.addFile(a, n.Displaced)
-	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, n.Actor, "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.EventData()))
+	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, cmp.Or(n.Actor, l.WorkerID), "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.EventData()))
 	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.EventData())})
 	u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
 	return a, false, nil

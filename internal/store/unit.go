@@ -214,7 +214,7 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	u.c.Audits = append(u.c.Audits, bloom.Audit{
 		KeyID: u.op.caller.KeyID, Address: u.op.caller.Address,
 		ID: schema.NewID(u.Now), Timestamp: u.Now, Action: action, EntityType: entityType, EntityID: entityID,
-		Actor: actor, Detail: detail, Data: bloom.EventData(data),
+		Actor: bloom.ActorFor(u.op.caller.Role, actor), Detail: detail, Data: bloom.EventData(data),
 	})
 }
 

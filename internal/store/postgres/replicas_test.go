@@ -130,6 +130,9 @@ func (p *pair) Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lea
 	return p.next().Worker(ctx, id)
 }
 func (p *pair) Workers(ctx context.Context) ([]bloom.Worker, error) { return p.next().Workers(ctx) }
+func (p *pair) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
+	return p.next().WorkersAfter(ctx, name, n)
+}
 func (p *pair) RemoveWorker(ctx context.Context, id, actor string) error {
 	return p.next().RemoveWorker(ctx, id, actor)
 }

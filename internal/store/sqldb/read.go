@@ -143,6 +143,12 @@ func (r *Reads) Workers(ctx context.Context) ([]bloom.Worker, error) {
 	return publicWorkers(known), err
 }
 
+// WorkersAfter lists the next n workers by name.
+func (r *Reads) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM workers w WHERE NOT w.removed AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
+	return publicWorkers(known), err
+}
+
 func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
 	workers := make([]bloom.Worker, len(known))
 	for i := range known {

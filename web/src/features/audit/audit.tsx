@@ -46,6 +46,7 @@ export const actions = [
   'secrets_rotated',
   'context_forgotten',
   'task_imported',
+  'artifacts_moved',
   'tasks_matched',
   'audit_forked',
   'filter_saved',
