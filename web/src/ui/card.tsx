@@ -22,7 +22,7 @@ export function Panel({
 }) {
   return (
     <Card className={className}>
-      <header className="flex min-h-11 items-center justify-between gap-3 border-b px-4 py-1.5">
+      <header className="flex min-h-11.5 items-center justify-between gap-3 border-b px-4 py-1.5">
         <h2 className="text-[13px] font-semibold text-ink">{title}</h2>
         {actions && <div className="flex items-center gap-1">{actions}</div>}
       </header>

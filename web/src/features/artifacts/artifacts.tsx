@@ -61,7 +61,7 @@ export default function Artifacts() {
         read={(cursor) => read(cursor)}
         icon={Boxes}
         none={t('artifacts.none')}
-        noneHint={t('artifacts.noneHint')}
+        noneHint={wanted ? t('ui.noneMatch') : t('artifacts.noneHint')}
         head={
           <>
             <Th>{t('artifacts.id')}</Th>

@@ -99,7 +99,7 @@ export default function Audit() {
         read={(cursor) => read(cursor)}
         icon={ScrollText}
         none={t('audit.none')}
-        noneHint={t('audit.noneHint')}
+        noneHint={Object.keys(filters).length > 0 ? t('ui.noneMatch') : t('audit.noneHint')}
         head={
           <>
             <Th>{t('audit.when')}</Th>

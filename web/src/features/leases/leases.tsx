@@ -53,7 +53,7 @@ export default function Leases() {
         read={(cursor) => read(cursor)}
         icon={KeyRound}
         none={t('leases.none')}
-        noneHint={t('leases.noneHint')}
+        noneHint={status ? t('ui.noneMatch') : t('leases.noneHint')}
         head={
           <>
             <Th>{t('leases.status')}</Th>

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
-import { CircleCheck, TriangleAlert } from 'lucide-react'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { ChevronRight, CircleCheck, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError, api, data, type Task, type Worker } from '@/api/client'
@@ -123,7 +123,10 @@ function Form({ first }: { first: Draft }) {
         <Takers labels={list(draft.labels)} />
       </Card>
       <details className="group rounded-card border bg-surface shadow-card" open={problems.size > 0 || undefined}>
-        <summary className="px-4 py-3 font-medium sm:px-5">{t('newTask.more')}</summary>
+        <summary className="flex cursor-pointer list-none items-center gap-2 rounded-card px-4 py-3 font-medium sm:px-5">
+          <ChevronRight className="size-4 text-ink-3 transition-transform group-open:rotate-90" aria-hidden />
+          {t('newTask.more')}
+        </summary>
         <div className="grid gap-5 border-t p-4 sm:grid-cols-2 sm:p-5 lg:grid-cols-3">
           <Field
             label={t('newTask.timeout')}
@@ -324,7 +327,12 @@ function Takers({ labels }: { labels: string[] }) {
     return (
       <p role="status" className="flex items-center gap-2 rounded-lg bg-warn-soft px-3 py-2 text-[13px] text-warn">
         <TriangleAlert className="size-4 shrink-0" aria-hidden />
-        {labels.length ? t('newTask.noTakersLabels') : t('newTask.noTakers')}
+        <span>
+          {labels.length ? t('newTask.noTakersLabels') : t('newTask.noTakers')}{' '}
+          <Link to="/workers" className="font-medium underline underline-offset-2">
+            {data.length === 0 ? t('workers.add') : t('newTask.seeWorkers')}
+          </Link>
+        </span>
       </p>
     )
   }

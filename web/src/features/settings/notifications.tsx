@@ -22,7 +22,7 @@ export function Notifications() {
   return (
     <Panel title={t('settings.notify')}>
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <p className="text-ink-2">
+        <p className="text-[13px] text-ink-2">
           {!able
             ? t('settings.notifyUnable')
             : permission === 'denied'

@@ -32,10 +32,13 @@ export default function Workers() {
       title={t('workers.title')}
       lead={t('workers.lead')}
       actions={
-        <Button look="primary" onClick={() => setAdding(true)}>
-          <Plus className="size-4" aria-hidden />
-          {t('workers.add')}
-        </Button>
+        // An empty page shows how in its middle.
+        query.data?.length !== 0 && (
+          <Button look="primary" onClick={() => setAdding(true)}>
+            <Plus className="size-4" aria-hidden />
+            {t('workers.add')}
+          </Button>
+        )
       }
     >
       <Loaded
