@@ -43,14 +43,18 @@ for (const half of [0, 1]) {
 
 test('no page is wider than a phone', async ({ page, runtime }) => {
   await page.setViewportSize({ width: 360, height: 740 })
-  for (const path of pages) {
+  const { id } = await runtime.task(`Hold on to a line that is long. ${'long '.repeat(40)} scenario: hold`)
+  await expect.poll(async () => (await runtime.api<{ status: string }>(`/llm-tasks/${id}`)).status).toBe('running')
+  for (const path of [...pages, `/tasks/${id}`, `/tasks/${id}?view=timeline`, `/tasks/${id}?view=records`]) {
     await page.goto(runtime.url + path)
     await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
     await expect(page.locator('[role="status"] .sr-only', { hasText: 'Loading' })).toHaveCount(0)
+    if (path === '/workers') await expect(page.getByRole('list', { name: 'Running now' })).toBeVisible()
     await expect
       .poll(() => page.evaluate(() => document.documentElement.scrollWidth), { message: path })
       .toBeLessThanOrEqual(360)
   }
+  await runtime.api(`/llm-tasks/${id}/cancel`, {})
 })
 
 test('the address space of the API is not the application', async ({ request, runtime }) => {

@@ -39,8 +39,18 @@ async function shoot(page: Page, url: string, name: string) {
   await page.goto(url)
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.waitForTimeout(900)
-  // All of the page, but for the reference, which is as long as the API is large.
-  await page.screenshot({ caret, path: path.join(to, `${name}.png`), fullPage: !url.endsWith('/docs') })
+  const running = name.startsWith('task-running')
+  if (running) await page.getByRole('button', { name: /^(To the end|До кінця)$/ }).click()
+  // All of the page, but for the reference, which is as long as the API is large, and a run, of which what is in sight exists.
+  const size = page.viewportSize() ?? { width: 1280, height: 800 }
+  if (!running && !url.endsWith('/docs')) {
+    // A window as high as the page: what a list leaves out of sight is drawn, too.
+    const height = await page.evaluate(() => document.documentElement.scrollHeight)
+    await page.setViewportSize({ width: size.width, height: Math.max(size.height, height) })
+    await page.waitForTimeout(600)
+  }
+  await page.screenshot({ caret, path: path.join(to, `${name}.png`) })
+  await page.setViewportSize(size)
 }
 
 /** Dialogs and menus, which no address opens. */

@@ -29,6 +29,8 @@ test('while a page is loaded its shape is shown; then what it is about', async (
     await page.goto(runtime.url + path)
     await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
     await expect(page.locator('main .late.breathe').first(), path).toBeVisible()
+    // What is not known yet is neither zero nor nothing.
+    await expect(page.locator('main').getByText(/^(0|\$0\.00|No workers yet|.* in 24 h)$/), path).toHaveCount(0)
     open()
     await expect(page.locator('main .late.breathe'), path).toHaveCount(0)
     await page.unrouteAll({ behavior: 'wait' })

@@ -26,7 +26,7 @@ export function Panel({
         <h2 className="text-[13px] font-semibold text-ink">{title}</h2>
         {actions && <div className="flex items-center gap-1">{actions}</div>}
       </header>
-      <div className={cn(!flush && 'p-4')}>{children}</div>
+      <div className={cn(!flush && 'p-4 *:[[role=alert]]:m-0')}>{children}</div>
     </Card>
   )
 }

@@ -123,7 +123,8 @@ export function Confirm({
       {children}
       {error !== undefined && <Failure error={error} className="mb-4" />}
       <div className="flex justify-end gap-2">
-        <Button onClick={() => close(false)}>{t('ui.cancel')}</Button>
+        {/* Not "Cancel": what is asked may be whether to cancel something. */}
+        <Button onClick={() => close(false)}>{t('ui.back')}</Button>
         <Button look={danger ? 'danger' : 'primary'} busy={busy} disabled={disabled} onClick={go}>
           {action}
         </Button>

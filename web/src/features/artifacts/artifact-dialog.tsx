@@ -42,7 +42,7 @@ export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => voi
       lead={
         a && (
           <span className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px]">
-            <Badge>{a.type}</Badge>
+            {nameOf(a) !== a.type && <Badge>{a.type}</Badge>}
             <span>{format.bytes(a.size)}</span>
             <span>{a.media_type}</span>
             <Ago at={a.created_at} />

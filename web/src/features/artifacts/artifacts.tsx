@@ -44,7 +44,7 @@ export default function Artifacts() {
             placeholder={t('artifacts.ofTask')}
             value={task}
             onChange={(e) => setTask(e.target.value)}
-            className="w-56 sm:w-72"
+            className="w-48 grow sm:w-72"
           />
           <Export name="artifacts" read={read} />
           {partial && (

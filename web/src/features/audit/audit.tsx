@@ -74,7 +74,7 @@ export default function Audit() {
           aria-label={t('audit.action')}
           value={action}
           onChange={(e) => setAction(e.target.value)}
-          className="w-56"
+          className="w-full sm:w-56"
         >
           <option value="">{t('audit.any')}</option>
           {actions.map((a) => (

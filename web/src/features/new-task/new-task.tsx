@@ -63,16 +63,18 @@ function Form({ first }: { first: Draft }) {
   const fleet = useQuery(workersQuery)
   const known = unique((fleet.data ?? []).filter((w) => w.status === 'online').flatMap((w) => w.agents)).sort()
   const agentHint = (names: string[], name: string) =>
-    names.length === 0
-      ? t('newTask.agentHint')
-      : names.includes(name.trim())
-        ? t('newTask.agentKnown', {
-            workers: fleet.data
-              ?.filter((w) => w.agents.includes(name.trim()))
-              .map((w) => w.id)
-              .join(', '),
-          })
-        : t('newTask.agentsKnown', { names: names.slice(0, 6).join(', ') })
+    !fleet.data
+      ? ''
+      : names.length === 0
+        ? t('newTask.agentHint')
+        : names.includes(name.trim())
+          ? t('newTask.agentKnown', {
+              workers: fleet.data
+                ?.filter((w) => w.agents.includes(name.trim()))
+                .map((w) => w.id)
+                .join(', '),
+            })
+          : t('newTask.agentsKnown', { names: names.slice(0, 6).join(', ') })
   return (
     <form
       onSubmit={send}

@@ -11,7 +11,7 @@ import { TaskBadge } from '@/ui/badge'
 import { Panel } from '@/ui/card'
 import { Ago, Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
-import { Failure, Skeleton } from '@/ui/states'
+import { Failure, Loaded, Skeleton } from '@/ui/states'
 import { Around } from './around'
 import { Fleet } from './fleet'
 import { History, series } from './history'
@@ -24,15 +24,20 @@ export default function Overview() {
   const workers = useQuery(workersQuery)
   const recent = useQuery(recentTasks)
   const problems = useQuery(problemsQuery).data?.problems
-  const by = stats.data?.tasks.by_status ?? {}
+  const by = stats.data?.tasks.by_status
+  /** A number of tasks; what is not known yet is no zero. */
+  const tasks = (...of: TaskStatus[]) => by && format.number(of.reduce((sum, status) => sum + (by[status] ?? 0), 0))
   const slots =
     workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0
   const active = stats.data?.leases.active ?? 0
   const day = useQuery(series('day')).data
   const oldest = day?.now.oldest_wait_ms ?? null
   const today = (of: (p: NonNullable<typeof day>['points'][number]) => number) =>
-    day?.points.reduce((sum, p) => sum + of(p), 0) ?? 0
+    day?.points.reduce((sum, p) => sum + of(p), 0)
+  const inDay = (n: number | undefined) => n !== undefined && t('overview.inDay', { n: format.number(n) })
   const created = today((p) => p.created)
+  const tokens = today((p) => p.tokens_used)
+  const cost = today((p) => p.cost_usd)
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
     return (
@@ -53,13 +58,13 @@ export default function Overview() {
         <div className="grid grid-cols-2 gap-3 md:grid-cols-4 2xl:grid-cols-8">
           <Tile
             name={t('overview.queued')}
-            value={format.number(by.queued ?? 0)}
+            value={tasks('queued')}
             status="queued"
             note={oldest !== null && t('overview.oldest', { ago: format.duration(oldest) })}
           />
           <Tile
             name={t('overview.running')}
-            value={format.number((by.running ?? 0) + (by.leased ?? 0))}
+            value={tasks('running', 'leased')}
             status="running"
             note={
               slots > 0 && t('overview.slots', { count: slots, used: format.number(active), all: format.number(slots) })
@@ -67,32 +72,32 @@ export default function Overview() {
           />
           <Tile
             name={t('overview.completed')}
-            value={format.number(by.completed ?? 0)}
+            value={tasks('completed')}
             status="completed"
-            note={t('overview.inDay', { n: format.number(today((p) => p.completed)) })}
+            note={inDay(today((p) => p.completed))}
           />
           <Tile
             name={t('overview.failed')}
-            value={format.number((by.failed ?? 0) + (by.dead ?? 0))}
+            value={tasks('failed', 'dead')}
             status="failed"
-            bad={(by.failed ?? 0) + (by.dead ?? 0) > 0}
-            note={t('overview.inDay', { n: format.number(today((p) => p.failed + p.dead)) })}
+            bad={(by?.failed ?? 0) + (by?.dead ?? 0) > 0}
+            note={inDay(today((p) => p.failed + p.dead))}
           />
-          <Tile name={t('overview.cancelled')} value={format.number(by.cancelled ?? 0)} status="cancelled" />
+          <Tile name={t('overview.cancelled')} value={tasks('cancelled')} status="cancelled" />
           <Tile
             name={t('overview.total')}
-            value={format.compact(stats.data?.tasks.total ?? 0)}
-            note={t('overview.newInDay', { count: created, n: format.number(created) })}
+            value={stats.data && format.compact(stats.data.tasks.total)}
+            note={created !== undefined && t('overview.newInDay', { count: created, n: format.number(created) })}
           />
           <Tile
             name={t('overview.measure.tokens')}
-            value={format.compact(today((p) => p.tokens_used))}
+            value={tokens !== undefined && format.compact(tokens)}
             note={t('overview.lastDay')}
             to="/contexts"
           />
           <Tile
             name={t('overview.measure.cost')}
-            value={format.money(today((p) => p.cost_usd))}
+            value={cost !== undefined && format.money(cost)}
             note={t('overview.lastDay')}
             to="/contexts"
           />
@@ -107,7 +112,9 @@ export default function Overview() {
               </Link>
             }
           >
-            <Fleet workers={workers.data ?? []} />
+            <Loaded query={workers} skeleton={<Skeleton className="h-52" />}>
+              {(list) => <Fleet workers={list ?? []} />}
+            </Loaded>
             <Around />
           </Panel>
         </div>
@@ -126,7 +133,8 @@ function Tile({
   bad,
 }: {
   name: string
-  value: string
+  /** Nothing until it is known. */
+  value: string | false | undefined
   note?: ReactNode
   status?: TaskStatus
   /** The list behind the number. */
@@ -140,7 +148,9 @@ function Tile({
       className="block rounded-card border bg-surface px-4 py-3 shadow-card transition-colors hover:border-line-strong"
     >
       <span className="block text-xs text-ink-3">{name}</span>
-      <span className={cn('block text-2xl leading-8 font-semibold tracking-tight', bad && 'text-bad')}>{value}</span>
+      <span className={cn('block text-2xl leading-8 font-semibold tracking-tight', bad && 'text-bad')}>
+        {value || '–'}
+      </span>
       <span className="block h-4 truncate text-xs text-ink-3">{note}</span>
     </Link>
   )

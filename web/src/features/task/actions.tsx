@@ -11,7 +11,10 @@ import { Confirm } from '@/ui/dialog'
 import { toast, useSayError } from '@/ui/toast'
 import { isFinal } from './events'
 
-/** What can be done with a task in its state. */
+/** Failures that the same task meets again: something of it has to change. */
+const needsChange = ['invalid_input', 'context_too_long', 'budget_exceeded', 'permission_denied', 'timeout']
+
+/** What can be done with a task in its state; what helps stands out. */
 export function Actions({ task }: { task: Task }) {
   const { t } = useTranslation()
   const client = useQueryClient()
@@ -33,6 +36,7 @@ export function Actions({ task }: { task: Task }) {
     toast(next?.status === 'cancelled' ? t('task.cancelled') : t('task.cancelling'))
   }
   const over = isFinal(task.status)
+  const change = task.status === 'failed' && needsChange.includes(task.error_class ?? '')
   return (
     <>
       {task.cancel_requested && !over && <Badge tone="warn">{t('task.cancelling')}</Badge>}
@@ -46,12 +50,12 @@ export function Actions({ task }: { task: Task }) {
           {t('task.continue')}
         </Link>
       )}
-      <Link to="/tasks/new" search={{ from: task.id }} className={buttonClass()}>
+      <Link to="/tasks/new" search={{ from: task.id }} className={buttonClass(change ? 'primary' : 'secondary')}>
         <CopyPlus className="size-4" aria-hidden />
         {t('task.again')}
       </Link>
       {over && task.status !== 'completed' && (
-        <Button look="primary" busy={requeue.isPending} onClick={() => requeue.mutate()}>
+        <Button look={change ? 'secondary' : 'primary'} busy={requeue.isPending} onClick={() => requeue.mutate()}>
           <RotateCcw className="size-4" aria-hidden />
           {t('task.requeue')}
         </Button>

@@ -90,7 +90,7 @@ export function Records({ taskId }: { taskId: string }) {
                 <tr>
                   <Th>{t('task.audit.when')}</Th>
                   <Th>{t('task.audit.action')}</Th>
-                  <Th>{t('task.audit.actor')}</Th>
+                  <Th className="max-sm:hidden">{t('task.audit.actor')}</Th>
                   <Th>{t('task.audit.detail')}</Th>
                 </tr>
               </thead>
@@ -101,8 +101,8 @@ export function Records({ taskId }: { taskId: string }) {
                       <Ago at={e.timestamp} />
                     </Td>
                     <Td>{nameOfAction(e.action)}</Td>
-                    <Td>{e.actor}</Td>
-                    <Td className="text-ink-2">{say(e.detail)}</Td>
+                    <Td className="max-sm:hidden">{e.actor}</Td>
+                    <Td className="text-ink-2 whitespace-normal">{say(e.detail)}</Td>
                   </Tr>
                 ))}
               </tbody>

@@ -8,6 +8,7 @@ import { type Formats, useFormat } from '@/lib/format'
 import { CodeBlock } from '@/ui/code'
 import { Prose } from '@/ui/prose'
 import type { Item, Said, Step } from './conversation'
+import { errorClasses } from './error-classes'
 import { ToolCard } from './tool-card'
 
 /** One entry of the conversation. */
@@ -97,7 +98,7 @@ function StepLine({ step }: { step: Step }) {
         tone === 'bad' ? 'text-bad' : tone === 'warn' ? 'text-warn' : tone === 'good' ? 'text-good' : 'text-ink-3',
       )}
     >
-      <Icon className="mt-0.5 size-3.5 shrink-0" aria-hidden />
+      <Icon className="mt-px size-3.5 shrink-0" aria-hidden />
       <p className="min-w-0 flex-1 wrap-anywhere">
         <span className="font-medium">{t(`task.step.${step.type as 'leased'}`)}</span>
         {detail && <span> · {detail}</span>}
@@ -135,7 +136,7 @@ function detailOf({ type, data }: Step, t: TFunction, format: Formats): string {
     case 'completed':
       return of('worker_id')
     case 'failed':
-      return [of('worker_id'), of('error_class')].filter(Boolean).join(' · ')
+      return [of('worker_id'), causeOf(of('error_class'), t)].filter(Boolean).join(' · ')
     case 'requeued':
     case 'cancel_requested':
       return ''
@@ -159,4 +160,10 @@ function rateOf(data: Step['data'], t: TFunction, format: Formats): string {
   ]
     .filter(Boolean)
     .join(' · ')
+}
+
+/** The name of why an attempt failed; a class that is not known here as it is. */
+function causeOf(name: string, t: TFunction): string {
+  const known = errorClasses.find((k) => k === name)
+  return known ? t(`task.why.${known}.what`) : name
 }

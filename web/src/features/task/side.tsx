@@ -37,7 +37,7 @@ export function Side({
   return (
     <aside aria-label={t('task.facts')} className="space-y-4 self-start xl:sticky xl:top-18">
       <Panel title={t('task.usage')}>
-        <div className="grid grid-cols-3 gap-3">
+        <div className="grid grid-cols-[auto_auto_auto] justify-between gap-4">
           <Metric name={t('task.tokens')} value={tokens === undefined ? '–' : format.compact(tokens)} />
           <Metric name={t('task.cost')} value={cost === undefined || cost === null ? '–' : format.money(cost)} />
           <Metric

@@ -35,7 +35,7 @@ export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
     task: told.task_id?.slice(-8),
     worker: told.worker_id,
     used: told.slots_used,
-    count: told.slots ?? 0,
+    count: (why === 'labels' ? told.labels?.length : told.slots) ?? 0,
     when: until ? format.dateTime(until) : '',
     in: until ? format.relative(until, now) : '',
     labels: told.labels?.join(', ') ?? '',

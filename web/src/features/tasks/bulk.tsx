@@ -67,7 +67,11 @@ export function Bulk({ tasks, chosen, onDone }: { tasks: Task[]; chosen: Readonl
               : t('tasks.bulk.requeueTitle', { count: fit.requeue.length })
           }
           lead={asking === 'cancel' ? t('tasks.bulk.cancelLead') : t('tasks.bulk.requeueLead')}
-          action={asking === 'cancel' ? t('tasks.bulk.cancelDo') : t('tasks.bulk.requeueDo')}
+          action={
+            asking === 'cancel'
+              ? t('tasks.bulk.cancelDo', { count: fit.cancel.length })
+              : t('tasks.bulk.requeueDo', { count: fit.requeue.length })
+          }
           danger={asking === 'cancel'}
           run={() => run(asking)}
         />

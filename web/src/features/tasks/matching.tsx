@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { api, data, type TasksMatched } from '@/api/client'
 import { session } from '@/api/session'
 import type { TaskFilters } from '@/app/router'
+import { errorClasses } from '@/features/task/error-classes'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Confirm } from '@/ui/dialog'
@@ -104,7 +105,7 @@ function Ask({
             : t('tasks.matching.requeueTitle', title)
       }
       lead={act === 'cancel' ? t('tasks.matching.cancelLead') : t('tasks.matching.requeueLead')}
-      action={act === 'cancel' ? t('tasks.bulk.cancelDo') : t('tasks.bulk.requeueDo')}
+      action={act === 'cancel' ? t('tasks.bulk.cancelDo', { count }) : t('tasks.bulk.requeueDo', { count })}
       danger={act === 'cancel'}
       disabled={!counted.data || (count === 0 && !many)}
       run={run}
@@ -116,7 +117,11 @@ function Ask({
           <li key={name} className="flex gap-2">
             <span className="text-ink-3">{t(`tasks.matching.by.${name as keyof TaskFilters}`)}</span>
             <span className="min-w-0 font-medium wrap-anywhere">
-              {name === 'status' ? t(`ui.status.${filters.status ?? 'queued'}`) : value}
+              {name === 'status'
+                ? t(`ui.status.${filters.status ?? 'queued'}`)
+                : name === 'error_class'
+                  ? t(`task.why.${errorClasses.find((k) => k === value) ?? 'other'}.what`)
+                  : value}
             </span>
           </li>
         ))}

@@ -77,7 +77,12 @@ export function TaskTable({
       }),
       column.accessor('attempts', {
         header: t('tasks.attempts'),
-        cell: (c) => `${c.getValue()}/${c.row.original.max_attempts}`,
+        // A task that waits after attempts that failed is told from one that has just begun to wait.
+        cell: (c) => (
+          <span className={cn(c.row.original.status === 'queued' && c.getValue() > 0 && 'font-medium text-warn')}>
+            {`${c.getValue()}/${c.row.original.max_attempts}`}
+          </span>
+        ),
       }),
       column.accessor('created_at', { header: t('tasks.created'), cell: (c) => <Ago at={c.getValue()} /> }),
       column.accessor('id', { header: t('tasks.id'), cell: (c) => <Id id={c.getValue()} className="text-ink-3" /> }),

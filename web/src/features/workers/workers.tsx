@@ -41,33 +41,35 @@ export default function Workers() {
         )
       }
     >
-      <Loaded
-        query={query}
-        empty={{
-          when: (list) => !list?.length,
-          show: (
-            <Card>
-              <Empty icon={Server} title={t('workers.none')} action={<AddWorker />}>
-                {t('workers.noneHint')}
-              </Empty>
-            </Card>
-          ),
-        }}
-      >
-        {(list) => (
-          <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
-            {list?.map((worker) => (
-              <li key={worker.id}>
-                <WorkerCard
-                  worker={worker}
-                  server={server}
-                  tasks={running?.filter((task) => task.worker_id === worker.id) ?? []}
-                />
-              </li>
-            ))}
-          </ul>
-        )}
-      </Loaded>
+      <div className="*:[[role=alert]]:m-0">
+        <Loaded
+          query={query}
+          empty={{
+            when: (list) => !list?.length,
+            show: (
+              <Card>
+                <Empty icon={Server} title={t('workers.none')} action={<AddWorker />}>
+                  {t('workers.noneHint')}
+                </Empty>
+              </Card>
+            ),
+          }}
+        >
+          {(list) => (
+            <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
+              {list?.map((worker) => (
+                <li key={worker.id} className="min-w-0">
+                  <WorkerCard
+                    worker={worker}
+                    server={server}
+                    tasks={running?.filter((task) => task.worker_id === worker.id) ?? []}
+                  />
+                </li>
+              ))}
+            </ul>
+          )}
+        </Loaded>
+      </div>
       <Dialog open={adding} onOpenChange={setAdding} title={t('workers.add')} lead={t('workers.addLead')} wide>
         <AddWorker />
       </Dialog>
