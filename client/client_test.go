@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,11 +49,11 @@ func TestTheWholeContract(t *testing.T) {
 	rt, ctx := runtimetest.Start(t), bounded(t)
 	c := rt.Client()
 	spec := bloom.WorkerSpec{Name: "node", InstanceID: "one", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}}
-	if _, created, err := c.RegisterWorker(ctx, spec); err != nil || !created {
-		t.Fatalf("created %v, %v", created, err)
+	if w, err := c.RegisterWorker(ctx, spec); err != nil || !w.Created {
+		t.Fatalf("created %v, %v", w.Created, err)
 	}
-	if _, created, err := c.RegisterWorker(ctx, spec); err != nil || created {
-		t.Fatalf("created again %v, %v", created, err)
+	if w, err := c.RegisterWorker(ctx, spec); err != nil || w.Created {
+		t.Fatalf("created again %v, %v", w.Created, err)
 	}
 	task := must[bloom.Task](t)(c.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "<p> & more"}))
 	if task.Prompt != "<p> & more" || task.Policy.TimeoutSec != bloom.DefaultTimeoutSec || task.MaxAttempts != bloom.DefaultMaxAttempts {
@@ -194,202 +191,6 @@ func TestAllPagesAreWalkedInOrder(t *testing.T) {
 	}
 }
 
-func TestErrorsKeepWhatTheServerSaid(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	_, err := rt.Client().Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a"})
-	var api *client.APIError
-	var inner *bloom.Error
-	if !errors.As(err, &api) || !errors.As(err, &inner) || api.Status != 400 || api.RequestID == "" || inner.Kind != bloom.KindInvalid || len(inner.Details) == 0 {
-		t.Fatalf("%#v", err)
-	}
-	if !strings.Contains(err.Error(), "prompt") {
-		t.Fatalf("does not say what is wrong: %v", err)
-	}
-	wrong, _ := client.New(rt.URL, client.Options{APIKey: "not-the-key-of-anyone"})
-	defer wrong.Close()
-	if _, err := wrong.Stats(ctx); bloom.KindOf(err) != bloom.KindUnauthorized {
-		t.Fatalf("a wrong key: %v", err)
-	}
-	if _, err := rt.Client().Task(ctx, "nothing"); !errors.Is(err, bloom.ErrTaskNotFound) {
-		t.Fatalf("%v", err)
-	}
-}
-
-func TestAServerThatIsAwayIsNotARefusal(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	c := rt.Client().WithRetry(quick)
-	rt.Down()
-	_, err := c.Heartbeat(ctx, "x", "y")
-	var lost *client.UnreachableError
-	if !errors.As(err, &lost) || lost.Sent || errors.Is(err, bloom.ErrLeaseLost) {
-		t.Fatalf("%#v", err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := c.Stats(cancelled); !errors.Is(err, context.Canceled) || client.IsUnreachable(err) {
-		t.Fatalf("the caller's own end: %v", err)
-	}
-}
-
-// TestSubmitRepeatedMakesOneTask drops the answers of the first two tries, after
-// the server has acted on them.
-func TestSubmitRepeatedMakesOneTask(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	lossy := &losing{next: http.DefaultTransport.(*http.Transport).Clone(), lose: 2}
-	c, err := client.New(rt.URL, client.Options{APIKey: runtimetest.AdminKey, HTTPClient: &http.Client{Transport: lossy}, Retry: quick})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lossy.next.CloseIdleConnections()
-	task := must[bloom.Task](t)(c.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}))
-	all := must[[]bloom.Task](t)(c.Runs(ctx))
-	if len(all) != 1 || all[0].ID != task.ID {
-		t.Fatalf("%d tasks", len(all))
-	}
-	lossy.lose = 1
-	if got := must[bloom.Task](t)(c.Cancel(ctx, task.ID)); got.Status != bloom.TaskCancelled {
-		t.Fatalf("%+v", got.TaskState)
-	}
-	// What may not be repeated is not, once it may have arrived.
-	lossy.lose = 1
-	if _, err := c.Requeue(ctx, task.ID); !client.IsUnreachable(err) {
-		t.Fatalf("requeue: %v", err)
-	}
-}
-
-// losing loses the answers of the next requests.
-type losing struct {
-	next *http.Transport
-	lose int
-}
-
-func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.next.RoundTrip(r)
-	if err == nil && l.lose > 0 {
-		l.lose--
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		return nil, io.ErrUnexpectedEOF
-	}
-	return resp, err
-}
-
-func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	c := rt.Client().WithRetry(quick)
-	task := rt.Submit("c", "p")
-	if _, _, err := c.RegisterWorker(ctx, bloom.WorkerSpec{Name: "node", Capabilities: bloom.Capabilities{ClaudeCLI: true}}); err != nil {
-		t.Fatal(err)
-	}
-	lease := must[client.Granted](t)(c.Lease(ctx, task.ID, client.LeaseOptions{})).Lease
-
-	events := make(chan bloom.Event)
-	var reconnects atomic.Int32
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(events)
-		for e, err := range c.FollowEvents(ctx, task.ID, client.FollowOptions{OnReconnect: func(error, time.Duration) { reconnects.Add(1) }}) {
-			if err != nil {
-				t.Errorf("follow: %v", err)
-				return
-			}
-			events <- e
-		}
-	})
-	add := func(n int64) {
-		err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: n, Type: "text", At: 1, Data: bloom.MustJSON(n)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var types []string
-	var last int64
-	next := func() {
-		e, open := <-events
-		if !open || e.Seq != last+1 {
-			t.Fatalf("event %+v after %d, open %v", e, last, open)
-		}
-		last = e.Seq
-		types = append(types, e.Type)
-	}
-	next()
-	next()
-	add(1)
-	next()
-	rt.Down()
-	rt.Up()
-	add(2)
-	next()
-	empty := ""
-	must[bloom.Completed](t)(c.Complete(ctx, task.ID, bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &empty}))
-	next()
-	if _, open := <-events; open {
-		t.Fatal("the stream goes on after its end")
-	}
-	wg.Wait()
-	if diff := cmp.Diff([]string{"created", "leased", "text", "text", "completed"}, types); diff != "" {
-		t.Fatal(diff)
-	}
-	if reconnects.Load() == 0 {
-		t.Fatal("no reconnection was told of")
-	}
-	// A finished stream ends at once, from its beginning and from its end.
-	for _, after := range []int64{0, last} {
-		n := int64(0)
-		for _, err := range c.FollowEvents(ctx, task.ID, client.FollowOptions{After: after}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-		if n != last-after {
-			t.Fatalf("after %d: %d events", after, n)
-		}
-	}
-}
-
-func TestFollowingWhatIsNotThereEnds(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	for _, err := range rt.Client().FollowEvents(ctx, "nothing", client.FollowOptions{}) {
-		if !errors.Is(err, bloom.ErrTaskNotFound) {
-			t.Fatalf("%v", err)
-		}
-	}
-}
-
-func TestChangesAreHeardAndLeftAtWill(t *testing.T) {
-	t.Parallel()
-	rt, ctx := runtimetest.Start(t), bounded(t)
-	c := rt.Client()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for i := 0; ; i++ { // what changed before the stream stood is not in it
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				_, _ = c.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
-			}
-		}
-	})
-	for change, err := range c.Changes(ctx, client.FollowOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change.Kind == bloom.ChangeTask {
-			break
-		}
-	}
-	close(stop)
-	wg.Wait()
-}
-
 func TestContentThatDiffersFromItsRowIsRefused(t *testing.T) {
 	t.Parallel()
 	content := []byte("twelve bytes")
@@ -411,60 +212,5 @@ func TestContentThatDiffersFromItsRowIsRefused(t *testing.T) {
 		}
 		c.Close()
 		server.Close()
-	}
-}
-
-// A server that takes the call and says nothing is given up after the call's time.
-func TestAServerThatHangsIsGivenUp(t *testing.T) {
-	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	c, err := client.New("http://"+silent.Addr().String(), client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) || !strings.Contains(err.Error(), "timed out waiting for the response") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestTheKeyNeverFollowsARedirect(t *testing.T) {
-	t.Parallel()
-	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
-	defer thief.Close()
-	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
-	defer server.Close()
-	c, _ := client.New(server.URL, client.Options{APIKey: "secret"})
-	defer c.Close()
-	if _, err := c.Stats(bounded(t)); err == nil || !strings.Contains(err.Error(), "redirects") {
-		t.Fatalf("%v", err)
-	}
-}
-
-func TestAPageThatIsNotARuntimeIsSaidSo(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
-	defer server.Close()
-	c, _ := client.New(server.URL, client.Options{})
-	defer c.Close()
-	if _, err := c.Stats(bounded(t)); err == nil || !client.IsUnreachable(err) || !strings.Contains(err.Error(), "other than a BLOOM runtime") {
-		t.Fatalf("%v", err)
-	}
-}
-
-func TestOnlyAddressesOfServersAreTaken(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{"", "localhost:5000", "ftp://host", "http://", "http://user:pass@host", "http://host?x=1"} {
-		if _, err := client.New(url, client.Options{}); err == nil {
-			t.Errorf("%q was taken", url)
-		}
-	}
-	c, err := client.New("https://host/prefix/api/runtime/", client.Options{})
-	if err != nil || c.BaseURL() != "https://host/prefix/api/runtime" {
-		t.Fatalf("%v, %v", c.BaseURL(), err)
 	}
 }

@@ -34,7 +34,7 @@ func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 		"output":  func(ctx context.Context, c *client.Client) error { _, _, err := c.TaskOutput(ctx, "id"); return err },
 		"await":   func(ctx context.Context, c *client.Client) error { _, err := c.Await(ctx, "id"); return err },
 		"register": func(ctx context.Context, c *client.Client) error {
-			_, err := c.Register(ctx, bloom.WorkerSpec{Name: "w"})
+			_, err := c.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w"})
 			return err
 		},
 		"remove":  func(ctx context.Context, c *client.Client) error { return c.RemoveWorker(ctx, "w") },

@@ -33,15 +33,9 @@ type Registered struct {
 	Created      bool   `json:"-"` // the worker is new
 }
 
-// RegisterWorker is Register without the control plane's URL.
-func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (worker bloom.Worker, created bool, err error) {
-	r, err := c.Register(ctx, w)
-	return r.Worker, r.Created, err
-}
-
-// Register creates or updates a worker. bloom.ErrWorkerConflict when another live instance has the
+// RegisterWorker creates or updates a worker. bloom.ErrWorkerConflict when another live instance has the
 // name.
-func (c *Client) Register(ctx context.Context, w bloom.WorkerSpec) (Registered, error) {
+func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (Registered, error) {
 	w.Status = cmp.Or(w.Status, bloom.WorkerOnline)
 	w.Capabilities.MaxConcurrency = cmp.Or(w.Capabilities.MaxConcurrency, 1)
 	w.Capabilities.Labels = orEmpty(w.Capabilities.Labels)

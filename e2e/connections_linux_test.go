@@ -45,7 +45,7 @@ func TestIdleAndHalfSentConnectionsHoldUpNobody(t *testing.T) {
 			ctx, done := context.WithTimeout(t.Context(), patience)
 			defer done()
 			able := bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 8}
-			if _, _, err := admin.RegisterWorker(ctx, bloom.WorkerSpec{Name: "early", InstanceID: "early", Capabilities: able}); err != nil {
+			if _, err := admin.RegisterWorker(ctx, bloom.WorkerSpec{Name: "early", InstanceID: "early", Capabilities: able}); err != nil {
 				t.Fatal(err)
 			}
 			early := make(chan error, 1)

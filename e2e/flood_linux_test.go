@@ -92,7 +92,7 @@ func completeUnder(t *testing.T, admin *client.Client, n int) int {
 	var all sync.WaitGroup
 	for i := range 4 {
 		name := "w" + strconv.Itoa(i)
-		if _, _, err := admin.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, InstanceID: name, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 8}}); err != nil {
+		if _, err := admin.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, InstanceID: name, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 8}}); err != nil {
 			t.Fatal(err)
 		}
 		all.Go(func() {

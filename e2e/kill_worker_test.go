@@ -182,7 +182,7 @@ func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 
 	frozen.signal(syscall.SIGCONT)
 	// It finds out one way or the other, and what it had to say is not kept back.
-	frozen.says("the lease was lost", "until the lease ran out", "the server refused an outcome")
+	frozen.says("the lease was lost", "the lease ran out", "the server refused an outcome")
 	eventually(t, "the thawed worker is done with its lease", func() bool {
 		return len(h.outbox("frozen")) == 0 && len(marked(h.markOf("frozen"))) == 1
 	})

@@ -71,9 +71,9 @@ func (w *Worker) selfReport() (bloom.WorkerStatus, bloom.Capabilities) {
 		return bloom.WorkerUnknown, can
 	}
 	switch s := inner.Status(); {
-	case s.Trouble != "":
+	case s.LastError != "":
 		return bloom.WorkerUnknown, can
-	case s.Unwritable != "":
+	case s.StateError != "":
 		return bloom.WorkerError, can
 	}
 	return bloom.WorkerOnline, can

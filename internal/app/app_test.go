@@ -120,7 +120,7 @@ func TestServerEndsLongPollsAtOnceWhenItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	if _, _, err := api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i"}); err != nil {
+	if _, err := api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i"}); err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan error, 1)

@@ -38,20 +38,20 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		loops = append(loops, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{
 			Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
 		}))
-		s.control.onChange(loops[len(loops)-1].Again)
+		s.control.onChange(loops[len(loops)-1].Restart)
 	}
 	if isShared {
 		// The other loops run soon anyway; unfinished retention must not wait for its next
 		// interval.
-		s.leader = &leader{store: shared, inherited: retention.Soon}
+		s.leader = &leader{store: shared, inherited: retention.RunSoon}
 		for _, l := range loops {
-			l.Alone(s.leader.mine)
+			l.OnlyLeader(s.leader.mine)
 		}
 	}
 	if isShared && s.control != nil {
 		synced := loops[len(loops)-1]
 		watch := maintenance.NewWatch(maintenance.WatchConfig{Check: s.control.Check, Idle: s.leader.held, Logger: s.log, Every: s.cfg.SyncInterval})
-		s.control.onChange(func() { synced.Again(); watch.Again() })
+		s.control.onChange(func() { synced.Restart(); watch.Restart() })
 		loops = append(loops, watch)
 	}
 	// Not limited to the leader: each server has its own folder.
@@ -64,11 +64,11 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	} else {
 		// Not limited to the leader: only this server can move what it stored in its folder.
 		mover := s.mover.Loop()
-		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.Soon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
+		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.RunSoon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	}
 	loops = append(loops, maintenance.NewKeyUse(maintenance.KeyUseConfig{Flush: s.auth.Flush, Logger: s.log, Every: 0}))
 	for _, l := range loops {
-		l.Watch(s.metrics.Loop(l.Name()))
+		l.Observe(s.metrics.Loop(l.Name()))
 	}
 	return loops
 }

@@ -72,7 +72,7 @@ func (m *memoryAgent) carry(ctx context.Context, c mbclient.Command) mbclient.Re
 		return mbclient.Report{Status: announce.Failed, Detail: fmt.Sprintf("This worker synchronizes no memory: start it with CLAUDE_PROJECT_ID=%s and "+
 			"the object storage's address (MINIO_ENDPOINT) and keys. Nothing was pushed or pulled", c.Project)}
 	}
-	return m.Carry(ctx, c)
+	return m.Execute(ctx, c)
 }
 
 // MemoryAgentConfig configures a MemoryAgent.

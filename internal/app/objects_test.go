@@ -79,7 +79,7 @@ func (s *objectServer) start() {
 		}
 	}
 	s.t.Cleanup(func() { s.stop() })
-	_, _, err = s.api.RegisterWorker(s.t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}})
+	_, err = s.api.RegisterWorker(s.t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}})
 	must(s.t, err)
 }
 

@@ -43,7 +43,7 @@ func TestWhatWasPostedIsFoundSoonAfter(t *testing.T) {
 			}
 		}
 	}
-	_, _, err = api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}})
+	_, err = api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}})
 	must(t, err)
 	task, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "zoo", AgentSlug: "counter", Prompt: "count the walruses"})
 	must(t, err)

@@ -31,7 +31,7 @@ func (t *transcripts) of(task bloom.Task) (*client.Client, string, error) {
 // unavailable marks an error after which the same call may succeed later.
 func unavailable(err error) error {
 	if client.Temporary(err) {
-		return fmt.Errorf("%w: %w", claude.ErrAway, err)
+		return fmt.Errorf("%w: %w", claude.ErrUnavailable, err)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	must(t, err)
 	defer api.Close()
 
-	_, _, err = api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}})
+	_, err = api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}})
 	must(t, err)
 	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "poet", Prompt: "p"})
 	must(t, err)

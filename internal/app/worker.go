@@ -99,7 +99,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget,
 		Capabilities: w.capabilities(), About: w.about, Tail: tail,
-		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, Leaving: func() { w.leave() },
+		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, OnStopped: func() { w.leave() },
 	}
 	token, err := agentToken(state)
 	if err != nil {
@@ -205,7 +205,7 @@ func (w *Worker) Run(ctx, cut context.Context) error {
 	defer w.runner.Close()
 	w.awaitDrain(ctx)
 	inner := w.inner.Load()
-	stop := context.AfterFunc(cut, inner.Cut)
+	stop := context.AfterFunc(cut, inner.StopNow)
 	defer stop()
 	err := inner.Run(ctx)
 	if errors.Is(err, bloom.ErrWorkerConflict) {

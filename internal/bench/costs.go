@@ -121,7 +121,7 @@ func (s *costSite) connect(ctx context.Context) (err error) {
 			return err
 		}
 		name := fmt.Sprintf("%s-%d", s.label, i)
-		if _, _, err := s.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench", InstanceID: s.label,
+		if _, err := s.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench", InstanceID: s.label,
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1, Labels: []string{name}}}); err != nil {
 			return err
 		}

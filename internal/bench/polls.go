@@ -86,7 +86,7 @@ func (p *pollers) register(ctx context.Context, n, others int) error {
 	for i := range p.names {
 		p.names[i] = fmt.Sprintf("%s-%d", p.label, i)
 		group.Go(func() error {
-			_, _, err := p.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: p.names[i], Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
+			_, err := p.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: p.names[i], Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
 				InstanceID: p.label, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: max(1, p.slots), Labels: []string{p.label}}})
 			return err
 		})

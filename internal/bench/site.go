@@ -41,7 +41,7 @@ func (s *site) hire(ctx context.Context, n int) error {
 		if i == n {
 			label += "-claim"
 		}
-		_, _, err := s.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
+		_, err := s.api.RegisterWorker(ctx, bloom.WorkerSpec{Name: name, Status: bloom.WorkerOnline, InstallMethod: "bloom bench",
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: bloom.MaxConcurrency, Labels: []string{label}}})
 		if err != nil {
 			return err

@@ -15,23 +15,23 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// agent is what an agent_slug came to: an option, a text to append to the
-// system prompt, or neither.
+// agent is what an agent_slug resolves to: an option, a text to append to the system
+// prompt, or neither.
 type agent struct {
 	option string // the name for --agent
 	system string // the text of the operator's file
 }
 
-// safeSlug is what may become a file's name or an option's value.
+// safeSlug matches slugs that may be used as a file name and as an option's value.
 var safeSlug = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 const (
 	maxAgentFile  = 256 << 10 // bytes read of a file
-	maxAgentFiles = 5_000     // entries of a folder of agents that are looked at
+	maxAgentFiles = 5_000     // entries examined in a folder of agents
 )
 
-// findAgent looks the slug up among claude's own agent files, then among the
-// operator's. An unknown slug is no error: the task runs plain.
+// findAgent searches claude's own agent files for the slug, then the operator's. An
+// unknown slug is not an error: the task runs without an agent.
 func (c Config) findAgent(ctx context.Context, slug, workdir string) (agent, error) {
 	if !safeSlug.MatchString(slug) {
 		return agent{}, nil
@@ -52,8 +52,7 @@ func (c Config) findAgent(ctx context.Context, slug, workdir string) (agent, err
 	return agent{system: strings.TrimSpace(body)}, err
 }
 
-// agentDirs are the folders where claude finds agents, given whose settings it
-// reads.
+// agentDirs returns the folders in which claude finds agents with these setting sources.
 func (c Config) agentDirs(workdir string) []string {
 	var dirs []string
 	reads := func(source string) bool {
@@ -79,11 +78,11 @@ func knowsAgent(ctx context.Context, dir, name string) bool {
 	return found
 }
 
-// eachAgentFile calls see with the files below dir that may define an agent, until it
-// answers that it has seen enough. A file that cannot be read defines nothing.
+// eachAgentFile calls see with each file below dir that may define an agent, until it
+// returns false. Unreadable files are skipped.
 func eachAgentFile(ctx context.Context, dir string, see func(file, text string) (more bool)) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return // also a pipe, which must not be opened
+		return // opening a pipe would block
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -102,15 +101,14 @@ func eachAgentFile(ctx context.Context, dir string, see func(file, text string) 
 	})
 }
 
-// How many agents a worker reports, and how many bytes their names may have together.
+// Limits of the agents that a worker reports: their number, and the bytes of all names.
 const (
 	maxAgents     = 256
 	maxAgentNames = bloom.MaxWorkerLists / 2 // the rest is for labels
 )
 
-// Agents lists the names that agent_slug may have here to mean more than a plain run:
-// of claude's own agent files and of the operator's, sorted. What a task's own folder
-// defines in other ways is not among them.
+// Agents returns the sorted names of the agents in claude's own agent files and the
+// operator's.
 func (c Config) Agents(ctx context.Context) []string {
 	names := map[string]bool{}
 	for _, dir := range c.agentDirs(c.Workdir) {
@@ -137,7 +135,7 @@ func (c Config) Agents(ctx context.Context) []string {
 	return sorted
 }
 
-// readBelow reads a file through os.Root, so that no name leaves dir.
+// readBelow reads a file in dir through os.Root, so that no name leads outside.
 func readBelow(dir, name string, limit int) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -148,7 +146,7 @@ func readBelow(dir, name string, limit int) (string, error) {
 	return text, err
 }
 
-// splitFrontMatter parts the block between two --- lines from the rest.
+// splitFrontMatter separates the block between two --- lines from the rest.
 func splitFrontMatter(text string) (front, body string) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	rest, ok := strings.CutPrefix(text, "---\n")

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// baseArgs are claude's options for every task. Values are joined with = where
-// they come from outside, so that none can be an option.
+// baseArgs returns claude's options for every task. Values that come from outside are
+// joined with =, so that none is taken for an option.
 func (r *Runner) baseArgs(ctx context.Context, path string) []string {
 	c := r.config
 	args := []string{
@@ -33,15 +33,15 @@ func (r *Runner) baseArgs(ctx context.Context, path string) []string {
 	if r.has(ctx, path, "--permission-prompts") {
 		args = append(args, "--permission-prompts=none")
 	}
-	// A newer claude keeps a session's first system prompt; ours changes with
-	// the task's agent and format.
+	// Newer versions keep a session's first system prompt, but it changes with the task's
+	// agent and format.
 	if r.has(ctx, path, "--system-prompt-snapshot") {
 		args = append(args, "--system-prompt-snapshot=off")
 	}
 	return args
 }
 
-// permissionMode translates the mode whose name changed between versions.
+// permissionMode translates the mode that was renamed between versions.
 func permissionMode(c Config, has func(string) bool) string {
 	if c.PermissionMode == "default" && has(`"manual"`) {
 		return "manual"
@@ -52,12 +52,12 @@ func permissionMode(c Config, has func(string) bool) string {
 	return c.PermissionMode
 }
 
-// persona is the agent and what is appended to the system prompt.
-func (t *taskRun) persona(ctx context.Context) []string {
+// agentArgs returns the options for the agent and the appended system prompt.
+func (t *taskRun) agentArgs(ctx context.Context) []string {
 	found, err := t.config.findAgent(ctx, t.task.AgentSlug, t.workdir)
 	if err != nil {
-		t.config.Log.Error("read agent file", "agent", t.task.AgentSlug, "err", err)
-		t.emit.warn("agent_unreadable", "the worker's file of this agent cannot be read; the task runs without it")
+		t.config.Log.Error("an agent file cannot be read", "agent", t.task.AgentSlug, "error", err)
+		t.emit.warn("agent_unreadable", "the worker's file for this agent cannot be read; running without it")
 	}
 	var args, system []string
 	if found.option != "" {

@@ -31,84 +31,84 @@ const (
 // name of "manual".
 var PermissionModes = []string{"acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"}
 
-// Config is what the operator of a worker decides. Nothing of it can be changed
-// by a task.
+// Config is the configuration of a worker's operator. Tasks cannot change it.
 type Config struct {
-	// Path of the claude binary; empty means the one on the PATH. It is looked
-	// up at every run, so that one installed later is found.
+	// Path of the claude binary; empty means the one on the PATH. It is resolved at every
+	// run, so that a worker finds one that was installed later.
 	Path string
 	// Workdir is where claude works and where context hints are read. Required.
 	Workdir string
 	// WorkdirPerContext gives each context a folder of its own below Workdir.
-	// The zero value lets all contexts share Workdir.
+	// By default all contexts share Workdir.
 	WorkdirPerContext bool
-	// StateDir keeps the session ids by context. Required.
+	// StateDir stores the session ids by context. Required.
 	StateDir string
-	// AgentsDir holds the operator's agent files, <slug>.md, used when claude
-	// itself knows no such agent. Empty means there are none.
+	// AgentsDir holds the operator's agent files, <slug>.md, which are used for agents that
+	// claude itself does not know. It may be empty.
 	AgentsDir string
 
 	// PermissionMode is one of PermissionModes; empty means acceptEdits.
 	PermissionMode string
-	// AllowedTools need no permission, in the command line's own notation, for
-	// example "Bash(git *)".
+	// AllowedTools need no permission. They are in claude's notation, for example
+	// "Bash(git *)".
 	AllowedTools []string
-	// DisallowedTools are taken away; AskUserQuestion always is, nobody answers.
+	// DisallowedTools cannot be used. AskUserQuestion is always among them, because nobody
+	// would answer.
 	DisallowedTools []string
-	// Model, empty means claude's own choice.
+	// Model is the default model; empty means claude's default.
 	Model string
-	// SettingSources limits whose settings count ("user", "project", "local").
+	// SettingSources are the settings that claude reads ("user", "project", "local").
 	// Empty means all; use "user" for repositories that are not trusted.
 	SettingSources []string
-	// StrictMCPConfig ignores every MCP server that MCPConfig does not name.
+	// StrictMCPConfig ignores every MCP server that is not in MCPConfig.
 	StrictMCPConfig bool
-	// MCPConfig names MCP configuration files.
+	// MCPConfig lists MCP configuration files, or inline JSON.
 	MCPConfig []string
 
-	// Environ is the worker's environment, from which the allow-list picks.
-	// Nil means os.Environ().
+	// Environ is the worker's environment, of which claude gets the variables on an
+	// allow-list. Nil means os.Environ().
 	Environ []string
-	// PassEnv names further variables that claude may see.
+	// PassEnv adds variables to the allow-list.
 	PassEnv []string
 
 	// Silence is how long claude may print nothing; 0 means DefaultSilence.
 	Silence time.Duration
-	// AfterResult is how long it may live on after its result line; 0 means
+	// AfterResult is how long claude may run after its result line; 0 means
 	// DefaultAfterResult.
 	AfterResult time.Duration
 	// Grace is the time between TERM and KILL; 0 means DefaultGrace.
 	Grace time.Duration
-	// MaxRetries bounds claude's own retries of the API; 0 means
+	// MaxRetries is how often claude retries an API request; 0 means
 	// DefaultMaxRetries.
 	MaxRetries int
-	// HintBytes bounds the context hints put before one prompt; 0 means
+	// HintBytes is the maximum size of the context hints in one prompt; 0 means
 	// DefaultHintBytes.
 	HintBytes int
-	// MaxLine bounds what is kept of one line of output, in bytes; longer lines
-	// are read and skipped. 0 means DefaultMaxLine.
+	// MaxLine is the maximum length of a line of output, in bytes. Longer lines are
+	// skipped. 0 means DefaultMaxLine.
 	MaxLine int
 
-	// Warm is how many claude processes are kept alive between tasks, one a
-	// context and one spare. The zero value keeps none; below 0 it goes by the
-	// machine's memory, see DefaultWarm. Linux only.
+	// Warm is how many claude processes are kept alive between tasks: one for each
+	// context, and a spare one. 0 keeps none; a negative value means DefaultWarm of the
+	// machine's memory. Linux only.
 	Warm int
 
-	// Transcripts keeps the transcripts of contexts where other workers find them; nil
-	// leaves every context where it is.
+	// Transcripts stores the transcripts of contexts for other workers. With nil, a
+	// context's session stays on the worker that began it.
 	Transcripts Transcripts
 
-	// Workspaces keeps the working folders of contexts that ask for it where other
-	// workers find them; nil leaves every folder where it is.
+	// Workspaces stores the working folders of contexts for other workers, if their tasks
+	// ask for it. With nil, the folders stay on this worker.
 	Workspaces Workspaces
 
-	// Uploads takes the files that tasks ask for; nil takes none.
+	// Uploads uploads the files that tasks ask for. With nil, none are uploaded.
 	Uploads Uploads
-	// MaxFiles and MaxFileBytes bound what is uploaded of one run, and of one file; 0
-	// uploads nothing.
+	// MaxFiles is the maximum number of files uploaded by a run, and MaxFileBytes the
+	// maximum size of a file; 0 uploads nothing.
 	MaxFiles     int
 	MaxFileBytes int64
 
-	Clock bloom.Clock  // nil means the machine's
+	Clock bloom.Clock  // nil means the system clock
 	Log   *slog.Logger // nil means slog.Default()
 }
 
@@ -130,7 +130,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says everything that is wrong with the configuration.
+// Validate returns all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Workdir == "" {
@@ -148,8 +148,8 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, name := range c.PassEnv {
-		if ours(name) {
-			errs = append(errs, fmt.Errorf("--pass-env: %s is the runtime's own and is never passed on", name))
+		if denied(name) {
+			errs = append(errs, fmt.Errorf("--pass-env: %s belongs to the runtime and is never passed on", name))
 		}
 	}
 	for name, value := range map[string]time.Duration{"silence": c.Silence, "after result": c.AfterResult, "grace": c.Grace} {
@@ -163,7 +163,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Warnings says what an operator should know about a valid configuration.
+// Warnings returns the risks of a valid configuration.
 func (c Config) Warnings() []string {
 	var warnings []string
 	if os.Geteuid() == 0 {
@@ -173,17 +173,17 @@ func (c Config) Warnings() []string {
 		warnings = append(warnings, "permission mode bypassPermissions: every task may run any command on this machine")
 	}
 	if runtime.GOOS != "linux" {
-		warnings = append(warnings, "only on Linux can processes that left claude's process group be ended, and the worker's environment be hidden from tasks")
+		warnings = append(warnings, "this system is not Linux: processes that leave claude's process group are not stopped, and tasks may read the worker's environment")
 	}
 	return warnings
 }
 
-// checkMCP looks whether the MCP configuration can be read. A named pipe would
-// hang claude.
+// checkMCP checks that the MCP configuration files are regular files. claude would block
+// on a named pipe.
 func (c Config) checkMCP() error {
 	for _, file := range c.MCPConfig {
 		if !filepath.IsAbs(file) {
-			continue // the configuration itself
+			continue // inline configuration
 		}
 		info, err := os.Stat(file)
 		if err != nil {
@@ -196,7 +196,7 @@ func (c Config) checkMCP() error {
 	return nil
 }
 
-// configDir is where claude keeps its own settings, agents and sessions.
+// configDir returns the folder of claude's own settings, agents and sessions.
 func (c Config) configDir() string {
 	if dir := lookup(c.Environ, "CLAUDE_CONFIG_DIR"); dir != "" {
 		return dir

@@ -1,11 +1,10 @@
-// Package claude runs one task with the claude command line and says what came
-// of it. It hands over the prompt, reads the stream, meters the tokens, watches
-// over time, silence and budget, keeps the session of every context, and turns
-// the evidence of the end into one verdict.
+// Package claude runs tasks with the claude command line. It passes the prompt, reads
+// the output stream, counts tokens, enforces the time limit, the silence limit and the
+// token budget, stores the session of each context, and decides the outcome.
 //
-// A run is made of turns of a session. Today a turn is one process; the session
-// interface is the seam behind which a living process can serve many.
+// A run consists of one or more turns of a session. A turn has a process of its own
+// (coldSession), or a process that serves many turns (warmSession).
 //
-// It must not know where tasks come from or where results go: no HTTP, no
-// store, no leases. docs/worker-and-claude.md tells the same in plain words.
+// The package does not know where tasks come from or where results go: it has no HTTP,
+// no store and no leases. docs/worker-and-claude.md describes its behaviour.
 package claude

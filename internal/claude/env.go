@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// allowedEnv is every variable that claude sees without being named by the
-// operator. A name that ends in * stands for a prefix.
+// allowedEnv lists the variables that claude gets without PassEnv. A name that ends in *
+// is a prefix.
 var allowedEnv = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -17,8 +17,8 @@ var allowedEnv = []string{
 	"DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
 }
 
-// ourEnv is never passed on, not even when it is named.
-var ourEnv = []string{"RUNTIME_*", "MEMBRIDGE_*", "MINIO_*", "DATABASE_URL", "BLOOM_*", "CLAUDECODE"}
+// deniedEnv lists the variables that are never passed on, even if PassEnv has them.
+var deniedEnv = []string{"RUNTIME_*", "MEMBRIDGE_*", "MINIO_*", "DATABASE_URL", "BLOOM_*", "CLAUDECODE"}
 
 func matchesName(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -27,7 +27,7 @@ func matchesName(patterns []string, name string) bool {
 	})
 }
 
-func ours(name string) bool { return matchesName(ourEnv, name) }
+func denied(name string) bool { return matchesName(deniedEnv, name) }
 
 func lookup(environ []string, name string) string {
 	for _, pair := range slices.Backward(environ) {
@@ -38,13 +38,13 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// environment is the whole environment of claude: the allow-list, what the
-// operator named, and what a worker always sets.
+// environment returns claude's environment: the allow-list, PassEnv, and what a worker
+// always sets.
 func (c Config) environment() []string {
 	var env []string
 	for _, pair := range c.Environ {
 		name, _, _ := strings.Cut(pair, "=")
-		if !ours(name) && (matchesName(allowedEnv, name) || slices.Contains(c.PassEnv, name)) {
+		if !denied(name) && (matchesName(allowedEnv, name) || slices.Contains(c.PassEnv, name)) {
 			env = append(env, pair)
 		}
 	}
@@ -55,9 +55,9 @@ func (c Config) environment() []string {
 
 type traceKey struct{}
 
-// WithTraceParent has claude continue a trace: it finds parent, in the form of the
-// header traceparent, as TRACEPARENT in its environment. A process that was kept
-// alive, or started ahead (Config.Warm), does not.
+// WithTraceParent makes claude continue a trace. parent, in the format of the traceparent
+// header, becomes TRACEPARENT in its environment. It has no effect on processes that were
+// kept alive or started ahead (Config.Warm).
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }

@@ -17,7 +17,8 @@ const (
 	EventSession  = "session"
 	EventRestored = "session_restored"
 	EventText     = "text"
-	// A working folder came from the server, and went there.
+	// EventWorkspaceRestored: the working folder was downloaded from the server.
+	// EventWorkspaceKept: it was uploaded.
 	EventWorkspaceRestored = "workspace_restored"
 	EventWorkspaceKept     = "workspace_kept"
 	EventThinking          = "thinking"
@@ -33,21 +34,20 @@ const (
 	EventResult            = "result"
 )
 
-// maxEventText bounds one text in an event, in bytes. The whole output is in
-// the artifact.
+// maxEventText is the maximum length of a text in an event, in bytes. The artifact has
+// the whole output.
 const maxEventText = 64 << 10
 
 type data = map[string]any
 
-// emitter hands events out one at a time, whichever goroutine they come from.
+// emitter emits events one at a time. It is safe for concurrent use.
 type emitter struct {
 	mu       sync.Mutex
 	emit     func(typ string, data any)
 	warnings []bloom.Warning // for the outcome
 }
 
-// notInOutcome are warnings about single lines of output, which say nothing of
-// the outcome.
+// notInOutcome lists warnings that do not concern the outcome.
 var notInOutcome = []string{"unreadable_line", "line_too_long", "output_repair"}
 
 func (e *emitter) send(typ string, d data) {
@@ -61,7 +61,7 @@ func (e *emitter) send(typ string, d data) {
 	}
 }
 
-// keepWarning keeps a warning for the outcome, each once.
+// keepWarning keeps a warning for the outcome, unless it has the same already.
 func (e *emitter) keepWarning(d data) {
 	code, _ := d["code"].(string)
 	text, _ := d["text"].(string)
@@ -72,7 +72,7 @@ func (e *emitter) keepWarning(d data) {
 	e.warnings = append(e.warnings, w)
 }
 
-// outcomeWarnings are the warnings so far that belong to the outcome.
+// outcomeWarnings returns the warnings for the outcome.
 func (e *emitter) outcomeWarnings() []bloom.Warning {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,10 +89,10 @@ func (e *emitter) denied(tool string) {
 
 func (e *emitter) leftBehind(n int) {
 	e.send(EventWarning, data{"code": "left_behind", "count": n,
-		"text": fmt.Sprintf("%d processes were still running when claude ended; they have been ended", n)})
+		"text": fmt.Sprintf("%d processes were still running when claude ended; they were stopped", n)})
 }
 
-// text emits a text, cut when it is long.
+// text emits a text, truncated to maxEventText.
 func (e *emitter) text(typ, key, text string, d data) {
 	cut := clip(text, maxEventText)
 	d[key] = cut
@@ -102,7 +102,7 @@ func (e *emitter) text(typ, key, text string, d data) {
 	e.send(typ, d)
 }
 
-// clip cuts s to at most limit bytes, never inside a character.
+// clip returns at most the first limit bytes of s, without splitting a character.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -117,8 +117,8 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// show emits what a person wants to see of an assistant's or a user's message.
-func (e *emitter) show(m message) {
+// message emits the parts of an assistant's or a user's message that people read.
+func (e *emitter) message(m message) {
 	for _, b := range m.Message.blocks() {
 		d := data{}
 		if m.Parent != "" {

@@ -25,22 +25,22 @@ func ReadStream(output []byte, piece, limit int) (longest, lines int) {
 		output = output[n:]
 	}
 	out.flush()
-	judge(w.seen)
+	verdictOf(w.seen)
 	m.metrics(0)
 	return longest, lines
 }
 
 // GatherHints is gatherHints with plain results.
-func GatherHints(ctx context.Context, workdir string, hints []string, limit int) (names []string, total int, missed []string) {
-	files, misses := gatherHints(ctx, workdir, hints, limit)
+func GatherHints(ctx context.Context, workdir string, hints []string, limit int) (names []string, total int, skipped []string) {
+	files, left := gatherHints(ctx, workdir, hints, limit)
 	for _, file := range files {
 		names = append(names, file.name)
 		total += len(file.text)
 	}
-	for _, miss := range misses {
-		missed = append(missed, miss.hint)
+	for _, skip := range left {
+		skipped = append(skipped, skip.hint)
 	}
-	return names, total, missed
+	return names, total, skipped
 }
 
 // Exported for tests.
@@ -71,14 +71,14 @@ func LimitGrowth(r *Runner, growth int64) (was int64) {
 	return was
 }
 
-var help, version perFile
+var help, version fileCache
 
 // ShareAnswers has a runner know what its claude answers to --help and --version, for
 // which the program is asked once among all runners.
 func ShareAnswers(ctx context.Context, r *Runner) error {
-	for option, p := range map[string]struct{ shared, own *perFile }{"--help": {&help, &r.help}, "--version": {&version, &r.versions}} {
+	for option, p := range map[string]struct{ shared, own *fileCache }{"--help": {&help, &r.help}, "--version": {&version, &r.versions}} {
 		if _, err := p.shared.get(ctx, r.config.Path, func() (string, error) {
-			said, _, err := ask(ctx, r.config, r.config.Path, option)
+			said, _, err := runClaude(ctx, r.config, r.config.Path, option)
 			return said, err
 		}); err != nil {
 			return err

@@ -11,12 +11,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
-// Forget begins to drop what is kept of a context on this machine: its session, also
-// claude's own file, its living process, and its working folder if that moves with it.
-// The context's next task waits until finish, which must be called, has put them aside.
-// A task of the context that is running ends first. finish then removes the folder,
-// which no task waits for. It fails when ctx ends before; forgetting the context again
-// removes the rest.
+// Forget starts to delete this machine's data of a context: its session with claude's own
+// file, its live process, and its working folder if that moves with the context. The caller
+// must call finish. finish waits for a running task of the context, deletes the session and
+// renames the folder; until then the context's next task waits. It then removes the folder,
+// for which no task waits. It fails when ctx ends; forgetting the context again removes the
+// rest.
 func (r *Runner) Forget(contextID string) (finish func(ctx context.Context) error) {
 	release, idle := r.sessions.reserve(contextID)
 	return func(ctx context.Context) error {
@@ -26,16 +26,16 @@ func (r *Runner) Forget(contextID string) (finish func(ctx context.Context) erro
 				return err
 			}
 		}
-		err := r.drop(contextID)
+		err := r.removeContext(contextID)
 		release()
 		return errors.Join(err, r.removeForgotten(ctx, contextID))
 	}
 }
 
-// drop puts aside what is kept of a context. It is quick.
-func (r *Runner) drop(contextID string) error {
+// removeContext deletes a context's session and sets its folder aside. It is quick.
+func (r *Runner) removeContext(contextID string) error {
 	r.pool.evict(contextID)
-	if err := r.dropWorkspace(contextID); err != nil {
+	if err := r.setWorkspaceAside(contextID); err != nil {
 		return err
 	}
 	saved, err := r.sessions.load(contextID)
@@ -52,7 +52,7 @@ func (r *Runner) drop(contextID string) error {
 	return errors.Join(err, r.sessions.forget(contextID))
 }
 
-// last is the session of the last completed turn.
+// last returns the session of the last completed turn.
 func (s savedSession) last() string {
 	if s.Next == nil {
 		return ""
@@ -60,34 +60,34 @@ func (s savedSession) last() string {
 	return s.Next.SessionID
 }
 
-// maxAside is how many of a context's folders may wait to be removed.
-const maxAside = 16
+// maxForgotten is how many of a context's folders may be waiting to be removed.
+const maxForgotten = 16
 
-// aside is where a forgotten folder waits to be removed.
-func (c Config) aside(contextID string, n int) string {
+// forgottenPath returns the name of a forgotten folder until it is removed.
+func (c Config) forgottenPath(contextID string, n int) string {
 	return fmt.Sprintf("%s.forgotten%d", c.workspaceOf(contextID), n)
 }
 
-// dropWorkspace puts a context's folder aside if it moves with the context.
-func (r *Runner) dropWorkspace(contextID string) error {
-	if note, err := r.config.workspaceNote(contextID); err == nil && note == nil {
+// setWorkspaceAside renames a context's folder if it moves with the context.
+func (r *Runner) setWorkspaceAside(contextID string) error {
+	if note, err := r.config.workspaceRecord(contextID); err == nil && note == nil {
 		return nil
 	}
 	dir, n := r.config.workspaceOf(contextID), 0
 	for _, name := range []string{dir, dir + ".restoring", dir + ".replaced"} {
-		err := os.Rename(name, r.config.aside(contextID, n))
-		for ; errors.Is(err, fs.ErrExist) && n < maxAside; n++ { // one is there that is not empty
-			err = os.Rename(name, r.config.aside(contextID, n))
+		err := os.Rename(name, r.config.forgottenPath(contextID, n))
+		for ; errors.Is(err, fs.ErrExist) && n < maxForgotten; n++ { // an earlier one is not removed yet
+			err = os.Rename(name, r.config.forgottenPath(contextID, n))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return os.Remove(r.config.workspaceNotePath(contextID))
+	return os.Remove(r.config.workspaceRecordPath(contextID))
 }
 
-// removeForgotten removes what dropWorkspace put aside, also what was left of an earlier
-// time. One context after the other, so that tasks have most of the disk.
+// removeForgotten removes the folders that were set aside, now or earlier. It handles one
+// context at a time, so that tasks are not slowed down.
 func (r *Runner) removeForgotten(ctx context.Context, contextID string) (err error) {
 	select {
 	case r.removing <- struct{}{}:
@@ -95,8 +95,8 @@ func (r *Runner) removeForgotten(ctx context.Context, contextID string) (err err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for n := range maxAside {
-		err = errors.Join(err, workspace.Remove(ctx, r.config.aside(contextID, n)))
+	for n := range maxForgotten {
+		err = errors.Join(err, workspace.Remove(ctx, r.config.forgottenPath(contextID, n)))
 	}
 	return err
 }

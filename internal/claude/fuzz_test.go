@@ -126,12 +126,12 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		name   string
-		hints  []string
-		limit  int
-		want   []string
-		total  int
-		missed []string
+		name    string
+		hints   []string
+		limit   int
+		want    []string
+		total   int
+		skipped []string
 	}{
 		{"in the order they are named", []string{"old.txt", "new.txt"}, 100, []string{"old.txt", "new.txt"}, 20, nil},
 		{"the oldest is cut first", []string{"old.txt", "new.txt"}, 14, []string{"old.txt", "new.txt"}, 14, nil},
@@ -147,11 +147,11 @@ func TestHints(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			names, total, missed := claude.GatherHints(t.Context(), work, test.hints, test.limit)
+			names, total, skipped := claude.GatherHints(t.Context(), work, test.hints, test.limit)
 			if diff := cmp.Diff(test.want, names); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.missed, missed); diff != "" {
+			if diff := cmp.Diff(test.skipped, skipped); diff != "" {
 				t.Errorf("missed (-want +got):\n%s", diff)
 			}
 			if total != test.total {

@@ -13,21 +13,20 @@ import (
 const (
 	// wordJoiner is invisible and of no width.
 	wordJoiner = '\u2060'
-	// maxMentionPath bounds what is looked at as a mention's path, in bytes.
+	// maxMentionPath is the maximum length of a mention's path, in bytes.
 	maxMentionPath = 4096
-	// maxMentionLooks bounds the file system calls for one prompt; mentions
-	// beyond it are all guarded.
-	maxMentionLooks = 20_000
+	// maxMentionLookups is the maximum number of file system calls for one prompt. All
+	// mentions beyond it are neutralized.
+	maxMentionLookups = 20_000
 )
 
-// guardPrompt keeps a prompt a prompt. The command line gives two beginnings a
-// meaning of their own: a text that begins with a slash runs one of its
-// commands, and "@path" reads the file before any permission is asked, also
-// outside the working folder. The first gets a line before it; the second
-// invisible characters around the @, where the path leads, or may lead, outside,
-// or to something that is neither file nor folder: a pipe would hang claude.
+// guardPrompt prevents claude from interpreting two kinds of text in a prompt. A prompt
+// that begins with a slash would run a command: it gets a line before it. "@path" would
+// read a file without asking for permission, even outside the working folder: if the path
+// leads outside, may lead outside, or is neither file nor folder (claude would block on a
+// pipe), the @ gets invisible characters around it.
 func guardPrompt(prompt, workdir string) string {
-	g := mentionGuard{workdir: workdir, judged: map[string]bool{}}
+	g := mentionGuard{workdir: workdir, checked: map[string]bool{}}
 	prompt = g.guard(bloom.CleanText(prompt))
 	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
 		return "The task, as it was posted:\n\n" + prompt
@@ -35,11 +34,11 @@ func guardPrompt(prompt, workdir string) string {
 	return prompt
 }
 
-// mentionGuard judges the mentions of one prompt.
+// mentionGuard checks the mentions of one prompt.
 type mentionGuard struct {
 	workdir string // without symbolic links
-	judged  map[string]bool
-	looks   int
+	checked map[string]bool
+	lookups int
 }
 
 func (g *mentionGuard) guard(text string) string {
@@ -49,11 +48,11 @@ func (g *mentionGuard) guard(text string) string {
 	var b strings.Builder
 	previous := ' ' // the beginning counts as a space
 	for i, r := range text {
-		// A mention begins after a space or a character outside ASCII; after
-		// other ASCII it is part of a word, an address or code.
+		// A mention follows a space or a non-ASCII character. After another ASCII
+		// character, @ is part of a word, an address or code.
 		if r == '@' && (unicode.IsSpace(previous) || previous >= utf8.RuneSelf) && g.dangerous(text[i+1:]) {
-			// Before it, so that no mention begins; after it, so that the path
-			// is another one even where a version sees a beginning.
+			// The one before it prevents a mention. The one after it changes the path, for
+			// versions that see a mention all the same.
 			b.WriteRune(wordJoiner)
 			b.WriteRune(r)
 			b.WriteRune(wordJoiner)
@@ -65,10 +64,10 @@ func (g *mentionGuard) guard(text string) string {
 	return b.String()
 }
 
-// dangerous reports whether the path at the beginning of the text leads, or may
-// lead, where claude must not read without a permission.
+// dangerous reports whether the path at the beginning of the text leads, or may lead, to
+// something that claude must not read without permission.
 func (g *mentionGuard) dangerous(text string) bool {
-	// Bounded: a path is short, and a text of many @ must not cost its square.
+	// The limit keeps the cost of a text with many @ linear.
 	path := text[:min(len(text), maxMentionPath)]
 	if end := strings.IndexFunc(path, unicode.IsSpace); end >= 0 {
 		path = path[:end]
@@ -79,25 +78,24 @@ func (g *mentionGuard) dangerous(text string) bool {
 	if strings.ContainsRune(`/~"'`, rune(path[0])) || strings.Contains(path, "..") || strings.Contains(path, `\`) {
 		return true
 	}
-	verdict, known := g.judged[path]
+	outside, known := g.checked[path]
 	if !known {
-		verdict = g.leads(path)
-		g.judged[path] = verdict
+		outside = g.leadsOutside(path)
+		g.checked[path] = outside
 	}
-	return verdict
+	return outside
 }
 
-// leads follows a relative path through the working folder. Where a mention
-// ends is claude's to decide ("@name," "@name#L3"), so that every shorter name
-// that may be meant is judged too.
-func (g *mentionGuard) leads(path string) bool {
+// leadsOutside follows a relative path through the working folder. Only claude knows where
+// a mention ends ("@name," "@name#L3"), so it checks every possible shorter name, too.
+func (g *mentionGuard) leadsOutside(path string) bool {
 	dir := g.workdir
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" || name == "." {
 			continue
 		}
-		for _, meant := range meantNames(name) {
-			if g.looks++; g.looks > maxMentionLooks || g.offLimits(filepath.Join(dir, meant)) {
+		for _, candidate := range possibleNames(name) {
+			if g.lookups++; g.lookups > maxMentionLookups || g.offLimits(filepath.Join(dir, candidate)) {
 				return true
 			}
 		}
@@ -109,9 +107,9 @@ func (g *mentionGuard) leads(path string) bool {
 	return false
 }
 
-// meantNames are the name and its beginnings that end before a character that
-// may follow a mention in a sentence.
-func meantNames(name string) []string {
+// possibleNames returns the name, and its prefixes that end before a character that may
+// follow a mention in a sentence.
+func possibleNames(name string) []string {
 	names := []string{name}
 	for i, r := range name {
 		if i > 0 && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -121,8 +119,8 @@ func meantNames(name string) []string {
 	return names
 }
 
-// offLimits reports whether the path is there and is, in the end, something
-// outside the working folder, or neither file nor folder.
+// offLimits reports whether the path exists and leads outside the working folder, or to
+// something that is neither file nor folder.
 func (g *mentionGuard) offLimits(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -14,58 +14,56 @@ import (
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
-// Bounds of the work for all hints of one task.
+// Limits of the work for all hints of one task.
 const (
-	maxGlobEntries = 50_000      // looked at
-	maxGlobMatches = 1_000       // taken from one pattern
-	maxGlobWork    = 100_000_000 // characters of patterns against characters of names; under a second
+	maxGlobEntries = 50_000      // entries examined
+	maxGlobMatches = 1_000       // matches of one pattern
+	maxGlobWork    = 100_000_000 // sum of pattern length times name length; takes less than a second
 )
 
 var (
 	errHintPath = errors.New("only relative paths inside the working folder are read")
 	errBinary   = errors.New("not a text file")
-	errTooMany  = errors.New("the pattern matches too much; the rest is left out")
+	errTooMany  = errors.New("the pattern matches too many files; the rest is left out")
 )
 
 // hintFile is one file to put before the prompt.
 type hintFile struct {
 	name string
 	text string
-	cut  bool // only its beginning fits
+	cut  bool // only its beginning is in text
 }
 
-// missedHint is a hint, or a file of one, that could not be used, and why.
-type missedHint struct {
+// skippedHint is a hint, or a file of one, that could not be used, and why.
+type skippedHint struct {
 	hint   string
 	reason string
 }
 
-// gatherHints reads the files that the hints name from the workdir. Nothing
-// outside it can be reached: os.Root refuses paths and symbolic links that
-// leave it. When all are larger than limit bytes the oldest, those named first,
-// are cut first.
-//
-// It stops when ctx ends, and its work is bounded whatever the patterns are.
-func gatherHints(ctx context.Context, workdir string, hints []string, limit int) (files []hintFile, missed []missedHint) {
+// gatherHints reads the files that the hints name from workdir. It reads nothing outside
+// it: os.Root refuses paths and symbolic links that leave it. If the files are larger than
+// limit bytes together, the first ones are truncated or left out. Its work is bounded
+// whatever the patterns are, and it stops when ctx ends.
+func gatherHints(ctx context.Context, workdir string, hints []string, limit int) (files []hintFile, skipped []skippedHint) {
 	if len(hints) == 0 {
 		return nil, nil
 	}
 	root, err := os.OpenRoot(workdir)
 	if err != nil {
-		return nil, []missedHint{{hint: "*", reason: "the working folder cannot be read"}}
+		return nil, []skippedHint{{hint: "*", reason: "the working folder cannot be read"}}
 	}
 	defer root.Close()
 	search := &hintSearch{walker: walker{ctx: ctx, root: root, left: maxGlobEntries}, work: maxGlobWork}
 	seen := map[string]bool{}
 	total := 0
-	// From the newest to the oldest, so that no more is read than fits.
+	// Read from the last to the first, and no more than fits.
 	for _, hint := range slices.Backward(hints) {
 		if ctx.Err() != nil {
 			break
 		}
 		names, err := search.expand(hint)
 		if err != nil {
-			missed = append(missed, missedHint{hint, hintReason(err)})
+			skipped = append(skipped, skippedHint{hint, hintReason(err)})
 		}
 		for _, name := range slices.Backward(names) {
 			if seen[name] {
@@ -73,12 +71,12 @@ func gatherHints(ctx context.Context, workdir string, hints []string, limit int)
 			}
 			seen[name] = true
 			if total >= limit {
-				missed = append(missed, missedHint{name, "left out: the hints are larger than the limit"})
+				skipped = append(skipped, skippedHint{name, "left out: the hints are larger than the limit"})
 				continue
 			}
 			text, more, err := readLimited(root, name, limit-total)
 			if err != nil {
-				missed = append(missed, missedHint{name, hintReason(err)})
+				skipped = append(skipped, skippedHint{name, hintReason(err)})
 				continue
 			}
 			total += len(text)
@@ -86,11 +84,11 @@ func gatherHints(ctx context.Context, workdir string, hints []string, limit int)
 		}
 	}
 	slices.Reverse(files)
-	slices.Reverse(missed)
-	return files, missed
+	slices.Reverse(skipped)
+	return files, skipped
 }
 
-// hintReason is a sentence without the machine's paths.
+// hintReason returns the text of an error, without paths of this machine.
 func hintReason(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -111,8 +109,8 @@ type hintSearch struct {
 	work int // what is left of maxGlobWork
 }
 
-// expand turns a hint into the names of files: itself, or what a pattern
-// with *, ?, [ ] or ** matches.
+// expand returns the names of a hint's files: the hint itself, or what a pattern with *,
+// ?, [ ] or ** matches.
 func (s *hintSearch) expand(hint string) ([]string, error) {
 	name := path.Clean(strings.TrimPrefix(hint, "./"))
 	if hint == "" || strings.ContainsAny(hint, "\x00\\") || path.IsAbs(hint) ||
@@ -123,9 +121,9 @@ func (s *hintSearch) expand(hint string) ([]string, error) {
 		return []string{name}, nil
 	}
 	if _, err := s.root.Lstat(name); err == nil {
-		return []string{name}, nil // a file may be called that
+		return []string{name}, nil // a file of exactly that name
 	}
-	// Several ** in a row match what one does.
+	// Several ** in a row match the same as one.
 	return s.glob(slices.CompactFunc(strings.Split(name, "/"), func(a, b string) bool { return a == "**" && b == "**" }))
 }
 
@@ -158,11 +156,11 @@ func (s *hintSearch) glob(pattern []string) ([]string, error) {
 	return names, err
 }
 
-// hidden names folders that a pattern does not enter unless it names them.
+// hidden reports whether patterns do not enter the folder unless they name it.
 func hidden(name string) bool { return name == ".git" || name == "node_modules" }
 
-// fixedPrefix is the folder before the first segment with a wildcard, so that a
-// walk begins there.
+// fixedPrefix returns the folder before the first segment with a wildcard, where the walk
+// begins.
 func fixedPrefix(pattern []string) string {
 	for i, segment := range pattern {
 		if strings.ContainsAny(segment, "*?[") {
@@ -172,9 +170,9 @@ func fixedPrefix(pattern []string) string {
 	return "."
 }
 
-// matchSegments matches a path against a pattern in which ** stands for any
-// number of folders. It fills a table row by row, so that many ** cost no more
-// than pattern times path.
+// matchSegments matches a path against a pattern in which ** matches any number of
+// folders. It fills a table row by row, so that the cost is pattern length times path
+// length even with many **.
 func matchSegments(pattern, name []string) bool {
 	row := make([]bool, len(name)+1) // row[j]: the pattern so far matches name[:j]
 	row[0] = true
@@ -199,8 +197,7 @@ func matchSegments(pattern, name []string) bool {
 	return row[len(name)]
 }
 
-// readLimited reads at most limit bytes of a text file. more reports that there
-// was more.
+// readLimited reads at most limit bytes of a text file, and reports whether it has more.
 func readLimited(root *os.Root, name string, limit int) (text string, more bool, err error) {
 	file, _, err := workspace.OpenRegular(root, name)
 	if err != nil {
@@ -218,7 +215,7 @@ func readLimited(root *os.Root, name string, limit int) (text string, more bool,
 	return text, len(text) < len(content), nil
 }
 
-// withHints puts the files before the prompt.
+// withHints returns the prompt preceded by the files.
 func withHints(prompt string, files []hintFile) string {
 	if len(files) == 0 {
 		return prompt

@@ -48,8 +48,8 @@ func TestCostlyHintsAreBounded(t *testing.T) {
 		hints = append(hints, costly...)
 	}
 	began := time.Now()
-	if names, _, missed := claude.GatherHints(t.Context(), work, hints, 1<<20); len(names) > 0 || len(missed) != len(hints) {
-		t.Errorf("%d files and %d missed hints, want none and all", len(names), len(missed))
+	if names, _, skipped := claude.GatherHints(t.Context(), work, hints, 1<<20); len(names) > 0 || len(skipped) != len(hints) {
+		t.Errorf("%d files and %d missed hints, want none and all", len(names), len(skipped))
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the hints took %s", took)
@@ -77,9 +77,9 @@ func TestPipesAndDevicesAreNotReadAsHintsOrAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names, _, missed := claude.GatherHints(t.Context(), h.config.Workdir, []string{"pipe", "linked", "zero", "*"}, 100)
-	if len(names) > 0 || len(missed) != 3 {
-		t.Errorf("read %v, missed %v; want nothing read", names, missed)
+	names, _, skipped := claude.GatherHints(t.Context(), h.config.Workdir, []string{"pipe", "linked", "zero", "*"}, 100)
+	if len(names) > 0 || len(skipped) != 3 {
+		t.Errorf("read %v, missed %v; want nothing read", names, skipped)
 	}
 	h.config.MCPConfig = []string{filepath.Join(h.config.Workdir, "pipe")}
 	run, _ := h.run(task("hello"))

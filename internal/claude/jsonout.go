@@ -8,14 +8,14 @@ import (
 const jsonInstruction = "The caller set desired_format to json. Your final answer must be exactly one valid JSON value and nothing else: " +
 	"no code fence, no explanation before or after it."
 
-// repairPrompt asks once more, in the same session.
+// repairPrompt asks for the answer again, in the same session.
 func repairPrompt(problem string) string {
 	return "Your last answer is not valid JSON (" + problem + "). " +
 		"Answer again with exactly one valid JSON value and nothing else. Do not use tools."
 }
 
-// jsonOutput strips one code fence and checks that the rest is one JSON value.
-// problem is empty when it is.
+// jsonOutput strips one code fence and checks that the rest is one JSON value. problem is
+// the error, empty if there is none.
 func jsonOutput(text string) (output, problem string) {
 	output = stripFence(strings.TrimSpace(text))
 	var value json.RawMessage

@@ -2,9 +2,8 @@ package claude
 
 import "bytes"
 
-// lineWriter cuts what is written to it into lines. A line may be of any
-// length: everything is read, at most max bytes of a line are kept, and a line
-// that was longer is reported as such instead of being handed over.
+// lineWriter splits what is written to it into lines. It accepts lines of any length, and
+// calls tooLong instead of line for a line of more than max bytes.
 type lineWriter struct {
 	max     int
 	line    func([]byte)   // the slice is reused after the call
@@ -36,8 +35,8 @@ func (w *lineWriter) keep(p []byte) {
 	}
 }
 
-// flush hands the line over; it is also called at the end of the output, for a
-// last line without a newline.
+// flush passes on the current line. Call it at the end of the output, too, for a last
+// line without a newline.
 func (w *lineWriter) flush() {
 	switch {
 	case w.size > w.max:
@@ -47,7 +46,7 @@ func (w *lineWriter) flush() {
 	}
 	w.size = 0
 	if cap(w.kept) > 1<<20 {
-		w.kept = nil // one huge line must not pin its memory for the whole run
+		w.kept = nil // free the memory of a huge line
 	}
 	w.kept = w.kept[:0]
 }

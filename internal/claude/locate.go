@@ -16,18 +16,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/process"
 )
 
-// ErrNotFound means that there is no claude command line on this machine.
+// ErrNotFound means that claude is not installed on this machine.
 var ErrNotFound = errors.New("the claude command line was not found")
 
-// Locate finds the claude binary: the one at path, or, when path is empty, the
-// one on the PATH, else the one that scripts/install-claude.sh put beside this
-// program. It returns an absolute path, or an error that matches
-// ErrNotFound and says where it looked.
+// Locate finds the claude binary: the one at path or, if path is empty, the one on the
+// PATH, else the one that scripts/install-claude.sh installed next to this program. It
+// returns an absolute path, or an error that matches ErrNotFound.
 func Locate(path string) (string, error) {
 	if path == "" {
 		found, err := exec.LookPath("claude")
 		if err != nil {
-			found = beside()
+			found = bundled()
 		}
 		if found == "" {
 			return "", fmt.Errorf("%w on the PATH; install it with npm install -g @anthropic-ai/claude-code, or name it with --claude", ErrNotFound)
@@ -50,9 +49,9 @@ func Locate(path string) (string, error) {
 	return absolute, nil
 }
 
-// beside is the claude in .tools of the source tree that this program was built in
-// (bin/bloom) or lies in; empty when there is none.
-func beside() string {
+// bundled returns the claude in .tools of the source tree that this program was built in
+// (bin/bloom) or lies in, "" if there is none.
+func bundled() string {
 	self, err := os.Executable()
 	if err != nil {
 		return ""
@@ -66,21 +65,20 @@ func beside() string {
 	return ""
 }
 
-// Status is what Check found out.
+// Status is the result of Check.
 type Status struct {
 	Path     string // absolute
-	Version  string // as it prints it, for example "2.1.329 (Claude Code)"
+	Version  string // as printed, for example "2.1.329 (Claude Code)"
 	LoggedIn bool
-	// AuthMethod says how, in claude's words ("api_key", "oauth_token",
-	// "claude.ai", "none"); empty when claude did not say.
+	// AuthMethod is claude's name of the method ("api_key", "oauth_token", "claude.ai",
+	// "none"); empty for versions that do not report it.
 	AuthMethod string
-	// Login says in a sentence what was found, or what to do.
+	// Login describes the login, or says what to do.
 	Login string
 }
 
-// Check finds claude, asks its version and whether somebody is logged in. It
-// spends nothing: no model is asked. It fails when claude is missing (ErrNotFound), or
-// is nothing that tasks can be run with (*Unusable).
+// Check finds claude, and gets its version and login. It sends no request to the model. It
+// fails if claude is missing (ErrNotFound) or cannot run tasks (*Unusable).
 func Check(ctx context.Context, c Config) (Status, error) {
 	c = c.withDefaults()
 	path, err := Locate(c.Path)
@@ -91,15 +89,15 @@ func Check(ctx context.Context, c Config) (Status, error) {
 	if status.Version, err = identify(ctx, c, path); err != nil {
 		return status, err
 	}
-	answer, _, err := ask(ctx, c, path, "auth", "status")
+	answer, _, err := runClaude(ctx, c, path, "auth", "status")
 	if err != nil {
 		return status, err
 	}
-	status.judgeLogin(c, answer)
+	status.setLogin(c, answer)
 	return status, nil
 }
 
-func (s *Status) judgeLogin(c Config, answer string) {
+func (s *Status) setLogin(c Config, answer string) {
 	var auth struct {
 		LoggedIn   *bool  `json:"loggedIn"`
 		AuthMethod string `json:"authMethod"`
@@ -107,14 +105,14 @@ func (s *Status) judgeLogin(c Config, answer string) {
 	if json.Unmarshal([]byte(answer), &auth) == nil && auth.LoggedIn != nil {
 		s.LoggedIn, s.AuthMethod = *auth.LoggedIn, auth.AuthMethod
 	} else {
-		// An older claude has no such command; what it would read is looked at.
+		// Older versions have no such command: check for credentials.
 		s.LoggedIn = hasCredentials(c)
 	}
 	switch {
 	case s.LoggedIn && s.AuthMethod != "":
 		s.Login = "logged in (" + s.AuthMethod + ")"
 	case s.LoggedIn:
-		s.Login = "credentials are there"
+		s.Login = "credentials are configured"
 	default:
 		s.Login = "nobody is logged in: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN for the worker, or run claude and log in as the worker's user"
 	}
@@ -130,8 +128,8 @@ func hasCredentials(c Config) bool {
 	return err == nil
 }
 
-// ask runs claude with the arguments and returns what it printed.
-func ask(ctx context.Context, c Config, path string, args ...string) (string, process.Exit, error) {
+// runClaude runs claude with the arguments and returns its output.
+func runClaude(ctx context.Context, c Config, path string, args ...string) (string, process.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var stdout bytes.Buffer

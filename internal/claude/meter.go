@@ -6,19 +6,19 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// meter adds up what a run used, from the stream, so that a run that is killed
-// still has its tokens and an estimate of its cost. Usage is counted once a
-// message id: the stream repeats a message for each of its blocks, and its
-// last word on a message is the complete one.
+// meter adds up a run's usage from the stream, so that a run that is killed still has its
+// tokens and an estimate of its cost. Usage is counted once per message id: the stream
+// repeats a message for each of its blocks, and the last repetition has the full usage.
 type meter struct {
 	messages map[string]counted
 	current  string // the message whose stream events arrive
 	model    string
-	resumed  bool    // the present turn goes on with an older session
-	cost     float64 // of finished turns, as claude said
+	resumed  bool    // the current turn resumes a session
+	cost     float64 // of finished turns, as claude reported it
 	turns    int64
-	settled  usage // of finished turns
-	source   string
+	finished usage // of finished turns
+
+	keySource string // where claude got its API key; "none" on a subscription
 }
 
 type counted struct {
@@ -43,18 +43,18 @@ func (m *meter) add(id, model string, u *usage) {
 		CacheCreation: max(before.usage.CacheCreation, u.CacheCreation),
 		CacheRead:     max(before.usage.CacheRead, u.CacheRead),
 	}}
-	if model != "" && !strings.HasPrefix(model, "<") { // "<synthetic>" is claude's own voice
+	if model != "" && !strings.HasPrefix(model, "<") { // "<synthetic>" is text of claude's own
 		m.model = model
 	}
 }
 
-// observe counts what a line of the stream says.
+// observe counts a line of the stream.
 func (m *meter) observe(line message) {
 	switch {
 	case line.Type == "assistant" && line.Message != nil:
 		m.add(line.Message.ID, line.Message.Model, line.Message.Usage)
 	case line.Type == "system" && line.Subtype == "init":
-		m.source = line.APIKeySource
+		m.keySource = line.APIKeySource
 	case line.Type == "stream_event" && line.Event != nil:
 		if line.Event.Message != nil {
 			m.current = line.Event.Message.ID
@@ -64,29 +64,29 @@ func (m *meter) observe(line message) {
 			m.add(m.current, "", line.Event.Usage)
 		}
 	case line.Type == "result":
-		m.settle(line)
+		m.finishTurn(line)
 	}
 }
 
-// settle takes a turn's result as the last word on it where it says more than
-// the stream did. What claude says of a resumed session counts from the
-// session's beginning, so it is taken only where it is known to mean this turn.
-func (m *meter) settle(line message) {
-	live := m.live()
+// finishTurn adds the usage of a finished turn: the larger of what the stream and what the
+// result reported. The result of a resumed session may include its earlier turns; then
+// only the stream counts.
+func (m *meter) finishTurn(line message) {
+	streamed := m.unfinished()
 	models, cost := line.SinceLast, 0.0
 	if models == nil && !m.resumed {
 		models = line.ModelUsage
 	}
-	var said usage
+	var reported usage
 	for _, u := range models {
-		said = sum(said, usage{u.Input, u.Output, u.CacheCreation, u.CacheRead})
+		reported = sum(reported, usage{u.Input, u.Output, u.CacheCreation, u.CacheRead})
 		cost += u.CostUSD
 	}
-	m.settled = sum(m.settled, usage{
-		Input:         max(live.Input, said.Input),
-		Output:        max(live.Output, said.Output),
-		CacheCreation: max(live.CacheCreation, said.CacheCreation),
-		CacheRead:     max(live.CacheRead, said.CacheRead),
+	m.finished = sum(m.finished, usage{
+		Input:         max(streamed.Input, reported.Input),
+		Output:        max(streamed.Output, reported.Output),
+		CacheCreation: max(streamed.CacheCreation, reported.CacheCreation),
+		CacheRead:     max(streamed.CacheRead, reported.CacheRead),
 	})
 	switch {
 	case line.SinceLast != nil:
@@ -94,13 +94,13 @@ func (m *meter) settle(line message) {
 	case line.TotalCostUSD != nil && !m.resumed:
 		m.cost += *line.TotalCostUSD
 	default:
-		m.cost += m.liveCost()
+		m.cost += m.unfinishedCost()
 	}
 	m.turns += line.NumTurns
 	m.messages = nil
 }
 
-func (m *meter) live() usage {
+func (m *meter) unfinished() usage {
 	var total usage
 	for _, c := range m.messages {
 		total = sum(total, c.usage)
@@ -112,14 +112,14 @@ func sum(a, b usage) usage {
 	return usage{a.Input + b.Input, a.Output + b.Output, a.CacheCreation + b.CacheCreation, a.CacheRead + b.CacheRead}
 }
 
-// total is everything so far.
-func (m *meter) total() usage { return sum(m.settled, m.live()) }
+// total returns the usage so far.
+func (m *meter) total() usage { return sum(m.finished, m.unfinished()) }
 
-// budget is the tokens that count against policy.budget.
+// budget returns the tokens that count against policy.budget.
 func (u usage) budget() int64 { return u.Input + u.Output + u.CacheCreation }
 
-// pricesPerMillion are list prices in US dollars, by a word in the model's
-// name. They serve only runs that were killed before claude named the cost.
+// pricesPerMillion are list prices in US dollars, by a word in the model's name. They are
+// used only for runs that were killed before claude reported their cost.
 var pricesPerMillion = []struct {
 	word          string
 	input, output float64
@@ -129,10 +129,10 @@ var pricesPerMillion = []struct {
 	{"opus", 5, 25},
 }
 
-// costSoFar is what finished turns cost, and an estimate of the one under way.
-func (m *meter) costSoFar() float64 { return m.cost + m.liveCost() }
+// costSoFar returns the cost of the finished turns plus an estimate for the current one.
+func (m *meter) costSoFar() float64 { return m.cost + m.unfinishedCost() }
 
-func (m *meter) liveCost() float64 {
+func (m *meter) unfinishedCost() float64 {
 	var cost float64
 	for _, c := range m.messages {
 		for _, price := range pricesPerMillion {
@@ -148,8 +148,8 @@ func (m *meter) liveCost() float64 {
 	return cost
 }
 
-// metrics is the meter as a completion carries it. Input tokens include cache
-// creation, so that input and output add up to the tokens used.
+// metrics returns the metrics of a completion. Input tokens include cache creation, so
+// that input and output add up to the tokens used.
 func (m *meter) metrics(durationMS int64) bloom.Metrics {
 	total := m.total()
 	out := bloom.Metrics{DurationMS: max(durationMS, 0), Model: m.model, CostKind: "none"}
@@ -167,9 +167,10 @@ func (m *meter) metrics(durationMS int64) bloom.Metrics {
 	return out
 }
 
-// costKind: on a subscription nobody pays the cost that claude names.
+// costKind returns whether the cost is paid, or only an estimate because claude runs on a
+// subscription.
 func (m *meter) costKind() string {
-	if m.source == "" || m.source == "none" {
+	if m.keySource == "" || m.keySource == "none" {
 		return "subscription_estimate"
 	}
 	return "api_usd"

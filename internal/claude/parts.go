@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// partSize is how much is compressed and sent at once, in bytes.
+	// partSize is the size of a part before compression, in bytes.
 	partSize = 8 << 20
-	// windowSize bounds the memory that packing and unpacking take.
+	// windowSize is the zstd window, which limits the memory for packing and unpacking.
 	windowSize = 1 << 20
 )
 
@@ -21,7 +21,7 @@ type partWriter struct {
 	put    func(frame []byte) (bloom.TranscriptPart, error)
 	packer *zstd.Encoder
 	frame  bytes.Buffer
-	in     int // bytes in the present frame
+	in     int // uncompressed bytes in the current frame
 	parts  []bloom.TranscriptPart
 }
 
@@ -34,7 +34,7 @@ func newPartWriter(put func(frame []byte) (bloom.TranscriptPart, error)) (*partW
 	return w, err
 }
 
-// Write sends a part whenever one is full.
+// Write sends each part that is full.
 func (w *partWriter) Write(p []byte) (written int, err error) {
 	for len(p) > 0 {
 		n, err := w.packer.Write(p[:min(len(p), partSize-w.in)])
@@ -73,7 +73,7 @@ func (w *partWriter) close() ([]bloom.TranscriptPart, error) {
 	return w.parts, nil
 }
 
-// unpackParts reads what a partWriter has sent, one part after the other.
+// unpackParts decompresses the parts that a partWriter sent.
 func unpackParts(frames io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowSize))
 }

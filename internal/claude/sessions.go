@@ -15,14 +15,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// sessions remembers which claude session belongs to which context, one small
-// file each, so that it survives the worker. It also knows which contexts are
-// at work now: two runs must not resume one session at the same time.
+// sessions stores which claude session belongs to which context, in one small file each.
+// It also tracks which contexts have running tasks, because two runs must not resume one
+// session at the same time.
 type sessions struct {
 	dir string
 
 	mu    sync.Mutex
-	busy  map[string]int // context → runs that hold it; forgetting while it is being forgotten
+	busy  map[string]int // number of runs by context; forgetting while it is being forgotten
 	freed chan struct{}  // closed when a context becomes free
 }
 
@@ -33,18 +33,18 @@ const forgetting = -1
 type savedSession struct {
 	ContextID string `json:"context_id"`
 	SessionID string `json:"session_id"`
-	// Workdir: claude finds a session only from where it was made.
+	// Workdir is where the session began; claude can resume it only there.
 	Workdir   string `json:"workdir"`
 	UpdatedAt int64  `json:"updated_at"` // Unix milliseconds
 
-	// Movable: the server keeps the context's transcript. Base is what it had before
-	// the last turn that ended here, nil when nothing; Next is what there was after it,
-	// and Pushed that it was given to the server.
-	Movable bool  `json:"movable,omitempty"`
-	Base    *mark `json:"base,omitempty"`
-	Next    *mark `json:"next,omitempty"`
-	Pushed  bool  `json:"pushed,omitempty"`
-	Parts   int   `json:"parts,omitempty"`
+	// Movable means that the server stores the context's transcript. Base is the stored
+	// version before the last turn that ended here, nil for none; Next is the version
+	// after it, and Pushed whether it was uploaded. Parts is the number of uploaded parts.
+	Movable bool               `json:"movable,omitempty"`
+	Base    *transcriptVersion `json:"base,omitempty"`
+	Next    *transcriptVersion `json:"next,omitempty"`
+	Pushed  bool               `json:"pushed,omitempty"`
+	Parts   int                `json:"parts,omitempty"`
 }
 
 func openSessions(stateDir string) (*sessions, error) {
@@ -55,21 +55,21 @@ func openSessions(stateDir string) (*sessions, error) {
 	return &sessions{dir: dir, busy: map[string]int{}, freed: make(chan struct{})}, nil
 }
 
-// acquire marks the context as at work. first reports that nobody else was. It waits
+// acquire registers a run of the context, and reports whether it is the only one. It waits
 // while the context is being forgotten, and fails only when ctx ends.
-func (s *sessions) acquire(ctx context.Context, contextID string) (first bool, release func(), err error) {
+func (s *sessions) acquire(ctx context.Context, contextID string) (exclusive bool, release func(), err error) {
 	release, err = s.wait(ctx, func() bool {
 		if s.busy[contextID] == forgetting {
 			return false
 		}
 		s.busy[contextID]++
-		first = s.busy[contextID] == 1
+		exclusive = s.busy[contextID] == 1
 		return true
 	}, func() { s.busy[contextID]-- }, contextID)
-	return first, release, err
+	return exclusive, release, err
 }
 
-// reserve marks the context as being forgotten, unless it is at work.
+// reserve marks the context as being forgotten, unless one of its tasks is running.
 func (s *sessions) reserve(contextID string) (release func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *sessions) reserve(contextID string) (release func(), ok bool) {
 	return s.releaser(contextID, func() { s.busy[contextID] = 0 }), true
 }
 
-// await is reserve for when the context is no longer at work.
+// await is like reserve, but waits until none of the context's tasks is running.
 func (s *sessions) await(ctx context.Context, contextID string) (release func(), err error) {
 	return s.wait(ctx, func() bool {
 		if s.busy[contextID] != 0 {
@@ -91,8 +91,8 @@ func (s *sessions) await(ctx context.Context, contextID string) (release func(),
 	}, func() { s.busy[contextID] = 0 }, contextID)
 }
 
-// wait calls take under the lock, again whenever a context has become free, until it
-// succeeds. release calls give under the lock.
+// wait calls take under the lock until it returns true: at once, and whenever a context
+// becomes free. release calls give under the lock.
 func (s *sessions) wait(ctx context.Context, take func() bool, give func(), contextID string) (release func(), err error) {
 	for {
 		s.mu.Lock()
@@ -121,15 +121,15 @@ func (s *sessions) releaser(contextID string, give func()) func() {
 	})
 }
 
-// path hashes the context id: it is a client's, and no part of a path.
+// path returns the context's file. It hashes the id, which a client chose.
 func (s *sessions) path(contextID string) string {
 	sum := sha256.Sum256([]byte(contextID))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:])+".json")
 }
 
-// load returns what is known of the context; the zero value when nothing is.
+// load returns the context's session, the zero value if there is none.
 func (s *sessions) load(contextID string) (savedSession, error) {
-	data, err := readNote(s.path(contextID))
+	data, err := readRecord(s.path(contextID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return savedSession{}, nil
 	}
@@ -138,12 +138,12 @@ func (s *sessions) load(contextID string) (savedSession, error) {
 	}
 	var saved savedSession
 	if err := json.Unmarshal(data, &saved); err != nil {
-		return savedSession{}, fmt.Errorf("session file of a context is damaged: %w", err)
+		return savedSession{}, fmt.Errorf("the session file of a context is damaged: %w", err)
 	}
 	return saved, nil
 }
 
-// save keeps the session through crashes and power failures.
+// save writes the session durably.
 func (s *sessions) save(saved savedSession) error {
 	data, err := json.Marshal(saved)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *sessions) save(saved savedSession) error {
 	return durable.Replace(s.path(saved.ContextID), data)
 }
 
-// forget drops a session that claude no longer knows.
+// forget removes the context's session.
 func (s *sessions) forget(contextID string) error {
 	err := os.Remove(s.path(contextID))
 	if errors.Is(err, fs.ErrNotExist) {

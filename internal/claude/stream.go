@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// message is one line of the command line's stream, every type in one shape.
-// Fields that a version lacks or types otherwise stay zero.
+// message is one line of claude's output, of any type. Fields that a version lacks, or
+// that have another type, stay zero.
 type message struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype"`
@@ -33,7 +33,7 @@ type message struct {
 	MaxRetries   int             `json:"max_retries"`
 	RetryDelayMS float64         `json:"retry_delay_ms"`
 	ErrorStatus  int             `json:"error_status"`
-	Error        json.RawMessage `json:"error"` // a word; in some versions an object
+	Error        json.RawMessage `json:"error"` // a string; in some versions an object
 
 	// rate_limit_event
 	RateLimit *rateLimit `json:"rate_limit_info"`
@@ -48,8 +48,8 @@ type message struct {
 	APIErrorStatus int                `json:"api_error_status"`
 	Usage          *usage             `json:"usage"`
 	Denials        []permissionDenial `json:"permission_denials"`
-	// ModelUsage and TotalCostUSD count a resumed session from its beginning;
-	// SinceLast, of newer versions, counts this turn.
+	// ModelUsage and TotalCostUSD include the earlier turns of a resumed session.
+	// SinceLast, of newer versions, counts this turn only.
 	ModelUsage map[string]modelUsage `json:"modelUsage"`
 	SinceLast  map[string]modelUsage `json:"model_usage_since_last_result"`
 
@@ -102,15 +102,15 @@ type permissionDenial struct {
 	Tool string `json:"tool_name"`
 }
 
-// rateLimit is what the provider says of a subscription's limit.
+// rateLimit is the state of a rate limit, as the provider reports it.
 type rateLimit struct {
 	Status   string `json:"status"` // allowed, allowed_warning, rejected
 	ResetsAt int64  `json:"resetsAt"`
 	Kind     string `json:"rateLimitType"`
 }
 
-// parse reads one line. ok is false for what is no JSON object with a type; a
-// field of an unexpected type costs that field only.
+// parse decodes one line. ok is false unless it is a JSON object with a type. A field of
+// an unexpected type is ignored.
 func parse(line []byte) (m message, ok bool) {
 	var wrongType *json.UnmarshalTypeError
 	if err := json.Unmarshal(line, &m); err != nil && !errors.As(err, &wrongType) {
@@ -119,7 +119,7 @@ func parse(line []byte) (m message, ok bool) {
 	return m, m.Type != ""
 }
 
-// blocks reads the content of a message; a bare string is one text block.
+// blocks decodes the content of a message; a string is one text block.
 func (m *turnMessage) blocks() []block {
 	if m == nil {
 		return nil
@@ -136,7 +136,7 @@ func (m *turnMessage) blocks() []block {
 	return blocks
 }
 
-// plain is the text of a content that may be a string, blocks or anything else.
+// plain returns the text of a content that may be a string, blocks or anything else.
 func plain(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

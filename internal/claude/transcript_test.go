@@ -91,7 +91,7 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 	}
 	// A living process answers with its result: how it ends after that is no matter of the
 	// turn, and what it did not end with a line is no answer.
-	living := map[string]bloom.ErrorClass{
+	liveProcess := map[string]bloom.ErrorClass{
 		"success-with-tool, then exit 1": "", "success-with-tool, then kill -SEGV $$": "", "last-line-without-newline, then exit 0": bloom.ClassCrashed,
 	}
 	verdict := func(t *testing.T, config claude.Config, class bloom.ErrorClass, release bool) {
@@ -118,7 +118,7 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		})
 		t.Run("living "+name, func(t *testing.T) {
 			t.Parallel()
-			class, differs := living[name]
+			class, differs := liveProcess[name]
 			if !differs {
 				class = test.class
 			}

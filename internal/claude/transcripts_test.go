@@ -1,186 +1,17 @@
 package claude_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
-
-// archive is the server's part of moving contexts, in memory.
-type archive struct {
-	mu     sync.Mutex
-	frames map[string][]byte
-	kept   map[string]bloom.Transcript // by context
-	said   map[string][]bloom.Exchange
-	away   bool
-	puts   int // bytes
-	refuse int // so many calls fail that may succeed later; below 0 all of them
-	cut    int // so many transcripts end before their end
-}
-
-// refused reports that a call fails.
-func (a *archive) refused() bool {
-	if a.refuse != 0 {
-		a.refuse--
-		return true
-	}
-	return false
-}
-
-func newArchive() *archive {
-	return &archive{frames: map[string][]byte{}, kept: map[string]bloom.Transcript{}, said: map[string][]bloom.Exchange{}}
-}
-
-// copied is an archive of its own with the same in it.
-func (a *archive) copied() *archive {
-	return &archive{frames: maps.Clone(a.frames), kept: maps.Clone(a.kept), said: maps.Clone(a.said)}
-}
-
-var errAway = errors.New("the server is away")
-
-func (a *archive) State(_ context.Context, task bloom.Task) (bloom.TranscriptState, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.away {
-		return bloom.TranscriptState{}, errAway
-	}
-	if a.refused() {
-		return bloom.TranscriptState{}, fmt.Errorf("%w: refused", claude.ErrAway)
-	}
-	t := a.kept[task.ContextID]
-	return bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts), Earlier: int64(len(a.said[task.ContextID]))}, nil
-}
-
-func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.refused() {
-		return nil, fmt.Errorf("%w: refused", claude.ErrAway)
-	}
-	var all []byte
-	for _, p := range a.kept[task.ContextID].Parts {
-		frame, ok := a.frames[p.URL]
-		if !ok {
-			return nil, errors.New("a part is gone")
-		}
-		all = append(all, frame...)
-	}
-	if a.cut > 0 {
-		a.cut--
-		all = all[:len(all)/2]
-	}
-	return io.NopCloser(bytes.NewReader(all)), nil
-}
-
-func (a *archive) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.away {
-		return bloom.TranscriptPart{}, errAway
-	}
-	url := fmt.Sprint("file:", len(a.frames))
-	a.frames[url] = bytes.Clone(frame)
-	a.puts += len(frame)
-	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}, nil
-}
-
-func (a *archive) Earlier(_ context.Context, task bloom.Task) ([]bloom.Exchange, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.said[task.ContextID], nil
-}
-
-// complete is what the server does with a completion.
-func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
-	t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := run.Completion
-	if c.Output != nil {
-		a.said[task.ContextID] = append(a.said[task.ContextID], bloom.Exchange{Prompt: task.Prompt, Output: *c.Output})
-	}
-	if c.Transcript == nil {
-		return
-	}
-	was, there := a.kept[task.ContextID]
-	now, ok := c.Transcript.Applied(&was)
-	if !there {
-		now, ok = c.Transcript.Applied(nil)
-	}
-	if !ok {
-		t.Errorf("the update does not go on from what is kept: %+v", *c.Transcript)
-		return
-	}
-	a.kept[task.ContextID] = now
-}
-
-// rewrite has the archive keep other content for a transcript, as if it had been given it.
-func (a *archive) rewrite(content string) {
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		panic(err)
-	}
-	defer zip.Close()
-	frame := zip.EncodeAll([]byte(content), nil)
-	k := a.kept["ctx"]
-	k.Parts = []bloom.TranscriptPart{{URL: "file:rewritten", Size: int64(len(frame))}}
-	sum := sha256.Sum256([]byte(content))
-	k.Size, k.SHA256 = int64(len(content)), hex.EncodeToString(sum[:])
-	a.frames["file:rewritten"], a.kept["ctx"] = frame, k
-}
-
-// fleet are workers that share an archive and a model, each with its own folders.
-func fleet(t *testing.T, n, warm int, respond standin.Responder) (*archive, []*house) {
-	t.Helper()
-	a := newArchive()
-	houses := []*house{newHouse(t, respond)}
-	for range n - 1 {
-		h := *houses[0]
-		h.home = t.TempDir()
-		h.config.Workdir, h.config.StateDir = t.TempDir(), t.TempDir()
-		h.config.Environ = append([]string{}, h.config.Environ...)
-		h.setEnv("HOME", h.home)
-		houses = append(houses, &h)
-	}
-	for _, h := range houses {
-		h.config.Warm, h.config.Transcripts = warm, a
-	}
-	return a, houses
-}
-
-// turn runs a task to its completion.
-func (h *house) turn(a *archive, prompt string) (bloom.Run, *journal) {
-	h.t.Helper()
-	b := task(prompt)
-	run, j := h.run(b)
-	a.complete(h.t, b, run)
-	return run, j
-}
-
-func (h *house) conversation() string {
-	requests := h.model.Requests()
-	return requests[len(requests)-1].Conversation()
-}
-
-// modes are the ways in which a worker runs claude.
-var modes = map[string]int{"cold": 0, "warm": 1}
 
 func TestAContextMovesFromWorkerToWorker(t *testing.T) {
 	t.Parallel()
@@ -287,7 +118,7 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	t.Parallel()
 	before, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
 	houses[0].turn(before, "my colour is green")
-	spoil := func(a *archive, with []byte) {
+	setFault := func(a *archive, with []byte) {
 		for url := range a.frames {
 			a.frames[url] = with
 		}
@@ -296,7 +127,7 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 		harm func(a *archive)
 		code string
 	}{
-		"damaged":   {func(a *archive) { spoil(a, []byte("no zstd")) }, "transcript_damaged"},
+		"damaged":   {func(a *archive) { setFault(a, []byte("no zstd")) }, "transcript_damaged"},
 		"truncated": {func(a *archive) { k := a.kept["ctx"]; k.Size++; a.kept["ctx"] = k }, "transcript_damaged"},
 		"gone":      {func(a *archive) { clear(a.frames) }, "transcript_damaged"},
 		"missing":   {func(a *archive) { clear(a.kept) }, "transcript_missing"},
@@ -339,9 +170,9 @@ func (h *house) beginsAnew(a *archive, code string) {
 // A task can reach what claude keeps of its session.
 func TestATranscriptThatIsNoFileHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	const spoil = `for f in "$HOME"/.claude/projects/*/*.jsonl; do ln -sf /dev/zero "$f"; done`
+	const setFault = `for f in "$HOME"/.claude/projects/*/*.jsonl; do ln -sf /dev/zero "$f"; done`
 	noted := standin.Reply{Text: "noted"}
-	a, houses := fleet(t, 1, 0, standin.Sequence(noted, noted, standin.Tool("", "Bash", map[string]any{"command": spoil}), noted))
+	a, houses := fleet(t, 1, 0, standin.Sequence(noted, noted, standin.Tool("", "Bash", map[string]any{"command": setFault}), noted))
 	h := houses[0]
 	h.config.AllowedTools = []string{"Bash"}
 	h.turn(a, "my colour is green")
@@ -394,40 +225,4 @@ func TestATranscriptThatItsOwnWorkerCannotUseIsReplacedByASummary(t *testing.T) 
 			h.beginsAnew(a, c.code)
 		})
 	}
-}
-
-func TestAContextIsForgotten(t *testing.T) {
-	t.Parallel()
-	a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
-	h := houses[0]
-	h.turn(a, "my colour is green")
-	if err := h.runner().Forget("ctx")(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if left := sessionFiles(t, h); len(left) > 0 {
-		t.Errorf("left on the worker: %v", left)
-	}
-	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
-		t.Errorf("a process is left: %v", left)
-	}
-	delete(a.kept, "ctx")
-	delete(a.said, "ctx")
-	h.turn(a, "who am I?")
-	if got := h.conversation(); strings.Contains(got, "green") {
-		t.Errorf("it is remembered:\n%s", got)
-	}
-}
-
-func sessionFiles(t *testing.T, h *house) (files []string) {
-	t.Helper()
-	err := filepath.WalkDir(filepath.Join(h.home, ".claude", "projects"), func(path string, d os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".jsonl") {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }

@@ -11,46 +11,46 @@ import (
 	"github.com/bloom-runtime/bloom/internal/process"
 )
 
-// session is a conversation with claude that can be asked one thing after the
-// other: with a process for every turn (coldSession), or with a living process
-// that serves many (warmSession).
+// session is a conversation with claude, of one or more turns. Each turn has a process of
+// its own (coldSession), or one process serves many turns (warmSession).
 type session interface {
-	// turn asks the prompt and returns when claude has answered or was stopped
-	// because ctx ended; the cause of ctx says why. Turns do not overlap.
+	// turn sends the prompt and returns when claude has answered, or was stopped because
+	// ctx ended, for its cause. Turns do not overlap.
 	turn(ctx context.Context, prompt string) outcome
-	// restart forgets the session that was to be resumed: claude does not know it.
+	// restart makes the next turn begin a new session, because claude does not know the
+	// one to resume.
 	restart()
-	// close ends what is left of it. keep says that the run went well, so that
-	// its process may serve the context's next task.
+	// close frees the session's resources. With keep, its process may serve the context's
+	// next task.
 	close(keep bool)
 }
 
-// Why a turn was stopped, beyond the causes that come from the worker.
+// Reasons to stop a turn, besides the causes that come from the worker.
 var (
-	errTimeout     = errors.New("the task's time is up")
-	errSilent      = errors.New("claude printed nothing for too long")
-	errBudget      = errors.New("the task's token budget is used up")
-	errHopeless    = errors.New("the API refuses, and trying again will not help")
-	errAfterResult = errors.New("claude did not end after its result")
+	errTimeout      = errors.New("the task's time is up")
+	errSilent       = errors.New("claude printed nothing for too long")
+	errBudget       = errors.New("the task's token budget is used up")
+	errNotRetryable = errors.New("the API refused the request, and a retry would not help")
+	errAfterResult  = errors.New("claude did not end after its result")
 )
 
-// outcome is all the evidence of one turn's end.
+// outcome is the evidence of how a turn ended.
 type outcome struct {
 	startErr  error        // claude could not be started
-	exit      process.Exit // meaningful when startErr is nil
+	exit      process.Exit // valid if startErr is nil
 	superErr  error        // the supervision failed
-	stopped   error        // why we stopped it; nil when it ended by itself
-	result    *message     // the result line; nil when none came
-	sessionID string       // what init said
-	stderr    string       // the end of it
+	stopped   error        // why the worker stopped claude; nil if it ended by itself
+	result    *message     // the result line; nil if there is none
+	sessionID string       // from the init line
+	stderr    string       // the last 8 KiB
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
-	toolUses  int          // tools that claude tried to use
+	toolUses  int          // number of tools that claude tried to use
 	denied    []string     // tools that the stream reported as denied
-	skipped   int          // size of the longest line that was too long to keep
+	skipped   int          // length of the longest line that was too long
 }
 
-// noConversation reports that claude does not know the session it was to resume.
+// noConversation reports whether claude did not know the session to resume.
 func (o outcome) noConversation() bool {
 	text := o.stderr
 	if o.result != nil {
@@ -62,25 +62,24 @@ func (o outcome) noConversation() bool {
 	return strings.Contains(text, "No conversation found")
 }
 
-// refusedSession reports that claude ended by itself before it had taken up the session
-// that it was to resume.
+// refusedSession reports whether claude ended by itself before it resumed the session.
 func (o outcome) refusedSession() bool {
 	return o.startErr == nil && o.stopped == nil && o.sessionID == "" && o.result == nil
 }
 
-// coldSession runs one process a turn.
+// coldSession runs each turn in a process of its own.
 type coldSession struct {
 	config    Config
 	path      string
 	args      []string // the same for every turn
 	workdir   string
-	resume    string // the session to go on with; empty begins one
+	resume    string // the session to resume; empty begins a new one
 	fork      bool
 	budget    int64 // tokens; 0 means no limit
 	meter     *meter
 	meterMu   *sync.Mutex
 	emit      *emitter
-	onSession func(id string) // called once a turn, as soon as the id is known
+	onSession func(id string) // called once per turn, as soon as the id is known
 	onMessage func(id string) // called for claude's messages; may be nil
 }
 
@@ -109,12 +108,12 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	if err != nil {
 		return outcome{startErr: err}
 	}
-	stopped := s.guard(ctx, p, watch)
+	stopped := s.supervise(ctx, p, watch)
 	exit, superErr := p.Wait()
-	// The copying has ended with Wait; a last line without a newline counts.
+	// All output was copied when Wait returned. The last lines may lack a newline.
 	stdout.flush()
 	stderr.flush()
-	if cause := ofItsOutput(ctx); cause != nil {
+	if cause := causeFromOutput(ctx); cause != nil {
 		stopped = cause
 	}
 	out := watch.seen
@@ -126,7 +125,7 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	return out
 }
 
-// watch makes the watcher of one turn, which ends the turn with stop.
+// watch returns the watcher of one turn, which calls stop to end it.
 func (s *coldSession) watch(stop context.CancelCauseFunc) *watcher {
 	return &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold"}
 }
@@ -142,9 +141,9 @@ func (s *coldSession) turnArgs() []string {
 	return args
 }
 
-// guard waits for the process's end and stops it when its time, its silence or
-// ctx says so. It returns why it did, or nil.
-func (s *coldSession) guard(ctx context.Context, p *process.Process, w *watcher) error {
+// supervise waits until the process ends. When ctx ends, or claude prints nothing for too
+// long or does not end after its result, it stops the process and returns the reason.
+func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watcher) error {
 	silence := time.NewTimer(s.config.Silence)
 	defer silence.Stop()
 	var afterResult <-chan time.Time
@@ -174,11 +173,11 @@ func (s *coldSession) guard(ctx context.Context, p *process.Process, w *watcher)
 	}
 }
 
-// ofItsOutput returns the cause of ctx if claude's output is what ended it. Such a cause
-// counts even if the process ended, or its result came, before anyone stopped it.
-func ofItsOutput(ctx context.Context) error {
+// causeFromOutput returns the cause of ctx if claude's output caused it. Such a cause
+// counts even if the process ended, or printed its result, before it was stopped.
+func causeFromOutput(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	for _, of := range []error{errBudget, errHopeless, errMisbehaved} {
+	for _, of := range []error{errBudget, errNotRetryable, errProtocol} {
 		if errors.Is(cause, of) {
 			return cause
 		}
@@ -186,8 +185,8 @@ func ofItsOutput(ctx context.Context) error {
 	return nil
 }
 
-// died says how a process ended, for people.
-func died(exit process.Exit) string {
+// exitText describes how a process ended.
+func exitText(exit process.Exit) string {
 	if exit.Signal != 0 {
 		return fmt.Sprintf("claude was ended by signal %d (%s)", int(exit.Signal), exit.Signal)
 	}

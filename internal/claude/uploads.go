@@ -18,26 +18,26 @@ import (
 
 // Uploads takes the files that tasks ask for.
 type Uploads interface {
-	// Upload stores a file under the task's lease. tag is the glob that named it. After
-	// a failure again says that it may be taken when it is tried again.
+	// Upload stores a file under the task's lease. tag is the glob that matched it. If it
+	// fails, again reports whether a retry may succeed.
 	Upload(ctx context.Context, task bloom.Task, path, tag string, content io.ReaderAt, size int64) (again bool, err error)
 }
 
 const (
-	// uploadPatience is how long the uploads of a run are repeated that fail.
-	uploadPatience = 2 * time.Minute
-	// maxSkips is how many files that were not uploaded are named one by one.
+	// uploadRetryTime is how long a run retries its failed uploads.
+	uploadRetryTime = 2 * time.Minute
+	// maxSkips is how many of the files that were not uploaded have a warning of their own.
 	maxSkips = 16
 )
 
-// tooLarge is a file that the operator does not let pass.
+// tooLarge is the error of a file that exceeds the operator's limit.
 type tooLarge struct{ size, most int64 }
 
 func (e *tooLarge) Error() string {
 	return fmt.Sprintf("its %d bytes are more than the %d that this worker uploads", e.size, e.most)
 }
 
-// uploadReason is a sentence without the machine's paths.
+// uploadReason returns the text of an error, without paths of this machine.
 func uploadReason(err error) string {
 	var refused *bloom.Error
 	switch {
@@ -49,26 +49,26 @@ func uploadReason(err error) string {
 	return hintReason(err)
 }
 
-// plainReason is a reason as it is to be shown.
+// plainReason is an error whose text may be shown.
 type plainReason string
 
 func (r plainReason) Error() string { return string(r) }
 
-// uploadFiles uploads what the task's globs match in the working folder now. What is not
-// uploaded is said in the stream and beside the outcome; it costs the task nothing else.
+// uploadFiles uploads the files in the working folder that the task's globs match. A file
+// that is not uploaded causes a warning, but does not fail the task.
 func (t *taskRun) uploadFiles(ctx context.Context, v verdict) {
 	globs := t.task.Policy.Artifacts
 	switch {
 	case len(globs) == 0 || v.release || ctx.Err() != nil:
 		return
 	case t.config.Uploads == nil || t.config.MaxFiles <= 0 || t.config.MaxFileBytes <= 0:
-		t.emit.warn("artifacts_disabled", "the task asks for files as artifacts, and this worker uploads none (--upload-max-files, --upload-max-mib)")
+		t.emit.warn("artifacts_disabled", "the task asks for files as artifacts, but uploads are disabled on this worker (--upload-max-files, --upload-max-mib)")
 		return
 	}
-	u := &uploads{taskRun: t, until: t.config.Clock.Now().Add(uploadPatience)}
+	u := &uploads{taskRun: t, until: t.config.Clock.Now().Add(uploadRetryTime)}
 	root, err := os.OpenRoot(t.workdir)
 	if err != nil {
-		t.config.Log.Error("working folder", "error", err)
+		t.config.Log.Error("the working folder cannot be read", "error", err)
 		u.skip("*", plainReason("the working folder cannot be read"))
 		return
 	}
@@ -78,7 +78,7 @@ func (t *taskRun) uploadFiles(ctx context.Context, v verdict) {
 			u.skip(f.path, err)
 		}
 		if ctx.Err() != nil {
-			u.skip("*", plainReason("the run was stopped before"))
+			u.skip("*", plainReason("the run was stopped"))
 			return
 		}
 	}
@@ -90,7 +90,7 @@ func (t *taskRun) uploadFiles(ctx context.Context, v verdict) {
 // uploads are the uploads of one run.
 type uploads struct {
 	*taskRun
-	until   time.Time // transient failures are repeated until then
+	until   time.Time // temporary failures are retried until then
 	skipped int
 }
 
@@ -100,11 +100,10 @@ func (u *uploads) skip(path string, err error) {
 	}
 }
 
-// matched is a file that a glob names.
+// matched is a file that a glob matches.
 type matched struct{ path, glob string }
 
-// find looks for the files, at most as many as the operator allows, in the order of
-// their names.
+// find returns the matching files sorted by name, at most as many as the operator allows.
 func (u *uploads) find(ctx context.Context, root *os.Root, globs []string) (files []matched) {
 	search := &hintSearch{walker: walker{ctx: ctx, root: root, left: maxGlobEntries}, work: maxGlobWork}
 	seen := map[string]bool{}
@@ -114,7 +113,7 @@ func (u *uploads) find(ctx context.Context, root *os.Root, globs []string) (file
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			u.skip(glob, err)
 		case len(names) == 0 && ctx.Err() == nil:
-			u.emit.warn("artifact_none", clip(glob, 512)+" matches no file, so nothing of it was uploaded")
+			u.emit.warn("artifact_none", clip(glob, 512)+" matches no file")
 		}
 		for _, name := range names {
 			if !seen[name] {
@@ -131,13 +130,13 @@ func (u *uploads) find(ctx context.Context, root *os.Root, globs []string) (file
 	return files
 }
 
-// one uploads a file, again when it was changed meanwhile or the server is away.
+// one uploads a file. It retries if the file changed meanwhile or the server is unavailable.
 func (u *uploads) one(ctx context.Context, root *os.Root, f matched) error {
 	wait := retry.Policy{First: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}.Waits()
 	for first := true; ; first = false {
 		again, err := u.try(ctx, root, f)
 		if first && bloom.KindOf(err) == bloom.KindInvalid {
-			again = true // it was changed while it was read
+			again = true // the file changed while it was read
 		}
 		if err == nil || !again || u.config.Clock.Now().After(u.until) || retry.Sleep(ctx, wait()) != nil {
 			return err
@@ -145,11 +144,10 @@ func (u *uploads) one(ctx context.Context, root *os.Root, f matched) error {
 	}
 }
 
-// try opens and uploads a file. Nothing but a regular file inside the folder is opened,
-// and opening never waits.
+// try uploads a file once. It opens only regular files inside the folder, and never blocks.
 func (u *uploads) try(ctx context.Context, root *os.Root, f matched) (again bool, err error) {
 	if bloom.IsTranscriptPath(f.path) {
-		return false, plainReason("the folder transcript/ is for the transcripts that the server makes")
+		return false, plainReason("the folder transcript/ is reserved for the server's transcripts")
 	}
 	file, info, err := workspace.OpenRegular(root, f.path)
 	if err != nil {

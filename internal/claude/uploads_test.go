@@ -79,7 +79,7 @@ func TestFilesThatGlobsMatchAreUploaded(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{"empty= ./empty", "out/a.txt=a out/**", "out/deep/er/b.bin=\x00b out/**", "top.log=log *.log"}
-	if !slices.Equal(got, want) || !slices.Equal(said, []string{"none/** matches no file, so nothing of it was uploaded"}) {
+	if !slices.Equal(got, want) || !slices.Equal(said, []string{"none/** matches no file"}) {
 		t.Errorf("uploaded %q, said %q", got, said)
 	}
 }
@@ -123,7 +123,7 @@ func TestTheFolderOfTranscriptsIsTheServers(t *testing.T) {
 	if len(u.files) != 1 || u.files["transcripts/a"] != "fine" {
 		t.Errorf("uploaded %v", u.files)
 	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], "transcript/1-4.jsonl.gz was not uploaded: the folder transcript/ is for") {
+	if len(said) != 1 || !strings.HasPrefix(said[0], "transcript/1-4.jsonl.gz was not uploaded: the folder transcript/ is reserved") {
 		t.Errorf("said %q", said)
 	}
 }
@@ -139,7 +139,7 @@ func TestTheOperatorsLimitsOfFilesHold(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	for _, none := range []claude.Config{{Workdir: dir, MaxFileBytes: 3}, {Workdir: dir, MaxFiles: 3}} {
-		if u, said := upload(t, none, "*"); len(u.files) > 0 || len(said) != 1 || !strings.Contains(said[0], "uploads none") {
+		if u, said := upload(t, none, "*"); len(u.files) > 0 || len(said) != 1 || !strings.Contains(said[0], "uploads are disabled") {
 			t.Errorf("uploaded %v, said %q", u.files, said)
 		}
 	}

@@ -9,42 +9,42 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// verdict is what the evidence of a turn comes to.
+// verdict is the outcome to report, derived from a turn's evidence.
 type verdict struct {
 	ok        bool
 	class     bloom.ErrorClass // when not ok
 	message   string           // when not ok, a sentence
 	retryable bool
-	release   bool   // the task goes back instead
-	notBefore int64  // with release, Unix milliseconds
-	output    string // what there is of an answer, also of a failure
+	release   bool   // release the task instead of completing it
+	notBefore int64  // when it may start again, with release; Unix milliseconds
+	output    string // the answer, possibly partial
 }
 
 func failed(class bloom.ErrorClass, message string) verdict {
 	return verdict{class: class, message: message, retryable: bloom.Retryable(class)}
 }
 
-// judge weighs all the evidence: why we stopped it, the exit code, whether a
-// result came, is_error, subtype and terminal_reason. No single one is enough:
-// "success" arrives with is_error, exit 0 with errors, and nothing at all with
-// exit 1. A combination that is not known is a failure.
-func judge(o outcome) verdict {
-	v := weigh(o)
+// verdictOf derives the verdict from all evidence: why the worker stopped claude, the exit
+// code, whether there is a result, is_error, subtype and terminal_reason. No single one
+// suffices: claude prints "success" with is_error, exits with 0 after an error, or exits
+// with 1 and prints nothing. An unknown combination is a failure.
+func verdictOf(o outcome) verdict {
+	v := classify(o)
 	if o.result != nil && o.result.Result != nil {
 		v.output = *o.result.Result
 	}
 	return v
 }
 
-func weigh(o outcome) verdict {
+func classify(o outcome) verdict {
 	if o.startErr != nil {
 		return notStarted(o.startErr)
 	}
 	if errors.Is(o.stopped, errBudget) {
 		return stoppedVerdict(o)
 	}
-	// A success that was complete before we stopped it stays one.
-	if o.result != nil && clean(o.result) && (o.stopped != nil || o.exit.Code == 0) {
+	// A complete success stays one even if claude was stopped afterwards.
+	if o.result != nil && isSuccess(o.result) && (o.stopped != nil || o.exit.Code == 0) {
 		return verdict{ok: true}
 	}
 	if o.stopped != nil && !errors.Is(o.stopped, errAfterResult) {
@@ -53,21 +53,21 @@ func weigh(o outcome) verdict {
 	if o.result == nil {
 		return noResult(o)
 	}
-	if clean(o.result) {
-		return failed(bloom.ClassCrashed, died(o.exit)+" after a result that read like a success"+evidence(o))
+	if isSuccess(o.result) {
+		return failed(bloom.ClassCrashed, exitText(o.exit)+" after a result that read like a success"+evidence(o))
 	}
 	return errorResult(o)
 }
 
-// clean reports a result in which nothing speaks of an error.
-func clean(m *message) bool {
+// isSuccess reports whether no field of the result indicates an error.
+func isSuccess(m *message) bool {
 	return m.Subtype == "success" && !m.IsError && m.Result != nil && m.APIErrorStatus < 400 &&
 		(m.TerminalReason == "" || m.TerminalReason == "completed")
 }
 
 func notStarted(err error) verdict {
 	v := failed(bloom.ClassInternal, "claude could not be started")
-	// The machine is at fault, not the task: another worker may do better.
+	// The cause is this machine, not the task: another worker may succeed.
 	v.retryable = true
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, fs.ErrNotExist):
@@ -86,9 +86,9 @@ func stoppedVerdict(o outcome) verdict {
 		return failed(bloom.ClassTimeout, errSilent.Error())
 	case errors.Is(o.stopped, errBudget):
 		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
-	case errors.Is(o.stopped, errMisbehaved):
-		return failed(bloom.ClassCrashed, errMisbehaved.Error())
-	case errors.Is(o.stopped, errHopeless):
+	case errors.Is(o.stopped, errProtocol):
+		return failed(bloom.ClassCrashed, errProtocol.Error())
+	case errors.Is(o.stopped, errNotRetryable):
 		return apiError(o, o.retry.ErrorStatus, plain(o.retry.Error))
 	case errors.Is(o.stopped, bloom.ErrCancelled):
 		return failed(bloom.ClassCancelled, "the task was cancelled while it ran")
@@ -103,20 +103,23 @@ func stoppedVerdict(o outcome) verdict {
 func noResult(o outcome) verdict {
 	switch {
 	case o.noConversation():
-		return failed(bloom.ClassCrashed, "claude does not know the session it was to resume")
+		return failed(bloom.ClassCrashed, "claude does not know the session to resume")
 	case loginMissing(o.stderr):
 		return failed(bloom.ClassAuth, notLoggedIn+evidence(o))
 	case o.skipped > 0:
-		return failed(bloom.ClassOutputInvalid, fmt.Sprintf("claude printed a line of %d bytes, more than the worker keeps", o.skipped))
+		return failed(bloom.ClassOutputInvalid, fmt.Sprintf("claude printed a line of %d bytes, which is longer than the worker's limit", o.skipped))
 	case o.exit.Code == 1 && strings.Contains(o.stderr, "unknown option"):
-		return failed(bloom.ClassInternal, "this claude does not know an option the worker uses"+evidence(o))
+		return failed(bloom.ClassInternal, "this version of claude does not support an option that the worker uses"+evidence(o))
 	}
-	return failed(bloom.ClassCrashed, died(o.exit)+" without a result"+evidence(o))
+	return failed(bloom.ClassCrashed, exitText(o.exit)+" without a result"+evidence(o))
 }
 
-const notLoggedIn = "claude is not logged in on this worker, or its key is not valid; run bloom doctor there"
+const (
+	notLoggedIn    = "claude is not logged in on this worker, or its key is not valid; run bloom doctor there"
+	contextTooLong = "the conversation is too long for the model"
+)
 
-// errorResult judges a result line that speaks of an error somewhere.
+// errorResult returns the verdict on a result that indicates an error.
 func errorResult(o outcome) verdict {
 	m := o.result
 	text := strings.Join(m.Errors, "; ")
@@ -126,17 +129,17 @@ func errorResult(o outcome) verdict {
 	lower := strings.ToLower(text)
 	switch {
 	case m.TerminalReason == "prompt_too_long", strings.Contains(lower, "prompt is too long"):
-		return failed(bloom.ClassContextTooLong, "the conversation is longer than the model takes")
+		return failed(bloom.ClassContextTooLong, contextTooLong)
 	case m.Subtype == "error_max_budget_usd":
-		return failed(bloom.ClassBudgetExceeded, "the worker's own limit of cost was reached")
+		return failed(bloom.ClassBudgetExceeded, "the worker's own cost limit was reached")
 	case m.Subtype == "error_max_turns":
-		return failed(bloom.ClassBudgetExceeded, "the worker's own limit of turns was reached")
+		return failed(bloom.ClassBudgetExceeded, "the worker's own limit on turns was reached")
 	case m.APIErrorStatus >= 400:
 		return apiError(o, m.APIErrorStatus, text)
 	case loginMissing(text):
 		return failed(bloom.ClassAuth, notLoggedIn+quote(text))
 	case o.limit != nil && o.limit.Status == "rejected", strings.Contains(lower, "usage limit reached"), strings.Contains(lower, "hit your limit"):
-		return limited(o, text)
+		return rateLimitVerdict(o, text)
 	case o.retry != nil, strings.HasPrefix(text, "API Error"), strings.Contains(lower, "connection error"):
 		return failed(bloom.ClassProviderError, "the model's API did not answer"+quote(text))
 	case len(m.Denials) > 0:
@@ -150,20 +153,20 @@ func apiError(o outcome, status int, text string) verdict {
 	case status == 401 || status == 403 || loginMissing(text):
 		return failed(bloom.ClassAuth, fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
 	case status == 429:
-		return limited(o, text)
+		return rateLimitVerdict(o, text)
 	case status == 413 || strings.Contains(strings.ToLower(text), "prompt is too long"):
-		return failed(bloom.ClassContextTooLong, "the conversation is longer than the model takes")
+		return failed(bloom.ClassContextTooLong, contextTooLong)
 	case status >= 500 || status == 408:
 		return failed(bloom.ClassProviderError, fmt.Sprintf("the model's API failed (%d)%s", status, quote(text)))
 	}
 	return failed(bloom.ClassInvalidInput, fmt.Sprintf("the model's API refused the request (%d)%s", status, quote(text)))
 }
 
-// limited gives the task back when it is known how long to wait, without using
-// up an attempt. Otherwise it is an error worth another try, so that attempts
-// bound the waiting.
-func limited(o outcome, text string) verdict {
-	v := failed(bloom.ClassRateLimited, "the model's provider limits the rate"+quote(text))
+// rateLimitVerdict releases the task, without using up an attempt, if it is known when the
+// limit is reset. Otherwise it is a retryable error, so that the number of attempts limits
+// the wait.
+func rateLimitVerdict(o outcome, text string) verdict {
+	v := failed(bloom.ClassRateLimited, "the model's provider rate-limits this worker"+quote(text))
 	if o.limit != nil && o.limit.Status == "rejected" && o.limit.resetMillis() > 0 {
 		v.release, v.notBefore = true, o.limit.resetMillis()
 	}
@@ -190,7 +193,7 @@ func deniedTools(m *message) string {
 
 func evidence(o outcome) string { return quote(o.stderr) }
 
-// quote appends the beginning of a text as evidence.
+// quote returns ": " and the beginning of the text, "" for an empty text.
 func quote(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// MinVersion is the oldest claude that a worker takes tasks with: none older was tried.
+// MinVersion is the oldest supported version of claude; older ones were not tested.
 const MinVersion = "2.1.197"
 
-// unusableFor is how long a program that is not usable is not asked again.
+// unusableFor is how long the result of a failed check is cached.
 const unusableFor = 2 * time.Second
 
-// Unusable says that a program is there, but that no task can be run with it.
+// Unusable is the error of a program that exists but cannot run tasks.
 type Unusable struct {
 	Path string
 	Why  string // what is wrong with it
-	Fix  string // what to do, as an order
+	Fix  string // what to do, in the imperative
 }
 
 func (e *Unusable) Error() string { return e.Why + "; " + e.Fix }
 
-// versionLine is how claude answers --version; what wraps it may print more.
+// versionLine is claude's answer to --version; a wrapper may print other lines, too.
 var versionLine = regexp.MustCompile(`(?m)^((\d+)\.(\d+)\.(\d+)\S*) \(Claude Code\)\s*$`)
 
-// identify asks the program at path for its version. It fails with *Unusable when the
-// program is not claude, or too old.
+// identify returns the version of the program at path. It fails with *Unusable if the
+// program is not claude, or is too old.
 func identify(ctx context.Context, c Config, path string) (string, error) {
-	said, exit, err := ask(ctx, c, path, "--version")
+	output, exit, err := runClaude(ctx, c, path, "--version")
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	if err != nil {
 		return "", &Unusable{path, err.Error(), "run " + path + " --version and see what it says; reinstall it"}
 	}
-	version := versionLine.FindStringSubmatch(said)
+	version := versionLine.FindStringSubmatch(output)
 	switch {
 	case version == nil && exit.Code != 0:
 		return "", &Unusable{path, fmt.Sprintf("%s --version ended with code %d", path, exit.Code), "run it and see what it says; reinstall it"}
 	case version == nil:
-		first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+		first, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
 		return "", &Unusable{path, fmt.Sprintf("%s is not claude: it answers --version with %q", path, clip(first, 80)),
 			"name the claude program with --claude, or leave --claude out to use the one on the PATH"}
 	case slices.Compare(numbers(version[2:]), numbers(strings.Split(MinVersion, "."))) < 0:
@@ -63,9 +63,8 @@ func numbers(words []string) []int {
 	return out
 }
 
-// Usable says why no task can be run with the claude program now, nil when one can. It
-// asks the program itself only when its file has changed since it was usable, and every
-// few seconds while it is not.
+// Usable returns why claude cannot run tasks now, nil if it can. It runs the program only
+// if its file has changed since it was usable, and every few seconds while it is not.
 func (r *Runner) Usable(ctx context.Context) error {
 	_, err := r.usable(ctx)
 	return err
@@ -79,20 +78,20 @@ func (r *Runner) usable(ctx context.Context) (path string, err error) {
 	return path, err
 }
 
-// has reports whether the binary's help names the option: versions differ, and an
-// unknown option ends the run. A binary that does not answer has none.
+// has reports whether the program's help lists the option. Versions differ, and an unknown
+// option makes a run fail.
 func (r *Runner) has(ctx context.Context, path, option string) bool {
 	help, err := r.help.get(ctx, path, func() (string, error) {
-		help, _, err := ask(ctx, r.config, path, "--help")
+		help, _, err := runClaude(ctx, r.config, path, "--help")
 		return help, err
 	})
 	return err == nil && strings.Contains(help, option)
 }
 
-// perFile caches what a program answered until its file changes. Its methods may be
-// called by several goroutines.
-type perFile struct {
-	hold time.Duration // how long a failure is cached
+// fileCache caches a program's output until its file changes. It is safe for concurrent
+// use.
+type fileCache struct {
+	failureTTL time.Duration // how long a failure is cached
 
 	mu     sync.Mutex
 	key    string // path, modification time and size
@@ -101,7 +100,7 @@ type perFile struct {
 	failed time.Time // when err came
 }
 
-func (p *perFile) get(ctx context.Context, path string, ask func() (string, error)) (string, error) {
+func (p *fileCache) get(ctx context.Context, path string, runClaude func() (string, error)) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -109,10 +108,10 @@ func (p *perFile) get(ctx context.Context, path string, ask func() (string, erro
 	key := fmt.Sprintf("%s %d %d", path, info.ModTime().UnixNano(), info.Size())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.key == key && (p.err == nil || time.Since(p.failed) < p.hold) {
+	if p.key == key && (p.err == nil || time.Since(p.failed) < p.failureTTL) {
 		return p.answer, p.err
 	}
-	answer, err := ask()
+	answer, err := runClaude()
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}

@@ -8,21 +8,21 @@ import (
 	"path"
 )
 
-// walker goes through folders below a root. It looks at a bounded number of
-// entries and stops when ctx ends: folders are a task's to fill.
+// walker walks folders below a root. It examines a limited number of entries, because tasks
+// fill the folders, and stops when ctx ends.
 type walker struct {
 	ctx  context.Context //nolint:containedctx // lives for one search
 	root *os.Root
-	left int // entries that may still be looked at
+	left int // entries that may still be examined
 }
 
 // walkBatch is how many entries of a folder are read at once.
 const walkBatch = 256
 
-// walk calls file with the name of everything below dir that is no folder,
-// symbolic links included, in no particular order. enter says whether a folder is
-// looked into. A folder that cannot be read is skipped, but dir itself must be
-// there. It returns errTooMany when the bound is reached.
+// walk calls file with the name of everything below dir that is not a folder, including
+// symbolic links, in no particular order. It enters the folders for which enter returns
+// true. It skips unreadable folders, but fails if dir does not exist. It returns errTooMany
+// when the limit is reached.
 func (w *walker) walk(dir string, enter func(dir string) bool, file func(name string) error) error {
 	info, err := w.root.Stat(dir)
 	if err != nil {
@@ -42,11 +42,11 @@ func (w *walker) walk(dir string, enter func(dir string) bool, file func(name st
 	return nil
 }
 
-// folder looks at the entries of one folder and returns the folders in it.
+// folder examines the entries of one folder and returns the folders in it.
 func (w *walker) folder(dir string, enter func(string) bool, file func(string) error) (below []string, err error) {
 	opened, err := w.root.Open(dir)
 	if err != nil {
-		return nil, nil //nolint:nilerr // one unreadable folder does not spoil the others
+		return nil, nil //nolint:nilerr // skip an unreadable folder
 	}
 	defer opened.Close()
 	for {

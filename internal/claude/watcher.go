@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// watcher reads the stream of one turn: it keeps the evidence, meters, emits
-// events and stops what cannot end well. Its methods are called from the two
-// goroutines that copy stdout and stderr, each its own.
+// watcher handles the output of one turn: it collects the evidence, counts tokens, emits
+// events and stops a turn that cannot succeed. Its methods are called from two goroutines:
+// stderrLine from the one that copies stderr, the others from the one that copies stdout.
 type watcher struct {
 	session  *coldSession
 	stop     context.CancelCauseFunc
@@ -37,7 +37,7 @@ func (w *watcher) tooLong(size int) {
 	w.seen.skipped = max(w.seen.skipped, size)
 	w.mu.Unlock()
 	w.session.emit.send(EventWarning, data{"code": "line_too_long", "size": size,
-		"text": fmt.Sprintf("a line of %d bytes was skipped: more than the worker keeps", size)})
+		"text": fmt.Sprintf("a line of %d bytes was skipped because it is longer than the worker's limit", size)})
 }
 
 func (w *watcher) stderrLine(line []byte) {
@@ -68,7 +68,7 @@ func (w *watcher) line(line []byte) {
 		if w.session.onMessage != nil && m.Type == "assistant" && m.Parent == "" {
 			w.session.onMessage(m.UUID)
 		}
-		w.session.emit.show(m)
+		w.session.emit.message(m)
 	case "rate_limit_event":
 		w.rateLimited(m)
 	case "result":
@@ -76,7 +76,7 @@ func (w *watcher) line(line []byte) {
 	}
 }
 
-// noise is output that is no JSON: shown a few times, then only counted.
+// noise handles a line that is not JSON. It emits the first few of a turn.
 func (w *watcher) noise(line []byte) {
 	w.unreadable++
 	if w.unreadable <= 20 {
@@ -84,7 +84,7 @@ func (w *watcher) noise(line []byte) {
 	}
 }
 
-// count meters the line and stops the run when its budget is used up.
+// count counts the line's tokens, and stops the turn if the budget is exceeded.
 func (w *watcher) count(m message) {
 	s := w.session
 	s.meterMu.Lock()
@@ -132,8 +132,8 @@ func (w *watcher) system(m message) {
 	}
 }
 
-// apiRetry shows that claude tries the API again, and ends the run when that
-// can never succeed.
+// apiRetry reports that claude retries a request, and stops the turn if a retry cannot
+// succeed.
 func (w *watcher) apiRetry(m message) {
 	m.Error = append(json.RawMessage(nil), m.Error...)
 	w.mu.Lock()
@@ -145,7 +145,7 @@ func (w *watcher) apiRetry(m message) {
 	})
 	switch m.ErrorStatus {
 	case 400, 401, 403:
-		w.stop(errHopeless)
+		w.stop(errNotRetryable)
 	}
 }
 
@@ -161,7 +161,7 @@ func (w *watcher) rateLimited(m message) {
 	})
 }
 
-// resetMillis is when the limit ends, in Unix milliseconds; 0 when not said.
+// resetMillis returns when the limit is reset, in Unix milliseconds; 0 if unknown.
 func (r *rateLimit) resetMillis() int64 {
 	switch {
 	case r == nil || r.ResetsAt <= 0:
@@ -182,8 +182,8 @@ func (w *watcher) result(m message) {
 	}
 }
 
-// noteTools counts the tools that are used, and says when the model puts work into the background: it ends with
-// the turn, while the result still reads like a success.
+// noteTools counts the tools that claude uses. It warns about work in the background, which
+// ends with the turn although the result reads like a success.
 func (w *watcher) noteTools(m message) {
 	for _, b := range m.Message.blocks() {
 		if b.Type != "tool_use" {

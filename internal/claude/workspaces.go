@@ -18,60 +18,59 @@ import (
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
-// Workspaces keeps the working folders of contexts where other workers find them. Its
-// methods are called under the task's lease.
+// Workspaces stores the working folders of contexts for all workers. Its methods are called
+// under the task's lease.
 type Workspaces interface {
-	// State says what is kept of the folder of the task's context.
+	// State returns the stored version of the folder of the task's context.
 	State(ctx context.Context, task bloom.Task) (bloom.WorkspaceState, error)
-	// Open streams it, a tar archive in zstd frames. The caller closes it.
+	// Open opens that version, a tar archive in zstd frames. The caller closes it.
 	Open(ctx context.Context, task bloom.Task) (io.ReadCloser, error)
-	// Put adds a part, one zstd frame. It counts with the task's completion.
+	// Put uploads a part, one zstd frame. The task's completion then names it.
 	Put(ctx context.Context, task bloom.Task, frame []byte) (bloom.TranscriptPart, error)
 }
 
-// workspaceTime bounds the moving of one folder.
-const workspaceTime = 10 * time.Minute
+// workspaceTimeout is how long the transfer of one folder may take.
+const workspaceTimeout = 10 * time.Minute
 
 var workspaceLimits = workspace.Limits{Bytes: bloom.MaxWorkspace, Entries: bloom.MaxWorkspaceFiles}
 
-// workspaceNote is what this machine knows of a context's folder. It is written before a
-// task begins in it and after one has ended well: without Clean, a task has changed the
-// folder that has not.
-type workspaceNote struct {
+// workspaceRecord is this machine's record of a context's folder. It is written before a
+// task begins in the folder, and again with Clean after it has succeeded.
+type workspaceRecord struct {
 	ContextID string `json:"context_id"`
-	// SHA256 is the snapshot that the folder is, and Base the one that the server has
-	// when it could not be given the folder; both may be empty.
+	// SHA256 is the snapshot of the folder. If the upload of the folder failed, Ahead is
+	// set and Base is the snapshot that the server has. Both may be empty.
 	SHA256 string `json:"sha256"`
 	Base   string `json:"base"`
-	Ahead  bool   `json:"ahead"` // of Base
+	Ahead  bool   `json:"ahead"`
 	Clean  bool   `json:"clean"`
 }
 
-// workspaceOf is the context's own folder.
+// workspaceOf returns the context's own folder.
 func (c Config) workspaceOf(contextID string) string {
 	sum := sha256.Sum256([]byte(contextID))
 	return filepath.Join(c.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
 }
 
-func (c Config) workspaceNotePath(contextID string) string {
+func (c Config) workspaceRecordPath(contextID string) string {
 	sum := sha256.Sum256([]byte(contextID))
 	return filepath.Join(c.StateDir, "workspaces", hex.EncodeToString(sum[:])+".json")
 }
 
-func (c Config) workspaceNote(contextID string) (*workspaceNote, error) {
-	raw, err := readNote(c.workspaceNotePath(contextID))
+func (c Config) workspaceRecord(contextID string) (*workspaceRecord, error) {
+	raw, err := readRecord(c.workspaceRecordPath(contextID))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // nil means none
 	}
-	n := &workspaceNote{}
+	n := &workspaceRecord{}
 	if errors.Is(err, workspace.ErrNotRegular) || err == nil && json.Unmarshal(raw, n) != nil {
-		return &workspaceNote{}, nil // damaged: the folder is not believed
+		return &workspaceRecord{}, nil // damaged: the folder will be restored
 	}
 	return n, err
 }
 
-func (c Config) noteWorkspace(n workspaceNote) error {
-	path := c.workspaceNotePath(n.ContextID)
+func (c Config) saveWorkspaceRecord(n workspaceRecord) error {
+	path := c.workspaceRecordPath(n.ContextID)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -83,28 +82,28 @@ func (t *taskRun) moving() bool {
 	return t.task.Policy.Workspace == bloom.WorkspaceContext && t.config.Workspaces != nil
 }
 
-// settleWorkspace makes the context's folder what the last completion left: where the
-// server has another one than this machine, it is restored.
-func (t *taskRun) settleWorkspace(ctx context.Context) error {
+// syncWorkspace restores the context's folder unless it is as the last completed task left
+// it.
+func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	if !t.moving() {
 		return nil
 	}
-	if !t.first {
-		t.emit.warn("workspace_shared", "another task of this context is running in the same folder; what this one writes is kept with that one's")
+	if !t.exclusive {
+		t.emit.warn("workspace_shared", "another task of this context is running in the same folder; the files of both are saved when that task completes")
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, workspaceTime)
+	ctx, cancel := context.WithTimeout(ctx, workspaceTimeout)
 	defer cancel()
 	st, err := t.config.Workspaces.State(ctx, t.task)
 	if err != nil {
 		return err
 	}
-	note, err := t.config.workspaceNote(t.task.ContextID)
+	note, err := t.config.workspaceRecord(t.task.ContextID)
 	if err != nil {
 		return err
 	}
 	switch {
-	case note == nil && st.SHA256 == "": // what lies there already is the beginning
+	case note == nil && st.SHA256 == "": // the first task: use the folder as it is
 	case note != nil && note.Clean && (!note.Ahead && note.SHA256 == st.SHA256 || note.Ahead && note.Base == st.SHA256) && isDir(t.workdir):
 	default:
 		if err := t.restoreWorkspace(ctx, st); err != nil {
@@ -112,7 +111,7 @@ func (t *taskRun) settleWorkspace(ctx context.Context) error {
 		}
 	}
 	t.snapshot = st.SHA256
-	return t.config.noteWorkspace(workspaceNote{ContextID: t.task.ContextID, SHA256: st.SHA256})
+	return t.config.saveWorkspaceRecord(workspaceRecord{ContextID: t.task.ContextID, SHA256: st.SHA256})
 }
 
 func isDir(path string) bool {
@@ -120,9 +119,9 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// restoreWorkspace puts the folder that the server has in its place, whole or not at all.
+// restoreWorkspace atomically replaces the folder by the server's version.
 func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState) error {
-	t.runner.pool.evict(t.task.ContextID) // its process stands in the folder
+	t.runner.pool.evict(t.task.ContextID) // its process runs in the folder
 	fresh, old := t.workdir+".restoring", t.workdir+".replaced"
 	for _, dir := range []string{fresh, old} {
 		if err := workspace.Remove(ctx, dir); err != nil {
@@ -163,36 +162,36 @@ func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.Work
 	sum := sha256.New()
 	entries, err = workspace.Unpack(ctx, io.TeeReader(from, sum), dir, workspaceLimits)
 	if err == nil && hexSum(sum) != st.SHA256 {
-		err = errors.New("it is not what was kept")
+		err = errors.New("the folder does not have the stored checksum")
 	}
 	return entries, err
 }
 
-// keepWorkspace gives the server what a task that ended well has made of the folder, for
-// the completion to name it.
-func (t *taskRun) keepWorkspace(ctx context.Context, v verdict) *bloom.WorkspaceUpdate {
-	if !t.moving() || !t.first || !v.ok || v.release || errors.Is(context.Cause(ctx), bloom.ErrLeaseGone) {
+// saveWorkspace uploads the folder of a task that succeeded, and returns the update for its
+// completion.
+func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.WorkspaceUpdate {
+	if !t.moving() || !t.exclusive || !v.ok || v.release || errors.Is(context.Cause(ctx), bloom.ErrLeaseGone) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaceTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaceTimeout)
 	defer cancel()
 	update, err := t.packWorkspace(ctx)
-	note := workspaceNote{ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true}
+	note := workspaceRecord{ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true}
 	switch {
 	case err != nil:
-		t.config.Log.Warn("a context's working folder could not be given to the server", "context_id", t.task.ContextID, "error", err)
-		t.emit.warn("workspace_not_kept", "the working folder could not be given to the server; until a later turn's is, only this worker has it: "+err.Error())
+		t.config.Log.Warn("a context's working folder could not be uploaded", "context_id", t.task.ContextID, "error", err)
+		t.emit.warn("workspace_not_kept", "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())
 		note.Base, note.Ahead = t.snapshot, true
 	case update != nil:
 		note.SHA256 = update.SHA256
 	}
-	if err := t.config.noteWorkspace(note); err != nil {
-		t.config.Log.Error("note working folder", "error", err)
+	if err := t.config.saveWorkspaceRecord(note); err != nil {
+		t.config.Log.Error("the record of a context's working folder could not be written", "context_id", t.task.ContextID, "error", err)
 	}
 	return update
 }
 
-// packWorkspace uploads the folder unless it is as it was.
+// packWorkspace uploads the folder if it has changed.
 func (t *taskRun) packWorkspace(ctx context.Context) (*bloom.WorkspaceUpdate, error) {
 	if t.snapshot != "" {
 		sum := sha256.New()
@@ -214,7 +213,7 @@ func (t *taskRun) packWorkspace(ctx context.Context) (*bloom.WorkspaceUpdate, er
 		return nil, err
 	}
 	if packed.Skipped > 0 {
-		t.emit.warn("workspace_skipped", fmt.Sprintf("%d files stay on this worker: they cannot be read, are no files, or are links that lead out of the folder, such as %q",
+		t.emit.warn("workspace_skipped", fmt.Sprintf("%d files stay on this worker, because they cannot be read, are not regular files, or are links that lead outside the folder, such as %q",
 			packed.Skipped, packed.Examples))
 	}
 	t.emit.send(EventWorkspaceKept, data{"bytes": u.Size, "entries": packed.Entries})

@@ -1,141 +1,16 @@
 package claude_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
-	"github.com/bloom-runtime/bloom/internal/standin"
 )
-
-// folders is the server's part of moving working folders, in memory.
-type folders struct {
-	mu     sync.Mutex
-	frames map[string][]byte
-	kept   map[string]bloom.WorkspaceUpdate // by context
-	away   bool
-	puts   int
-}
-
-func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.away {
-		return bloom.WorkspaceState{}, errAway
-	}
-	u := f.kept[task.ContextID]
-	return bloom.WorkspaceState{Size: u.Size, SHA256: u.SHA256}, nil
-}
-
-func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []byte
-	for _, p := range f.kept[task.ContextID].Parts {
-		frame, ok := f.frames[p.URL]
-		if !ok {
-			return nil, errors.New("a part is gone")
-		}
-		all = append(all, frame...)
-	}
-	return io.NopCloser(bytes.NewReader(all)), nil
-}
-
-func (f *folders) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.away {
-		return bloom.TranscriptPart{}, errAway
-	}
-	f.puts++
-	url := fmt.Sprint("file:", f.puts)
-	f.frames[url] = bytes.Clone(frame)
-	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}, nil
-}
-
-// crew are workers whose contexts' folders move, with a model that does what the prompt
-// says in a shell.
-type crew struct {
-	t       *testing.T
-	archive *archive
-	folders *folders
-	houses  []*house
-}
-
-func newCrew(t *testing.T, n, warm int) *crew {
-	t.Helper()
-	c := &crew{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
-	c.archive, c.houses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
-		_, command, ok := strings.Cut(r.LastUser(), "sh: ")
-		if !ok || r.HasToolResult() {
-			return standin.Reply{Text: "done"}
-		}
-		return standin.Tool("", "Bash", map[string]any{"command": command, "description": "work"})
-	})
-	for _, h := range c.houses {
-		h.config.Workspaces, h.config.AllowedTools = c.folders, []string{"Bash"}
-	}
-	return c
-}
-
-func moving(prompt string) bloom.Task {
-	b := task(prompt)
-	b.Policy.Workspace = bloom.WorkspaceContext
-	return b
-}
-
-// attempt runs a command in the context's folder on a worker; its completion is not
-// delivered.
-func (c *crew) attempt(worker int, command string) (bloom.Run, *journal) {
-	c.t.Helper()
-	return c.houses[worker].run(moving("sh: " + command))
-}
-
-// turn is attempt with the completion delivered.
-func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
-	c.t.Helper()
-	run, j := c.attempt(worker, command)
-	wantSuccess(c.t, run, "done")
-	c.archive.complete(c.t, moving(command), run)
-	if u := run.Completion.Workspace; u != nil {
-		c.folders.mu.Lock()
-		defer c.folders.mu.Unlock()
-		if c.folders.kept["ctx"].SHA256 != u.After {
-			c.t.Errorf("the folder does not go on from what is kept: %+v", u)
-		}
-		c.folders.kept["ctx"] = *u
-	}
-	return run, j
-}
-
-// folder is the context's folder on a worker.
-func (c *crew) folder(worker int) string {
-	c.t.Helper()
-	sum := sha256.Sum256([]byte("ctx"))
-	return filepath.Join(c.houses[worker].config.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
-}
-
-// has fails unless the context's folder on the worker has the file with the content; an
-// empty content is none.
-func (c *crew) has(worker int, name, content string) {
-	c.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(c.folder(worker), name))
-	if got := strings.TrimSpace(string(raw)); got != content || content != "" && err != nil {
-		c.t.Errorf("%s on worker %d is %q (%v), want %q", name, worker, got, err, content)
-	}
-}
 
 func TestAWorkingFolderMovesWithItsContext(t *testing.T) {
 	t.Parallel()

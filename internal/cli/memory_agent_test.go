@@ -240,7 +240,7 @@ func TestNodesKeepTheirMemoryInStep(t *testing.T) {
 	has(two, 2)
 	f.promote("two")
 	f.await("the new primary", func() bool {
-		return strings.Contains(second.String(), "membridge has selected the primary") || strings.Contains(first.String(), "membridge has selected the primary")
+		return strings.Contains(second.String(), "membridge selected the primary") || strings.Contains(first.String(), "membridge selected the primary")
 	})
 	observe(t, two.env["CLAUDE_MEM_DB"])
 	has(one, 3)

@@ -106,7 +106,7 @@ func employ(t testing.TB, rt *runtimetest.Runtime, events []bloom.WorkerEvent, r
 	t.Helper()
 	api := apiOf(t, rt)
 	ctx, stop := context.WithCancel(context.Background())
-	if _, _, err := api.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w1", InstanceID: "i1",
+	if _, err := api.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w1", InstanceID: "i1",
 		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}); err != nil {
 		t.Fatal(err)
 	}

@@ -206,8 +206,6 @@ func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	if out := p.must("workers", "undrain", "w1"); !strings.Contains(out, "takes work") {
 		t.Errorf("undrained:\n%s", out)
 	}
-	p.must("workers", "drain", "w1")
-	p.must("workers", "drain", "w1", "--off")
 	p.must("workers", "remove", "w1")
 	if got := p.run("workers", "get", "w1"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Worker not found: w1") {
 		t.Errorf("exit code %d: %s", got.code, got.err)

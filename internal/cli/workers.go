@@ -191,11 +191,10 @@ func (c *workersRemoveCmd) Run(inv *invocation) error {
 
 type workersDrainCmd struct {
 	remote
-	ID  string `arg:"" help:"The worker's name."`
-	Off bool   `name:"off" help:"The same as undrain." hidden:""`
+	ID string `arg:"" help:"The worker's name."`
 }
 
-func (c *workersDrainCmd) Run(inv *invocation) error { return c.drain(inv, c.ID, !c.Off) }
+func (c *workersDrainCmd) Run(inv *invocation) error { return c.drain(inv, c.ID, true) }
 
 type workersUndrainCmd struct {
 	remote

@@ -183,7 +183,7 @@ func bounded20(names []string) []string { return names[:min(len(names), bloom.Ma
 
 // limitedUntil is until when each worker's credentials are limited, by what it released
 // until later because of that, Unix milliseconds. A release has its reason in words
-// alone, which for a limit are "rate_limited", "the model's provider limits the rate"
+// alone, which for a limit are "rate_limited", "the model's provider rate-limits this worker"
 // and the like.
 func (f *facts) limitedUntil() map[string]int64 {
 	until := map[string]int64{}

@@ -32,7 +32,7 @@ func TestALoopIsTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &indexer{}
 		asked := 0
-		loop := maintenance.NewSearch(maintenance.SearchConfig{Store: x, Every: time.Hour}).Alone(func(context.Context) (bool, error) {
+		loop := maintenance.NewSearch(maintenance.SearchConfig{Store: x, Every: time.Hour}).OnlyLeader(func(context.Context) (bool, error) {
 			asked++
 			return asked > 2, nil // twice another replica has it
 		})

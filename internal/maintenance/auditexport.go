@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// DefaultExportEvery is how often a file of the audit is written, if there is
-	// something to write.
+	// DefaultExportEvery is how often new audit entries are written to a file.
 	DefaultExportEvery = time.Minute
-	// ExportBatch is how many entries fill a file, which is then written at once.
+	// ExportBatch is the maximum number of entries in a file. A full file is written at
+	// once.
 	ExportBatch = 10_000
-	// exportBytes fill a file, too: it is put together in memory.
+	// exportBytes is the maximum size of a file, which is built in memory.
 	exportBytes = 16 << 20
 	exportPage  = 500
-	// settleTries and settlePause are how long a run waits for entries to be chained that
-	// have to be compared with the files.
-	settleTries = 50
-	settlePause = 100 * time.Millisecond
+	// reconcileTries and reconcilePause are how long a run waits for entries to be chained
+	// before it can compare them with the files.
+	reconcileTries = 50
+	reconcilePause = 100 * time.Millisecond
 )
 
 // AuditExportConfig is what AuditExport needs. Store and Files are required.
@@ -33,19 +33,19 @@ type AuditExportConfig struct {
 	Files  auditlog.Files
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultExportEvery when 0
-	// Wrote, when not nil, hears of every file, for metrics.
+	// Wrote, if not nil, is called after every file, for metrics.
 	Wrote func(entries int)
 }
 
 type auditExport struct {
 	AuditExportConfig
-	settled bool // files and database agree on how far it was exported; by the loop's turn
+	reconciled bool // the files were compared with the database; guarded by the loop's turn
 }
 
-// NewAuditExport makes the loop that writes the audit to files: in order, complete, and
-// each entry once. Which entries the next file holds is noted in the database before it
-// is written, and that it was written after: who goes on after a crash writes the same
-// file under the same name.
+// NewAuditExport makes the loop that writes the audit to files: in order, completely, and
+// each entry once. Before it writes a file, it records in the database which entries the
+// file will have, and afterwards that it was written. After a crash, the next run therefore
+// writes the same file under the same name.
 func NewAuditExport(c AuditExportConfig) *Loop {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -54,35 +54,35 @@ func NewAuditExport(c AuditExportConfig) *Loop {
 	return newLoop("audit-export", cmp.Or(c.Every, DefaultExportEvery), c.Logger, e.once)
 }
 
-// NewAuditExportFull makes the loop that looks whether a file is full and lets export
-// write it then.
+// NewAuditExportFull makes the loop that runs export as soon as there are enough entries for
+// a full file.
 func NewAuditExportFull(store bloom.AuditChainStore, export *Loop, logger *slog.Logger) *Loop {
 	return newLoop("audit-export-full", DefaultExportEvery/30, logger, func(ctx context.Context) (Result, error) {
 		lag, err := store.AuditLag(ctx)
 		if err == nil && lag.ToExport >= ExportBatch {
-			export.Soon()
+			export.RunSoon()
 		}
 		return Result{}, err
 	})
 }
 
-// NewAuditMove makes the loop that moves files of the audit from where they were exported
-// to before.
+// NewAuditMove makes the loop that moves audit files from the previous export location to
+// the current one.
 func NewAuditMove(move func(context.Context) (int, error), logger *slog.Logger) *Loop {
 	return newLoop("audit-move", DefaultExportEvery, logger, func(ctx context.Context) (res Result, err error) {
 		res.Changed, err = move(ctx)
-		res.Detail = fmt.Sprintf("moved %d files of the audit to where it is exported now", res.Changed)
+		res.Detail = fmt.Sprintf("moved %d audit files to the current export location", res.Changed)
 		return res, err
 	})
 }
 
 func (e *auditExport) once(ctx context.Context) (res Result, err error) {
-	for try := 0; !e.settled; try++ {
-		if e.settled, err = e.settle(ctx); err != nil || !e.settled && try == settleTries {
+	for try := 0; !e.reconciled; try++ {
+		if e.reconciled, err = e.reconcile(ctx); err != nil || !e.reconciled && try == reconcileTries {
 			return res, err
 		}
-		if !e.settled { // what is not chained yet soon will be
-			if err := retry.Sleep(ctx, settlePause); err != nil {
+		if !e.reconciled { // wait until the entries are chained
+			if err := retry.Sleep(ctx, reconcilePause); err != nil {
 				return res, err
 			}
 		}
@@ -95,13 +95,14 @@ func (e *auditExport) once(ctx context.Context) (res Result, err error) {
 			files++
 		}
 		if err != nil || n == 0 {
-			res.Detail = fmt.Sprintf("exported %d entries of the audit in %d files", res.Changed, files)
+			res.Detail = fmt.Sprintf("exported %d audit entries in %d files", res.Changed, files)
 			return res, err
 		}
 	}
 }
 
-// file writes the next file and returns how many entries it has; 0: there are none.
+// file writes the next file and returns its number of entries, 0 if there is nothing to
+// write.
 func (e *auditExport) file(ctx context.Context) (int, error) {
 	at, err := e.Store.AuditExport(ctx)
 	if err != nil {
@@ -131,16 +132,16 @@ func (e *auditExport) file(ctx context.Context) (int, error) {
 	return b.n, nil
 }
 
-// batch is what one file holds.
+// batch is the content of one file.
 type batch struct {
 	file  auditlog.File
 	lines []byte
 	n     int
-	hash  string // of the last
+	hash  string // of the last entry
 }
 
-// collect reads what the next file holds: what was planned, or else the chained entries
-// of one day that come next.
+// collect reads the entries of the next file: the planned ones, else the next chained
+// entries of one day.
 func (e *auditExport) collect(ctx context.Context, at bloom.AuditExport) (b batch, err error) {
 	after, before := at.Exported, bloom.ChainLink{}
 	for {
@@ -165,7 +166,7 @@ func (e *auditExport) collect(ctx context.Context, at bloom.AuditExport) (b batc
 	}
 }
 
-// add appends an entry; false when it belongs in the next file.
+// add appends an entry. It returns false if the entry belongs in the next file.
 func (b *batch) add(a bloom.Audit, before bloom.ChainLink, at bloom.AuditExport) bool {
 	if b.n == 0 {
 		b.file = auditlog.File{Day: auditlog.Day(a.Timestamp), First: a.Seq, Start: before.Seq != at.Exported, Branch: at.Branch}

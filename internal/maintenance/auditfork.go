@@ -9,16 +9,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 )
 
-// settle holds the files against the database once, before the first export: they are
-// ahead of it when it was restored from a backup. Files with nothing but what the database
-// holds count as exported. Where they hold more, the export begins a branch: files of its
-// own, beside those of what was lost. It reports whether that is settled; entries that
-// have yet to be chained cannot be compared.
-func (e *auditExport) settle(ctx context.Context) (settled bool, err error) {
-	// In this order: what another server writes meanwhile is exported or planned then.
+// reconcile compares the files with the database, once before the first export. If the
+// database was restored from a backup, the files are ahead of it: files whose entries the
+// database has count as exported; if they have others, the export begins a new branch of
+// files. It returns false if it must be repeated, because entries that are not chained yet
+// cannot be compared.
+func (e *auditExport) reconcile(ctx context.Context) (reconciled bool, err error) {
+	// List the files first: what another server writes later is then exported or planned.
 	all, err := auditlog.All(ctx, e.Files)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil // there is nothing yet, not even the bucket
+		return true, nil // the bucket does not exist yet
 	}
 	if err != nil {
 		return false, err
@@ -50,7 +50,7 @@ func (e *auditExport) settle(ctx context.Context) (settled bool, err error) {
 	return true, nil
 }
 
-// What the database holds of a file.
+// held is which of a file's entries the database has.
 type held int
 
 const (
@@ -59,7 +59,7 @@ const (
 	holdsUnchained
 )
 
-// holds compares the entries of a file with those of the database after a place.
+// holds compares a file's entries with the database's entries that follow after.
 func (e *auditExport) holds(ctx context.Context, f auditlog.File, after int64) (has held, hash string, err error) {
 	var links []bloom.ChainLink
 	err = auditlog.Lines(ctx, e.Files, f.Name(), func(l auditlog.Line) error {
@@ -88,13 +88,13 @@ func (e *auditExport) holds(ctx context.Context, f auditlog.File, after int64) (
 
 var errCompared = errors.New("compared")
 
-// fork begins a branch after what database and files have in common.
+// fork begins a branch after the last entry that the database and the files have in common.
 func (e *auditExport) fork(ctx context.Context, all []auditlog.File, at bloom.AuditExport) error {
 	is := bloom.AuditExport{Exported: at.Exported, Hash: at.Hash, Planned: 0, Branch: at.Branch}
 	for _, f := range all {
 		if f.Branch > at.Branch {
-			// It left the database's course where there is an export already, which is
-			// written again: a branch replaces all that lies behind its beginning.
+			// The file is on a later branch, which replaces everything after its first
+			// entry. Export those entries again.
 			is.Exported = min(is.Exported, f.First-1)
 		}
 		is.Branch = max(is.Branch, f.Branch)
@@ -103,13 +103,13 @@ func (e *auditExport) fork(ctx context.Context, all []auditlog.File, at bloom.Au
 		is.Hash, is.Exported = "", lastBefore(all, at.Branch, is.Exported)
 	}
 	is.Branch++
-	e.Logger.WarnContext(ctx, "exported files of the audit hold entries that the database does not have: it was restored from a backup; new entries go to files of a new branch",
+	e.Logger.WarnContext(ctx, "exported audit files have entries that the database does not have, because it was restored from a backup; new entries go to files of a new branch",
 		"after", is.Exported, "branch", is.Branch)
 	return e.Store.SetAuditExport(ctx, at, is)
 }
 
-// lastBefore is the last entry of the last file of up to a branch that ends no later than
-// a place; 0: there is none.
+// lastBefore returns the last entry of the files up to a branch that end no later than place,
+// 0 if there is none.
 func lastBefore(all []auditlog.File, branch int, place int64) (last int64) {
 	for _, f := range all {
 		if f.Branch <= branch && f.Last <= place {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// DefaultFillEvery is how often is looked for tasks that are in no context yet, which
-// costs nothing once there are none.
+// DefaultFillEvery is how often FillContexts looks for tasks without a context, which costs
+// nothing once there are none.
 const DefaultFillEvery = time.Minute
 
 // Filling is what FillContexts needs of a store.
@@ -24,20 +24,19 @@ type FillContextsConfig struct {
 	Every  time.Duration // DefaultFillEvery when 0
 }
 
-// NewFillContexts makes the loop that takes tasks into their contexts which are older
-// than the keeping of contexts. It works in small batches and rests after each, as
-// Retention does.
+// NewFillContexts makes the loop that adds tasks to their contexts which were created before
+// the server stored contexts. It works in small batches with pauses, as Retention does.
 func NewFillContexts(c FillContextsConfig) *Loop {
 	return newLoop("contexts", cmp.Or(c.Every, DefaultFillEvery), c.Logger, func(ctx context.Context) (res Result, err error) {
 		for more := true; more && err == nil; {
 			began := time.Now()
 			if more, err = c.Store.FillContexts(ctx); err == nil && more {
 				res.Changed++
-				err = rest(ctx, restFactor*time.Since(began))
+				err = pause(ctx, pauseFactor*time.Since(began))
 			}
 		}
 		if res.Changed > 0 {
-			res.Detail = fmt.Sprintf("took older tasks into their contexts in %d batches", res.Changed)
+			res.Detail = fmt.Sprintf("added older tasks to their contexts in %d batches", res.Changed)
 		}
 		return res, err
 	})

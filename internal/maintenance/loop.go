@@ -1,9 +1,7 @@
-// Package maintenance holds the loops that keep a server in order: the Reaper, which
-// ends overdue leases, SilentWorkers, which marks workers offline that nobody
-// hears of, WorkerSync, which takes over what the control plane knows of workers,
-// Retention, which removes what has grown old, and Series, which samples the queue
-// for the time series. Each is a Loop around few operations of the store. No loop
-// holds a rule of its own.
+// Package maintenance has a server's background loops, such as the Reaper, which ends
+// expired leases, WorkerSync, which copies the control plane's workers, and Retention,
+// which removes old records. Each is a Loop around a few operations of the store; the
+// rules are in internal/lifecycle.
 package maintenance
 
 import (
@@ -13,33 +11,33 @@ import (
 	"time"
 )
 
-// Result is what one run of a loop did.
+// Result is the result of one run of a loop.
 type Result struct {
-	Changed int    // things that were changed
-	Detail  string // in words, for the log; empty when nothing was
+	Changed int    // number of changes
+	Detail  string // describes them, for the log
 }
 
-// Loop runs one job again and again. All methods may be called by many
-// goroutines at once; Start and Stop may be repeated, in any order.
+// Loop runs a job regularly. Its methods are safe for concurrent use; Start and Stop may be
+// called repeatedly, in any order.
 type Loop struct {
 	name  string
 	every time.Duration
 	job   func(context.Context) (Result, error)
-	mine  func(context.Context) (bool, error) // nil: the job always is
-	heard func(error)                         // nil: nobody wants to know
 	log   *slog.Logger
-	// trouble is how loud a beginning failure is told.
-	trouble slog.Level
 
-	turn chan struct{} // holds one token: runs never overlap
-	soon chan struct{} // holds a token when the next run is due now
+	isLeader     func(context.Context) (bool, error) // nil: every replica runs the job
+	observe      func(error)                         // may be nil
+	failureLevel slog.Level                          // of the first of several failures
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	done   chan struct{}
-	cut    context.CancelFunc // ends the regular run under way
+	turn   chan struct{} // holds one token: runs never overlap
+	runNow chan struct{} // holds a token when the next run is due now
 
-	failing bool // by turn
+	mu        sync.Mutex
+	cancel    context.CancelFunc
+	done      chan struct{}
+	cancelRun context.CancelFunc // cancels the current regular run
+
+	failing bool // guarded by turn
 }
 
 func newLoop(name string, every time.Duration, log *slog.Logger, job func(context.Context) (Result, error)) *Loop {
@@ -47,33 +45,33 @@ func newLoop(name string, every time.Duration, log *slog.Logger, job func(contex
 		log = slog.New(slog.DiscardHandler)
 	}
 	l := &Loop{
-		name: name, every: every, job: job, log: log.With("loop", name), trouble: slog.LevelError,
-		turn: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		name: name, every: every, job: job, log: log.With("loop", name), failureLevel: slog.LevelError,
+		turn: make(chan struct{}, 1), runNow: make(chan struct{}, 1),
 	}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Alone makes the loop do its job only while mine says that this process is the
-// one among all replicas that does. Call it before Start.
-func (l *Loop) Alone(mine func(context.Context) (bool, error)) *Loop {
-	l.mine = mine
+// OnlyLeader makes the loop run its job only while isLeader returns true, so that only one
+// replica does. Call it before Start.
+func (l *Loop) OnlyLeader(isLeader func(context.Context) (bool, error)) *Loop {
+	l.isLeader = isLeader
 	return l
 }
 
-// Watch lets heard know of every run, for metrics: nil for one that did the job,
-// else why it failed. Runs that were left to another replica or stopped in the
-// middle are not told. Call it before Start.
-func (l *Loop) Watch(heard func(err error)) *Loop {
-	l.heard = heard
+// Observe makes the loop call observe after every run, for metrics, with the run's error.
+// It does not count runs that were cancelled or left to another replica. Call it before
+// Start.
+func (l *Loop) Observe(observe func(err error)) *Loop {
+	l.observe = observe
 	return l
 }
 
-// Name is the loop's name in logs.
+// Name returns the loop's name in logs.
 func (l *Loop) Name() string { return l.name }
 
-// Start begins to run the job, at once and then regularly, until Stop. A loop
-// that runs already goes on.
+// Start runs the job at once and then regularly, until Stop. It does nothing if the loop is
+// already started.
 func (l *Loop) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +83,8 @@ func (l *Loop) Start() {
 	go l.run(ctx, l.done)
 }
 
-// Stop ends the loop and waits for the run under way, whose context is
-// cancelled. A loop that does not run is left alone. It can be started again.
+// Stop stops the loop, cancels the current run and waits for it. The loop can be started
+// again. Stop does nothing if the loop is not started.
 func (l *Loop) Stop() {
 	l.mu.Lock()
 	cancel, done := l.cancel, l.done
@@ -96,7 +94,7 @@ func (l *Loop) Stop() {
 		cancel()
 	}
 	if done != nil {
-		<-done // also for a second Stop that overtakes the first
+		<-done // a concurrent Stop waits, too
 	}
 }
 
@@ -108,68 +106,68 @@ func (l *Loop) run(ctx context.Context, done chan<- struct{}) {
 		var again <-chan time.Time
 		tick := ticker.C
 		if done, err := l.runOne(ctx); err != nil {
-			again, tick = time.After(max(failsFor, min(l.every, againAfter))), nil
+			again, tick = time.After(max(minRetryWait, min(l.every, retryAfter))), nil
 		} else if !done {
-			again = time.After(min(l.every, againAfter))
+			again = time.After(min(l.every, retryAfter))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
 		case <-again:
-		case <-l.soon:
+		case <-l.runNow:
 		}
 	}
 }
 
-// againAfter is how soon a run that failed, or was left to another replica, is tried
-// again: a loop that seldom runs must not wait for long when that replica has died.
-const againAfter = 10 * time.Second
+// retryAfter is the maximum wait after a run that failed or was left to another replica.
+// Otherwise a rare job would wait long after that replica has died.
+const retryAfter = 10 * time.Second
 
-// failsFor is how long a loop at least rests that failed: what it needs is away or full,
-// and each try is a line in the log of whoever has it.
-const failsFor = 5 * time.Second
+// minRetryWait is the minimum wait after a failed run, because each try may log an error
+// in the database or in the storage.
+const minRetryWait = 5 * time.Second
 
-// runOne is a regular run, which Again can end; false when it was left to another replica.
+// runOne makes a regular run, which Restart can cancel. It returns false if the run was left
+// to another replica.
 func (l *Loop) runOne(ctx context.Context) (bool, error) {
-	ctx, cut := context.WithCancel(ctx)
-	defer cut()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	l.mu.Lock()
-	l.cut = cut
+	l.cancelRun = cancel
 	l.mu.Unlock()
-	_, done, err := l.once(ctx)
-	return done, err // it has logged what there is to say
+	_, done, err := l.once(ctx) // logs the error
+	return done, err
 }
 
-// Again ends the regular run under way and begins another one at once: what it
-// stands on has changed. It never blocks; a loop that does not run is left
-// alone, and begins with a run anyway.
-func (l *Loop) Again() {
+// Restart cancels the current regular run and begins another one at once, because its input
+// has changed. It never blocks. It does nothing if the loop is not started.
+func (l *Loop) Restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cut != nil {
-		l.cut()
+	if l.cancelRun != nil {
+		l.cancelRun()
 	}
-	l.Soon()
+	l.RunSoon()
 }
 
-// Soon lets the next run begin at once, or after the one under way. It never
-// blocks; a loop that does not run begins with a run anyway.
-func (l *Loop) Soon() {
+// RunSoon begins the next run at once, or after the current one. It never blocks. It does
+// nothing if the loop is not started.
+func (l *Loop) RunSoon() {
 	select {
-	case l.soon <- struct{}{}:
+	case l.runNow <- struct{}{}:
 	default:
 	}
 }
 
-// RunOnce does the job once, after any run under way. A failure is logged when
-// the job begins to fail, and again when it works once more, not each time.
+// RunOnce runs the job once, after the current run. Only the first of several failures is
+// logged, and the first success after them.
 func (l *Loop) RunOnce(ctx context.Context) (Result, error) {
 	res, _, err := l.once(ctx)
 	return res, err
 }
 
-// once is RunOnce, and tells whether the job was this replica's.
+// once is RunOnce. It also returns whether this replica ran the job.
 func (l *Loop) once(ctx context.Context) (Result, bool, error) {
 	select {
 	case <-l.turn:
@@ -177,30 +175,30 @@ func (l *Loop) once(ctx context.Context) (Result, bool, error) {
 		return Result{}, false, ctx.Err()
 	}
 	defer func() { l.turn <- struct{}{} }()
-	ours, err := true, error(nil)
-	if l.mine != nil {
-		ours, err = l.mine(ctx)
+	leads, err := true, error(nil)
+	if l.isLeader != nil {
+		leads, err = l.isLeader(ctx)
 	}
 	var res Result
-	if ours && err == nil {
+	if leads && err == nil {
 		res, err = l.job(ctx)
 	}
 	l.report(ctx, res, err)
-	if l.heard != nil && ctx.Err() == nil && (ours || err != nil) {
-		l.heard(err)
+	if l.observe != nil && ctx.Err() == nil && (leads || err != nil) {
+		l.observe(err)
 	}
-	return res, ours, err
+	return res, leads, err
 }
 
 func (l *Loop) report(ctx context.Context, res Result, err error) {
 	switch {
-	case err != nil && ctx.Err() != nil: // stopped in the middle: no failure
+	case err != nil && ctx.Err() != nil: // cancelled, which is not a failure
 	case err != nil && !l.failing:
 		l.failing = true
-		l.log.Log(ctx, l.trouble, "a loop fails and will be tried again", "every", l.every, "error", err)
+		l.log.Log(ctx, l.failureLevel, "a background loop fails and is retried", "every", l.every, "error", err)
 	case err == nil && l.failing:
 		l.failing = false
-		l.log.InfoContext(ctx, "a loop works again")
+		l.log.InfoContext(ctx, "a background loop works again")
 	}
 	if err == nil && res.Changed > 0 {
 		l.log.InfoContext(ctx, res.Detail, "changed", res.Changed)

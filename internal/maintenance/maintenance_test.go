@@ -3,7 +3,6 @@ package maintenance_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -13,8 +12,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
@@ -174,101 +171,5 @@ func TestSilentWorkersGoOffline(t *testing.T) {
 	c.advance(bloom.OfflineAfter + time.Second)
 	if res := runOnce(t, silent); res.Changed != 1 {
 		t.Fatalf("a silent worker stayed online: %+v", res)
-	}
-}
-
-func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
-	t.Parallel()
-	s := open(t, bloom.SystemClock{})
-	loops := []*maintenance.Loop{
-		maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Every: time.Millisecond}),
-		maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
-		maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
-		maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Every: time.Millisecond, Keep: bloom.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
-	}
-	for _, l := range loops {
-		t.Run(l.Name(), func(t *testing.T) {
-			t.Parallel()
-			l.Stop() // before any start
-			l.Again()
-			l.Start()
-			l.Start()
-			var wg sync.WaitGroup
-			for range 8 {
-				wg.Go(func() {
-					for range 20 {
-						if _, err := l.RunOnce(t.Context()); err != nil {
-							t.Errorf("run: %v", err)
-						}
-					}
-				})
-				wg.Go(func() {
-					for range 10 {
-						l.Start()
-						l.Again()
-						l.Stop()
-						l.Stop()
-					}
-				})
-			}
-			wg.Wait()
-			l.Start()
-			l.Stop()
-			l.Stop()
-		})
-	}
-}
-
-func TestARunWaitsForTheOneUnderWayButNotForever(t *testing.T) {
-	t.Parallel()
-	entered, leave := make(chan struct{}), make(chan struct{})
-	l := maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: silence(func() {
-		close(entered)
-		<-leave
-	})})
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = l.RunOnce(context.Background()) })
-	<-entered
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := l.RunOnce(ctx); err == nil {
-		t.Fatal("a second run overlapped the first")
-	}
-	close(leave)
-	wg.Wait()
-}
-
-type silence func()
-
-func (s silence) MarkSilent(context.Context, time.Duration) (int, error) {
-	s()
-	return 0, nil
-}
-
-func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
-	t.Parallel()
-	trouble := errors.New("the database is away")
-	var ours bool
-	var asking, failing error
-	var heard []error
-	check := func(context.Context) error { return failing }
-	l := maintenance.NewWatch(maintenance.WatchConfig{Check: check}).
-		Watch(func(err error) { heard = append(heard, err) }).
-		Alone(func(context.Context) (bool, error) { return ours, asking })
-	run := func() { _, _ = l.RunOnce(t.Context()) }
-	run() // another replica's
-	ours = true
-	run()
-	failing = trouble
-	run()
-	failing, asking = nil, trouble // nobody knows whose it is
-	run()
-	stopped, stop := context.WithCancel(t.Context())
-	asking = nil
-	check = func(ctx context.Context) error { stop(); return ctx.Err() }
-	l = maintenance.NewWatch(maintenance.WatchConfig{Check: check}).Watch(func(error) { t.Error("a run that was stopped was told") })
-	_, _ = l.RunOnce(stopped)
-	if diff := cmp.Diff([]error{nil, trouble, trouble}, heard, cmpopts.EquateErrors()); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// DefaultMoverEvery is how often is looked for artifacts that have to be moved. With
-// none that is one short read.
+// DefaultMoverEvery is how often the mover looks for content to move. If there is none,
+// that is one short read.
 const DefaultMoverEvery = 30 * time.Second
 
 // MoverConfig is what a Mover needs. Store and Blobs are required.
@@ -27,23 +27,21 @@ type MoverConfig struct {
 		Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
 		MovePart(ctx context.Context, contextID, from, to string) error
 	}
-	// Blobs opens and deletes content where it lies.
+	// Blobs opens and deletes content in all places.
 	Blobs bloom.Blobs
-	// Upload puts content where it belongs and nowhere else; nil where there is no such
-	// place, then there is nothing to move.
+	// Upload puts content into the object storage; nil if none is configured.
 	Upload func(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
-	// Placed reports whether url is where content belongs.
+	// Placed reports whether url is in that object storage.
 	Placed func(url string) bool
 	Clock  bloom.Clock   // bloom.SystemClock when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultMoverEvery when 0
-	// Moved, when not nil, hears of every artifact, for metrics: nil for one that was
-	// moved, else why it was not.
+	// Moved, if not nil, is called with the result of every move, for metrics.
 	Moved func(error)
 }
 
-// Mover takes the content of artifacts and contexts to where it belongs. All methods may be called by many
-// goroutines at once.
+// Mover moves the content of artifacts and contexts to the object storage. Its methods are
+// safe for concurrent use.
 type Mover struct {
 	c   MoverConfig
 	log *slog.Logger
@@ -60,7 +58,7 @@ func NewMover(c MoverConfig) *Mover {
 	return &Mover{c: c, log: c.Logger}
 }
 
-// Loop makes the loop that moves what could not be placed when its task ended.
+// Loop returns the loop that moves content which could not be uploaded when its task ended.
 func (m *Mover) Loop() *Loop {
 	return newLoop("mover", cmp.Or(m.c.Every, DefaultMoverEvery), m.c.Logger, func(ctx context.Context) (res Result, err error) {
 		did, err := m.Move(ctx, false, nil)
@@ -69,20 +67,20 @@ func (m *Mover) Loop() *Loop {
 	})
 }
 
-// moveFails is how many failures in a row are taken to mean that the storage is away.
+// moveFails is the number of consecutive failures after which Move gives up.
 const moveFails = 3
 
-// Move moves the artifacts and the parts of contexts that wait for it, or all that lie
-// somewhere else; those of another server's folder are left to it. tell, if not nil, hears
-// of the progress. It can be repeated at any time and goes on where it was stopped.
-func (m *Mover) Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (bloom.MoveReport, error) {
+// Move moves the content that waits for it or, with all, everything that is not in the
+// object storage. It skips content in another server's folder. report, if not nil, is
+// called with the progress. An interrupted Move can be repeated at any time.
+func (m *Mover) Move(ctx context.Context, all bool, report func(bloom.MoveReport)) (bloom.MoveReport, error) {
 	if m.c.Upload == nil {
 		return bloom.MoveReport{}, bloom.Conflict("No object storage is configured to move artifacts to")
 	}
-	if tell == nil {
-		tell = func(bloom.MoveReport) {}
+	if report == nil {
+		report = func(bloom.MoveReport) {}
 	}
-	r := &moving{Mover: m, tell: tell}
+	r := &moving{Mover: m, report: report}
 	err := r.artifacts(ctx, all)
 	if err == nil {
 		err = r.contexts(ctx, all)
@@ -94,8 +92,8 @@ func (m *Mover) Move(ctx context.Context, all bool, tell func(bloom.MoveReport))
 type moving struct {
 	*Mover
 	did    bloom.MoveReport
-	failed int // in a row
-	tell   func(bloom.MoveReport)
+	failed int // consecutive failures
+	report func(bloom.MoveReport)
 }
 
 func (r *moving) artifacts(ctx context.Context, all bool) error {
@@ -109,11 +107,11 @@ func (r *moving) artifacts(ctx context.Context, all bool) error {
 			if r.did.Examined++; a.URL != nil && r.c.Placed(*a.URL) {
 				continue
 			}
-			if err := r.count(ctx, r.one(ctx, a.ID), a.Size, "artifact_id", a.ID); err != nil {
+			if err := r.count(ctx, r.moveArtifact(ctx, a.ID), a.Size, "artifact_id", a.ID); err != nil {
 				return err
 			}
 		}
-		if r.tell(r.did); next == (bloom.Cursor{}) {
+		if r.report(r.did); next == (bloom.Cursor{}) {
 			return nil
 		}
 		q.Cursor = next
@@ -136,18 +134,18 @@ func (r *moving) contexts(ctx context.Context, all bool) error {
 				if r.c.Placed(p.URL) {
 					continue
 				}
-				if err := r.count(ctx, r.part(ctx, t.ContextID, p.TranscriptPart), p.Size, "context_id", t.ContextID); err != nil {
+				if err := r.count(ctx, r.movePart(ctx, t.ContextID, p.TranscriptPart), p.Size, "context_id", t.ContextID); err != nil {
 					return err
 				}
 			}
 		}
-		if r.tell(r.did); len(list) < contextPage {
+		if r.report(r.did); len(list) < contextPage {
 			return nil
 		}
 	}
 }
 
-// count notes how one move went. It fails when the storage seems to be away.
+// count counts the result of one move. It fails if the storage seems to be unavailable.
 func (r *moving) count(ctx context.Context, err error, size int64, kind, id string) error {
 	if r.c.Moved != nil && !errors.Is(err, errElsewhere) {
 		r.c.Moved(err)
@@ -159,7 +157,7 @@ func (r *moving) count(ctx context.Context, err error, size int64, kind, id stri
 		r.did.Skipped++
 	default:
 		r.did.Failed++
-		r.log.WarnContext(ctx, "content could not be moved and will be tried again", kind, id, "error", err)
+		r.log.WarnContext(ctx, "content could not be moved; retrying later", kind, id, "error", err)
 		if r.failed++; r.failed == moveFails || ctx.Err() != nil {
 			return err
 		}
@@ -167,21 +165,20 @@ func (r *moving) count(ctx context.Context, err error, size int64, kind, id stri
 	return nil
 }
 
-// errElsewhere: another server has the content, or it needs no moving any more.
+// errElsewhere means that another server has the content, or that it was moved already.
 var errElsewhere = errors.New("the content is not here")
 
-// one moves one artifact: upload and verify, change the row in one step, delete what
-// lay here. A crash leaves an upload that no row names, or a file that none does: both
-// are swept.
-func (m *Mover) one(ctx context.Context, id string) error {
+// moveArtifact uploads an artifact's content, updates its row, then deletes the old
+// content. After a crash in between, Orphans deletes the upload or the old content.
+func (m *Mover) moveArtifact(ctx context.Context, id string) error {
 	a, err := m.c.Store.Artifact(ctx, id)
 	switch {
 	case bloom.KindOf(err) == bloom.KindNotFound:
-		return errElsewhere // removed since
+		return errElsewhere // removed in the meantime
 	case err != nil:
 		return err
 	case a.URL != nil && m.c.Placed(*a.URL):
-		return errElsewhere // another mover was faster
+		return errElsewhere // moved by another mover
 	case a.URL == nil && a.Content == nil && a.Size > 0:
 		return fmt.Errorf("artifact %s has lost its content", id)
 	}
@@ -190,62 +187,32 @@ func (m *Mover) one(ctx context.Context, id string) error {
 		return err
 	}
 	defer content.Close()
-	key := "artifacts/" + a.TaskID + "/" + a.ID + m.today()
+	key := "artifacts/" + a.TaskID + "/" + a.ID + m.dateSuffix()
 	url, err := m.c.Upload(ctx, key, content, a.Size, a.SHA256)
 	if err != nil {
 		return err
 	}
 	switch err := m.c.Store.MoveArtifact(ctx, a.ID, a.URL, url); {
 	case bloom.KindOf(err) == bloom.KindNotFound || bloom.KindOf(err) == bloom.KindConflict:
-		return errElsewhere // its upload, if nothing names it, is swept
+		return errElsewhere // Orphans deletes the upload
 	case err != nil:
 		return err
-	case a.URL == nil || *a.URL == url: // what the row names now is never deleted
+	case a.URL == nil || *a.URL == url: // never delete what the row names now
 		return nil
 	}
 	m.discard(ctx, *a.URL)
 	return nil
 }
 
-// today ends the key of an upload: the day keeps a sweep from taking it for an older one.
-// See Orphans.
-func (m *Mover) today() string { return "-" + m.c.Clock.Now().UTC().Format("20060102") }
+// dateSuffix is the end of an upload's key. It keeps Orphans from taking the upload for an
+// older one.
+func (m *Mover) dateSuffix() string { return "-" + m.c.Clock.Now().UTC().Format("20060102") }
 
 // discard deletes content that was moved.
 func (m *Mover) discard(ctx context.Context, url string) {
 	if err := m.c.Blobs.Delete(ctx, url); err != nil {
-		m.log.WarnContext(ctx, "content that was moved could not be deleted and waits for the sweep", "url", url, "error", err)
+		m.log.WarnContext(ctx, "the old copy of moved content could not be deleted; the orphans loop will delete it", "url", url, "error", err)
 	}
-}
-
-// part moves a part of a context's transcript or working folder as one moves an artifact.
-func (m *Mover) part(ctx context.Context, contextID string, p bloom.TranscriptPart) error {
-	_, after, found := strings.Cut(p.URL, "transcripts/")
-	sum := bloom.PartDigest(p.URL)
-	if !found || sum == "" {
-		return fmt.Errorf("%q is no part of a transcript", p.URL)
-	}
-	content, err := m.c.Blobs.Open(ctx, p.URL)
-	if bloom.KindOf(err) == bloom.KindNotFound {
-		return errElsewhere
-	}
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	end := strings.Index(after, sum) + len(sum)
-	url, err := m.c.Upload(ctx, "transcripts/"+after[:end]+m.today(), content, p.Size, sum)
-	if err != nil {
-		return err
-	}
-	switch err := m.c.Store.MovePart(ctx, contextID, p.URL, url); {
-	case bloom.KindOf(err) == bloom.KindConflict:
-		return errElsewhere // its upload is swept
-	case err != nil:
-		return err
-	}
-	m.discard(ctx, p.URL)
-	return nil
 }
 
 func (m *Mover) open(ctx context.Context, a bloom.Artifact) (io.ReadCloser, error) {
@@ -258,7 +225,7 @@ func (m *Mover) open(ctx context.Context, a bloom.Artifact) (io.ReadCloser, erro
 	}
 	content, err := m.c.Blobs.Open(ctx, *a.URL)
 	if bloom.KindOf(err) == bloom.KindNotFound {
-		return nil, errElsewhere // in the folder of another server, or missing: verify tells
+		return nil, errElsewhere // in another server's folder, or missing, which Verify reports
 	}
 	return content, err
 }

@@ -15,17 +15,16 @@ import (
 // Defaults of Orphans.
 const (
 	DefaultOrphansEvery = 6 * time.Hour
-	// OrphanAge is how old content has to be that no artifact names. A completion
-	// uploads first and commits second, and uploads under a key for at most a day:
-	// what is this old is on no completion's way any more.
+	// OrphanAge is the minimum age of content to delete. A completion uploads its content
+	// before it commits, for at most a day, so older content belongs to no pending
+	// completion.
 	OrphanAge = 30 * time.Hour
 )
 
-// Uploads lists and deletes what lies in the blob store.
+// Uploads lists and deletes content in the blob store; bloom.Blobs implements it.
 type Uploads interface {
-	// List is that of bloom.Blobs.
 	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
-	// Delete removes content; what is not there is no error.
+	// Delete deletes content. Missing content is not an error.
 	Delete(ctx context.Context, url string) error
 }
 
@@ -40,44 +39,44 @@ type OrphansConfig struct {
 	Every  time.Duration // DefaultOrphansEvery when 0
 }
 
-// NewOrphans makes the loop that deletes content which was uploaded for completions
-// that were never recorded. It never deletes what an artifact or a transcript names.
+// NewOrphans makes the loop that deletes content which was uploaded for completions that
+// were never committed. It never deletes content of an artifact or a transcript.
 func NewOrphans(c OrphansConfig) *Loop {
 	return newLoop("orphans", cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }
 
-// sweptKind is a kind of content whose keys are PREFIX OWNER/NAME.
-type sweptKind struct {
+// contentKind is a kind of content, with keys of the form PREFIX OWNER/NAME.
+type contentKind struct {
 	prefix string
 	length int // of an owner's name, in characters
 }
 
 var (
-	sweptArtifacts = sweptKind{"artifacts/", 36}   // of a task
-	sweptParts     = sweptKind{"transcripts/", 32} // of a context's folder
-	sweptKinds     = []sweptKind{sweptArtifacts, sweptParts}
+	artifactContent = contentKind{"artifacts/", 36}   // of a task
+	partContent     = contentKind{"transcripts/", 32} // of a context's folder
+	contentKinds    = []contentKind{artifactContent, partContent}
 )
 
-// owner is whose content lies at url; ok is false for what is not of the kind.
-func (k sweptKind) owner(url string) (owner string, ok bool) {
+// owner returns the owner of the content at url; ok is false if it is not of the kind.
+func (k contentKind) owner(url string) (owner string, ok bool) {
 	_, after, found := strings.Cut(url, k.prefix)
 	owner, name, deeper := strings.Cut(after, "/")
 	return owner, found && deeper && len(owner) == k.length && name != "" && !strings.Contains(name, "/")
 }
 
 func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
-	if err = c.sweep(ctx, sweptArtifacts, c.named, &res); err == nil {
-		err = c.sweep(ctx, sweptParts, c.spoken, &res)
+	if err = c.sweep(ctx, artifactContent, c.artifactHas, &res); err == nil {
+		err = c.sweep(ctx, partContent, c.contextHas, &res)
 	}
-	res.Detail = fmt.Sprintf("deleted %d uploads that nothing names", res.Changed)
+	res.Detail = fmt.Sprintf("deleted %d orphaned uploads", res.Changed)
 	return res, err
 }
 
-// sweep deletes what nothing names of one kind.
-func (c *OrphansConfig) sweep(ctx context.Context, kind sweptKind, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
+// sweep deletes the orphaned content of one kind.
+func (c *OrphansConfig) sweep(ctx context.Context, kind contentKind, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
 	return c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
-		owner, ours := kind.owner(url)
-		if !ours || age < OrphanAge {
+		owner, ok := kind.owner(url)
+		if !ok || age < OrphanAge {
 			return nil
 		}
 		is, err := named(ctx, owner, url)
@@ -89,8 +88,8 @@ func (c *OrphansConfig) sweep(ctx context.Context, kind sweptKind, named func(ct
 	})
 }
 
-// named reports whether an artifact of the task names the content.
-func (c *OrphansConfig) named(ctx context.Context, task, url string) (bool, error) {
+// artifactHas reports whether an artifact of the task has the content.
+func (c *OrphansConfig) artifactHas(ctx context.Context, task, url string) (bool, error) {
 	q := bloom.ArtifactQuery{TaskID: task, Page: bloom.Page{Limit: bloom.MaxPageSize, TextBytes: 1}}
 	for {
 		list, next, err := c.Store.Artifacts(ctx, q)
@@ -109,8 +108,8 @@ func (c *OrphansConfig) named(ctx context.Context, task, url string) (bool, erro
 	}
 }
 
-// spoken reports whether a context's transcript or working folder has the part.
-func (c *OrphansConfig) spoken(ctx context.Context, folder, url string) (bool, error) {
+// contextHas reports whether a context's transcript or working folder has the part.
+func (c *OrphansConfig) contextHas(ctx context.Context, folder, url string) (bool, error) {
 	t, err := c.Store.TranscriptIn(ctx, folder)
 	return err == nil && t != nil && slices.Contains(t.URLs(), url), err
 }

@@ -11,16 +11,14 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Defaults of the loops.
+// Default intervals.
 const (
 	DefaultReapEvery   = 30 * time.Second
 	DefaultSilentEvery = 10 * time.Second
 )
 
-const (
-	// reapBatch bounds one transaction of the reaper.
-	reapBatch = 256
-)
+// reapBatch is the maximum number of leases in one transaction.
+const reapBatch = 256
 
 // Leases is what the Reaper needs of a store.
 type Leases interface {
@@ -37,12 +35,11 @@ type ReaperConfig struct {
 
 type reaper struct {
 	store Leases
-	grace bool // owed before the next reaping
+	grace bool // extend all leases before the next reaping
 }
 
-// NewReaper makes the loop that ends overdue leases. After a start and after a
-// failure it first gives every active lease its time again, so that workers can
-// report: that they could not was not their fault.
+// NewReaper makes the loop that ends expired leases. After a start and after a failure it
+// first extends every active lease, because workers could not renew them meanwhile.
 func NewReaper(c ReaperConfig) *Loop {
 	r := &reaper{store: c.Store, grace: true}
 	return newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
@@ -50,7 +47,7 @@ func NewReaper(c ReaperConfig) *Loop {
 
 func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	defer func() { r.grace = r.grace || err != nil }()
-	var said []string
+	var details []string
 	if r.grace {
 		n, err := r.store.ExtendLeases(ctx)
 		if err != nil {
@@ -58,16 +55,16 @@ func (r *reaper) once(ctx context.Context) (res Result, err error) {
 		}
 		r.grace = false
 		if n > 0 {
-			said = append(said, fmt.Sprintf("%d leases got their time again", n))
+			details = append(details, fmt.Sprintf("%d leases were extended", n))
 		}
 		res.Changed += n
 	}
 	reaped, err := r.reap(ctx)
 	if n := reaped.Total(); n > 0 {
 		res.Changed += n
-		said = append(said, fmt.Sprintf("%d leases expired: %d tasks queued again, %d dead, %d cancelled", n, reaped.Requeued, reaped.Dead, reaped.Cancelled))
+		details = append(details, fmt.Sprintf("%d leases expired: %d tasks queued again, %d dead, %d cancelled", n, reaped.Requeued, reaped.Dead, reaped.Cancelled))
 	}
-	res.Detail = strings.Join(said, "; ")
+	res.Detail = strings.Join(details, "; ")
 	return res, err
 }
 
@@ -99,12 +96,12 @@ type SilentWorkersConfig struct {
 	After  time.Duration // bloom.OfflineAfter when 0
 }
 
-// NewSilentWorkers makes the loop that sets workers offline that nobody has
-// heard of for too long.
+// NewSilentWorkers makes the loop that marks workers offline that had no contact for too
+// long.
 func NewSilentWorkers(c SilentWorkersConfig) *Loop {
 	after := cmp.Or(c.After, bloom.OfflineAfter)
 	return newLoop("silent-workers", cmp.Or(c.Every, DefaultSilentEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		n, err := c.Store.MarkSilent(ctx, after)
-		return Result{Changed: n, Detail: fmt.Sprintf("%d workers went offline: not heard of for %s", n, after)}, err
+		return Result{Changed: n, Detail: fmt.Sprintf("%d workers went offline: no contact for %s", n, after)}, err
 	})
 }

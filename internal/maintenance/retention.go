@@ -11,46 +11,46 @@ import (
 
 // Defaults of Retention.
 const (
-	// DefaultRetentionEvery is how often is looked for what has grown old. With
-	// nothing to remove that is one short read for each kind.
+	// DefaultRetentionEvery is how often Retention looks for old records. If there are
+	// none, that is one short read for each kind.
 	DefaultRetentionEvery = 5 * time.Minute
-	// DefaultRetentionBusy bounds one run. What is left then is for the next one,
-	// which goes on where this one stopped.
+	// DefaultRetentionBusy is how long one run may take. The next run continues where it
+	// stopped.
 	DefaultRetentionBusy = 4 * time.Minute
 )
 
 const (
-	auditBatch   = 250 // entries of the audit in one transaction; they are small
-	noteBatch    = 500 // notes of forgotten contexts in one transaction
+	auditBatch   = 250 // audit entries in one transaction; they are small
+	noteBatch    = 500 // records of forgotten contexts in one transaction
 	contentBatch = 20  // contents listed at once
-	contentFails = 5   // failures in a row by which the blob store is taken to be away
-	restFactor   = 3   // how much longer than a batch took is rested after it
-	leastRest    = 5 * time.Millisecond
+	contentFails = 5   // consecutive failures after which the blob store counts as unavailable
+	pauseFactor  = 3   // the pause after a batch is this many times as long as the batch took
+	minPause     = 5 * time.Millisecond
 )
 
-// Contents deletes what lies in the blob store; bloom.Blobs does.
+// Contents deletes content from the blob store; bloom.Blobs implements it.
 type Contents interface {
-	// Delete removes content; what is not there is no error.
+	// Delete deletes content. Missing content is not an error.
 	Delete(ctx context.Context, url string) error
 }
 
 // RetentionConfig is what Retention needs. Store is required.
 type RetentionConfig struct {
 	Store    bloom.RetentionStore
-	Contents Contents      // of removed artifacts; nil leaves them where they are
+	Contents Contents      // of removed artifacts; nil keeps their content
 	Clock    bloom.Clock   // times the pauses; bloom.SystemClock when nil
 	Logger   *slog.Logger  // discards when nil
 	Every    time.Duration // DefaultRetentionEvery when 0
 	Busy     time.Duration // DefaultRetentionBusy when 0
 	Keep     bloom.Keep
-	// Transcripts, when not nil, writes events into transcripts before they are removed.
+	// Transcripts, if not nil, writes events into transcripts before they are removed.
 	Transcripts *Transcripts
-	// ExportedOnly keeps entries of the audit until they are in a file of the export.
+	// ExportedOnly keeps audit entries until they are exported.
 	ExportedOnly bool
-	// Removed, when not nil, hears of every batch, for metrics.
+	// Removed, if not nil, is called after every batch, for metrics.
 	Removed func(bloom.Removed)
-	// Deleted, when not nil, hears of every content that was to be deleted from
-	// Contents, and why it could not be, for metrics.
+	// Deleted, if not nil, is called with the result of every deletion from Contents, for
+	// metrics.
 	Deleted func(error)
 }
 
@@ -60,22 +60,22 @@ type retention struct {
 	kinds []*oldKind
 }
 
-// oldKind is one kind of what grows old, and how far the walk through it is.
+// oldKind is one kind of old records, and the walk's position in it.
 type oldKind struct {
 	keep   time.Duration
 	limit  int
-	before func(context.Context, bloom.RemoveRequest) error // nil: nothing has to be done before
+	before func(context.Context, bloom.RemoveRequest) error // called before remove; may be nil
 	remove func(context.Context, bloom.RemoveRequest) (bloom.Removed, error)
 	after  int64
 }
 
-// NewRetention makes the loop that removes what is older than configured: ended
-// tasks with all that is their own, the events of ended tasks, audit entries, contexts
-// that are not used; and notes of forgotten contexts that are older than
-// bloom.ForgottenRetention. It
-// works in small batches and rests after each three times as long as it took, so
-// that those who work have most of the time, and more of it the busier they are. Content in the blob store is
-// deleted last: a loop that is killed leaves it listed for the next run.
+// NewRetention makes the loop that removes what is older than configured: ended tasks with
+// everything that belongs to them, events of ended tasks, audit entries and unused contexts.
+// It also removes records of forgotten contexts that are older than
+// bloom.ForgottenRetention. It works in small batches, and pauses after each for three
+// times as long as the batch took, so that it slows down when the database is busy. It
+// deletes content in the blob store last; an interrupted run leaves it listed for the next
+// run.
 func NewRetention(c RetentionConfig) *Loop {
 	c.Busy = cmp.Or(c.Busy, DefaultRetentionBusy)
 	if c.Clock == nil {
@@ -108,14 +108,14 @@ func (r *retention) once(ctx context.Context) (res Result, err error) {
 	if err == nil {
 		err = r.deleteContents(ctx, until)
 	}
-	res.Changed, res.Detail = int(all.Total()), "removed what has grown old: "+all.String()
+	res.Changed, res.Detail = int(all.Total()), "removed old records: "+all.String()
 	if ctx.Err() != nil && res.Changed > 0 {
-		err = nil // stopped in the middle, which is no failure: say what was done
+		err = nil // report what a cancelled run removed
 	}
 	return res, err
 }
 
-// walk removes one kind batch by batch, until there is no more or the time is up.
+// walk removes one kind in batches, until there is no more or the time is up.
 func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *bloom.Removed) error {
 	for began := r.Clock.Now(); !began.After(until); began = r.Clock.Now() {
 		batch := bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil, Exported: r.ExportedOnly}
@@ -140,15 +140,15 @@ func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *
 		if now.After(until) {
 			return nil
 		}
-		if err := rest(ctx, restFactor*now.Sub(began)); err != nil {
+		if err := pause(ctx, pauseFactor*now.Sub(began)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteContents deletes from the blob store what no artifact names any more,
-// also what an earlier run left. What cannot be deleted stays listed.
+// deleteContents deletes the content of removed artifacts from the blob store, including
+// what an earlier run left. Content that cannot be deleted stays listed.
 func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 	if r.Contents == nil {
 		return nil
@@ -175,7 +175,7 @@ func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 			}
 			deleted, failed = append(deleted, c.Seq), 0
 		}
-		// Also when the loop is being stopped: what is deleted need not be again.
+		// Record it even if the loop is being stopped.
 		if err := r.Store.ForgetContent(context.WithoutCancel(ctx), deleted); err != nil {
 			return err
 		}
@@ -187,14 +187,14 @@ func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 		}
 	}
 	if last != nil {
-		r.log.WarnContext(ctx, "content of removed artifacts could not be deleted and will be tried again", "error", last)
+		r.log.WarnContext(ctx, "content of removed artifacts could not be deleted; retrying later", "error", last)
 	}
 	return nil
 }
 
-// rest lets others work for a while.
-func rest(ctx context.Context, long time.Duration) error {
-	timer := time.NewTimer(max(long, leastRest))
+// pause waits, so that other work is not slowed down.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(max(d, minPause))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -106,8 +106,8 @@ func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
 		t.Errorf("%d contents are left, want 1", n)
 	}
 	runOnce(t, loop)
-	if said := log.String(); strings.Count(said, "level=INFO") != 1 || !strings.Contains(said, "1 tasks, 1 leases, 1 results, 1 artifacts, 3 events") {
-		t.Errorf("it is told as\n%s", said)
+	if details := log.String(); strings.Count(details, "level=INFO") != 1 || !strings.Contains(details, "1 tasks, 1 leases, 1 results, 1 artifacts, 3 events") {
+		t.Errorf("it is told as\n%s", details)
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
@@ -229,78 +229,5 @@ func TestABlobStoreThatIsAwayIsNotAskedForEverything(t *testing.T) {
 	runOnce(t, maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}}))
 	if list, err := s.RemovedContent(t.Context(), 0, 100); err != nil || len(list) != 12 || sh.asked != 5 || files(t, dir) != 12 {
 		t.Errorf("asked %d times, %d listed, %d contents: %v", sh.asked, len(list), files(t, dir), err)
-	}
-}
-
-// endless is a store in which every batch leaves more.
-type endless struct {
-	bloom.RetentionStore
-	batches chan int64
-	each    func()
-	fail    error
-}
-
-func (e *endless) RemoveTasks(_ context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
-	select {
-	case e.batches <- r.After:
-	default:
-	}
-	if e.each != nil {
-		e.each()
-	}
-	return bloom.Removed{Tasks: 1, Next: r.After + 1, More: true}, e.fail
-}
-
-func (e *endless) RemovedContent(context.Context, int64, int) ([]bloom.RemovedContent, error) {
-	return nil, nil
-}
-
-func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
-	t.Parallel()
-	c := newClock()
-	n := int64(0)
-	e := &endless{batches: make(chan int64, 100), each: func() {
-		if n++; n%3 == 0 {
-			c.advance(6 * time.Minute)
-		}
-	}}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Clock: c, Keep: bloom.Keep{Tasks: month}, Busy: 5 * time.Minute})
-	for _, begin := range []int64{0, 3} {
-		if res := runOnce(t, loop); res.Changed != 3 {
-			t.Fatalf("a run of %+v", res)
-		}
-		if got := <-e.batches; got != begin {
-			t.Errorf("a run began at %d, want %d", got, begin)
-		}
-		<-e.batches
-		<-e.batches
-	}
-}
-
-func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
-	t.Parallel()
-	e := &endless{batches: make(chan int64)}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}})
-	loop.Start()
-	for range 3 {
-		<-e.batches
-	}
-	loop.Stop() // hangs if a run goes on for its minutes
-}
-
-func TestAStoreThatFailsIsTold(t *testing.T) {
-	t.Parallel()
-	e := &endless{fail: bloom.ErrUnavailable}
-	if _, err := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestOneReplicaRemovesAtATime(t *testing.T) {
-	t.Parallel()
-	e := &endless{batches: make(chan int64, 1)}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).Alone(func(context.Context) (bool, error) { return false, nil })
-	if res := runOnce(t, loop); res.Changed != 0 || len(e.batches) != 0 {
-		t.Errorf("it removed while another one does: %+v", res)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// DefaultSearchEvery is how often is looked for tasks whose texts changed.
+// DefaultSearchEvery is how often the loop looks for tasks whose texts have changed.
 const DefaultSearchEvery = 500 * time.Millisecond
 
 // SearchConfig is what NewSearch needs. Store and Read are required.
@@ -20,8 +20,8 @@ type SearchConfig struct {
 	Every  time.Duration // DefaultSearchEvery when 0
 }
 
-// NewSearch makes the loop that keeps the search index up to date. Like Retention it
-// rests after each batch, so that under load the tasks come before their index.
+// NewSearch makes the loop that updates the search index. Like Retention it pauses after
+// each batch, so that it slows down under load.
 func NewSearch(c SearchConfig) *Loop {
 	return newLoop("search", cmp.Or(c.Every, DefaultSearchEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		for more := true; more; {
@@ -31,7 +31,7 @@ func NewSearch(c SearchConfig) *Loop {
 				return Result{}, err
 			}
 			if more {
-				if err := rest(ctx, time.Since(began)); err != nil {
+				if err := pause(ctx, time.Since(began)); err != nil {
 					return Result{}, err
 				}
 			}

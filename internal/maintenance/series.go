@@ -19,8 +19,8 @@ type SeriesConfig struct {
 	Every  time.Duration // DefaultSeriesEvery when 0
 }
 
-// NewSeries makes the loop that samples the queue for the time series, folds its
-// minutes into hours when they are old, and removes old hours.
+// NewSeries makes the loop that samples the queue for the time series, merges old minutes
+// into hours, and removes old hours.
 func NewSeries(c SeriesConfig) *Loop {
 	return newLoop("series", cmp.Or(c.Every, DefaultSeriesEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		return Result{}, c.Store.KeepSeries(ctx)

@@ -11,27 +11,27 @@ import (
 
 // Defaults of StorageWatch.
 const (
-	// DefaultStorageEvery is how soon a storage that is back is noticed.
+	// DefaultStorageEvery is how often an unavailable storage is probed.
 	DefaultStorageEvery = 5 * time.Second
-	// storageCheck is how often one that is well is probed, so that health tells the
-	// truth also where nothing is uploaded.
+	// storageCheck is how often an available storage is probed, so that its health is known
+	// even if nothing is uploaded.
 	storageCheck = time.Minute
 )
 
 // StorageWatchConfig is what NewStorageWatch needs. Refresh and Away are required.
 type StorageWatchConfig struct {
-	// Refresh probes the object storage and reports whether it has come back.
+	// Refresh probes the object storage and reports whether it is available again.
 	Refresh func(context.Context) (back bool, err error)
-	// Away reports whether the storage is known to be away.
+	// Away reports whether the storage is known to be unavailable.
 	Away func() bool
-	// Back, when not nil, is called when the storage has come back.
+	// Back, if not nil, is called when the storage is available again.
 	Back   func()
 	Clock  bloom.Clock   // bloom.SystemClock when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultStorageEvery when 0
 }
 
-// NewStorageWatch makes the loop that notices that the object storage is back.
+// NewStorageWatch makes the loop that detects when the object storage is available again.
 func NewStorageWatch(c StorageWatchConfig) *Loop {
 	if c.Clock == nil {
 		c.Clock = bloom.SystemClock{}
@@ -49,6 +49,6 @@ func NewStorageWatch(c StorageWatchConfig) *Loop {
 		}
 		return Result{}, err
 	})
-	l.trouble = slog.LevelDebug // the storage logs it
+	l.failureLevel = slog.LevelDebug // the storage logs it
 	return l
 }

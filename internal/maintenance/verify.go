@@ -14,17 +14,17 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Kinds of an artifact's defects.
+// Kinds of defects.
 const (
-	ContentMissing   = "missing"   // the row names content that is not there
-	ContentDiffers   = "differs"   // it is not what was recorded
-	ContentOrphaned  = "orphaned"  // no artifact names it, and it is no upload under way
-	ContentUnchecked = "unchecked" // it could not be read
+	ContentMissing   = "missing"   // the recorded content does not exist
+	ContentDiffers   = "differs"   // the content has another size or checksum
+	ContentOrphaned  = "orphaned"  // nothing refers to the content, and it is no current upload
+	ContentUnchecked = "unchecked" // the content could not be read
 )
 
-// Verify reads everything that artifacts and contexts name and holds it against what was
-// recorded, then looks for content that none names. tell hears of each defect as it is found, and
-// of the progress with nil.
+// Verify reads the content of all artifacts and contexts, compares it with the recorded
+// sizes and checksums, and looks for orphaned content. It calls tell with each defect, and
+// with nil to report progress.
 func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom.ContentDefect)) (did bloom.VerifyReport, err error) {
 	named := map[string]bool{} // every URL, some 150 bytes each
 	report := func(d bloom.ContentDefect) {
@@ -46,7 +46,7 @@ func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom
 				return did, ctx.Err()
 			}
 			if did.Examined, did.Bytes = did.Examined+1, did.Bytes+a.Size; kind != "" {
-				report(bloom.ContentDefect{Kind: kind, ArtifactID: a.ID, TaskID: a.TaskID, URL: placeOf(a.URL), Detail: detail})
+				report(bloom.ContentDefect{Kind: kind, ArtifactID: a.ID, TaskID: a.TaskID, URL: urlOf(a.URL), Detail: detail})
 			}
 		}
 		tell(did, nil)
@@ -58,7 +58,7 @@ func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom
 	if err := m.verifyContexts(ctx, named, &did, report, func() { tell(did, nil) }); err != nil {
 		return did, err
 	}
-	for _, kind := range sweptKinds {
+	for _, kind := range contentKinds {
 		if err := m.orphans(ctx, kind, named, report); err != nil {
 			return did, err
 		}
@@ -66,19 +66,19 @@ func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom
 	return did, nil
 }
 
-func placeOf(url *string) string {
+func urlOf(url *string) string {
 	if url == nil {
 		return ""
 	}
 	return *url
 }
 
-// examine reads one artifact's content whole; kind is empty when it is as recorded.
+// examine reads one artifact's content; kind is empty if it is as recorded.
 func (m *Mover) examine(ctx context.Context, a bloom.Artifact) (kind, detail string) {
-	if a.URL == nil { // the list cut it
+	if a.URL == nil { // the list truncates it
 		full, err := m.c.Store.Artifact(ctx, a.ID)
 		if bloom.KindOf(err) == bloom.KindNotFound {
-			return "", "" // removed since
+			return "", "" // removed in the meantime
 		}
 		if err != nil {
 			return ContentUnchecked, err.Error()
@@ -86,11 +86,11 @@ func (m *Mover) examine(ctx context.Context, a bloom.Artifact) (kind, detail str
 		a = full
 	}
 	content, err := m.open(ctx, a)
-	if err == errElsewhere { //nolint:errorlint // open gives it as it is
-		if now, lost := m.c.Store.Artifact(ctx, a.ID); lost != nil || placeOf(now.URL) != placeOf(a.URL) {
-			return "", "" // removed or moved since
+	if err == errElsewhere { //nolint:errorlint // open returns it unwrapped
+		if now, lost := m.c.Store.Artifact(ctx, a.ID); lost != nil || urlOf(now.URL) != urlOf(a.URL) {
+			return "", "" // removed or moved in the meantime
 		}
-		return ContentMissing, "there is nothing at this place"
+		return ContentMissing, "the content does not exist"
 	}
 	if err != nil {
 		return ContentUnchecked, err.Error()
@@ -102,19 +102,19 @@ func (m *Mover) examine(ctx context.Context, a bloom.Artifact) (kind, detail str
 	case err != nil:
 		return ContentUnchecked, err.Error()
 	case size != a.Size:
-		return ContentDiffers, fmt.Sprintf("%d bytes, recorded were %d", size, a.Size)
+		return ContentDiffers, fmt.Sprintf("it has %d bytes instead of %d", size, a.Size)
 	case hex.EncodeToString(hash.Sum(nil)) != a.SHA256:
-		return ContentDiffers, "another SHA-256 than was recorded"
+		return ContentDiffers, "its SHA-256 differs from the recorded one"
 	}
 	return "", ""
 }
 
-// orphans are reported once they are old enough to be swept: a younger one may be on
-// its way to be named.
-func (m *Mover) orphans(ctx context.Context, kind sweptKind, named map[string]bool, report func(bloom.ContentDefect)) error {
+// orphans reports orphaned content that is old enough to be deleted. Younger content may
+// belong to a pending completion.
+func (m *Mover) orphans(ctx context.Context, kind contentKind, named map[string]bool, report func(bloom.ContentDefect)) error {
 	found := map[string]time.Duration{}
 	if err := m.c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
-		if _, ours := kind.owner(url); ours && !named[url] && age >= OrphanAge {
+		if _, ok := kind.owner(url); ok && !named[url] && age >= OrphanAge {
 			found[url] = age
 		}
 		return nil
@@ -122,8 +122,8 @@ func (m *Mover) orphans(ctx context.Context, kind sweptKind, named map[string]bo
 		return err
 	}
 	for _, url := range slices.Sorted(maps.Keys(found)) {
-		d := bloom.ContentDefect{Kind: ContentOrphaned, URL: url, Detail: fmt.Sprintf("put %s ago; the sweep deletes it", found[url].Round(time.Hour))}
-		if owner, _ := kind.owner(url); kind == sweptArtifacts {
+		d := bloom.ContentDefect{Kind: ContentOrphaned, URL: url, Detail: fmt.Sprintf("uploaded %s ago; the server will delete it", found[url].Round(time.Hour))}
+		if owner, _ := kind.owner(url); kind == artifactContent {
 			d.TaskID = strings.Clone(owner)
 		}
 		report(d)

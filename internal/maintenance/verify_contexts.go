@@ -14,12 +14,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// verifyWindow bounds the memory that decompressing takes, in bytes: twice what workers
-// compress with.
+// verifyWindow limits the memory for decompression, in bytes: twice the window that workers
+// use.
 const verifyWindow = 2 << 20
 
-// verifyContexts reads the transcripts and working folders of all contexts, each part and
-// what they are together.
+// verifyContexts verifies each part of the transcripts and working folders of all contexts,
+// and their decompressed content.
 func (m *Mover) verifyContexts(ctx context.Context, named map[string]bool, did *bloom.VerifyReport, report func(bloom.ContentDefect), tell func()) error {
 	for after := ""; ; {
 		list, err := m.c.Store.Transcripts(ctx, after, contextPage, false)
@@ -48,10 +48,10 @@ func (m *Mover) verifyContexts(ctx context.Context, named map[string]bool, did *
 	}
 }
 
-// verifyParts reports the first part that is not as recorded, or that all of them are
-// not together what was recorded.
+// verifyParts reports the first part that is not as recorded, or that the decompressed
+// content is not.
 func (m *Mover) verifyParts(ctx context.Context, contextID, what string, parts []bloom.TranscriptPart, size int64, sum string, did *bloom.VerifyReport, report func(bloom.ContentDefect)) {
-	r := &partsReader{ctx: ctx, blobs: m.c.Blobs, left: parts}
+	r := &partsReader{ctx: ctx, blobs: m.c.Blobs, remaining: parts}
 	defer r.close()
 	kind, detail := r.examine(size, sum)
 	did.Bytes += r.read
@@ -60,9 +60,9 @@ func (m *Mover) verifyParts(ctx context.Context, contextID, what string, parts [
 	}
 	now, err := m.c.Store.Transcript(ctx, contextID)
 	if err == nil && (now == nil || !sameParts(*now, parts)) {
-		return // moved, replaced or forgotten since
+		return // moved, replaced or forgotten in the meantime
 	}
-	report(bloom.ContentDefect{Kind: kind, ContextID: contextID, URL: r.now.URL, Detail: what + ": " + detail})
+	report(bloom.ContentDefect{Kind: kind, ContextID: contextID, URL: r.current.URL, Detail: what + ": " + detail})
 }
 
 // sameParts reports whether a transcript still has the parts.
@@ -79,24 +79,24 @@ func sameParts(t bloom.Transcript, parts []bloom.TranscriptPart) bool {
 	return true
 }
 
-// partsReader reads parts one after the other and holds each against its size and digest.
+// partsReader reads parts in sequence, and compares each with its size and checksum.
 type partsReader struct {
-	ctx   context.Context //nolint:containedctx // of one verification
-	blobs bloom.Blobs
-	left  []bloom.TranscriptPart
+	ctx       context.Context //nolint:containedctx // of one verification
+	blobs     bloom.Blobs
+	remaining []bloom.TranscriptPart
 
-	now     bloom.TranscriptPart // the one being read
+	current bloom.TranscriptPart
 	content io.ReadCloser
 	sum     hash.Hash
-	size    int64 // read of it
-	read    int64 // of all
-	failed  error // why it could not be read on
+	size    int64 // bytes read of the current part
+	read    int64 // bytes read of all parts
+	failed  error // the error of the last Read
 }
 
-// errPartDiffers says that a part is not what was recorded.
-var errPartDiffers = errors.New("a part is not what was recorded")
+// errPartDiffers means that a part is not as recorded.
+var errPartDiffers = errors.New("a part differs from what was recorded")
 
-// examine reads all; kind is empty when everything is as recorded.
+// examine reads all parts; kind is empty if everything is as recorded.
 func (r *partsReader) examine(size int64, sum string) (kind, detail string) {
 	all, n := sha256.New(), int64(0)
 	zip, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(verifyWindow))
@@ -108,15 +108,15 @@ func (r *partsReader) examine(size int64, sum string) (kind, detail string) {
 	case errors.Is(r.failed, errPartDiffers):
 		return ContentDiffers, r.failed.Error()
 	case r.failed != nil && bloom.KindOf(r.failed) == bloom.KindNotFound:
-		return ContentMissing, "there is nothing at this place"
+		return ContentMissing, "the content does not exist"
 	case r.failed != nil:
 		return ContentUnchecked, r.failed.Error()
 	case err != nil:
 		return ContentDiffers, "it cannot be decompressed: " + err.Error()
 	case n != size:
-		return ContentDiffers, fmt.Sprintf("%d bytes, recorded were %d", n, size)
+		return ContentDiffers, fmt.Sprintf("it has %d bytes instead of %d", n, size)
 	case hex.EncodeToString(all.Sum(nil)) != sum:
-		return ContentDiffers, "another SHA-256 than was recorded"
+		return ContentDiffers, "its SHA-256 differs from the recorded one"
 	}
 	return "", ""
 }
@@ -132,11 +132,11 @@ func (r *partsReader) Read(p []byte) (n int, err error) {
 func (r *partsReader) readOn(p []byte) (int, error) {
 	for {
 		if r.content == nil {
-			if len(r.left) == 0 {
+			if len(r.remaining) == 0 {
 				return 0, io.EOF
 			}
-			r.now, r.left = r.left[0], r.left[1:]
-			content, err := r.blobs.Open(r.ctx, r.now.URL)
+			r.current, r.remaining = r.remaining[0], r.remaining[1:]
+			content, err := r.blobs.Open(r.ctx, r.current.URL)
 			if err != nil {
 				return 0, err
 			}
@@ -154,13 +154,13 @@ func (r *partsReader) readOn(p []byte) (int, error) {
 	}
 }
 
-// next ends the present part.
+// next ends the current part.
 func (r *partsReader) next() error {
 	r.close()
 	switch {
-	case r.size != r.now.Size:
-		return fmt.Errorf("%w: %d bytes, recorded were %d", errPartDiffers, r.size, r.now.Size)
-	case hex.EncodeToString(r.sum.Sum(nil)) != bloom.PartDigest(r.now.URL):
+	case r.size != r.current.Size:
+		return fmt.Errorf("%w: it has %d bytes instead of %d", errPartDiffers, r.size, r.current.Size)
+	case hex.EncodeToString(r.sum.Sum(nil)) != bloom.PartDigest(r.current.URL):
 		return fmt.Errorf("%w: another SHA-256", errPartDiffers)
 	}
 	return nil

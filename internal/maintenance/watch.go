@@ -9,18 +9,18 @@ import (
 
 // WatchConfig is what NewWatch needs. Check is required.
 type WatchConfig struct {
-	// Check asks the control plane something small; what comes of it is for whoever
-	// made the client to remember.
+	// Check sends a small request to the control plane, whose client records the result.
 	Check func(ctx context.Context) error
-	// Idle reports that another loop asks anyway. Nil: nobody does.
+	// Idle reports whether another loop of this server calls the control plane anyway. It
+	// may be nil.
 	Idle   func() bool
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultSyncEvery when 0
 }
 
-// NewWatch makes the loop by which a server that leaves the worker sync to another
-// one knows all the same how the control plane is: without it, it would go on
-// showing how the last call fared that somebody happened to make through it.
+// NewWatch makes the loop that checks the control plane's health on a server that leaves the
+// worker sync to another replica. Without it, that server would show the result of an
+// arbitrary earlier call.
 func NewWatch(c WatchConfig) *Loop {
 	l := newLoop("membridge-watch", cmp.Or(c.Every, DefaultSyncEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		if c.Idle != nil && c.Idle() {
@@ -28,6 +28,6 @@ func NewWatch(c WatchConfig) *Loop {
 		}
 		return Result{}, c.Check(ctx)
 	})
-	l.trouble = slog.LevelWarn
+	l.failureLevel = slog.LevelWarn
 	return l
 }

@@ -17,20 +17,19 @@ import (
 const DefaultSyncEvery = 10 * time.Second
 
 const (
-	// syncBatch bounds one transaction of the sync, so that a fleet of thousands
-	// does not hold up those who lease and complete.
+	// syncBatch is the maximum number of workers in one transaction, so that thousands of
+	// workers do not delay leases and completions.
 	syncBatch = 200
-	// longAgo is a contact that makes nobody seem alive.
-	longAgo = 1
+	// ancientContact is a last contact so old that the worker counts as offline.
+	ancientContact = 1
 )
 
 // Agent is a worker as the control plane reports it.
 type Agent struct {
-	// WorkerReport says what is known of it. Its LastSeen is not used: the clock
-	// behind it is not the store's.
+	// WorkerReport's LastSeen is ignored, because it is not by the store's clock.
 	bloom.WorkerReport
-	// HeartbeatAt is the time of its last heartbeat by the control plane's clock, in any unit, 0 when
-	// it never did. It is only compared with what it was before.
+	// HeartbeatAt is the time of its last heartbeat by the control plane's clock, in any
+	// unit, 0 if it never sent one. It is only compared with its previous value.
 	HeartbeatAt int64
 	// Drain is whether the control plane drains it.
 	Drain bool
@@ -53,7 +52,7 @@ type WorkerSyncConfig struct {
 	Store        ReportedWorkers
 	ControlPlane ControlPlane
 	Logger       *slog.Logger  // discards when nil
-	Every        time.Duration // a change is known within this; DefaultSyncEvery when 0
+	Every        time.Duration // DefaultSyncEvery when 0
 }
 
 type workerSync struct {
@@ -61,22 +60,20 @@ type workerSync struct {
 	heartbeats map[string]int64 // by name, as last reported
 }
 
-// NewWorkerSync makes the loop that takes over what the control plane knows of
-// workers (seed 001, "Worker Auto-Sync from Membridge"). One that it names and
-// that never sent a heartbeat is alive for as long as it is named; one that does is alive
-// while its heartbeats go on. A control plane that fails harms nothing: what is known
-// stays, until a worker was silent on all sides for too long.
+// NewWorkerSync makes the loop that copies the control plane's agents to the workers (seed
+// 001, "Worker Auto-Sync from Membridge"). A worker that sends heartbeats to the control
+// plane is alive while it sends them; one that never sent any is alive while the control
+// plane lists it. If the control plane fails, nothing changes until a worker had no contact
+// from any side for too long.
 func NewWorkerSync(c WorkerSyncConfig) *Loop {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &workerSync{WorkerSyncConfig: c, heartbeats: map[string]int64{}}
 	every := cmp.Or(c.Every, DefaultSyncEvery)
-	// A little sooner, so that what is posted is known before that time is over.
+	// Slightly more often, so that changes are known within the interval.
 	l := newLoop("worker-sync", every-every/20, c.Logger, w.once)
-	// The runtime works in full without a control plane: that there is none is
-	// no error of its own.
-	l.trouble = slog.LevelWarn
+	l.failureLevel = slog.LevelWarn // the runtime works without a control plane
 	return l
 }
 
@@ -86,7 +83,7 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 		return res, err
 	}
 	if n := len(agents); n > bloom.MaxWorkers {
-		w.Logger.WarnContext(ctx, "the control plane reports more agents than there may be workers; the rest is left out", "agents", n, "most", bloom.MaxWorkers)
+		w.Logger.WarnContext(ctx, "ignoring agents of the control plane beyond the maximum number of workers", "agents", n, "max", bloom.MaxWorkers)
 		agents = agents[:bloom.MaxWorkers]
 	}
 	for i := range agents {
@@ -98,20 +95,20 @@ func (w *workerSync) once(ctx context.Context) (res Result, err error) {
 			return res, err
 		}
 		res.Changed += n
-		res.Detail = fmt.Sprintf("%d workers changed by what the control plane reports", res.Changed)
+		res.Detail = fmt.Sprintf("updated %d workers from the control plane", res.Changed)
 	}
-	w.remember(agents)
+	w.saveHeartbeats(agents)
 	return res, w.drain(ctx, agents)
 }
 
-// drain takes over whom the control plane drains. One that it does not know is not
-// drained there.
+// drain copies which workers the control plane drains. Workers that it does not list are
+// not drained there.
 func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 	names, err := w.Store.ControlDrained(ctx)
 	if err != nil {
 		return err
 	}
-	change := make(map[string]bool, len(names)) // what differs, by worker
+	change := make(map[string]bool, len(names)) // changes to make, by worker
 	for _, name := range names {
 		change[name] = false
 	}
@@ -131,23 +128,23 @@ func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 	return failed
 }
 
-// reports says of each agent whether anything was heard of it. Its heartbeats are
-// compared with each other and never with our clock, which may be hours off.
+// reports returns a report for each agent. It compares heartbeats only with earlier ones,
+// never with this server's clock, which may be hours off.
 func (w *workerSync) reports(agents []Agent) []bloom.WorkerReport {
 	out := make([]bloom.WorkerReport, 0, len(agents))
 	for _, a := range agents {
 		r := a.WorkerReport
 		r.LastSeen = 0
 		if before, known := w.heartbeats[r.Name]; known && a.HeartbeatAt != 0 && a.HeartbeatAt == before {
-			r.LastSeen = longAgo
+			r.LastSeen = ancientContact
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
-// remember keeps the heartbeats only of those who were named: names come and go.
-func (w *workerSync) remember(agents []Agent) {
+// saveHeartbeats keeps the heartbeats of the listed agents only.
+func (w *workerSync) saveHeartbeats(agents []Agent) {
 	clear(w.heartbeats)
 	for _, a := range agents {
 		w.heartbeats[a.Name] = a.HeartbeatAt

@@ -170,8 +170,8 @@ func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
 	}
 	p.set(nil, agent("a", bloom.WorkerOnline, 2))
 	runOnce(t, sync)
-	if said := log.String(); strings.Count(said, "level=WARN") != 1 || strings.Count(said, "works again") != 1 || strings.Contains(said, "level=ERROR") {
-		t.Errorf("it was told as\n%s", said)
+	if details := log.String(); strings.Count(details, "level=WARN") != 1 || strings.Count(details, "works again") != 1 || strings.Contains(details, "level=ERROR") {
+		t.Errorf("it was told as\n%s", details)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestOneReplicaSyncsAtATime(t *testing.T) {
 	p := &plane{}
 	p.set(nil, agent("a", bloom.WorkerOnline, 0))
 	mine := false
-	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}).Alone(func(context.Context) (bool, error) {
+	sync := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}).OnlyLeader(func(context.Context) (bool, error) {
 		return mine, nil
 	})
 	if res := runOnce(t, sync); res.Changed != 0 || p.reads != 0 {
@@ -228,7 +228,7 @@ func TestAnotherControlPlaneIsReadAtOnce(t *testing.T) {
 	defer l.Stop()
 	for range 3 {
 		<-h.entered // only being begun again can bring the next one within the hour
-		l.Again()
+		l.Restart()
 	}
 	<-h.entered
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// half is the prefix of a backup folder that is not whole yet.
-const half = ".half-"
+// incompletePrefix is the prefix of a backup folder that is not complete yet.
+const incompletePrefix = ".half-"
 
-// BackupManifest says what a safety backup holds and why it was made.
+// BackupManifest describes a safety backup.
 type BackupManifest struct {
 	Timestamp    time.Time `json:"timestamp"`
 	Host         string    `json:"hostname"`
@@ -29,30 +29,31 @@ type BackupManifest struct {
 	Remote       int64     `json:"remote_obs"`
 	LocalAhead   bool      `json:"local_ahead"`
 	DB           string    `json:"db_path"`
-	// Damaged: the files are as they were found, for SQLite could not read them.
+	// Damaged means that SQLite could not read the database; its files were copied as they
+	// were.
 	Damaged bool `json:"damaged,omitempty"`
 }
 
-// BackupFolder is where the safety backups of a database lie.
+// BackupFolder returns the folder of the database's safety backups.
 func (p *Project) BackupFolder() string {
 	return filepath.Join(filepath.Dir(p.DB), "backups", "pull-overwrite")
 }
 
-// backup keeps what a pull is about to overwrite. The folder gets its name when all of
-// it is on the disk.
+// backup saves the database that a pull is about to overwrite. The folder gets its final
+// name when it is completely on disk.
 func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) {
 	base := p.BackupFolder()
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", err
 	}
-	tmp, err := os.MkdirTemp(base, half+strconv.Itoa(os.Getpid())+"-*")
+	tmp, err := os.MkdirTemp(base, incompletePrefix+strconv.Itoa(os.Getpid())+"-*")
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = os.RemoveAll(tmp) }() // in vain once it is renamed
+	defer func() { _ = os.RemoveAll(tmp) }() // does nothing once it is renamed
 	p.Point("backup folder made")
 	if there.damage == nil {
-		// It is on the disk already, and nobody else needs it.
+		// The snapshot is on disk already, and nothing else needs it.
 		if err = os.Rename(there.Path, filepath.Join(tmp, "claude-mem.db")); err != nil {
 			err = copyFile(there.Path, filepath.Join(tmp, "claude-mem.db")) // another file system
 		}
@@ -100,7 +101,7 @@ func (p *Project) Backups() ([]string, error) {
 	}
 	var whole []string
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), half) {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), incompletePrefix) {
 			whole = append(whole, filepath.Join(p.BackupFolder(), e.Name()))
 		}
 	}
@@ -108,8 +109,8 @@ func (p *Project) Backups() ([]string, error) {
 	return whole, err
 }
 
-// removeOldBackups keeps the newest, of those that are young enough. The newest of all
-// stays whatever its age.
+// removeOldBackups removes the backups that are too many or too old. It always keeps the
+// newest one.
 func (p *Project) removeOldBackups() {
 	whole, err := p.Backups()
 	if err != nil || len(whole) == 0 {

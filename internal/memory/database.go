@@ -13,13 +13,13 @@ import (
 	"os"
 	"time"
 
-	"modernc.org/sqlite" // the driver, whose backup interface is used too
+	"modernc.org/sqlite" // the driver, and its backup interface
 )
 
 // busyWait is how long to wait for the plugin to finish a transaction.
 const busyWait = 15 * time.Second
 
-// Snapshot is a consistent copy of a database, whole and checked.
+// Snapshot is a consistent, verified copy of a database.
 type Snapshot struct {
 	Path   string
 	SHA256 string
@@ -27,14 +27,14 @@ type Snapshot struct {
 	Counts
 }
 
-// Counts says how much is in a memory. What the plugin's schema lacks is 0.
+// Counts are the numbers of rows in a memory, 0 for tables that the plugin's schema lacks.
 type Counts struct{ Observations, Summaries, Prompts, Tables int64 }
 
 // remove deletes the copy.
 func (s *Snapshot) remove() { _ = os.Remove(s.Path) }
 
-// snapshot copies the database at path, which others may be writing, beside it. Two
-// snapshots of the same content have the same SHA-256.
+// snapshot copies the database at path to a file next to it, while others may write to it.
+// Two snapshots of the same content have the same SHA-256.
 func snapshot(ctx context.Context, path string, point func(string)) (*Snapshot, error) {
 	db, err := open(path, "mode=ro")
 	if err != nil {
@@ -44,7 +44,7 @@ func snapshot(ctx context.Context, path string, point func(string)) (*Snapshot, 
 	return snapshotOn(ctx, db, path, point)
 }
 
-// snapshotOn does so over a connection that is there.
+// snapshotOn is snapshot over an open connection.
 func snapshotOn(ctx context.Context, db execer, path string, point func(string)) (_ *Snapshot, err error) {
 	tmp, err := temporary(path, "snapshot")
 	if err != nil {
@@ -72,9 +72,9 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// normalize gives the header's counters of changes fixed values. They differ between
-// copies of the same content, nobody relies on them in a file that nobody has open,
-// and the file format asks only that the first two are equal.
+// normalize sets the header's change counters to fixed values, because they differ between
+// copies of the same content. Nothing relies on them in a file that is not open, and the
+// file format only requires that the first two are equal.
 func normalize(path string) error {
 	const changeCounter, schemaCookie, validFor, libraryVersion = 24, 40, 92, 96
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -89,7 +89,7 @@ func normalize(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// inspect checks that the file is a sound database and describes it.
+// inspect checks the database's integrity and describes it.
 func inspect(ctx context.Context, path string) (*Snapshot, error) {
 	s := &Snapshot{Path: path}
 	db, err := open(path, "mode=ro", "immutable=1")
@@ -121,7 +121,7 @@ func count(ctx context.Context, db *sql.DB) (c Counts, err error) {
 		}
 	}
 	if err != nil {
-		return Counts{}, fmt.Errorf("count what is in the memory: %w", err)
+		return Counts{}, fmt.Errorf("count the memory's rows: %w", err)
 	}
 	return c, nil
 }
@@ -155,11 +155,11 @@ func digest(path string) (sum string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }
 
-// errDamaged is what a check found.
+// errDamaged is the error of a failed integrity check.
 var errDamaged = errors.New("the database is damaged")
 
-// damage reports whether err says that a file is no sound database, and not only that
-// it could not be read now.
+// damage reports whether err means that a file is a damaged database, and not only that it
+// cannot be read now.
 func damage(err error) bool {
 	const corrupt, notADatabase, primary = 11, 26, 0xff
 	var e *sqlite.Error
@@ -169,8 +169,8 @@ func damage(err error) bool {
 	return errors.Is(err, errDamaged)
 }
 
-// rollBack undoes a transaction that a crash has left half done, as whoever opens the
-// database next would. Who only reads cannot.
+// rollBack rolls back a transaction that a crash interrupted. SQLite does this when the
+// database is opened for writing, but not when it is opened read-only.
 func rollBack(ctx context.Context, path string) error {
 	if info, err := os.Stat(path + "-journal"); err != nil || info.Size() == 0 {
 		return nil
@@ -183,7 +183,7 @@ func rollBack(ctx context.Context, path string) error {
 	var n int
 	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n)
 	if damage(err) {
-		return nil // found again, and described, by whoever reads it
+		return nil // reported when the database is read
 	}
 	return err
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// policy is the only one there is: what the primary has is the memory.
+// policy is the only supported policy: the primary's memory is authoritative.
 const policy = "primary_authoritative"
 
-// Role is what a node is for a project.
+// Role is a node's role in a project.
 type Role string
 
 // The roles.
@@ -24,7 +24,7 @@ const (
 	Secondary Role = "secondary"
 )
 
-// Lease says which node is primary. It is stored as leadership/lease.json.
+// Lease names the primary node. It is stored as leadership/lease.json.
 type Lease struct {
 	CanonicalID  string `json:"canonical_id"`
 	PrimaryNode  string `json:"primary_node_id"`
@@ -34,19 +34,18 @@ type Lease struct {
 	Epoch        int64  `json:"epoch"` // grows when the primary changes
 	Policy       string `json:"policy"`
 	IssuedBy     string `json:"issued_by"`
-	// NeedsSelection: nobody chose this primary, which was the first that asked, or the
-	// control plane's choice has run out.
+	// NeedsSelection means that nobody chose this primary: it asked first, or the control
+	// plane's selection has expired.
 	NeedsSelection bool `json:"needs_ui_selection"`
-	// SelectedAt and ControlEpoch are the time (Unix seconds, by its clock) and the
-	// epoch of the control plane's selection that this lease follows; 0 when it follows
-	// none.
+	// SelectedAt and ControlEpoch are the time (Unix seconds, by the control plane's
+	// clock) and the epoch of the control plane's selection, 0 if there is none.
 	SelectedAt   float64 `json:"selected_at,omitempty"`
 	ControlEpoch int64   `json:"control_epoch,omitempty"`
-	// Nonce tells two leases apart that are alike in all else.
+	// Nonce distinguishes leases that are otherwise equal.
 	Nonce string `json:"nonce,omitempty"`
 }
 
-// Expired reports whether the lease has run out at now.
+// Expired reports whether the lease has expired at now.
 func (l Lease) Expired(now time.Time) bool { return now.Unix() >= l.ExpiresAt }
 
 // selected reports whether the control plane's selection is in force.
@@ -54,9 +53,9 @@ func (l Lease) selected(now time.Time) bool {
 	return l.ControlEpoch > 0 && !l.NeedsSelection && !l.Expired(now)
 }
 
-// role is this node's role under l. A lease that ran out still names the primary:
-// only a selection, by a person or the control plane, replaces it, so that a primary
-// that was away for an hour is not overtaken by an older memory.
+// role returns this node's role under l. An expired lease still names the primary: only a
+// selection, by a person or the control plane, replaces it, so that a primary that was
+// offline for an hour is not replaced by a node with an older memory.
 func (p *Project) role(l Lease) Role {
 	if l.PrimaryNode == p.Node {
 		return Primary
@@ -64,8 +63,7 @@ func (p *Project) role(l Lease) Role {
 	return Secondary
 }
 
-// Leadership reads the lease without changing anything; ok is false when there is
-// none yet.
+// Leadership reads the lease; ok is false if there is none yet.
 func (p *Project) Leadership(ctx context.Context) (l Lease, ok bool, err error) {
 	_, err = p.readJSON(ctx, p.leaseKey(), &l)
 	if errors.Is(err, objects.ErrNotFound) {
@@ -74,9 +72,9 @@ func (p *Project) Leadership(ctx context.Context) (l Lease, ok bool, err error) 
 	return l, err == nil, err
 }
 
-// Role returns this node's role. It makes the first lease when there is none, and
-// renews one of its own that is more than half over; one that follows the control
-// plane's selection only when that has run out.
+// Role returns this node's role. It creates the first lease, and renews this node's lease
+// after half its time. It renews a lease that has the control plane's selection only when
+// that has expired.
 func (p *Project) Role(ctx context.Context) (Role, Lease, error) {
 	for {
 		var l Lease
@@ -101,7 +99,7 @@ func (p *Project) Role(ctx context.Context) (Role, Lease, error) {
 		}
 		err = p.writeLease(ctx, next, etag)
 		if errors.Is(err, objects.ErrConflict) {
-			continue // another node was first: see what it wrote
+			continue // another node wrote one first
 		}
 		if err != nil {
 			return "", Lease{}, fmt.Errorf("write the leadership: %w", err)
@@ -110,24 +108,23 @@ func (p *Project) Role(ctx context.Context) (Role, Lease, error) {
 	}
 }
 
-// SelectedElsewhereError says that the control plane has chosen the primary, until a
-// time.
+// SelectedElsewhereError means that a selection of the control plane is in force.
 type SelectedElsewhereError struct {
 	Primary string
 	Until   time.Time
 }
 
 func (e *SelectedElsewhereError) Error() string {
-	return fmt.Sprintf("Membridge has selected %s as primary until %s: select there (in the web application, or POST /projects/ID/leadership/select). If there is no Membridge any more, repeat this with --anyway",
+	return fmt.Sprintf("Membridge has selected %s as primary until %s: change the selection there (in the web application, or POST /projects/ID/leadership/select). If Membridge no longer exists, repeat this with --anyway",
 		e.Primary, e.Until.Local().Format(time.DateTime))
 }
 
-// Select makes node the primary; a new primary begins a new epoch. By whom it was
-// chosen is kept. The same selection again renews the lease. While a selection of the
-// control plane's is in force it fails with a *SelectedElsewhereError, unless anyway.
+// Select makes node the primary. A new primary begins a new epoch; selecting the same node
+// again renews the lease. While a selection of the control plane is in force it fails with
+// a *SelectedElsewhereError, unless anyway is true.
 func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, anyway bool) (Lease, error) {
 	if strings.TrimSpace(node) == "" {
-		return Lease{}, errors.New("name the node that is to be primary")
+		return Lease{}, errors.New("the primary's name is required")
 	}
 	if err := p.Bucket.Ensure(ctx); err != nil {
 		return Lease{}, err
@@ -142,7 +139,7 @@ func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, 
 			return Lease{}, &SelectedElsewhereError{Primary: l.PrimaryNode, Until: time.Unix(l.ExpiresAt, 0)}
 		}
 		next := p.lease(node, l.next(node))
-		next.SelectedAt = l.SelectedAt // an older selection of the control plane's stays older
+		next.SelectedAt = l.SelectedAt // so that Follow ignores older selections of the control plane
 		if lasts > 0 {
 			next.LeaseSeconds = int64(lasts / time.Second)
 			next.ExpiresAt = next.IssuedAt + next.LeaseSeconds
@@ -155,7 +152,7 @@ func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, 
 	}
 }
 
-// next is the epoch of the lease after l, if that is node's.
+// next returns the epoch of node's lease after l.
 func (l Lease) next(node string) int64 {
 	if l.PrimaryNode == node {
 		return l.Epoch
@@ -163,8 +160,7 @@ func (l Lease) next(node string) int64 {
 	return l.Epoch + 1
 }
 
-// Selection is the control plane's word on who leads, and until when. Times are by its
-// clock.
+// Selection is the control plane's selection of the primary. Times are by its clock.
 type Selection struct {
 	Primary   string
 	Epoch     int64
@@ -172,9 +168,8 @@ type Selection struct {
 	By        string
 }
 
-// Follow makes the lease say what the control plane has selected, and reports whether
-// it said something else. Whichever node hears of a selection writes it; an older one
-// never replaces a later one.
+// Follow copies the control plane's selection to the lease, and reports whether that
+// changed it. Any node may do so; an older selection never replaces a later one.
 func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed bool, err error) {
 	if err := p.Bucket.Ensure(ctx); err != nil {
 		return Lease{}, false, err
@@ -212,10 +207,11 @@ func (p *Project) lease(primary string, epoch int64) Lease {
 
 func (p *Project) leaseKey() string { return p.key("leadership", "lease.json") }
 
-// writeLease swaps the lease in, then records it. The record is a courtesy to people:
-// a lease that stands is not taken back for want of one.
+// writeLease replaces the lease, then writes it to the audit folder. It ignores a failure
+// of the second write, because the lease is already in force.
 func (p *Project) writeLease(ctx context.Context, l Lease, etag string) error {
-	// A lease is written seldom, and worth nothing where two can write it at once.
+	// Check each time that conditional writes work, which is cheap because leases are
+	// written rarely.
 	if err := p.Bucket.Probe(ctx); err != nil {
 		return err
 	}

@@ -11,35 +11,35 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// Lock says who is pushing. A released lock stays, with the time zero, because a
-// delete has no condition: it could take away the lock of the next one.
+// Lock names the node that is pushing. Releasing a lock sets its time to zero instead of
+// deleting it, because a delete is not conditional and could delete another push's lock.
 type Lock struct {
 	Holder      string `json:"hostname"`
 	Timestamp   int64  `json:"timestamp"` // Unix seconds; 0 when released
 	Project     string `json:"project"`
 	CanonicalID string `json:"canonical_id"`
 	Nonce       string `json:"nonce,omitempty"` // of one push
-	// PID is that of the push on the machine, so that the next one there need not wait
-	// for a dead one.
+	// PID is the process id of the push, so that the next push on the same machine need
+	// not wait for one that was killed.
 	PID     int    `json:"pid,omitempty"`
 	Machine string `json:"machine,omitempty"`
 }
 
-// LockedError says that another push is under way.
+// LockedError means that another push is running.
 type LockedError struct {
 	Holder string
 	Age    time.Duration
-	Free   time.Duration // from now
+	Free   time.Duration // until the lock expires
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("%s has been pushing for %s. Wait until it is done; if it is dead, the lock is free in %s, or use --force",
+	return fmt.Sprintf("%s has been pushing for %s. Wait until it is done; if it was killed, the lock expires in %s, or use --force",
 		e.Holder, e.Age.Round(time.Second), e.Free.Round(time.Second))
 }
 
 func (p *Project) lockKey() string { return p.key("locks", "active.lock") }
 
-// Lock reads the lock; ok is false when nobody holds it.
+// Lock reads the lock; ok is false if nobody holds it.
 func (p *Project) Lock(ctx context.Context) (l Lock, ok bool, err error) {
 	_, err = p.readJSON(ctx, p.lockKey(), &l)
 	if errors.Is(err, objects.ErrNotFound) {
@@ -74,7 +74,7 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 		free.Timestamp = 0
 		_, err := p.swapJSON(ctx, p.lockKey(), free, etag)
 		if errors.Is(err, objects.ErrConflict) {
-			return nil // somebody took it by force; it is theirs
+			return nil // another push took it by force
 		}
 		return err
 	}
@@ -84,12 +84,13 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	return release, nil
 }
 
-// checkConditions fails where another one could take the lock that was just taken.
+// checkConditions fails if the storage ignores conditions, so that another push could take
+// the lock, too.
 func (p *Project) checkConditions(ctx context.Context) error {
 	_, err := p.swapJSON(ctx, p.lockKey(), Lock{Nonce: rand.Text()}, "")
 	switch {
 	case err == nil:
-		return errors.New("this object storage ignores conditions (If-None-Match), so that two nodes could push at once; use one that knows them")
+		return errors.New("this object storage ignores conditions (If-None-Match), so two nodes could push at once; use one that supports them")
 	case errors.Is(err, objects.ErrConflict):
 		return nil
 	}

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Facts describe a node's memory as it was at the last measurement.
+// Facts describe a node's memory at the last measurement.
 type Facts struct {
 	Observations int64
-	// SHA256 is that of a snapshot: equal on two nodes that are in step.
+	// SHA256 is that of a snapshot. It is equal on two nodes with the same memory.
 	SHA256 string
 }
 
-// measureShare bounds what measuring costs: a measurement that took a second is
-// followed by none for measureShare seconds.
+// measureShare limits the cost of measuring: after a measurement that took a second there
+// is none for measureShare seconds.
 const measureShare = 30
 
-// Meter measures a node's database when it has changed. Its methods may be called at
-// the same time.
+// Meter measures a node's database when it has changed. Its methods are safe for concurrent
+// use.
 type Meter struct {
 	p *Project
 
-	mu    sync.Mutex
-	facts *Facts // nil before the first measurement
-	of    stamp
-	not   time.Time // before then
+	mu        sync.Mutex
+	facts     *Facts    // nil before the first measurement
+	measured  fileState // of the database when it was measured
+	notBefore time.Time // of the next measurement
 }
 
-// NewMeter measures the database of p.
+// NewMeter makes a Meter for the database of p.
 func NewMeter(p *Project) *Meter { return &Meter{p: p} }
 
 // Facts returns the last measurement; ok is false before there is one.
@@ -41,27 +41,27 @@ func (m *Meter) Facts() (f Facts, ok bool) {
 	return *m.facts, true
 }
 
-// Measure reads the database if it has changed since the last measurement, and that was
-// not a moment ago. A database that nobody writes costs two calls of stat.
+// Measure reads the database if it has changed since the last measurement and enough time
+// has passed. For an unchanged database it only calls stat twice.
 func (m *Meter) Measure(ctx context.Context) error {
-	began, now := time.Now(), stampOf(m.p.DB)
+	began, now := time.Now(), fileStateOf(m.p.DB)
 	m.mu.Lock()
-	due := m.facts == nil && m.not.IsZero() || now != m.of && began.After(m.not)
+	due := m.facts == nil && m.notBefore.IsZero() || now != m.measured && began.After(m.notBefore)
 	m.mu.Unlock()
 	if !due {
 		return nil
 	}
-	there, err := m.p.look(ctx)
+	there, err := m.p.readLocal(ctx)
 	if err != nil {
 		return err
 	}
 	there.remove()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.not = time.Now().Add(measureShare * time.Since(began))
+	m.notBefore = time.Now().Add(measureShare * time.Since(began))
 	if there.damage != nil {
 		return there.damage
 	}
-	m.of, m.facts = now, &Facts{Observations: there.Observations, SHA256: there.SHA256}
+	m.measured, m.facts = now, &Facts{Observations: there.Observations, SHA256: there.SHA256}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// temporaryPattern is what files are called beside a database until they are in their
-// place; doctor removes what a crash left of them.
+// temporaryPattern matches the temporary files next to a database. Doctor removes those
+// that a crash left.
 const temporaryPattern = ".bloom-memory-*.tmp"
 
-// temporary makes an empty file beside path that only its owner may read. Its name says
-// which process made it.
+// temporary creates an empty file next to path that only its owner may read. Its name has
+// the process id.
 func temporary(path, what string) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".bloom-memory-"+what+"-"+strconv.Itoa(os.Getpid())+"-*.tmp")
 	if err != nil {
@@ -27,8 +27,8 @@ func temporary(path, what string) (string, error) {
 	return f.Name(), f.Close()
 }
 
-// abandoned reports whether the process that made a temporary file or folder is gone, or
-// has had it for longer than a push or pull may take.
+// abandoned reports whether the process that created a temporary file or folder has ended,
+// or has used it for longer than a push or pull may take.
 func (p *Project) abandoned(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *Project) abandoned(path string) bool {
 	return err == nil && !alive(pid)
 }
 
-// alive reports whether a process may be running. Another one may have got its number.
+// alive reports whether a process may be running. Another process may have got its id.
 func alive(pid int) bool {
 	if pid <= 0 {
 		return true
@@ -58,8 +58,8 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// thisMachine tells process numbers of this machine since its start, and of this
-// container, from those of others. It is empty where that is not known.
+// thisMachine identifies the machine since its last start, and the container, to which a
+// process id belongs. It is empty if that is unknown.
 var thisMachine = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -73,14 +73,14 @@ var thisMachine = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum[:])[:16]
 })
 
-// dead reports whether the push that holds the lock is known to be dead: it was one of
-// this node's, and its process is gone.
+// dead reports whether the push that holds the lock is known to be dead: it ran on this
+// node, and its process has ended.
 func (p *Project) dead(l Lock) bool {
 	return l.Timestamp != 0 && l.Holder == p.Node && l.Machine != "" && l.Machine == thisMachine() && !alive(l.PID)
 }
 
-// stale reports whether the lock counts no more: it is too old, or from so far in the
-// future that no clock is wrong by that much.
+// stale reports whether the lock is no longer valid: its push is dead, it is too old, or
+// its time is implausibly far in the future.
 func (p *Project) stale(l Lock) bool {
 	return p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
 }

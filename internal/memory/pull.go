@@ -16,11 +16,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// ErrNothingPushed says that the storage has no memory of the project yet.
+// ErrNothingPushed means that the storage has no memory of the project yet.
 var ErrNothingPushed = errors.New("nothing has been pushed for this project yet: run bloom memory push on its primary")
 
-// PrimaryDiffersError says that a pull on the primary would overwrite the source of
-// truth.
+// PrimaryDiffersError means that a pull on the primary would overwrite the source of truth.
 type PrimaryDiffersError struct{ Node, Local, Remote string }
 
 func (e *PrimaryDiffersError) Error() string {
@@ -28,21 +27,21 @@ func (e *PrimaryDiffersError) Error() string {
 		e.Node, e.Local, e.Remote)
 }
 
-// Pulled is what a pull did.
+// Pulled is the result of a pull.
 type Pulled struct {
 	Manifest
 
-	// Unchanged: the local database had that content already.
+	// Unchanged means that the local database already had that content.
 	Unchanged bool `json:"unchanged"`
-	// Backup is the folder with what was there before; empty when nothing was.
+	// Backup is the folder with the previous database; empty if there was none.
 	Backup string `json:"backup,omitempty"`
-	// LocalAhead: what was there had more observations than what came.
+	// LocalAhead means that the previous database had more observations.
 	LocalAhead bool `json:"local_ahead"`
 }
 
-// Pull brings the stored memory to this node. What was there is backed up first. A
-// pull that dies anywhere leaves the old database or the new one, each whole. It
-// fails with a *PrimaryDiffersError on the primary, unless there is no database yet.
+// Pull downloads the stored memory to this node, after a backup of the local one. An
+// interrupted pull leaves either the old database or the new one, intact. It fails with a
+// *PrimaryDiffersError on the primary, unless there is no database yet.
 func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	m, _, err := p.remote(ctx)
 	if err != nil {
@@ -54,13 +53,13 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	if err := os.MkdirAll(filepath.Dir(p.DB), 0o700); err != nil {
 		return Pulled{}, err
 	}
-	there, err := p.look(ctx)
+	there, err := p.readLocal(ctx)
 	if err != nil {
 		return Pulled{}, err
 	}
 	defer there.remove()
 	if there.SHA256 == m.SHA256 {
-		p.noteInStep(m.SHA256)
+		p.saveSynced(m.SHA256)
 		return Pulled{Manifest: *m, Unchanged: true}, nil
 	}
 	if there.exists {
@@ -76,7 +75,7 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	defer incoming.remove()
 	out := Pulled{Manifest: *m}
 	if !there.exists {
-		p.Progress("putting it in place")
+		p.Progress("installing it")
 		err = p.install(incoming.Path)
 	} else {
 		p.Progress("replacing " + p.DB)
@@ -87,101 +86,29 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 		return Pulled{}, err
 	}
 	p.Point("database replaced")
-	p.noteInStep(m.SHA256)
+	p.saveSynced(m.SHA256)
 	p.removeOldBackups()
 	p.Point("old backups removed")
 	return out, nil
 }
 
-// overwrite backs up what is there, then replaces it.
+// overwrite backs up the local database, then replaces it.
 func (p *Project) overwrite(ctx context.Context, there *local, incoming *Snapshot, m *Manifest) (folder string, err error) {
-	keep := func() error {
-		p.Progress("backing up what is here")
+	backup := func() error {
+		p.Progress("backing up the local database")
 		folder, err = p.backup(there, m, there.Observations > incoming.Observations)
 		if err != nil {
-			return fmt.Errorf("no safety backup, so nothing was changed: %w", err)
+			return fmt.Errorf("nothing was changed, because the safety backup failed: %w", err)
 		}
 		return nil
 	}
 	if there.damage == nil {
-		return folder, p.replace(ctx, there, incoming, keep)
+		return folder, p.replace(ctx, there, incoming, backup)
 	}
-	if err := keep(); err != nil {
+	if err := backup(); err != nil {
 		return "", err
 	}
-	return folder, p.install(incoming.Path) // all of what SQLite cannot read is in the backup
-}
-
-// local is the database of this node.
-type local struct {
-	Snapshot
-
-	exists bool
-	damage error  // why no snapshot could be taken
-	watch  *watch // over the connection that took the snapshot; nil for none
-}
-
-// remove deletes the snapshot, if one was taken.
-func (l *local) remove() {
-	l.stopWatching()
-	if l.Path != "" {
-		l.Snapshot.remove()
-	}
-}
-
-func (l *local) stopWatching() {
-	if l.watch != nil {
-		l.watch.close()
-		l.watch = nil
-	}
-}
-
-// changed reports whether somebody has written since the snapshot.
-func (l *local) changed(ctx context.Context) (bool, error) {
-	now, err := l.watch.dataVersion(ctx)
-	return now != l.watch.version, err
-}
-
-// again takes the snapshot anew.
-func (l *local) again(ctx context.Context, db execer, p *Project) error {
-	s, err := snapshotOn(ctx, db, p.DB, p.Point)
-	if err != nil {
-		return err
-	}
-	l.Snapshot.remove()
-	l.Snapshot = *s
-	return nil
-}
-
-func (p *Project) look(ctx context.Context) (*local, error) {
-	info, err := os.Stat(p.DB)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return &local{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	found := &local{exists: true}
-	var s *Snapshot
-	if err = rollBack(ctx, p.DB); err == nil {
-		found.watch, err = newWatch(ctx, p.DB)
-	}
-	if err == nil {
-		s, err = snapshotOn(ctx, found.watch.conn, p.DB, p.Point)
-	}
-	switch {
-	case err == nil:
-		found.Snapshot = *s
-		return found, nil
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case damage(err):
-		found.stopWatching()
-		found.damage = err
-		return found, nil
-	}
-	found.stopWatching()
-	return nil, err
+	return folder, p.install(incoming.Path) // the backup has the damaged files
 }
 
 func (p *Project) mayPull(ctx context.Context, there *local, m *Manifest) error {
@@ -198,11 +125,12 @@ func (p *Project) mayPull(ctx context.Context, there *local, m *Manifest) error 
 	return nil
 }
 
-// download fetches what m describes beside the database and checks it.
+// download downloads the content that m describes to a file next to the database, and
+// verifies it.
 func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err error) {
 	r, info, err := p.Bucket.Open(ctx, p.source(m))
 	if errors.Is(err, objects.ErrNotFound) {
-		return nil, fmt.Errorf("the stored memory is gone from the bucket (%s): push it again from the primary, or see bloom memory doctor", p.source(m))
+		return nil, fmt.Errorf("the stored memory is missing in the bucket (%s): push it again from the primary, or run bloom memory doctor", p.source(m))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", err)
@@ -226,12 +154,12 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 		return nil, err
 	}
 	p.Point("download begun")
-	got, err := hashOf(io.LimitReader(r, size+1), f) // more is not what the storage said
+	got, err := hashOf(io.LimitReader(r, size+1), f) // one byte more makes the checksum differ
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	if got != m.SHA256 {
-		return nil, fmt.Errorf("what was downloaded is not what the manifest names (SHA-256 %.12s, not %.12s): a push by another tool may be under way; try again, or see bloom memory doctor", got, m.SHA256)
+		return nil, fmt.Errorf("the downloaded file has SHA-256 %.12s, but the manifest has %.12s: another tool may be pushing; try again, or run bloom memory doctor", got, m.SHA256)
 	}
 	p.Point("downloaded")
 	s, err := inspect(ctx, name)
@@ -239,24 +167,24 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 	return s, err
 }
 
-// spareDisk is what a pull leaves of the disk to others, in bytes.
+// spareDisk is the free disk space that a pull leaves, in bytes.
 const spareDisk = 16 << 20
 
-// expect returns how large the download will be, when the manifest and the storage agree on it and
-// the disk has room. Manifests of other tools need not say it.
+// expect returns the size of the download. It fails if the manifest has another size, or if the
+// disk has too little free space. Manifests of other tools need not have a size.
 func (p *Project) expect(m *Manifest, stored int64) (int64, error) {
 	switch {
 	case stored < 0:
-		return 0, errors.New("the storage does not say how large the stored memory is")
+		return 0, errors.New("the storage did not report the size of the stored memory")
 	case m.Size > 0 && m.Size != stored:
-		return 0, fmt.Errorf("the stored memory is not what the manifest names (%d bytes, not %d): a push by another tool may be under way; try again, or see bloom memory doctor", stored, m.Size)
+		return 0, fmt.Errorf("the stored memory has %d bytes, but the manifest has %d: another tool may be pushing; try again, or run bloom memory doctor", stored, m.Size)
 	}
 	free, err := p.FreeDisk(filepath.Dir(p.DB))
 	if err != nil {
 		return 0, fmt.Errorf("the free space for %s: %w", p.DB, err)
 	}
 	if free < uint64(stored)+spareDisk {
-		return 0, fmt.Errorf("the stored memory has %d bytes and the disk of %s has room for %d: make room", stored, p.DB, max(free, spareDisk)-spareDisk)
+		return 0, fmt.Errorf("the stored memory has %d bytes, but the disk of %s has room for %d: free disk space", stored, p.DB, max(free, spareDisk)-spareDisk)
 	}
 	return stored, nil
 }
@@ -275,9 +203,9 @@ func hashOf(r io.Reader, to io.Writer) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// install moves a file to where there is no database, or none that counts.
+// install moves a file to the database's path, where there is no intact database.
 func (p *Project) install(from string) error {
-	// A log that an earlier database left would be taken for this one's.
+	// SQLite would apply the log of an earlier database to this one.
 	for _, leftover := range []string{p.DB + "-wal", p.DB + "-shm", p.DB + "-journal"} {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

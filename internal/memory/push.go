@@ -13,26 +13,26 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// NotPrimaryError says that this node may not push.
+// NotPrimaryError means that this node is secondary and may not push.
 type NotPrimaryError struct{ Project, Node, Primary string }
 
 func (e *NotPrimaryError) Error() string {
 	return fmt.Sprintf("%s is secondary: only %s, the primary, pushes. Make this node primary (%s, or Membridge in the web application), or pull",
-		e.Node, e.Primary, selecting(e.Project, e.Node))
+		e.Node, e.Primary, selectCommand(e.Project, e.Node))
 }
 
-// selecting is the command that makes a node the primary of a project.
-func selecting(project, node string) string {
+// selectCommand returns the command that makes a node a project's primary.
+func selectCommand(project, node string) string {
 	return command(project, "leadership") + " --select " + Quote(node)
 }
 
-// command calls one of the memory commands for a project: without its name it would be
-// that of the folder in which a person happens to be.
+// command returns a memory command for a project. It has the project's name, because the
+// default is that of the current folder.
 func command(project, name string) string {
 	return "bloom memory " + name + " --project " + Quote(project)
 }
 
-// Quote is s as a shell takes it for one word.
+// Quote quotes s as one word of a shell command.
 func Quote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
@@ -43,18 +43,18 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Pushed is what a push did.
+// Pushed is the result of a push.
 type Pushed struct {
 	Manifest
 
-	// Unchanged: the storage had it already; nothing was sent.
+	// Unchanged means that the storage already had that content.
 	Unchanged bool `json:"unchanged"`
 }
 
-// Push sends a consistent snapshot of the database, which others may go on writing.
-// It fails with a *NotPrimaryError on a secondary and with a *LockedError while another
-// push is under way. A push that dies anywhere leaves the memory as it was; the next
-// one cleans up.
+// Push uploads a consistent snapshot of the database, while others may write to it. It
+// fails with a *NotPrimaryError on a secondary, and with a *LockedError while another push
+// is running. An interrupted push leaves the stored memory unchanged; the next push cleans
+// up.
 func (p *Project) Push(ctx context.Context) (Pushed, error) {
 	if err := p.Bucket.Ensure(ctx); err != nil {
 		return Pushed{}, err
@@ -64,7 +64,7 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 		return Pushed{}, err
 	}
 	if _, err := os.Stat(p.DB); errors.Is(err, fs.ErrNotExist) {
-		return Pushed{}, fmt.Errorf("there is no database at %s: name it with CLAUDE_MEM_DB or --db, or pull first", p.DB)
+		return Pushed{}, fmt.Errorf("there is no database at %s: set CLAUDE_MEM_DB or --db, or pull first", p.DB)
 	}
 	p.Progress("taking a snapshot of " + p.DB)
 	if err := rollBack(ctx, p.DB); err != nil {
@@ -78,7 +78,7 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 	if now, _, err := p.remote(ctx); err != nil && !errors.Is(err, errUnreadable) {
 		return Pushed{}, err
 	} else if now != nil && now.SHA256 == local.SHA256 {
-		p.noteInStep(now.SHA256)
+		p.saveSynced(now.SHA256)
 		return Pushed{Manifest: *now, Unchanged: true}, nil
 	}
 	p.Progress("taking the lock")
@@ -104,9 +104,10 @@ func (p *Project) mayPush(ctx context.Context) (Lease, error) {
 	return lease, nil
 }
 
-// send uploads under the lock. Only the last step, the manifest, changes the memory.
+// send uploads the snapshot under the lock. The stored memory changes only in the last
+// step, with the manifest.
 func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manifest, error) {
-	// Read again, for the lock is held only now.
+	// Read it again under the lock.
 	before, etag, err := p.remote(ctx)
 	if err != nil && !errors.Is(err, errUnreadable) {
 		return Manifest{}, err
@@ -116,7 +117,7 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	if err := p.upload(ctx, local, version); err != nil {
 		return Manifest{}, err
 	}
-	p.Progress("verifying what was uploaded")
+	p.Progress("verifying the upload")
 	if err := p.verify(ctx, version, local.SHA256); err != nil {
 		return Manifest{}, err
 	}
@@ -139,19 +140,19 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	}
 	_, err = p.swapJSON(ctx, p.key("sqlite", "manifest.json"), m, etag)
 	if errors.Is(err, objects.ErrConflict) {
-		return Manifest{}, errors.New("another node has pushed meanwhile; its memory stands. Pull, or push again if this node's is the right one")
+		return Manifest{}, errors.New("another node has pushed in the meantime, and its memory is now the stored one. Pull, or push again if this node's memory is the right one")
 	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("write the manifest: %w", err)
 	}
 	p.Point("manifest written")
-	p.noteInStep(m.SHA256)
+	p.saveSynced(m.SHA256)
 	p.sweepVersions(ctx, &m)
 	p.Point("old versions removed")
 	return m, nil
 }
 
-// stillPrimary notices a selection that was made while the upload ran.
+// stillPrimary fails if another node was selected during the upload.
 func (p *Project) stillPrimary(ctx context.Context, lease Lease) error {
 	if p.IgnoreLeadership || p.SecondaryMayPush {
 		return nil
@@ -178,8 +179,8 @@ func (p *Project) upload(ctx context.Context, local *Snapshot, key string) error
 	return nil
 }
 
-// publish puts a version under the names that other tools read, and returns the ETag of
-// the database there.
+// publish copies a version to the names that other tools read, and returns the ETag of
+// claude-mem.db.
 func (p *Project) publish(ctx context.Context, version, sha string) (etag string, err error) {
 	plain := p.key("sqlite", "claude-mem.db")
 	if err := p.Bucket.Copy(ctx, version, plain); err != nil {
@@ -188,7 +189,7 @@ func (p *Project) publish(ctx context.Context, version, sha string) (etag string
 	p.Point("claude-mem.db copied, its SHA-256 not written")
 	info, err := p.Bucket.Stat(ctx, plain)
 	if err != nil {
-		return "", fmt.Errorf("look at claude-mem.db: %w", err)
+		return "", fmt.Errorf("read the ETag of claude-mem.db: %w", err)
 	}
 	sum := sha + "  claude-mem.db\n"
 	_, err = p.Bucket.Upload(ctx, p.key("sqlite", "claude-mem.db.sha256"), strings.NewReader(sum), int64(len(sum)), "text/plain")
@@ -209,13 +210,13 @@ func (p *Project) verify(ctx context.Context, key, sha string) error {
 		return fmt.Errorf("read back: %w", err)
 	}
 	if got != sha {
-		return fmt.Errorf("%s came back with another SHA-256 than was sent: the object storage is not sound", key)
+		return fmt.Errorf("%s has another SHA-256 than was uploaded: the object storage is unreliable", key)
 	}
 	return nil
 }
 
-// sweepVersions removes what neither the memory nor the one before it is. A node may
-// still be pulling the one before.
+// sweepVersions removes all versions but the current one and the previous one, which a node
+// may still be pulling.
 func (p *Project) sweepVersions(ctx context.Context, m *Manifest) {
 	for object, err := range p.orphans(ctx, m) {
 		if err != nil {
@@ -225,7 +226,7 @@ func (p *Project) sweepVersions(ctx context.Context, m *Manifest) {
 	}
 }
 
-// orphans are the stored versions that m does not name; nil names none.
+// orphans returns the stored versions that m does not name. m may be nil.
 func (p *Project) orphans(ctx context.Context, m *Manifest) iter.Seq2[objects.Info, error] {
 	kept := map[string]bool{}
 	if m != nil {

@@ -9,10 +9,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// restoreStep is how many pages are put in place between two looks at the context.
+// restoreStep is how many pages are copied between two checks of the context.
 const restoreStep = 256
 
-// watch tells whether others write a database after a snapshot of it was taken.
+// watch detects writes to a database after a snapshot of it was taken.
 type watch struct {
 	db      *sql.DB
 	conn    *sql.Conn
@@ -46,11 +46,11 @@ func (w *watch) close() {
 	_ = w.db.Close()
 }
 
-// replace puts the content of incoming in place of the database that there is a
-// snapshot of, in one transaction of SQLite's: whoever has it open goes on with the new
-// content, and a crash at any moment leaves the one or the other. keep is called when
-// nobody else can write any more, with there up to date, and before anything changes.
-func (p *Project) replace(ctx context.Context, there *local, incoming *Snapshot, keep func() error) error {
+// replace replaces the database's content by that of incoming, in one SQLite transaction:
+// processes that have the database open see the new content, and a crash leaves either the
+// old or the new one. replace calls backup when nobody else can write and there is up to
+// date, before it changes anything.
+func (p *Project) replace(ctx context.Context, there *local, incoming *Snapshot, backup func() error) error {
 	db, err := open(p.DB)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (p *Project) replace(ctx context.Context, there *local, incoming *Snapshot,
 		return fmt.Errorf("open %s: %w", p.DB, err)
 	}
 	defer func() { _ = conn.Close() }()
-	together, err := readsWhileWriting(ctx, conn, incoming.Path)
+	concurrent, err := canReadWhileWriting(ctx, conn, incoming.Path)
 	if err != nil {
 		return err
 	}
@@ -69,22 +69,22 @@ func (p *Project) replace(ctx context.Context, there *local, incoming *Snapshot,
 		p.Point("database locked")
 		changed, err := there.changed(ctx)
 		if err == nil && changed {
-			err = there.again(ctx, there.watch.conn, p)
+			err = there.retake(ctx, there.watch.conn, p)
 		}
 		if err != nil {
 			return err
 		}
-		return keep()
+		return backup()
 	}
-	if !together {
+	if !concurrent {
 		there.stopWatching()
 		if err := p.lockAlone(ctx, conn); err != nil {
-			return fmt.Errorf("%s is in use, and its pages differ in size from those that came, or it keeps no write-ahead log (%w): stop the memory plugin and try again", p.DB, err)
+			return fmt.Errorf("%s is in use, and has another page size than the stored memory or no write-ahead log (%w): stop the memory plugin and try again", p.DB, err)
 		}
-		if err := there.again(ctx, conn, p); err != nil {
+		if err := there.retake(ctx, conn, p); err != nil {
 			return err
 		}
-		locked = keep
+		locked = backup
 	}
 	if err := p.restore(ctx, conn, incoming.Path, locked); err != nil {
 		return fmt.Errorf("replace %s: %w", p.DB, err)
@@ -116,13 +116,13 @@ func (p *Project) restore(ctx context.Context, conn *sql.Conn, from string, lock
 			}
 		}
 		p.Point("all pages in place, not committed")
-		return errors.Join(err, b.Finish()) // which rolls back what is not complete
+		return errors.Join(err, b.Finish()) // rolls back if it is not complete
 	})
 }
 
-// readsWhileWriting reports whether the database can be read while conn writes it, as one
-// with a write-ahead log can. That has to go where the sizes of pages differ.
-func readsWhileWriting(ctx context.Context, conn *sql.Conn, from string) (bool, error) {
+// canReadWhileWriting reports whether others can read the database while conn writes it. This
+// requires a write-ahead log, which cannot be kept if the page sizes differ.
+func canReadWhileWriting(ctx context.Context, conn *sql.Conn, from string) (bool, error) {
 	source, err := open(from, "mode=ro", "immutable=1")
 	if err != nil {
 		return false, err
@@ -135,11 +135,11 @@ func readsWhileWriting(ctx context.Context, conn *sql.Conn, from string) (bool, 
 	return mode == "wal" && wanted == have, err
 }
 
-// lockAlone makes conn the only one that uses the database, until it is closed.
+// lockAlone locks the database for conn alone, until it is closed.
 func (p *Project) lockAlone(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = DELETE").Scan(&mode); err != nil || mode != "delete" {
-		return errors.Join(fmt.Errorf("its journal mode stays %s", mode), err)
+		return errors.Join(fmt.Errorf("its journal mode is still %s", mode), err)
 	}
 	for _, statement := range []string{"PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {

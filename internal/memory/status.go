@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Status is what is known of a project's memory, here and in the storage.
+// Status describes a project's memory, on this node and in the storage.
 type Status struct {
 	Project     string    `json:"project"`
 	CanonicalID string    `json:"canonical_id"`
 	Node        string    `json:"node"`
 	DB          string    `json:"db"`
-	Local       *Local    `json:"local"`  // null when there is no database
-	Remote      *Manifest `json:"remote"` // null when nothing was pushed
+	Local       *Local    `json:"local"`  // null if there is no database
+	Remote      *Manifest `json:"remote"` // null if nothing was pushed
 	InStep      bool      `json:"in_step"`
-	Role        Role      `json:"role,omitempty"` // empty when no node leads yet
+	Role        Role      `json:"role,omitempty"` // empty if no node is primary yet
 	Lease       *Lease    `json:"lease"`
 	Expired     bool      `json:"lease_expired"`
 	PushedBy    string    `json:"push_in_progress_by,omitempty"`
 }
 
-// Local describes the database of this node.
+// Local describes this node's database.
 type Local struct {
 	SHA256       string    `json:"sha256,omitempty"`
 	Size         int64     `json:"size"` // bytes
@@ -30,10 +30,10 @@ type Local struct {
 	Damage       string    `json:"damage,omitempty"`
 }
 
-// Status reads and changes nothing.
+// Status returns the memory's status. It changes nothing.
 func (p *Project) Status(ctx context.Context) (Status, error) {
 	s := Status{Project: p.Project, CanonicalID: p.id, Node: p.Node, DB: p.DB}
-	there, err := p.look(ctx)
+	there, err := p.readLocal(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// DivergedError says that keeping in step would discard a memory: this node became
-// primary, and since it was in step last, both its memory and the stored one changed.
+// DivergedError means that synchronizing would discard a memory: this node became primary,
+// and both its memory and the stored one have changed since the last synchronization.
 type DivergedError struct{ Node, PushedBy string }
 
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("%s is primary, but %s has pushed a memory that this node never had, and the one here has changed too. Decide which one counts: bloom memory push (this node's), or bloom memory pull --allow-primary-pull-override (the stored one)",
+	return fmt.Sprintf("%s is primary, but %s has pushed a memory that this node never had, and the local one has changed, too. Decide which one to keep: bloom memory push (this node's), or bloom memory pull --allow-primary-pull-override (the stored one)",
 		e.Node, e.PushedBy)
 }
 
-// Synced is what one round of keeping in step did: a push, a pull, or nothing.
+// Synced is the result of a synchronization: a push, a pull, or nothing.
 type Synced struct {
 	Pushed *Pushed
 	Pulled *Pulled
 }
 
-// Syncer keeps a node's memory in step. One goroutine at a time may call Sync.
+// Syncer synchronizes a node's memory. Sync is not safe for concurrent use.
 type Syncer struct {
 	*Project
 
-	pushed stamp // of the database when it was pushed last
+	pushed fileState // of the database at its last push
 }
 
-// Sync does what this node's role asks for: the primary pushes what has changed, a
-// secondary pulls what is newer than what it pulled last. What a secondary writes
-// itself does not make it pull.
+// Sync pushes the memory if this node is primary and the memory has changed. On a secondary
+// it pulls the stored memory if that has changed since the last pull, whatever was written
+// locally.
 func (s *Syncer) Sync(ctx context.Context) (Synced, error) {
 	if err := s.Bucket.Ensure(ctx); err != nil {
 		return Synced{}, err
@@ -56,19 +56,19 @@ func (s *Syncer) Sync(ctx context.Context) (Synced, error) {
 	}
 	switch {
 	case stored != nil && (role == Secondary || !here):
-		if here && s.inStepWith() == stored.SHA256 {
+		if here && s.syncedSHA() == stored.SHA256 {
 			return Synced{}, nil
 		}
-		return s.take(ctx, s.Project)
+		return s.pull(ctx, s.Project)
 	case role == Secondary:
 		return Synced{}, nil // the primary has pushed nothing yet
-	case stored != nil && s.inStepWith() != stored.SHA256:
+	case stored != nil && s.syncedSHA() != stored.SHA256:
 		return s.catchUp(ctx, stored)
 	}
-	return s.give(ctx)
+	return s.push(ctx)
 }
 
-func (s *Syncer) take(ctx context.Context, p *Project) (Synced, error) {
+func (s *Syncer) pull(ctx context.Context, p *Project) (Synced, error) {
 	out, err := p.Pull(ctx)
 	if err != nil || out.Unchanged {
 		return Synced{}, err
@@ -76,8 +76,8 @@ func (s *Syncer) take(ctx context.Context, p *Project) (Synced, error) {
 	return Synced{Pulled: &out}, nil
 }
 
-func (s *Syncer) give(ctx context.Context) (Synced, error) {
-	now := stampOf(s.DB)
+func (s *Syncer) push(ctx context.Context) (Synced, error) {
+	now := fileStateOf(s.DB)
 	if now == s.pushed {
 		return Synced{}, nil
 	}
@@ -92,22 +92,22 @@ func (s *Syncer) give(ctx context.Context) (Synced, error) {
 	return Synced{Pushed: &out}, nil
 }
 
-// catchUp is for a primary that has not seen the stored memory, as a new one may not.
-// Where nothing was written here since it was in step, it takes the stored one first.
+// catchUp handles a primary, usually a new one, that does not have the stored memory. It
+// pulls the stored memory if nothing was written locally since the last synchronization.
 func (s *Syncer) catchUp(ctx context.Context, stored *Manifest) (Synced, error) {
-	there, err := s.look(ctx)
+	there, err := s.readLocal(ctx)
 	if err != nil {
 		return Synced{}, err
 	}
 	there.remove()
 	switch there.SHA256 {
 	case stored.SHA256:
-		s.noteInStep(stored.SHA256)
+		s.saveSynced(stored.SHA256)
 		return Synced{}, nil
-	case s.inStepWith():
+	case s.syncedSHA():
 		free := *s.Project
 		free.PrimaryMayPull = true
-		return s.take(ctx, &free)
+		return s.pull(ctx, &free)
 	}
 	return Synced{}, &DivergedError{Node: s.Node, PushedBy: stored.SourceHost}
 }
@@ -117,14 +117,15 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && (err != nil || info.Size() > 0)
 }
 
-// inStepFile holds the SHA-256 of the memory that was pushed or pulled here last.
-func (p *Project) inStepFile() string {
+// syncedFile returns the file with the SHA-256 of the memory that was last pushed or pulled
+// here.
+func (p *Project) syncedFile() string {
 	return filepath.Join(filepath.Dir(p.DB), "."+filepath.Base(p.DB)+".in-step")
 }
 
-// inStepWith is that SHA-256; empty when it is not known.
-func (p *Project) inStepWith() string {
-	text, err := os.ReadFile(p.inStepFile())
+// syncedSHA returns that SHA-256, "" if it is unknown.
+func (p *Project) syncedSHA() string {
+	text, err := os.ReadFile(p.syncedFile())
 	if err != nil {
 		return ""
 	}
@@ -135,20 +136,20 @@ func (p *Project) inStepWith() string {
 	return sha
 }
 
-// noteInStep remembers it. Forgetting it costs one needless pull, no memory.
-func (p *Project) noteInStep(sha string) {
-	if p.inStepWith() != sha {
-		_ = durable.Replace(p.inStepFile(), []byte(p.id+" "+sha+"\n"))
+// saveSynced writes that SHA-256. If that fails, the only cost is an unnecessary pull.
+func (p *Project) saveSynced(sha string) {
+	if p.syncedSHA() != sha {
+		_ = durable.Replace(p.syncedFile(), []byte(p.id+" "+sha+"\n"))
 	}
 }
 
-// stamp tells whether a database may have changed, without reading it.
-type stamp struct {
+// fileState shows whether a database may have changed, without reading it.
+type fileState struct {
 	size, wal         int64
 	changed, walAdded time.Time
 }
 
-func stampOf(path string) (s stamp) {
+func fileStateOf(path string) (s fileState) {
 	if info, err := os.Stat(path); err == nil {
 		s.size, s.changed = info.Size(), info.ModTime()
 	}

@@ -12,8 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/bloom-runtime/bloom/deploy"
 )
 
 // Init is an init system.
@@ -24,68 +22,6 @@ const (
 	OpenRC  Init = "openrc"
 	Systemd Init = "systemd"
 )
-
-// role describes one service.
-type role struct {
-	name string   // runtime, membridge, worker or memory
-	user string   // it runs as
-	keys []string // key files that it needs
-}
-
-// memory is the role that runs for a person and as that person.
-const memory = "memory"
-
-// group is its user's own; empty is the one that a person has.
-func (r role) group() string {
-	if r.name == memory {
-		return ""
-	}
-	return r.user
-}
-
-func (r role) base() string { return "bloom-" + r.name }
-
-// instance is what its files are called.
-func (r role) instance() string {
-	if r.name == memory {
-		return r.base() + "." + r.user
-	}
-	return r.base()
-}
-
-// service is what an init system calls it.
-func (r role) service(init Init) string {
-	if r.name == memory && init == Systemd {
-		return r.base() + "@" + r.user
-	}
-	return r.instance()
-}
-
-func (r role) envFile() string { return "/etc/" + r.instance() + ".env" }
-func (r role) home() string {
-	if r.name == "runtime" {
-		return "/var/lib/bloom"
-	}
-	return "/var/lib/" + r.instance()
-}
-
-// workerKey is the file with the API key of this machine's worker. It is not in keyFolder, because
-// the worker's user must not read the server's keys.
-const (
-	keyFolder       = "/etc/bloom"
-	workerKey       = "/etc/bloom-worker.key"
-	workerAuthority = "/etc/bloom-worker-ca.pem"
-)
-
-var roles = []role{
-	{"runtime", "bloom", []string{"runtime.key", "worker.key", "membridge.key"}},
-	{"membridge", "bloom", []string{"membridge.key"}},
-	{"worker", "bloom-worker", nil},
-	{memory, "", nil}, // Config.User
-}
-
-// RoleNames returns the roles that can be installed.
-func RoleNames() []string { return []string{"runtime", "membridge", "worker", memory} }
 
 // Config configures what to set up.
 type Config struct {
@@ -251,93 +187,3 @@ func (c Config) choose() ([]role, error) {
 
 // userName is what names of units and of files may hold as they are.
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-
-// program returns the program's path for the services: its current one, if that is a folder for
-// programs that does not belong to a user.
-func (c Config) program() string {
-	switch filepath.Dir(c.Program) {
-	case "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/bin", "/opt/bloom/bin":
-		return c.Program
-	}
-	return "/usr/local/bin/bloom"
-}
-
-// content returns a file of package deploy.
-func content(name string) []byte {
-	raw, err := deploy.Files.ReadFile(name)
-	if err != nil {
-		panic(err) // embedded, so it exists
-	}
-	return raw
-}
-
-// paths returns the files that define a role's service; the first is the service itself.
-func (c Config) paths(r role) []string {
-	const units = "/etc/systemd/system/"
-	switch {
-	case c.Init == OpenRC:
-		return []string{"/etc/init.d/" + r.base()}
-	case r.name == memory:
-		return []string{units + r.base() + "@.service"}
-	case r.name == "runtime":
-		return []string{units + "bloom-runtime.service", units + "bloom-runtime.socket"}
-	}
-	return []string{units + r.base() + ".service"}
-}
-
-// link is the symbolic link that is a person's service under OpenRC; empty for others.
-func (c Config) link(r role) string {
-	if c.Init == OpenRC && r.name == memory {
-		return "/etc/init.d/" + r.instance()
-	}
-	return ""
-}
-
-// others are the files (a pattern) of persons besides whom a role's definition serves.
-func (c Config) others(r role) string {
-	switch {
-	case r.name != memory:
-		return ""
-	case c.Init == OpenRC:
-		return "/etc/init.d/" + r.base() + ".*"
-	}
-	return "/etc/systemd/system/*.wants/" + r.base() + "@*.service"
-}
-
-// begin returns the steps that start the services, or instructions to do so.
-func (c Config) begin(chosen []role) (steps []Step) {
-	if c.Root != "" {
-		return nil
-	}
-	var commands [][]string
-	if c.Init == Systemd {
-		if _, err := os.Stat("/run/systemd/system"); err == nil || !c.Packaged {
-			commands = append(commands, []string{"systemctl", "daemon-reload"})
-		}
-	}
-	for _, r := range chosen {
-		if c.Init == OpenRC {
-			commands = append(commands, []string{"rc-update", "add", r.service(c.Init), "default"}, []string{"rc-service", r.service(c.Init), "restart"})
-			continue
-		}
-		commands = append(commands, []string{"systemctl", "enable", r.service(c.Init)}, []string{"systemctl", "restart", r.service(c.Init)})
-	}
-	for _, command := range commands {
-		if c.Start || command[len(command)-1] == "daemon-reload" {
-			steps = append(steps, run(false, command...))
-		} else {
-			steps = append(steps, Step{Title: "run manually: " + strings.Join(command, " ")})
-		}
-	}
-	return steps
-}
-
-func (c Config) ending(r role) [][]string {
-	if c.Init == OpenRC {
-		return [][]string{{"rc-service", "--ifexists", r.service(c.Init), "stop"}, {"rc-update", "--all", "del", r.service(c.Init)}}
-	}
-	if r.name == "runtime" {
-		return [][]string{{"systemctl", "disable", "--now", "bloom-runtime.socket", "bloom-runtime.service"}}
-	}
-	return [][]string{{"systemctl", "disable", "--now", r.service(c.Init) + ".service"}}
-}

@@ -3,18 +3,14 @@ package service
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
@@ -75,31 +71,6 @@ func run(mayFail bool, command ...string) Step {
 	}}
 }
 
-func (c Config) makeUser(r role) Step {
-	if r.name == memory {
-		return Step{Title: "find the user " + r.user, do: func(context.Context) (string, error) {
-			_, err := user.Lookup(r.user)
-			return "", err
-		}}
-	}
-	return Step{Title: "create the system user " + r.user, do: func(ctx context.Context) (string, error) {
-		if _, err := user.Lookup(r.user); err == nil {
-			return unchanged, nil
-		}
-		home := "/var/lib/" + r.user
-		commands := [][]string{{"useradd", "--system", "--user-group", "--home-dir", home, "--no-create-home", "--shell", "/usr/sbin/nologin", r.user}}
-		if _, err := exec.LookPath("useradd"); err != nil { // Alpine's are BusyBox's
-			commands = [][]string{{"addgroup", "-S", r.user}, {"adduser", "-S", "-D", "-H", "-h", home, "-s", "/sbin/nologin", "-G", r.user, r.user}}
-		}
-		for _, command := range commands {
-			if _, err := run(false, command...).Do(ctx); err != nil {
-				return "", err
-			}
-		}
-		return "", nil
-	}}
-}
-
 func (c Config) folder(path string, mode fs.FileMode, owner, group string) Step {
 	return Step{Title: fmt.Sprintf("create the folder %s (mode %04o, %s:%s)", path, mode, owner, group), do: func(context.Context) (string, error) {
 		where := filepath.Join(c.Root, path)
@@ -112,27 +83,6 @@ func (c Config) folder(path string, mode fs.FileMode, owner, group string) Step 
 		}
 		return "", nil
 	}}
-}
-
-// own changes the owner of a file, on this machine only: the users of an image are not known here.
-func (c Config) own(path, owner, group string) error {
-	if c.Root != "" {
-		return nil
-	}
-	u, err := user.Lookup(owner)
-	if err != nil {
-		return err
-	}
-	if group != "" {
-		g, err := user.LookupGroup(group)
-		if err != nil {
-			return err
-		}
-		u.Gid = g.Gid
-	}
-	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	return errors.Join(err1, err2, os.Chown(path, uid, gid))
 }
 
 // write returns a step that replaces one of our files.
@@ -219,91 +169,6 @@ func (c Config) copyProgram(to string) Step {
 		}
 		return "", put(where, text, 0o755)
 	}}
-}
-
-// key returns a step that creates a key file, with a random key, the given key, or the key in from.
-// The group of its user may read it.
-func (c Config) key(path, from, group string) Step {
-	return Step{Title: fmt.Sprintf("create a key in %s (mode 0640, root:%s)", path, group), do: func(context.Context) (string, error) {
-		where := filepath.Join(c.Root, path)
-		given := c.Key != "" && path == workerKey
-		if _, err := os.Stat(where); err == nil && !given {
-			return unchanged, c.own(where, "root", group)
-		}
-		text, note := []byte(newKey()+"\n"), ""
-		switch {
-		case given:
-			text, note = []byte(c.Key+"\n"), "the given key"
-		case from != "":
-			if same, err := os.ReadFile(filepath.Join(c.Root, from)); err == nil {
-				text, note = same, "the same as in "+from
-			} else {
-				text, note = nil, "EMPTY: write the server's worker key into it"
-			}
-		}
-		return note, errors.Join(put(where, text, 0o640), c.own(where, "root", group))
-	}}
-}
-
-func newKey() string {
-	var raw [32]byte
-	_, _ = rand.Read(raw[:]) // never fails; see crypto/rand
-	return hex.EncodeToString(raw[:])
-}
-
-// environment returns a step that creates a role's environment file, or sets the given lines in an
-// existing one.
-func (c Config) environment(r role) Step {
-	path := r.envFile()
-	var shown []byte
-	if len(c.Settings) == 0 { // which may contain secrets
-		shown = c.settings(r)
-	}
-	return Step{Title: "write the settings " + path + " (mode 0600, root)", Content: shown, do: func(context.Context) (string, error) {
-		where := filepath.Join(c.Root, path)
-		text, note := c.settings(r), ""
-		if old, err := os.ReadFile(where); err == nil {
-			if text = merge(old, c.Settings); bytes.Equal(text, old) {
-				return unchanged, os.Chmod(where, 0o600)
-			}
-			note = "changed the given settings"
-		}
-		return note, put(where, text, 0o600)
-	}}
-}
-
-// settings returns a new environment file for the role.
-func (c Config) settings(r role) []byte {
-	keys := keyFolder
-	if c.Init == Systemd {
-		keys = "/run/credentials/" + r.base() + ".service"
-	}
-	if r.name == "worker" {
-		if keys = workerKey; c.Init == Systemd {
-			keys = "/run/credentials/bloom-worker.service/worker.key"
-		}
-	}
-	text := bytes.ReplaceAll(content("env/"+r.base()+".env"), []byte("@KEYS@"), []byte(keys))
-	return merge(text, c.Settings)
-}
-
-// merge sets lines NAME=VALUE in an environment file: it replaces the line of that name, even if it
-// is commented out, or appends it.
-func merge(text []byte, settings []string) []byte {
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	for _, s := range settings {
-		name, _, _ := strings.Cut(s, "=")
-		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+"=") })
-		if at < 0 {
-			at = slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "# "+name+"=") })
-		}
-		if at < 0 {
-			lines = append(lines, s)
-			continue
-		}
-		lines[at] = s
-	}
-	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
 // Print prints the steps without executing them.

@@ -16,13 +16,13 @@ import (
 // one a task.
 //
 // ctx ends when the run must stop; context.Cause then says why:
-// bloom.ErrCancelled (the task was cancelled), bloom.ErrLeaseGone (the lease is
-// not ours any more, the answer is discarded) or bloom.ErrDraining (the worker
-// stops). The runner must come back soon after, with nothing of it left running.
+// bloom.ErrCancelled (the task was cancelled), bloom.ErrLeaseGone (the worker
+// lost the lease and discards the outcome) or bloom.ErrDraining (the worker
+// stops). The runner must then return soon and leave nothing running.
 //
 // emit adds an event to the task's stream: a type and data that encodes to
-// JSON. It never blocks, may be called by any goroutine, and is ignored after
-// Run has returned.
+// JSON. It never blocks and may be called by any goroutine. It does nothing
+// after Run has returned.
 type Runner interface {
 	Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run
 }
@@ -38,65 +38,66 @@ const (
 
 // Config is what a Worker needs. Client, Name, StateDir and Runner are required.
 type Config struct {
-	// Client speaks to the runtime. The worker repeats calls by rules of its own.
+	// Client calls the runtime. The worker replaces its retry policy.
 	Client *client.Client
-	// Name is the worker's id on the runtime; one living process has it.
+	// Name is the worker's id at the runtime. Only one live process may use it.
 	Name string
-	// Capabilities are told at registration; MaxConcurrency 0 means 1.
+	// Capabilities are sent with each registration; MaxConcurrency 0 means 1.
 	Capabilities bloom.Capabilities
-	// StateDir is a folder of this worker alone. It is made when missing.
+	// StateDir belongs to this worker alone. New creates it if it does not exist.
 	StateDir string
 	Runner   Runner
-	// Ready says why no task can be run at present, nil when one can. While it
-	// does, the worker takes no tasks and tells the runtime that it runs none, so
-	// that they wait or go to others instead of failing here. It is asked before
-	// every claim and must be quick, but for when something changed. A nil Ready is
+	// Ready returns why no task can be run at present, nil when one can. While it
+	// returns an error, the worker claims nothing and reports itself unable to run
+	// tasks, so that they go to other workers instead of failing here. It is called
+	// before every claim and must be quick unless something changed. Nil means
 	// always ready.
 	Ready func(context.Context) error
 
-	// Forget begins to drop what is kept of a context that was forgotten, on this
-	// machine. It is called before new work is begun and must be quick; finish, which
-	// does the rest, is called in a goroutine whose context ends with the worker. Nil:
-	// this worker keeps nothing.
+	// Forget starts to delete this machine's data of a context. It is called before
+	// new work begins and must be quick. The returned function does the rest; it is
+	// called in a goroutine whose context ends with the worker. Nil means that this
+	// worker keeps no data of contexts.
 	Forget func(contextID string) (finish func(context.Context) error)
 
-	// OnMembridge is told with each registration where the control plane is, when
-	// the runtime knows. It must not block. Nil: nobody wants to know.
+	// OnMembridge is called with the control plane's URL after each registration in
+	// which the runtime returned one. It must not block. It may be nil.
 	OnMembridge func(url string)
 
-	// Leaving is called when an orderly stop has ended everything, before the
-	// runtime is told that the worker is gone: whoever else tells the runtime of
-	// this worker should hear of it first. Nil: nobody does.
-	Leaving func()
+	// OnStopped is called after an orderly stop, before the worker reports itself
+	// offline. Whatever else reports this worker to the runtime must stop in it,
+	// or the worker would appear online again. It may be nil.
+	OnStopped func()
 
-	// About is shown with the worker: version, system, addresses. Name,
-	// Capabilities, Status and InstanceID of it are set by the worker.
+	// About is shown with the worker: version, system, addresses. The worker sets
+	// its Name, Capabilities, Status and InstanceID.
 	About bloom.WorkerSpec
 
-	// Tail has the log's last lines, which are reported to the runtime. Nil: none are.
+	// Tail has the last log lines, which the worker reports to the runtime. Nil
+	// means that it reports none.
 	Tail *Tail
 
-	// LeaseTTL is asked for with each claim, whole seconds; 0 means
+	// LeaseTTL is requested with each claim, in whole seconds; 0 means
 	// bloom.DefaultLeaseTTLSec.
 	LeaseTTL time.Duration
-	// PollWait is how long a claim may wait for work, whole seconds up to 60;
+	// PollWait is how long a claim may wait for work, in whole seconds up to 60;
 	// 0 means DefaultPollWait.
 	PollWait time.Duration
-	// Grace is how long running tasks may go on after the order to stop; 0
-	// means DefaultGrace, negative none.
+	// Grace is how long running tasks may continue after Stop; 0 means
+	// DefaultGrace, a negative value means none.
 	Grace time.Duration
-	// StopWait bounds the wait for a runner that was told to stop; 0 means
+	// StopWait is how long to wait for a runner whose context has ended; 0 means
 	// DefaultStopWait.
 	StopWait time.Duration
-	// DeliverWait bounds the last tries to deliver before the process ends; 0
-	// means DefaultDeliverWait. What is left is delivered by the next life.
+	// DeliverWait is how long the last deliveries may take before the process ends;
+	// 0 means DefaultDeliverWait. The next start delivers the others.
 	DeliverWait time.Duration
-	// FlushWait bounds how long a completion waits for its events to be sent;
-	// 0 means DefaultFlushWait.
+	// FlushWait is how long a completion waits for its events to be sent; 0 means
+	// DefaultFlushWait.
 	FlushWait time.Duration
 
-	Clock  bloom.Clock  // nil: the machine's
-	Logger *slog.Logger // nil: says nothing
+	Clock  bloom.Clock  // nil means the system clock
+	Logger *slog.Logger // nil means no log
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -112,11 +113,11 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, bloom.DefaultLeaseTTLSec*time.Second)
 	if s := c.LeaseTTL / time.Second; s < bloom.MinLeaseTTLSec || s > bloom.MaxLeaseTTLSec {
-		return c, fmt.Errorf("worker: the lease's TTL must be %d to %d seconds", bloom.MinLeaseTTLSec, bloom.MaxLeaseTTLSec)
+		return c, fmt.Errorf("worker: the lease TTL must be %d to %d seconds", bloom.MinLeaseTTLSec, bloom.MaxLeaseTTLSec)
 	}
 	c.Capabilities.MaxConcurrency = cmp.Or(c.Capabilities.MaxConcurrency, 1)
 	if n := c.Capabilities.MaxConcurrency; n < 1 || n > bloom.MaxConcurrency {
-		return c, fmt.Errorf("worker: it can run 1 to %d tasks at once", bloom.MaxConcurrency)
+		return c, fmt.Errorf("worker: the maximum concurrency must be 1 to %d", bloom.MaxConcurrency)
 	}
 	c.PollWait = min(cmp.Or(c.PollWait, DefaultPollWait), time.Minute)
 	c.Grace = max(0, cmp.Or(c.Grace, DefaultGrace))

@@ -12,51 +12,51 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// maxCompletion bounds a completion's body: the wire takes 32 MB.
+// maxCompletion is the maximum size of a completion's body. The server takes 32 MB.
 const maxCompletion = 31 << 20
 
-// keptOutput is how much of an output is kept that is too long to be reported.
-const keptOutput = 4 << 20
+// maxKeptOutput is how much is kept of an output that is too long for a completion.
+const maxKeptOutput = 4 << 20
 
-// failure is an attempt that ended in an error.
+// failure returns the completion of an attempt that failed.
 func failure(class bloom.ErrorClass, message string, retryable bool) bloom.Completion {
 	return bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: class, Retryable: retryable}
 }
 
-// completion is the delivery of an attempt's outcome, in a form that the server
-// takes whatever a runner put into it.
-func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
-	c = presentable(c)
-	c.LeaseID = l.ID
+// completion returns the delivery of an attempt's outcome, corrected so that the server
+// accepts it whatever the runner returned.
+func completion(d bloom.Lease, c bloom.Completion, now time.Time) *delivery {
+	c = normalize(c)
+	c.LeaseID = d.ID
 	body := plainJSON(c)
 	if len(body) > maxCompletion {
-		c = cutDown(c)
+		c = truncateOutput(c)
 		body = plainJSON(c)
 	}
-	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
-		TTL: l.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
+	return &delivery{Kind: deliveryCompletion, TaskID: d.TaskID, LeaseID: d.ID, At: bloom.Millis(now), Body: body,
+		TTL: d.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
 }
 
-// release is the delivery of a released lease.
-func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
-	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: cut(reason, 1000), NotBefore: max(0, notBefore)}
-	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
+// release returns the delivery of a released lease.
+func release(d bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
+	spec := bloom.ReleaseSpec{LeaseID: d.ID, Reason: truncate(reason, 1000), NotBefore: max(0, notBefore)}
+	return &delivery{Kind: deliveryRelease, TaskID: d.TaskID, LeaseID: d.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: d.TTLSeconds}
 }
 
-// of notes which request the task comes from; l may be nil.
-func (l *delivery) of(t bloom.Task) *delivery {
-	if l != nil {
-		l.Request = requestOf(t)
+// withRequest records the request that created the task; d may be nil.
+func (d *delivery) withRequest(t bloom.Task) *delivery {
+	if d != nil {
+		d.Request = requestOf(t)
 	}
-	return l
+	return d
 }
 
-// logTo is log with what names the delivery.
-func (l *delivery) logTo(log *slog.Logger) *slog.Logger {
-	return logOf(log, l.TaskID, l.LeaseID, l.Request)
+// logger adds the delivery's ids to log.
+func (d *delivery) logger(log *slog.Logger) *slog.Logger {
+	return leaseLogger(log, d.TaskID, d.LeaseID, d.Request)
 }
 
-// requestOf is the id of the request that created a task; empty when that is not known.
+// requestOf returns the id of the request that created a task, "" if unknown.
 func requestOf(t bloom.Task) string {
 	if t.RequestID == nil {
 		return ""
@@ -64,8 +64,8 @@ func requestOf(t bloom.Task) string {
 	return *t.RequestID
 }
 
-// logOf is log with what names a task's lease and the request that created the task.
-func logOf(log *slog.Logger, taskID, leaseID, request string) *slog.Logger {
+// leaseLogger adds the ids of a task, its lease and the request that created it to log.
+func leaseLogger(log *slog.Logger, taskID, leaseID, request string) *slog.Logger {
 	log = log.With("task_id", taskID, "lease_id", leaseID)
 	if request != "" {
 		log = log.With("request_id", request)
@@ -73,13 +73,13 @@ func logOf(log *slog.Logger, taskID, leaseID, request string) *slog.Logger {
 	return log
 }
 
-// presentable fills what the contract requires and mends what it refuses.
-func presentable(c bloom.Completion) bloom.Completion {
+// normalize fills in required fields and corrects values that the server would refuse.
+func normalize(c bloom.Completion) bloom.Completion {
 	if c.Status != bloom.OutcomeSuccess {
 		c.Status = bloom.OutcomeError
-		c.ErrorClass = cut(cmp.Or(c.ErrorClass, bloom.ClassInternal), 64)
+		c.ErrorClass = truncate(cmp.Or(c.ErrorClass, bloom.ClassInternal), 64)
 		if c.ErrorMessage == nil || *c.ErrorMessage == "" {
-			c.ErrorMessage = new("The attempt ended without saying why (" + c.ErrorClass + ")")
+			c.ErrorMessage = new("The attempt failed without an error message (" + c.ErrorClass + ")")
 		}
 	} else {
 		c.ErrorClass, c.Retryable = "", false
@@ -87,16 +87,16 @@ func presentable(c bloom.Completion) bloom.Completion {
 			c.Output = new("")
 		}
 	}
-	c.ArtifactType = cut(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType), 128)
+	c.ArtifactType = truncate(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType), 128)
 	if c.ArtifactTags == nil {
 		c.ArtifactTags = []string{}
 	}
 	c.ArtifactTags = c.ArtifactTags[:min(len(c.ArtifactTags), 64)]
-	c.Metrics = sane(c.Metrics)
+	c.Metrics = validMetrics(c.Metrics)
 	return c
 }
 
-func sane(m bloom.Metrics) bloom.Metrics {
+func validMetrics(m bloom.Metrics) bloom.Metrics {
 	m.DurationMS = max(0, m.DurationMS)
 	for _, n := range []**int64{&m.TokensUsed, &m.InputTokens, &m.OutputTokens, &m.NumTurns} {
 		if *n != nil && **n < 0 {
@@ -116,19 +116,19 @@ func sane(m bloom.Metrics) bloom.Metrics {
 	return m
 }
 
-// cutDown makes an error of an outcome that is too long to be reported, with
-// the beginning of its output: nobody shall take a part for the whole.
-func cutDown(c bloom.Completion) bloom.Completion {
+// truncateOutput truncates an output that is too long for a completion. A success
+// becomes an error, so that nobody takes the part for the whole.
+func truncateOutput(c bloom.Completion) bloom.Completion {
 	size := 0
 	if c.Output != nil {
 		size = len(*c.Output)
-		c.Output = new(cut(*c.Output, keptOutput))
+		c.Output = new(truncate(*c.Output, maxKeptOutput))
 	}
-	said := ""
+	reason := ""
 	if c.ErrorMessage != nil {
-		said = ": " + cut(*c.ErrorMessage, 64<<10)
+		reason = ": " + truncate(*c.ErrorMessage, 64<<10)
 	}
-	message := fmt.Sprintf("The output (%d bytes) is longer than a completion may be; its beginning is kept%s", size, said)
+	message := fmt.Sprintf("The output (%d bytes) is too long for a completion; only its beginning is kept%s", size, reason)
 	c.ErrorMessage = &message
 	if c.Status == bloom.OutcomeSuccess {
 		c.Status, c.ErrorClass, c.Retryable = bloom.OutcomeError, bloom.ClassOutputInvalid, false
@@ -136,8 +136,8 @@ func cutDown(c bloom.Completion) bloom.Completion {
 	return c
 }
 
-// cut is at most n bytes of s, ending at a character's end.
-func cut(s string, n int) string {
+// truncate returns at most the first n bytes of s, without splitting a character.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -147,13 +147,13 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// plainJSON encodes without escaping <, > and &, which would swell code.
+// plainJSON encodes v without escaping <, > and &, which would lengthen code.
 func plainJSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // plain structs of strings and numbers that were made sane
+		panic(err) // cannot happen: v has only strings and valid numbers
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }

@@ -1,18 +1,18 @@
-// Package worker is the node's side of the runtime: it claims tasks up to its
-// free slots, runs each with a Runner, sends what happens as it comes, renews
-// its leases, and delivers how each ended.
+// Package worker is the worker's side of the runtime. It claims tasks up to its
+// free slots, runs each with a Runner, sends the task's events, renews its
+// leases, and delivers the outcomes.
 //
-// One long poll, the claim, is the whole conversation about what to do; single
-// heartbeats only fill the gaps of leases that are short against it. A worker
-// believes in a lease for less than its TTL, measured on its own monotonic
-// clock from before the request that renewed it, and stops the work when that
-// time is over: by then somebody else may have the task.
+// A worker learns what to do from one long poll, the claim. Separate heartbeats
+// renew only the leases that would expire before the next claim. A worker relies
+// on a lease for less than its TTL, measured on its own monotonic clock from
+// before the request that renewed it. When that time is over it stops the work,
+// because another worker may have the task by then.
 //
-// What must survive the process lies in the state folder: the instance's id
-// (so that a restarted worker is taken for the same one), the journal of leases
-// whose work was begun (so that no lease's work is ever begun twice), and the
-// outbox of outcomes that the server has not acknowledged yet.
+// The state folder holds what must survive the process: the instance id, so that
+// the server recognizes a restarted worker; the journal of leases whose work has
+// begun, so that no lease's work begins twice; and the outbox of outcomes that
+// the server has not acknowledged.
 //
-// The package knows no subprocess and no server package: it speaks to the
-// runtime through package client alone.
+// The package starts no subprocess and imports no server package: it reaches the
+// runtime only through package client.
 package worker

@@ -1,15 +1,15 @@
 package worker
 
-// FollowControlPlane takes in whether the control plane drains the worker. While it
-// does, nothing new is claimed, whatever the runtime says; unlike after Drain the
-// worker goes on, and so do its running tasks. The next registration reports it to the
-// runtime, which then shows the worker as draining. It is not stored: after a restart
-// the control plane says it again.
+// FollowControlPlane sets whether the control plane drains the worker. While it does,
+// the worker claims nothing, whatever the runtime says. Unlike after Stop, the worker and
+// its running tasks continue. The next registration reports it to the runtime, which
+// then shows the worker as draining. It is not stored: after a restart the control plane
+// sends it again.
 func (w *Worker) FollowControlPlane(drain bool) {
 	w.mu.Lock()
 	was := w.controlDrain != nil && *w.controlDrain
 	w.controlDrain = &drain
-	report := w.unreported()
+	report := w.registrationStale()
 	w.mu.Unlock()
 	switch {
 	case drain && !was:
@@ -22,7 +22,7 @@ func (w *Worker) FollowControlPlane(drain bool) {
 	}
 }
 
-// followServer takes in whether the server says drain.
+// followServer sets whether the server drains the worker.
 func (w *Worker) followServer(drain bool) (changed bool) {
 	w.mu.Lock()
 	changed = w.serverDrain != drain

@@ -10,155 +10,154 @@ import (
 )
 
 func TestAWorkerDrainedAtTheControlPlaneTakesNothingAndFinishesWhatItHas(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil)
-	first := b.rt.Submit("ctx", "begun before")
-	run := b.runner.next(t)
+	h := newHarness(t)
+	l := h.start(nil)
+	first := h.rt.Submit("ctx", "begun before")
+	run := h.runner.next(t)
 
-	life.w.FollowControlPlane(true)
-	life.w.FollowControlPlane(true)
-	b.logs.await(t, "drained at the control plane: no new tasks are taken until it undrains this worker")
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
-	second := b.rt.Submit("other", "posted meanwhile")
-	if _, _, err := b.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
+	l.w.FollowControlPlane(true)
+	l.w.FollowControlPlane(true)
+	h.logs.await(t, "drained at the control plane: no new tasks are taken until it undrains this worker")
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
+	second := h.rt.Submit("other", "posted meanwhile")
+	if _, _, err := h.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Fatalf("it was picked for a task: %v", err)
 	}
 	run.end <- success("done")
-	b.until(first.ID, bloom.TaskCompleted)
-	if !life.w.Status().Draining {
+	h.until(first.ID, bloom.TaskCompleted)
+	if !l.w.Status().Draining {
 		t.Error("its status does not say that it takes nothing")
 	}
 
-	life.w.FollowControlPlane(false)
-	b.logs.await(t, "undrained at the control plane")
-	b.runner.next(t).end <- success("done too")
-	if done := b.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
+	l.w.FollowControlPlane(false)
+	h.logs.await(t, "undrained at the control plane")
+	h.runner.next(t).end <- success("done too")
+	if done := h.until(second.ID, bloom.TaskCompleted); done.Attempts != 1 {
 		t.Errorf("the task took %d attempts", done.Attempts)
 	}
-	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	life.w.FollowControlPlane(true)
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	h.untilShown(func(w bloom.Worker) bool { return !w.Draining })
+	l.w.FollowControlPlane(true)
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining })
 }
 
-// shows waits until the runtime shows the worker so.
-func (b *bench) shows(want func(bloom.Worker) bool) {
-	b.Helper()
+func (h *harness) untilShown(want func(bloom.Worker) bool) {
+	h.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		w, _, err := b.rt.Store.Worker(b.Context(), "node")
+		w, _, err := h.rt.Store.Worker(h.Context(), "node")
 		if err == nil && want(w) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("the runtime shows it as %+v, %v", w, err)
+			h.Fatalf("the runtime shows it as %+v, %v", w, err)
 		}
 	}
 }
 
-// leaves stops the worker in order.
-func (l *life) leaves() {
-	l.b.Helper()
+// stopCleanly stops the worker and waits for it.
+func (l *workerRun) stopCleanly() {
+	l.h.Helper()
 	l.cancel()
 	if err := l.result(); err != nil {
-		l.b.Fatal(err)
+		l.h.Fatal(err)
 	}
 }
 
-// drainedThere waits until the runtime knows that the control plane drains so many workers.
-func (b *bench) drainedThere(want int) {
-	b.Helper()
+// untilControlDrained waits until the runtime knows that the control plane drains so many workers.
+func (h *harness) untilControlDrained(want int) {
+	h.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		names, err := b.rt.Store.ControlDrained(b.Context())
+		names, err := h.rt.Store.ControlDrained(h.Context())
 		if err == nil && len(names) == want {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("the runtime knows %v, %v", names, err)
+			h.Fatalf("the runtime knows %v, %v", names, err)
 		}
 	}
 }
 
-// takes wants the worker to take a task.
-func (b *bench) takes() {
-	b.Helper()
-	task := b.rt.Submit("ctx", "posted afterwards")
-	b.runner.next(b.T).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
+// runsATask waits until the worker has completed a task.
+func (h *harness) runsATask() {
+	h.Helper()
+	task := h.rt.Submit("ctx", "posted afterwards")
+	h.runner.next(h.T).end <- success("done")
+	h.until(task.ID, bloom.TaskCompleted)
 }
 
 func TestADrainedWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
-	b := newBench(t)
-	life := b.start(func(c *worker.Config) { c.PollWait = time.Minute }) // it is not what ends the waiting
+	h := newHarness(t)
+	l := h.start(func(c *worker.Config) { c.PollWait = time.Minute }) // it is not what ends the waiting
 	here := func(drain, want bool) {
 		t.Helper()
-		if w, err := b.api.DrainWorker(t.Context(), "node", drain); err != nil || w.Draining != want {
+		if w, err := h.api.DrainWorker(t.Context(), "node", drain); err != nil || w.Draining != want {
 			t.Fatalf("%+v, %v, want draining %v", w, err, want)
 		}
 	}
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	h.untilShown(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 	here(true, true)
-	b.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
-	life.w.FollowControlPlane(true)
-	b.drainedThere(1)
+	h.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
+	l.w.FollowControlPlane(true)
+	h.untilControlDrained(1)
 	here(false, true)
 	here(true, true)
-	life.w.FollowControlPlane(false)
-	b.drainedThere(0)
-	life.leaves()
-	life = b.start(nil, false)
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+	l.w.FollowControlPlane(false)
+	h.untilControlDrained(0)
+	l.stopCleanly()
+	l = h.start(nil, false)
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	here(false, false)
-	b.takes()
-	life.w.FollowControlPlane(true)
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
+	h.runsATask()
+	l.w.FollowControlPlane(true)
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining })
 	here(false, true)
-	life.w.FollowControlPlane(false)
-	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	b.takes()
+	l.w.FollowControlPlane(false)
+	h.untilShown(func(w bloom.Worker) bool { return !w.Draining })
+	h.runsATask()
 }
 
-func TestAfterARestartTheControlPlaneSaysItAgain(t *testing.T) {
-	b := newBench(t)
-	life := b.start(nil, true)
-	b.shows(func(w bloom.Worker) bool { return w.Draining })
-	life.leaves()
-	life = b.start(nil) // which has heard nothing: what the runtime knows stands
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-	life.leaves()
-	life = b.start(nil, false) // undrained while it was away
-	b.takes()
-	b.shows(func(w bloom.Worker) bool { return !w.Draining })
-	life.leaves()
-	b.start(nil, true) // drained while it was away
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+func TestAfterARestartTheControlPlaneSendsItsDrainAgain(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(nil, true)
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining })
+	l.stopCleanly()
+	l = h.start(nil) // without word from the control plane it stays drained
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+	l.stopCleanly()
+	l = h.start(nil, false) // undrained while it was away
+	h.runsATask()
+	h.untilShown(func(w bloom.Worker) bool { return !w.Draining })
+	l.stopCleanly()
+	h.start(nil, true) // drained while it was away
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 
-func TestWhatTheControlPlaneSaidWhileTheRuntimeWasAwayIsReported(t *testing.T) {
-	b := newBench(t)
-	b.rt.Down()
-	life := b.start(nil, true)
-	b.logs.await(b.T, "no work can be claimed; running tasks go on while their leases last")
-	b.rt.Up()
-	b.shows(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
-	b.rt.Down()
-	life.w.FollowControlPlane(false)
-	b.rt.Up()
-	b.takes()
-	b.shows(func(w bloom.Worker) bool { return !w.Draining })
+func TestADrainReceivedWhileTheRuntimeWasDownIsReported(t *testing.T) {
+	h := newHarness(t)
+	h.rt.Down()
+	l := h.start(nil, true)
+	h.logs.await(h.T, "cannot claim tasks; running tasks continue while their leases last")
+	h.rt.Up()
+	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
+	h.rt.Down()
+	l.w.FollowControlPlane(false)
+	h.rt.Up()
+	h.runsATask()
+	h.untilShown(func(w bloom.Worker) bool { return !w.Draining })
 }
 
 func TestAWorkerThatStopsInOrderIsOfflineAtOnce(t *testing.T) {
-	b := newBench(t)
+	h := newHarness(t)
 	left := make(chan struct{})
-	life := b.start(func(c *worker.Config) { c.Leaving = func() { close(left) } })
-	task := b.rt.Submit("ctx", "a task")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
-	life.leaves()
+	l := h.start(func(c *worker.Config) { c.OnStopped = func() { close(left) } })
+	task := h.rt.Submit("ctx", "a task")
+	h.runner.next(t).end <- success("done")
+	h.until(task.ID, bloom.TaskCompleted)
+	l.stopCleanly()
 	<-left
-	w, _, err := b.rt.Store.Worker(t.Context(), "node")
+	w, _, err := h.rt.Store.Worker(t.Context(), "node")
 	if err != nil || w.Status != bloom.WorkerOffline || !w.Capabilities.ClaudeCLI || w.Draining {
 		t.Errorf("the runtime shows %+v, %v", w, err)
 	}
-	b.start(nil)
-	b.shows(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
+	h.start(nil)
+	h.untilShown(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestAnAbsentServerCostsTheMiddleOfTheStream fills an event sender that cannot send. It
+// TestEventsInTheMiddleAreDroppedWhenTheQueueIsFull fills an event sender that cannot send. It
 // reaches inside because the bound is on memory, which no stream shows.
-func TestAnAbsentServerCostsTheMiddleOfTheStream(t *testing.T) {
+func TestEventsInTheMiddleAreDroppedWhenTheQueueIsFull(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ events, size int }{
 		"many small ones":  {events: 5 * maxQueued, size: 10},
@@ -32,11 +32,11 @@ func TestAnAbsentServerCostsTheMiddleOfTheStream(t *testing.T) {
 				t.Fatalf("%s: event %d follows %d", name, e.Seq, p.queue[i-1].Seq)
 			}
 			if e.Type == markerType {
-				var said struct{ Dropped int64 }
-				if err := json.Unmarshal(e.Data, &said); err != nil {
+				var marker struct{ Dropped int64 }
+				if err := json.Unmarshal(e.Data, &marker); err != nil {
 					t.Fatal(err)
 				}
-				markers, dropped = markers+1, said.Dropped
+				markers, dropped = markers+1, marker.Dropped
 			}
 		}
 		if size != p.bytes {

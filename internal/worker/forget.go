@@ -11,23 +11,23 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// forgets are contexts that are being forgotten on this machine, beside the polls.
-type forgets struct {
+// forgetter deletes this machine's data of forgotten contexts, beside the polls.
+type forgetter struct {
 	w    *Worker
-	ctx  context.Context //nolint:containedctx // of what runs beside the polls
+	ctx  context.Context //nolint:containedctx // of the background deletions
 	end  context.CancelFunc
 	rest sync.WaitGroup
-	more bool // the last answer named some, and there may be more
+	more bool // the last answer named some, so there may be more
 }
 
-func newForgets(ctx context.Context, w *Worker) *forgets {
-	f := &forgets{w: w}
+func newForgetter(ctx context.Context, w *Worker) *forgetter {
+	f := &forgetter{w: w}
 	f.ctx, f.end = context.WithCancel(ctx)
 	return f
 }
 
-// begin forgets contexts. A task that is begun afterwards knows nothing of them.
-func (f *forgets) begin(contexts []bloom.ForgottenContext) {
+// begin forgets contexts. Tasks that start after it returns do not see their data.
+func (f *forgetter) begin(contexts []bloom.ForgottenContext) {
 	f.more = len(contexts) > 0
 	for _, x := range contexts {
 		f.w.state.forgotten.begin(x.Seq)
@@ -36,38 +36,38 @@ func (f *forgets) begin(contexts []bloom.ForgottenContext) {
 	}
 }
 
-func (f *forgets) finish(x bloom.ForgottenContext, finish func(context.Context) error) {
+func (f *forgetter) finish(x bloom.ForgottenContext, finish func(context.Context) error) {
 	err := finish(f.ctx)
 	if err != nil && f.ctx.Err() != nil {
-		return // the server tells the worker again when it starts
+		return // the server names it again after the next start
 	}
 	if err != nil {
-		f.w.log.Error("a forgotten context could not be dropped whole", "context_id", x.ID, "error", err)
+		f.w.log.Error("the data of a forgotten context could not be deleted completely", "context_id", x.ID, "error", err)
 	}
 	if err := f.w.state.forgotten.finish(x.Seq); err != nil {
-		f.w.log.Error("how far contexts were forgotten could not be noted", "error", err)
+		f.w.log.Error("the progress of forgetting contexts could not be written", "error", err)
 	}
 }
 
-// stop interrupts what is being removed and waits for it.
-func (f *forgets) stop() {
+// stop cancels the deletions and waits until they have ended.
+func (f *forgetter) stop() {
 	f.end()
 	f.rest.Wait()
 }
 
-// progress is how far this machine has come with forgetting contexts, which are
-// numbered. It is safe for concurrent use.
+// progress records which forgotten contexts, by their sequence number, this machine has
+// dealt with. It is safe for concurrent use.
 type progress struct {
 	path string
 
 	mu    sync.Mutex
-	last  int64          // the last one that the server named
-	open  map[int64]bool // those of them that are not done
-	noted int64          // all up to this one are done, and the file says so
+	last  int64          // the highest number that the server named
+	open  map[int64]bool // numbers that are not done
+	noted int64          // the number in the file: all up to it are done
 }
 
-// openProgress reads how far an earlier life came. A file that cannot be read begins
-// anew: forgetting twice harms nothing.
+// openProgress reads the progress of an earlier process. With an unreadable file it
+// starts at 0, because forgetting twice does no harm.
 func openProgress(path string) *progress {
 	raw, _ := os.ReadFile(path)
 	noted, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
@@ -75,8 +75,8 @@ func openProgress(path string) *progress {
 	return &progress{path: path, last: noted, noted: noted, open: map[int64]bool{}}
 }
 
-// told is the number of the last one that the server named.
-func (p *progress) told() int64 {
+// lastSeq returns the highest number that the server named.
+func (p *progress) lastSeq() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
@@ -89,7 +89,7 @@ func (p *progress) begin(seq int64) {
 	p.open[seq] = true
 }
 
-// finish notes one, and with it how far there are none before that are not done.
+// finish marks a number as done and writes the progress.
 func (p *progress) finish(seq int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

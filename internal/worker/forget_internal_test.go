@@ -12,9 +12,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestWhatWasNotForgottenWholeIsForgottenAgain: the file says how far all contexts were
-// dropped, whatever their order, and a worker that stops in between begins there again.
-func TestWhatWasNotForgottenWholeIsForgottenAgain(t *testing.T) {
+// TestAnInterruptedForgetIsRepeated: the file records up to where all contexts are
+// forgotten, whatever their order. The next process continues there.
+func TestAnInterruptedForgetIsRepeated(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "forgotten")
 	noted := func() string {
@@ -33,9 +33,9 @@ func TestWhatWasNotForgottenWholeIsForgottenAgain(t *testing.T) {
 			}
 		}
 	}
-	f := newForgets(t.Context(), w)
+	f := newForgetter(t.Context(), w)
 	f.begin([]bloom.ForgottenContext{{Seq: 3, ID: "quick"}, {Seq: 5, ID: "slow"}, {Seq: 8, ID: "broken"}})
-	if told := w.state.forgotten.told(); told != 8 || !f.more {
+	if told := w.state.forgotten.lastSeq(); told != 8 || !f.more {
 		t.Errorf("the server is asked for what comes after %d", told)
 	}
 	turns["quick"] <- nil
@@ -45,11 +45,11 @@ func TestWhatWasNotForgottenWholeIsForgottenAgain(t *testing.T) {
 		t.Errorf("noted %q, want 4", got)
 	}
 	again := openProgress(path)
-	if again.told() >= 5 {
-		t.Errorf("the next life begins after %d, and never drops what was interrupted", again.told())
+	if again.lastSeq() >= 5 {
+		t.Errorf("the next process begins after %d, and never repeats the interrupted one", again.lastSeq())
 	}
 	w.state.forgotten = again
-	f = newForgets(t.Context(), w)
+	f = newForgetter(t.Context(), w)
 	f.begin([]bloom.ForgottenContext{{Seq: 5, ID: "slow"}})
 	turns["slow"] <- nil
 	f.rest.Wait()

@@ -17,19 +17,18 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-// endless is a fake runner of the child process: it tells its parent that it
-// has begun, and goes on for ever.
-type endless struct{}
+// endlessRunner is the child process's runner: it prints that it has begun, and runs
+// until it is cancelled.
+type endlessRunner struct{}
 
-func (endless) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
+func (endlessRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
 	emit("text", "begun")
 	fmt.Println("begun", *task.LeaseID)
 	<-ctx.Done()
 	return bloom.Run{}
 }
 
-// TestChildWorker is not a test of its own: it is the process that
-// TestAWorkerKilledInTheMiddle kills.
+// TestChildWorker is the process that TestAWorkerKilledInTheMiddle kills.
 func TestChildWorker(t *testing.T) {
 	url, dir, ok := strings.Cut(os.Getenv("BLOOM_TEST_CHILD_WORKER"), "|")
 	if !ok {
@@ -40,7 +39,7 @@ func TestChildWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := worker.New(worker.Config{
-		Client: c, Name: "node", StateDir: dir, Runner: endless{},
+		Client: c, Name: "node", StateDir: dir, Runner: endlessRunner{},
 		Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1},
 	})
 	if err != nil {
@@ -49,14 +48,14 @@ func TestChildWorker(t *testing.T) {
 	_ = w.Run(context.Background())
 }
 
-// TestAWorkerKilledInTheMiddle kills a worker's process without warning. Its
-// next life is taken back at once under the same name, reports the attempt as
-// lost, and never begins the same lease's work again.
+// TestAWorkerKilledInTheMiddle kills a worker's process. The next process under the same
+// name is accepted at once, reports the attempt as lost, and does not begin work again
+// under the same lease.
 func TestAWorkerKilledInTheMiddle(t *testing.T) {
-	b := newBench(t)
-	task := b.rt.Submit("ctx", "do it")
+	h := newHarness(t)
+	task := h.rt.Submit("ctx", "do it")
 	child := exec.Command(os.Args[0], "-test.run=^TestChildWorker$")
-	child.Env = append(os.Environ(), "BLOOM_TEST_CHILD_WORKER="+b.rt.URL+"|"+b.dir)
+	child.Env = append(os.Environ(), "BLOOM_TEST_CHILD_WORKER="+h.rt.URL+"|"+h.dir)
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +74,8 @@ func TestAWorkerKilledInTheMiddle(t *testing.T) {
 	}
 	_ = child.Wait()
 
-	b.start(nil)
-	got := b.until(task.ID, bloom.TaskQueued)
+	h.start(nil)
+	got := h.until(task.ID, bloom.TaskQueued)
 	if got.Attempts != 1 || got.ErrorClass == nil || *got.ErrorClass != bloom.ClassWorkerLost {
 		t.Fatalf("%+v", got.TaskState)
 	}
@@ -84,7 +83,7 @@ func TestAWorkerKilledInTheMiddle(t *testing.T) {
 		t.Fatalf("the next attempt waits %d ms", wait)
 	}
 	select {
-	case r := <-b.runner.runs:
+	case r := <-h.runner.runs:
 		t.Fatalf("work was begun under lease %s, the killed one had %s", *r.task.LeaseID, lease)
 	default:
 	}

@@ -12,32 +12,32 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-// TestALeaseThatClaimsDoNotRenewIsKept: a claim's answer names a lease with the time
-// that it had before. The worker sends heartbeats for it.
+// TestALeaseThatClaimsDoNotRenewIsKept: claims are answered with the lease's old expiry,
+// so the worker sends heartbeats.
 func TestALeaseThatClaimsDoNotRenewIsKept(t *testing.T) {
-	b := newBench(t)
-	b.start(func(c *worker.Config) { c.LeaseTTL = 3 * time.Second })
-	task := b.rt.Submit("ctx", "do it")
+	h := newHarness(t)
+	h.start(func(c *worker.Config) { c.LeaseTTL = 3 * time.Second })
+	task := h.rt.Submit("ctx", "do it")
 	heartbeats := make(chan struct{}, 100)
-	b.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch stepOf(r) {
 		case "heartbeat":
 			heartbeats <- struct{}{}
 		case "claim":
-			return standStill(w, r)
+			return answerWithoutRenewal(w, r)
 		}
 		return false
 	})
-	run := b.runner.next(t)
+	run := h.runner.next(t)
 	for range 3 { // the first begins the task
 		receive(t, heartbeats, "a heartbeat")
 	}
 	run.end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
+	h.until(task.ID, bloom.TaskCompleted)
 }
 
-// standStill answers a claim that names leases as if none could be renewed.
-func standStill(w http.ResponseWriter, r *http.Request) bool {
+// answerWithoutRenewal answers a claim that holds leases as if none could be renewed.
+func answerWithoutRenewal(w http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var claim struct {
@@ -54,27 +54,27 @@ func standStill(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// TestAnOutcomeThatWaitsKeepsItsLease: its completion is not taken for a while, and the
-// poll that is under way lasts far longer than the lease.
-func TestAnOutcomeThatWaitsKeepsItsLease(t *testing.T) {
-	b := newBench(t)
-	b.start(func(c *worker.Config) { c.LeaseTTL, c.PollWait = 3*time.Second, time.Minute })
-	task := b.rt.Submit("ctx", "do it")
-	run := b.runner.next(t)
+// TestAPendingOutcomeKeepsItsLease: completions fail for a while, and the poll in flight
+// lasts far longer than the lease.
+func TestAPendingOutcomeKeepsItsLease(t *testing.T) {
+	h := newHarness(t)
+	h.start(func(c *worker.Config) { c.LeaseTTL, c.PollWait = 3*time.Second, time.Minute })
+	task := h.rt.Submit("ctx", "do it")
+	run := h.runner.next(t)
 	heartbeats, refused := make(chan struct{}, 1000), make(chan struct{}, 1000)
-	b.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch stepOf(r) {
 		case "heartbeat":
 			heartbeats <- struct{}{}
 		case "complete":
 			refused <- struct{}{}
-			return answerOnce(w)
+			return unavailable(w)
 		}
 		return false
 	})
 	run.end <- success("kept")
 	receive(t, refused, "a completion")
-	b.logs.await(t, "an outcome could not be delivered yet; it is kept and tried again")
+	h.logs.await(t, "an outcome could not be delivered; it is kept and retried")
 	for range cap(heartbeats) { // those of the run
 		select {
 		case <-heartbeats:
@@ -84,9 +84,9 @@ func TestAnOutcomeThatWaitsKeepsItsLease(t *testing.T) {
 	for range 3 {
 		receive(t, heartbeats, "a heartbeat")
 	}
-	if got, err := b.api.Task(t.Context(), task.ID); err != nil || got.Status != bloom.TaskRunning {
+	if got, err := h.api.Task(t.Context(), task.ID); err != nil || got.Status != bloom.TaskRunning {
 		t.Errorf("the task is %s, %v", got.Status, err)
 	}
-	b.rt.Intercept(nil)
-	b.until(task.ID, bloom.TaskCompleted)
+	h.rt.Intercept(nil)
+	h.until(task.ID, bloom.TaskCompleted)
 }

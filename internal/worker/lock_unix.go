@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock that ends with the process, however it ends.
+// lockFile takes a lock that the system releases when the process ends.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -25,7 +25,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// inodeOf numbers a file among those of its file system.
+// inodeOf returns a file's inode number.
 func inodeOf(f *os.File) (uint64, error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-// stepOf names what a worker asks for: register, claim, heartbeat, events, complete
-// or release.
+// stepOf names a worker's request: register, claim, heartbeat, events, complete or
+// release.
 func stepOf(r *http.Request) string {
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/runtime"); {
 	case r.Method != http.MethodPost:
@@ -32,50 +32,49 @@ func stepOf(r *http.Request) string {
 	}
 }
 
-// TestAProxysAnswerIsNotTheServersWord has a proxy answer each step of a worker's
-// work in the server's stead, in each way that it might: the work goes on, nothing
-// is lost, nothing is set aside.
-func TestAProxysAnswerIsNotTheServersWord(t *testing.T) {
+// TestAProxysAnswerIsNotTakenForTheServers has a proxy answer each of a worker's requests
+// instead of the server, in every way that a proxy might. Nothing is lost or refused.
+func TestAProxysAnswerIsNotTakenForTheServers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			proxy := proxytest.New(t, b.rt.URL)
+			h := newHarness(t)
+			proxy := proxytest.New(t, h.rt.URL)
 			api, err := client.New(proxy.URL, client.Options{APIKey: runtimetest.AdminKey})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer api.Close()
 			proxy.Answer(answer, stepOf, 1, "register", "claim", "heartbeat", "events", "complete", "release")
-			l := b.start(func(c *worker.Config) {
+			l := h.start(func(c *worker.Config) {
 				c.Client, c.Capabilities.MaxConcurrency = api, 1
 				c.LeaseTTL = 10 * time.Minute // nothing expires while the machine is slow
 			})
 
-			back := b.rt.Submit("first", "to be given back")
-			b.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
-			again := b.runner.next(t)
+			back := h.rt.Submit("first", "to be given back")
+			h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
+			again := h.runner.next(t)
 			if again.task.ID != back.ID {
 				t.Fatalf("ran %s, want %s again", again.task.ID, back.ID)
 			}
 			again.emit("text", "a word")
 			again.end <- success("kept")
-			done := b.until(back.ID, bloom.TaskCompleted)
+			done := h.until(back.ID, bloom.TaskCompleted)
 			if done.Attempts != 1 {
 				t.Errorf("it took %d attempts", done.Attempts)
 			}
-			results, err := b.api.Results(t.Context(), back.ID)
+			results, err := h.api.Results(t.Context(), back.ID)
 			if err != nil || len(results) != 1 || *results[0].Output != "kept" {
 				t.Errorf("results %+v, %v", results, err)
 			}
 			if left := proxy.Left(); len(left) != 0 {
 				t.Errorf("the proxy was not asked for %v", left)
 			}
-			if set, _ := os.ReadDir(filepath.Join(b.dir, "outbox", "refused")); len(set) != 0 {
+			if set, _ := os.ReadDir(filepath.Join(h.dir, "outbox", "refused")); len(set) != 0 {
 				t.Errorf("set aside: %v", set)
 			}
 			words := 0
-			for _, e := range b.events(back.ID) {
+			for _, e := range h.events(back.ID) {
 				if e.Type == "text" {
 					words++
 				}
@@ -90,45 +89,45 @@ func TestAProxysAnswerIsNotTheServersWord(t *testing.T) {
 	}
 }
 
-// stubborn ends only when its lease is gone, and with a success.
-type stubborn struct{ began chan struct{} }
+// runnerEndingLate succeeds, but only after its lease was lost.
+type runnerEndingLate struct{ began chan struct{} }
 
-func (s stubborn) Run(ctx context.Context, _ bloom.Task, _ func(string, any)) bloom.Run {
+func (s runnerEndingLate) Run(ctx context.Context, _ bloom.Task, _ func(string, any)) bloom.Run {
 	close(s.began)
 	<-ctx.Done()
 	return success("late")
 }
 
-// TestAnOutcomeIsDeliveredLateWhenAProxyAnsweredUntilTheLeaseWasGone: what came of
-// the work is welcome for as long as nobody else was given the task.
+// TestAnOutcomeIsDeliveredLateWhenAProxyAnsweredUntilTheLeaseWasGone: the server takes an
+// outcome while no other worker has the task.
 func TestAnOutcomeIsDeliveredLateWhenAProxyAnsweredUntilTheLeaseWasGone(t *testing.T) {
-	b := newBench(t)
-	proxy := proxytest.New(t, b.rt.URL)
+	h := newHarness(t)
+	proxy := proxytest.New(t, h.rt.URL)
 	api, err := client.New(proxy.URL, client.Options{APIKey: runtimetest.AdminKey})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	runner := stubborn{began: make(chan struct{})}
-	b.start(func(c *worker.Config) { c.Client, c.Runner, c.LeaseTTL = api, runner, 2*time.Second })
-	task := b.rt.Submit("ctx", "do it")
+	runner := runnerEndingLate{began: make(chan struct{})}
+	h.start(func(c *worker.Config) { c.Client, c.Runner, c.LeaseTTL = api, runner, 2*time.Second })
+	task := h.rt.Submit("ctx", "do it")
 	receive(t, runner.began, "the run to begin")
 	proxy.Answer(proxytest.Answers["404 plain text"], stepOf, math.MaxInt, "register", "claim", "heartbeat", "events", "complete")
-	b.logs.await(t, "an outcome could not be delivered yet; it is kept and tried again")
+	h.logs.await(t, "an outcome could not be delivered; it is kept and retried")
 	proxy.Answer(nil, stepOf, 0)
-	if got := b.until(task.ID, bloom.TaskCompleted); got.Attempts != 1 {
+	if got := h.until(task.ID, bloom.TaskCompleted); got.Attempts != 1 {
 		t.Errorf("attempts: %d", got.Attempts)
 	}
 }
 
-// TestAKeyThatIsReplacedEndsNoWorker lets the server forget a worker and refuse its
-// key for a while, in its own words.
+// TestAKeyThatIsReplacedEndsNoWorker removes a worker from the server, which then refuses
+// its key for a while.
 func TestAKeyThatIsReplacedEndsNoWorker(t *testing.T) {
-	b := newBench(t)
-	l := b.start(nil)
-	b.logs.await(t, "registered")
+	h := newHarness(t)
+	l := h.start(nil)
+	h.logs.await(t, "registered")
 	proxy := make(chan struct{}, 1)
-	b.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if stepOf(r) == "register" {
 			select {
 			case proxy <- struct{}{}:
@@ -141,12 +140,12 @@ func TestAKeyThatIsReplacedEndsNoWorker(t *testing.T) {
 		}
 		return false
 	})
-	if err := b.api.RemoveWorker(t.Context(), "node"); err != nil {
+	if err := h.api.RemoveWorker(t.Context(), "node"); err != nil {
 		t.Fatal(err)
 	}
-	b.logs.await(t, "the server is back")
-	b.rt.Submit("ctx", "do it")
-	b.runner.next(t).end <- success("done")
+	h.logs.await(t, "the server is available again")
+	h.rt.Submit("ctx", "do it")
+	h.runner.next(t).end <- success("done")
 	if s := l.w.Status(); !s.Connected {
 		t.Errorf("%+v", s)
 	}
@@ -155,11 +154,11 @@ func TestAKeyThatIsReplacedEndsNoWorker(t *testing.T) {
 // TestASetAsideOutcomeIsDeliveredAgain moves a refused outcome back into the outbox,
 // as the documentation says.
 func TestASetAsideOutcomeIsDeliveredAgain(t *testing.T) {
-	b := newBench(t)
-	l := b.start(nil)
-	task := b.rt.Submit("ctx", "do it")
-	run := b.runner.next(t)
-	b.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h := newHarness(t)
+	l := h.start(nil)
+	task := h.rt.Submit("ctx", "do it")
+	run := h.runner.next(t)
+	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		code, status := "unavailable", http.StatusServiceUnavailable
 		if stepOf(r) == "complete" {
 			code, status = "lease_lost", http.StatusConflict
@@ -169,25 +168,25 @@ func TestASetAsideOutcomeIsDeliveredAgain(t *testing.T) {
 		return true
 	})
 	run.end <- success("kept")
-	b.logs.await(t, "the server refused an outcome; it is set aside")
-	l.w.Cut()
+	h.logs.await(t, "the server refused an outcome; it is moved aside")
+	l.w.StopNow()
 	if err := l.result(); err != nil {
 		t.Fatal(err)
 	}
-	refused, _ := filepath.Glob(filepath.Join(b.dir, "outbox", "refused", "*.json"))
+	refused, _ := filepath.Glob(filepath.Join(h.dir, "outbox", "refused", "*.json"))
 	if len(refused) != 1 {
 		t.Fatalf("set aside: %v", refused)
 	}
-	if err := os.Rename(refused[0], filepath.Join(b.dir, "outbox", filepath.Base(refused[0]))); err != nil {
+	if err := os.Rename(refused[0], filepath.Join(h.dir, "outbox", filepath.Base(refused[0]))); err != nil {
 		t.Fatal(err)
 	}
-	b.rt.Intercept(nil)
-	b.start(nil)
-	b.until(task.ID, bloom.TaskCompleted)
-	waitGone(t, filepath.Join(b.dir, "outbox", "*.json"))
+	h.rt.Intercept(nil)
+	h.start(nil)
+	h.until(task.ID, bloom.TaskCompleted)
+	waitGone(t, filepath.Join(h.dir, "outbox", "*.json"))
 }
 
-// waitGone waits until no file matches.
+// waitGone waits until no file matches the pattern.
 func waitGone(t *testing.T, pattern string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

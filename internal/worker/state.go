@@ -17,22 +17,22 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// state is the worker's folder. Its lock is held while the process lives.
+// state is the worker's state folder, locked while the process lives.
 type state struct {
 	dir      string
 	instance string
-	copied   bool // the folder was copied from where its instance lives, or lived
+	copied   bool // the folder is a copy of another instance's
 	lock     *os.File
-	// forgotten is how far contexts were forgotten here.
+	// forgotten records which contexts' data was deleted here.
 	forgotten *progress
 }
 
-// ErrStateInUse says that another living process uses the state folder.
-var ErrStateInUse = errors.New("another worker process uses this state folder; stop it, or give this one a folder of its own")
+// ErrStateInUse means that another live process uses the state folder.
+var ErrStateInUse = errors.New("another worker process uses this state folder; stop it, or give this one a folder of its current")
 
-// openState locks the folder and reads who we are. The instance id is the
-// folder's, not the process's: a restarted worker is the same instance, so the
-// runtime takes it back at once and hands it what its earlier life held.
+// openState locks the folder and reads the instance id. The id belongs to the folder,
+// not to the process: a restarted worker is the same instance, so the server accepts it
+// at once and returns the leases that it held.
 func openState(dir string) (*state, error) {
 	for _, d := range []string{dir, filepath.Join(dir, "leases"), filepath.Join(dir, "outbox"), filepath.Join(dir, "outbox", "refused")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -54,33 +54,33 @@ func openState(dir string) (*state, error) {
 
 func (s *state) close() { s.lock.Close() }
 
-// identity reads the instance id, or makes one. The file's second line says which
-// folder the id was made for: a copy of the folder is another instance, which the
-// server refuses while the first is alive.
+// identity reads the instance id, or creates one. The file's second line identifies the
+// folder that the id was created for, so that a copy of the folder becomes another
+// instance, which the server refuses while the original one is alive.
 func (s *state) identity() (string, error) {
 	path := filepath.Join(s.dir, "instance")
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("worker: read the instance id: %w", err)
 	}
-	own, err := s.fingerprint()
+	current, err := s.fingerprint()
 	if err != nil {
 		return "", fmt.Errorf("worker: state folder: %w", err)
 	}
-	id, made, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
-	s.copied = id != "" && made != "" && made != own
+	id, recorded, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	s.copied = id != "" && recorded != "" && recorded != current
 	if id == "" || s.copied {
 		id = rand.Text()
 	}
-	if made == own {
+	if recorded == current {
 		return id, nil
 	}
-	return id, writeDurably(path, []byte(id+"\n"+own+"\n"))
+	return id, writeDurably(path, []byte(id+"\n"+current+"\n"))
 }
 
-// fingerprint tells this folder from a copy of it: by the inode of the lock, which
-// is never replaced, and by the machine. Not by the device, whose number may change
-// when the machine starts.
+// fingerprint distinguishes this folder from a copy of it, by the machine and by the
+// inode of the lock file, which is never replaced. It does not use the device number,
+// which may change when the machine restarts.
 func (s *state) fingerprint() (string, error) {
 	inode, err := inodeOf(s.lock)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *state) fingerprint() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// writeDurably puts a file in place whole, or not at all, and returns when it
-// would survive a power failure.
+// writeDurably replaces a file atomically. The file survives a power failure once
+// writeDurably has returned.
 func writeDurably(path string, data []byte) error {
 	if err := durable.Replace(path, data); err != nil {
 		return fmt.Errorf("worker: write %s: %w", filepath.Base(path), err)
@@ -100,11 +100,11 @@ func writeDurably(path string, data []byte) error {
 	return nil
 }
 
-// probeSize is the room that the state folder must have before work is begun again:
-// not only for the next note, but for an outcome.
+// probeSize is the free space that the state folder must have before work begins again:
+// enough for an outcome, not only for a journal entry.
 const probeSize = 1 << 20
 
-// probe reports why the state folder cannot be written, nil when it can.
+// probe returns why the state folder cannot be written, nil when it can.
 func (s *state) probe() error {
 	for _, folder := range []string{"leases", "outbox"} {
 		path := filepath.Join(s.dir, folder, "probe")
@@ -118,45 +118,45 @@ func (s *state) probe() error {
 	return nil
 }
 
-// note is the journal's entry of a lease whose work was begun.
-type note struct {
+// journalEntry records a lease whose work has begun.
+type journalEntry struct {
 	TaskID  string `json:"task_id"`
 	LeaseID string `json:"lease_id"`
 	BegunAt int64  `json:"begun_at"` // Unix milliseconds
 }
 
-func (s *state) notePath(leaseID string) string {
+func (s *state) entryPath(leaseID string) string {
 	return filepath.Join(s.dir, "leases", filepath.Base(leaseID)+".json")
 }
 
-// begin records, before the work starts, that it was begun under this lease.
-func (s *state) begin(n note) error {
-	raw, err := json.Marshal(n)
+// begin records that work begins under a lease. It is called before the work.
+func (s *state) begin(e journalEntry) error {
+	raw, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	return writeDurably(s.notePath(n.LeaseID), raw)
+	return writeDurably(s.entryPath(e.LeaseID), raw)
 }
 
-// begun reports whether this or an earlier life began work under the lease.
+// begun reports whether this or an earlier process began work under the lease.
 func (s *state) begun(leaseID string) bool {
-	_, err := os.Stat(s.notePath(leaseID))
+	_, err := os.Stat(s.entryPath(leaseID))
 	return err == nil
 }
 
-// settle forgets a lease that is over. Should the removal be lost with the
-// power, nothing is harmed: a lease that is over never comes back.
-func (s *state) settle(leaseID string) { _ = os.Remove(s.notePath(leaseID)) }
+// removeEntry removes the entry of a lease that has ended. The removal need not be
+// durable, because the server never returns such a lease.
+func (s *state) removeEntry(leaseID string) { _ = os.Remove(s.entryPath(leaseID)) }
 
-// sweep forgets notes of leases that can no longer be handed back, and files
-// that a crash left half written.
+// sweep removes entries of leases that must have ended, and temporary files that a
+// crash left.
 func (s *state) sweep(now time.Time, older time.Duration) {
 	for _, pattern := range []string{"leases/*.json", "leases/" + durable.TempPattern, "outbox/" + durable.TempPattern, durable.TempPattern} {
 		paths, _ := filepath.Glob(filepath.Join(s.dir, filepath.FromSlash(pattern)))
 		for _, path := range paths {
 			info, err := os.Stat(path)
-			half := filepath.Base(pattern) == durable.TempPattern
-			if err == nil && (half || now.Sub(info.ModTime()) > older) {
+			temporary := filepath.Base(pattern) == durable.TempPattern
+			if err == nil && (temporary || now.Sub(info.ModTime()) > older) {
 				_ = os.Remove(path)
 			}
 		}

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Status is how a worker stands at a moment.
+// Status is a snapshot of a worker.
 type Status struct {
 	Name        string
 	InstanceID  string
-	Connected   bool   // the last word with the server went well
-	Trouble     string // what went wrong with it otherwise
-	Polling     bool   // it has asked for work at least once
-	Draining    bool   // it takes no new work, drained or because it stops
-	Unwritable  string // why the state folder cannot be written; "" when it can
+	Connected   bool   // the last request to the server succeeded
+	LastError   string // why it failed otherwise
+	Polling     bool   // it has sent at least one claim
+	Draining    bool   // it claims no work: it is drained, or stopping
+	StateError  string // why the state folder cannot be written; "" when it can
 	ParkedUntil time.Time
 	Capacity    int
 	Running     int
@@ -33,7 +33,7 @@ type RunStatus struct {
 	Since     time.Time
 }
 
-// Status tells how the worker stands now.
+// Status returns a snapshot of the worker.
 func (w *Worker) Status() Status {
 	s := w.count(nil)
 	w.mu.Lock()
@@ -47,7 +47,7 @@ func (w *Worker) Status() Status {
 	return s
 }
 
-// count changes the counts, unless change is nil, and answers with a snapshot.
+// count applies change to the counts, unless it is nil, and returns a snapshot.
 func (w *Worker) count(change func(*Status)) Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *Worker) count(change func(*Status)) Status {
 	s := w.status
 	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
 	s.Draining, s.ParkedUntil = w.stop || w.serverDrain || w.controlDrain != nil && *w.controlDrain, w.parked
-	if w.unwritten != nil {
-		s.Unwritable = w.unwritten.Error()
+	if w.stateErr != nil {
+		s.StateError = w.stateErr.Error()
 	}
 	for _, j := range w.jobs {
 		s.Runs = append(s.Runs, RunStatus{

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Tail keeps the last lines of a log, for the worker to report them to the runtime. It
-// is safe for concurrent use.
+// Tail keeps the last lines of a log, which the worker reports to the runtime. It is safe
+// for concurrent use.
 type Tail struct {
 	secrets []string
 
@@ -22,8 +22,8 @@ type Tail struct {
 	count int // of all lines so far
 }
 
-// NewTail makes a Tail that replaces the secrets wherever they occur, and whatever looks
-// like a key of the runtime's or of the model's provider.
+// NewTail makes a Tail that masks the given secrets, and everything that looks like a key
+// of the runtime or of the model provider.
 func NewTail(secrets ...string) *Tail {
 	t := &Tail{}
 	for _, s := range secrets {
@@ -36,7 +36,7 @@ func NewTail(secrets ...string) *Tail {
 
 var keyLike = regexp.MustCompile(`blm_[a-z2-7]{16}_[a-z2-7]+|sk-ant-[A-Za-z0-9_-]{8,}|(?i:bearer) [A-Za-z0-9._~+/-]{8,}=*`)
 
-// Logger logs to log and to the tail.
+// Logger returns a logger that writes to log and to the tail.
 func (t *Tail) Logger(log *slog.Logger) *slog.Logger {
 	return slog.New(&tailHandler{Handler: log.Handler(), tail: t})
 }
@@ -60,7 +60,8 @@ func (t *Tail) add(l bloom.LogLine) {
 	t.lines = append(t.lines, l)
 }
 
-// since are the last lines when there were more than so many, and how many there were.
+// since returns the last lines, nil if there were no more than count, and the number of
+// all lines so far.
 func (t *Tail) since(count int) ([]bloom.LogLine, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,15 +71,15 @@ func (t *Tail) since(count int) ([]bloom.LogLine, int) {
 	return append([]bloom.LogLine(nil), t.lines...), t.count
 }
 
-// tailHandler formats each line as a log of text does, so that what hides itself there
-// is hidden here.
+// tailHandler formats each line with slog.TextHandler, so that values which mask
+// themselves in the log are masked here, too.
 type tailHandler struct {
 	slog.Handler
 	tail *Tail
 	with []func(slog.Handler) slog.Handler
 }
 
-// Handle keeps a line and passes it on.
+// Handle adds the line to the tail and passes it on.
 func (h *tailHandler) Handle(ctx context.Context, r slog.Record) error {
 	var b bytes.Buffer
 	var text slog.Handler = slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -95,12 +96,12 @@ func (h *tailHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs is of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (h *tailHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.then(h.Handler.WithAttrs(attrs), func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
 }
 
-// WithGroup is of slog.Handler.
+// WithGroup implements slog.Handler.
 func (h *tailHandler) WithGroup(name string) slog.Handler {
 	return h.then(h.Handler.WithGroup(name), func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 }

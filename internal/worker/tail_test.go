@@ -11,10 +11,10 @@ import (
 )
 
 func TestAWorkerReportsItsLastLogLines(t *testing.T) {
-	b := newBench(t)
+	h := newHarness(t)
 	tail := worker.NewTail("the-workers-own-secret")
 	var log *slog.Logger
-	life := b.start(func(c *worker.Config) {
+	l := h.start(func(c *worker.Config) {
 		c.Tail, c.Logger = tail, tail.Logger(c.Logger)
 		log = c.Logger
 		for range 200 {
@@ -22,16 +22,16 @@ func TestAWorkerReportsItsLastLogLines(t *testing.T) {
 		}
 		log.With("task_id", "t1").WithGroup("g").Warn("a secret: the-workers-own-secret", "key", "blm_abcdefghijklmnop_qwertz", "provider", "sk-ant-api03-abcdefgh", "long", strings.Repeat("ї", 1000))
 	})
-	b.logs.await(t, "registered")
-	task := b.rt.Submit("ctx", "do it")
-	b.runner.next(t).end <- success("done")
-	b.until(task.ID, bloom.TaskCompleted)
+	h.logs.await(t, "registered")
+	task := h.rt.Submit("ctx", "do it")
+	h.runner.next(t).end <- success("done")
+	h.until(task.ID, bloom.TaskCompleted)
 	log.Error("the last word")
-	life.w.Drain()
-	if err := life.result(); err != nil {
+	l.w.Stop()
+	if err := l.result(); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := b.rt.Store.WorkerLogs(t.Context(), "node")
+	logs, err := h.rt.Store.WorkerLogs(t.Context(), "node")
 	if err != nil {
 		t.Fatal(err)
 	}

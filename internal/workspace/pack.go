@@ -11,7 +11,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -229,72 +228,4 @@ func (p *packer) file(name string, h *tar.Header) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// openRegular is OpenRegular without following a link.
-func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	if info, err := root.Lstat(name); err != nil {
-		return nil, nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, ErrNotRegular
-	}
-	return OpenRegular(root, name)
-}
-
-// OpenRegular opens a regular file in the folder, and nothing else: ErrNotRegular. It follows links
-// that stay inside. It never blocks, as opening a named pipe would.
-func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	// Check first: opening a device may have effects.
-	if info, err := root.Stat(name); err != nil {
-		return nil, nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, ErrNotRegular
-	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Check again: another process may have replaced it.
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
-}
-
-// staysInside reports whether a link's target is in the folder and reached without leaving it:
-// first up, never above the folder, and then down.
-func staysInside(name, target string) bool {
-	if target == "" || path.IsAbs(target) || strings.Contains(target, "\x00") {
-		return false
-	}
-	above, down := strings.Count(name, "/"), false
-	for part := range strings.SplitSeq(target, "/") {
-		switch {
-		case part == "" || part == ".":
-		case part != "..":
-			down = true
-		case down || above == 0:
-			return false
-		default:
-			above--
-		}
-	}
-	return true
-}
-
-// bounded fails when more than the limit is written.
-type bounded struct {
-	to   io.Writer
-	left int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, errTooLarge
-	}
-	return b.to.Write(p)
 }

@@ -45,63 +45,6 @@ func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
 	}
 }
 
-func sum(content string) string {
-	s := sha256.Sum256([]byte(content))
-	return hex.EncodeToString(s[:])
-}
-
-func put(t *testing.T, b bloom.Blobs, key, content string) string {
-	t.Helper()
-	url, err := b.Put(t.Context(), key, strings.NewReader(content), int64(len(content)), sum(content))
-	if err != nil {
-		t.Fatalf("put %s: %v", key, err)
-	}
-	return url
-}
-
-func read(t *testing.T, b bloom.Blobs, url string) string {
-	t.Helper()
-	r, err := b.Open(t.Context(), url)
-	if err != nil {
-		t.Fatalf("open %s: %v", url, err)
-	}
-	defer r.Close()
-	content, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatalf("read %s: %v", url, err)
-	}
-	return string(content)
-}
-
-func wantContent(t *testing.T, b bloom.Blobs, url, want string) {
-	t.Helper()
-	if got := read(t, b, url); got != want {
-		t.Fatalf("content of %s has %d bytes, not the %d that were put", url, len(got), len(want))
-	}
-}
-
-// wantNothing checks that key holds nothing, by the URL a put to it would give.
-func wantNothing(t *testing.T, b bloom.Blobs, key string) {
-	t.Helper()
-	url := put(t, b, key, "probe")
-	if err := b.Delete(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	wantGone(t, b, url)
-}
-
-func wantGone(t *testing.T, b bloom.Blobs, url string) {
-	t.Helper()
-	r, err := b.Open(t.Context(), url)
-	if err == nil {
-		r.Close()
-		t.Fatalf("%s is there", url)
-	}
-	if bloom.KindOf(err) != bloom.KindNotFound {
-		t.Fatalf("open of what is gone: %v, want not found", err)
-	}
-}
-
 func roundTrip(t *testing.T, b bloom.Blobs) {
 	for _, content := range []string{"", "short", "with \x00 and \xff", strings.Repeat("long ", 1<<20)} {
 		wantContent(t, b, put(t, b, "artifacts/task/one", content), content)
@@ -111,17 +54,6 @@ func roundTrip(t *testing.T, b bloom.Blobs) {
 func replace(t *testing.T, b bloom.Blobs) {
 	put(t, b, "artifacts/t/a", strings.Repeat("first", 1000))
 	wantContent(t, b, put(t, b, "artifacts/t/a", "second"), "second")
-}
-
-func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int64, digest string) {
-	t.Helper()
-	url, err := b.Put(t.Context(), key, content, size, digest)
-	if err == nil {
-		t.Fatalf("put was taken: %s", url)
-	}
-	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentMismatch) || errors.Is(err, bloom.ErrBlobsUnavailable) {
-		t.Errorf("a refusal says %v", err)
-	}
 }
 
 func wrongDigest(t *testing.T, b bloom.Blobs) {

@@ -154,59 +154,6 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// Open streams what lies at url.
-func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
-	key, err := keyOf(url)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.root.Open(key)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, bloom.NotFound("Artifact content")
-	}
-	if err != nil {
-		return nil, err // a nil *os.File must not become a reader
-	}
-	return f, nil
-}
-
-// Stat returns the key and the size of what lies at url.
-func (s *Store) Stat(_ context.Context, url string) (string, int64, error) {
-	key, err := keyOf(url)
-	if err != nil {
-		return "", 0, bloom.NotFound("Artifact content")
-	}
-	info, err := s.root.Stat(key)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return key, 0, bloom.NotFound("Artifact content")
-	case err != nil:
-		return key, 0, err
-	}
-	return key, info.Size(), nil
-}
-
-// OpenRange streams a part of what lies at url.
-func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
-	r, err := s.Open(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	f := r.(*os.File)
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if length < 0 {
-		return f, nil
-	}
-	return part{io.LimitReader(f, length), f}, nil
-}
-
-type part struct {
-	io.Reader
-	io.Closer
-}
-
 // Delete removes what lies at url, and the folder it lay in when that is empty
 // now: a task's folder would outlive its task for ever.
 func (s *Store) Delete(_ context.Context, url string) error {
@@ -221,37 +168,6 @@ func (s *Store) Delete(_ context.Context, url string) error {
 		_ = s.root.Remove(dir) // mostly it holds something else, or is gone
 	}
 	return nil
-}
-
-// List walks the folder. What a process that died left half written is removed once
-// it is older than a day.
-func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
-	return fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted in the meantime
-		}
-		if err = errors.Join(err, ctx.Err()); err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		age := time.Since(info.ModTime())
-		switch {
-		case strings.HasPrefix(path.Base(name), tempPrefix):
-			if age > leftover {
-				return s.remove(name)
-			}
-			return nil
-		case !strings.HasPrefix(name, prefix):
-			return nil
-		}
-		return fn(Scheme+name, age)
-	})
 }
 
 func keyOf(url string) (string, error) {

@@ -1,7 +1,6 @@
-// Package agent keeps a node's memory of one project in step by itself, carries out
-// what membridge asks of it, tells membridge how the memory is, and makes membridge's
-// choice of the primary the one that push and pull obey. It knows neither tasks nor
-// claude.
+// Package agent synchronizes a node's memory of one project in the background, executes
+// membridge's commands, reports the memory's state to membridge, and copies membridge's
+// selection of the primary to the leadership lease. It knows neither tasks nor claude.
 package agent
 
 import (
@@ -23,9 +22,9 @@ const DefaultInterval = 10 * time.Second
 // Config is what an Agent needs. Memory is required.
 type Config struct {
 	Memory *memory.Project
-	// Membridge is the control plane; nil, or without an address, there is none.
+	// Membridge is the control plane. It may be nil, or have no address.
 	Membridge *mbclient.Client
-	// Every is how often the memory is brought in step; 0 only when it is asked for.
+	// Every is how often the memory is synchronized; 0 means only on request.
 	Every time.Duration
 	// Interval is the time between heartbeats; zero means DefaultInterval.
 	Interval time.Duration
@@ -36,23 +35,23 @@ type Config struct {
 	Log *slog.Logger // slog.Default() when nil
 }
 
-// Agent serves one project's memory on this node. Its methods may be called at the
-// same time.
+// Agent synchronizes one project's memory on this node. Its methods are safe for
+// concurrent use.
 type Agent struct {
 	cfg    Config
 	log    *slog.Logger
 	syncer *memory.Syncer
 	meter  *memory.Meter
-	turn   chan struct{} // holds one: who has it moves the memory
-	wake   chan struct{} // the role changed
+	turn   chan struct{} // semaphore: one push or pull at a time
+	wake   chan struct{} // signalled when the role changes
 
 	mu       sync.Mutex
-	followed mbclient.Term // what the lease says already
-	role     string        // as membridge said last
+	followed mbclient.Term // the selection that the lease has
+	role     string        // the last one from membridge
 	failing  bool          // heartbeats fail
 }
 
-// New makes an Agent; it does nothing until Run.
+// New makes an Agent. It does nothing before Run.
 func New(cfg Config) *Agent {
 	cfg.Interval = cmp.Or(cfg.Interval, DefaultInterval)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
@@ -63,19 +62,19 @@ func New(cfg Config) *Agent {
 		meter: memory.NewMeter(cfg.Memory), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
-// Run serves until ctx ends. A push or pull that is cut short then harms nothing.
+// Run runs the agent until ctx ends. An interrupted push or pull does no harm.
 func (a *Agent) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { a.measure(ctx) })
-	all.Go(func() { a.beat(ctx) })
+	all.Go(func() { a.sendHeartbeats(ctx) })
 	if a.cfg.Every > 0 {
-		all.Go(func() { a.keepInStep(ctx) })
+		all.Go(func() { a.syncLoop(ctx) })
 	}
 	all.Wait()
 }
 
-// Facts are what a worker's own heartbeat says of the memory; nil before anything is
-// known.
+// Facts returns the memory's state for a worker's own heartbeat, nil before the first
+// measurement.
 func (a *Agent) Facts() (observations *int64, sha *string) {
 	f, ok := a.meter.Facts()
 	if !ok {
@@ -96,18 +95,18 @@ func (a *Agent) measure(ctx context.Context) {
 	}
 }
 
-// beat sends heartbeats once membridge's address is known.
-func (a *Agent) beat(ctx context.Context) {
+// sendHeartbeats sends heartbeats once membridge's address is known.
+func (a *Agent) sendHeartbeats(ctx context.Context) {
 	for a.cfg.Membridge != nil && ctx.Err() == nil {
 		if a.cfg.Membridge.URL() != "" {
-			a.tellBeat(ctx, a.heartbeat(ctx))
+			a.logHeartbeat(ctx, a.heartbeat(ctx))
 		}
 		_ = retry.Sleep(ctx, a.cfg.Interval) // its error ends the loop
 	}
 }
 
-// tellBeat logs the first failure of several, and their end.
-func (a *Agent) tellBeat(ctx context.Context, err error) {
+// logHeartbeat logs the first of several failures, and the first success after them.
+func (a *Agent) logHeartbeat(ctx context.Context, err error) {
 	a.mu.Lock()
 	before := a.failing
 	a.failing = err != nil
@@ -115,31 +114,31 @@ func (a *Agent) tellBeat(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && !before:
-		a.log.Warn("membridge and the lease in the bucket could not be brought together; trying again", slog.Any("error", err))
+		a.log.Warn("membridge's selection could not be copied to the lease in the bucket; retrying", slog.Any("error", err))
 	case err == nil && before:
 		a.log.Info("membridge and the lease in the bucket agree again")
 	}
 }
 
-// heartbeat tells membridge how the memory is, and writes whom it has selected into the
+// heartbeat reports the memory's state to membridge, and copies its selection to the
 // lease.
 func (a *Agent) heartbeat(ctx context.Context) error {
 	observations, sha := a.Facts()
 	m := a.cfg.Memory
-	standing, err := a.cfg.Membridge.NodeHeartbeat(ctx, mbclient.NodeHeartbeat{NodeID: m.Node, CanonicalID: m.ID(), ProjectID: m.Project,
+	leadership, err := a.cfg.Membridge.NodeHeartbeat(ctx, mbclient.NodeHeartbeat{NodeID: m.Node, CanonicalID: m.ID(), ProjectID: m.Project,
 		ObsCount: observations, DBSHA: sha, IPAddrs: a.cfg.IPAddrs(), AgentVersion: a.cfg.Version})
 	if err != nil {
 		return err
 	}
-	if err := a.follow(ctx, standing); err != nil {
+	if err := a.follow(ctx, leadership); err != nil {
 		return err
 	}
-	a.noteRole(standing.Role)
+	a.setRole(leadership.Role)
 	return nil
 }
 
-// follow makes the lease say what membridge has selected. When its term has run out
-// membridge has no say, and the last primary goes on.
+// follow copies membridge's selection to the lease. When the selection has expired, the
+// last primary stays primary.
 func (a *Agent) follow(ctx context.Context, s mbclient.Leadership) error {
 	if s.Term == nil || s.Role == "unknown" || a.cfg.Memory.IgnoreLeadership {
 		return nil
@@ -159,15 +158,15 @@ func (a *Agent) follow(ctx context.Context, s mbclient.Leadership) error {
 	a.followed = *s.Term
 	a.mu.Unlock()
 	if changed {
-		a.log.Info("membridge has selected the primary", slog.String("primary", lease.PrimaryNode), slog.Int64("epoch", lease.Epoch))
+		a.log.Info("membridge selected the primary", slog.String("primary", lease.PrimaryNode), slog.Int64("epoch", lease.Epoch))
 	}
 	return nil
 }
 
 func seconds(s float64) time.Time { return time.UnixMilli(int64(s*1000 + 0.5)) }
 
-// noteRole has the memory brought in step at once when the role has changed.
-func (a *Agent) noteRole(role string) {
+// setRole records the role, and starts a synchronization when it has changed.
+func (a *Agent) setRole(role string) {
 	a.mu.Lock()
 	before := a.role
 	a.role = role
@@ -177,12 +176,12 @@ func (a *Agent) noteRole(role string) {
 	}
 	select {
 	case a.wake <- struct{}{}:
-	default: // it is awake already
+	default: // already signalled
 	}
 }
 
-// take waits for this node's other push or pull to end.
-func (a *Agent) take(ctx context.Context) (release func(), err error) {
+// acquire waits until no other push or pull of this agent is running.
+func (a *Agent) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case a.turn <- struct{}{}:
 		return func() { <-a.turn }, nil
@@ -191,29 +190,29 @@ func (a *Agent) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// firstWait is the wait after a round that failed; it doubles up to Config.Every.
+// firstWait is the wait after a failed synchronization; it doubles up to Config.Every.
 const firstWait = 5 * time.Second
 
-// keepInStep brings the memory in step at once, then every Config.Every and when the
-// role changes. Nodes that were started together drift apart.
-func (a *Agent) keepInStep(ctx context.Context) {
+// syncLoop synchronizes the memory at once, then every Config.Every and when the role
+// changes. Jitter spreads the nodes that were started together.
+func (a *Agent) syncLoop(ctx context.Context) {
 	regular := retry.Policy{First: a.cfg.Every, Jitter: 0.2}.Waits()
-	var failed func() time.Duration // nil while rounds succeed
+	var failed func() time.Duration // nil while synchronization succeeds
 	for ctx.Err() == nil {
-		err := a.round(ctx)
+		err := a.syncOnce(ctx)
 		wait := regular
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && failed == nil:
 			failed = retry.Policy{First: min(firstWait, a.cfg.Every), Max: a.cfg.Every, Jitter: 0.3}.Waits()
-			a.log.Warn("the memory is not in step; trying again", slog.Any("error", err))
+			a.log.Warn("the memory could not be synchronized; retrying", slog.Any("error", err))
 			wait = failed
 		case err != nil:
 			wait = failed
 		case failed != nil:
 			failed = nil
-			a.log.Info("the memory is in step again")
+			a.log.Info("the memory is synchronized again")
 		}
 		timer := time.NewTimer(wait())
 		select {
@@ -225,8 +224,8 @@ func (a *Agent) keepInStep(ctx context.Context) {
 	}
 }
 
-func (a *Agent) round(ctx context.Context) error {
-	release, err := a.take(ctx)
+func (a *Agent) syncOnce(ctx context.Context) error {
+	release, err := a.acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -13,62 +13,62 @@ import (
 	"github.com/bloom-runtime/bloom/internal/memory"
 )
 
-var errTooLong = errors.New("it took longer than a push may (LOCK_TTL_SECONDS), and was given up")
+var errTooLong = errors.New("it was cancelled because it took longer than a push may take (LOCK_TTL_SECONDS)")
 
-// maxDetail bounds what membridge takes as a job's detail, in bytes.
+// maxDetail is the maximum length of a job's detail at membridge, in bytes.
 const maxDetail = 1000
 
-// Carry carries out membridge's command to push or pull, one at a time, as
-// `bloom memory push` and `pull` would, and returns what they would have printed.
-func (a *Agent) Carry(ctx context.Context, c mbclient.Command) mbclient.Report {
+// Execute executes membridge's command to push or pull, one at a time, like `bloom memory
+// push` and `pull`, and returns what they would have printed.
+func (a *Agent) Execute(ctx context.Context, c mbclient.Command) mbclient.Report {
 	m := a.cfg.Memory
 	if c.CanonicalID != m.ID() && c.Project != m.Project {
-		return refused(fmt.Sprintf("%s has the memory of %q, not of %q: start one there with CLAUDE_PROJECT_ID=%s. Nothing was pushed or pulled",
+		return failedReport(fmt.Sprintf("%s has the memory of %q, not of %q: start an agent there with CLAUDE_PROJECT_ID=%s. Nothing was pushed or pulled",
 			m.Node, m.Project, c.Project, c.Project))
 	}
-	release, err := a.take(ctx)
+	release, err := a.acquire(ctx)
 	if err != nil {
-		return stopped()
+		return stoppedReport()
 	}
 	defer release()
-	if err := a.heartbeat(ctx); err != nil { // a selection that was made a moment ago counts
-		a.log.Debug("membridge did not say who leads before a command", slog.Any("error", err))
+	if err := a.heartbeat(ctx); err != nil { // the heartbeat fetches a selection that was just made
+		a.log.Debug("the heartbeat before a command failed", slog.Any("error", err))
 	}
 	limited, cancel := context.WithTimeout(ctx, m.LockTTL)
 	defer cancel()
-	said := &steps{}
+	output := &steps{}
 	var outcome string
 	switch c.Type {
 	case "sync_push":
-		outcome, err = said.push(limited, m)
+		outcome, err = output.push(limited, m)
 	case "sync_pull":
-		outcome, err = said.pull(limited, m)
+		outcome, err = output.pull(limited, m)
 	default:
-		return refused(fmt.Sprintf("this version knows no command %q. Nothing was pushed or pulled", c.Type))
+		return failedReport(fmt.Sprintf("this version does not support the command %q. Nothing was pushed or pulled", c.Type))
 	}
 	if err == nil {
-		_ = a.meter.Measure(ctx) // the next heartbeat tells; what fails is logged there
-		return said.report(announce.Completed, outcome, 0)
+		_ = a.meter.Measure(ctx) // for the next heartbeat; measure logs failures
+		return output.report(announce.Completed, outcome, 0)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return stopped()
+		return stoppedReport()
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errTooLong
 	}
-	said.add("bloom: " + err.Error())
-	return said.report(announce.Failed, err.Error(), memory.ExitCode(err))
+	output.add("bloom: " + err.Error())
+	return output.report(announce.Failed, err.Error(), memory.ExitCode(err))
 }
 
-func refused(why string) mbclient.Report {
+func failedReport(why string) mbclient.Report {
 	return mbclient.Report{Status: announce.Failed, Detail: why}
 }
 
-func stopped() mbclient.Report {
-	return refused("The agent was stopped before it was done. Nothing is broken; push or pull again")
+func stoppedReport() mbclient.Report {
+	return failedReport("The agent was stopped before it was done. This did no harm; push or pull again")
 }
 
-// steps are the lines that a push or pull says on its way.
+// steps collects the progress lines of a push or pull.
 type steps struct {
 	mu    sync.Mutex
 	lines []string
@@ -81,7 +81,7 @@ func (s *steps) add(line string) {
 }
 
 func (s *steps) push(ctx context.Context, m *memory.Project) (string, error) {
-	out, err := m.Telling(s.add).Push(ctx)
+	out, err := m.WithProgress(s.add).Push(ctx)
 	switch {
 	case err != nil:
 		return "", err
@@ -92,17 +92,17 @@ func (s *steps) push(ctx context.Context, m *memory.Project) (string, error) {
 }
 
 func (s *steps) pull(ctx context.Context, m *memory.Project) (string, error) {
-	out, err := m.Telling(s.add).Pull(ctx)
+	out, err := m.WithProgress(s.add).Pull(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case out.Unchanged:
 		return "up to date", nil
 	case out.Backup != "":
-		s.add("what was here is kept in " + out.Backup)
+		s.add("the previous database is kept in " + out.Backup)
 	}
 	if out.LocalAhead {
-		s.add("it had more observations than what came: look there before you discard it")
+		s.add("it had more observations than the new one: look at it before you delete it")
 	}
 	return fmt.Sprintf("pulled %d bytes, %d observations, pushed by %s", out.Size, out.Observations, out.SourceHost), nil
 }

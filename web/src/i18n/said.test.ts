@@ -100,7 +100,7 @@ function textOf(expression: string): string {
         ? JSON.parse(part)
         : /^(quote|evidence)\(/.test(part)
           ? ': some'
-          : /^died\(/.test(part)
+          : /^exitText\(/.test(part)
             ? 'claude ended with code 7'
             : part === ''
               ? ''
@@ -119,10 +119,10 @@ function workerSentences(): string[] {
     /\bErrorMessage = new\(([^\n]+)\)$/gm,
     /"text": *([^\n]+?)\}\)$/gm,
     /\bplainReason\(([^\n]+?)\)\)?$/gm,
-    /\b(?:giveBack\(got|release\(h\.lease), ([^\n]+?), /g,
-    /^(?:const )?\t?(?:unwritableReason|notLoggedIn) *= ([^\n]+)$/gm,
-    /^\t?(?:errHintPath|errBinary|errTooMany|errSilent|errMisbehaved) *= errors\.New\(([^\n]+)\)$/gm,
-    /missedHint\{\w+, ("[^\n]+")\}/g,
+    /\b(?:releaseLease\(got|release\(k\.lease), ([^\n]+?), /g,
+    /^(?:const )?\t?(?:stateFailedReason|notLoggedIn|contextTooLong) *= ([^\n]+)$/gm,
+    /^\t?(?:errHintPath|errBinary|errTooMany|errSilent|errProtocol) *= errors\.New\(([^\n]+)\)$/gm,
+    /skippedHint\{\w+, ("[^\n]+")\}/g,
     /case errors\.Is\(err, [\w.]+\):\n\t+return ([^\n]+)$/gm,
   ]
   return patterns.flatMap((pattern) => [...workerSource.matchAll(pattern)].map((m) => textOf(m[1] ?? '')))

@@ -12,17 +12,16 @@ import (
 	"path/filepath"
 )
 
-// maxWatched bounds the operator's and the project's files that are compared
-// before a living process is used again.
-const maxWatched = 5_000
+// maxStartupFiles is the maximum number of files that are compared before a live process
+// is used again.
+const maxStartupFiles = 5_000
 
-var errTooManyFiles = errors.New("too many settings, agents and skills to watch")
+var errTooManyFiles = errors.New("too many settings, agents and skills to compare")
 
-// fixed identifies everything that claude reads only at its start: the program,
-// its options, its environment, its folder, and the state of the files with
-// settings, instructions, agents and the like. It fails when that cannot be told;
-// then no process may live on.
-func (s *coldSession) fixed(ctx context.Context) (string, error) {
+// startKey returns a hash of everything that claude reads only at its start: the program,
+// its options, its environment, its folder, and the state of the files with settings,
+// instructions, agents and the like. When it fails, no process may be kept alive.
+func (s *coldSession) startKey(ctx context.Context) (string, error) {
 	program, err := os.Stat(s.path)
 	if err != nil {
 		return "", err
@@ -32,15 +31,15 @@ func (s *coldSession) fixed(ctx context.Context) (string, error) {
 	if err := parts.Encode([]any{s.path, program.ModTime(), program.Size(), s.args, s.config.environment(), s.workdir}); err != nil {
 		return "", err
 	}
-	left := maxWatched
-	for _, path := range s.config.watched(s.workdir) {
-		if err := states(ctx, path, &left, func(path string, info fs.FileInfo) {
+	left := maxStartupFiles
+	for _, path := range s.config.startupFiles(s.workdir) {
+		if err := visitFiles(ctx, path, &left, func(path string, info fs.FileInfo) {
 			fmt.Fprintln(sum, path, info.ModTime().UnixNano(), info.Size(), info.Mode())
 		}); err != nil {
 			return "", err
 		}
 	}
-	// claude itself writes to this file all the time; only the servers count.
+	// claude itself writes to this file all the time; only its MCP servers matter.
 	for _, dir := range []string{filepath.Dir(s.config.configDir()), s.config.configDir()} {
 		servers, err := mcpServers(filepath.Join(dir, ".claude.json"))
 		if err != nil {
@@ -51,8 +50,8 @@ func (s *coldSession) fixed(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// watched are the files and folders that claude reads at its start.
-func (c Config) watched(workdir string) []string {
+// startupFiles returns the files and folders that claude reads at its start.
+func (c Config) startupFiles(workdir string) []string {
 	paths := append([]string{filepath.Join(workdir, ".claude"), filepath.Join(workdir, ".mcp.json"), "/etc/claude-code"}, c.MCPConfig...)
 	for _, name := range []string{
 		"settings.json", "settings.local.json", "CLAUDE.md", ".credentials.json",
@@ -68,12 +67,12 @@ func (c Config) watched(workdir string) []string {
 	}
 }
 
-// states visits the file, or everything below the folder. What is not there has
-// no state; what links lead to is looked at for the path itself only.
-func states(ctx context.Context, path string, left *int, visit func(string, fs.FileInfo)) error {
+// visitFiles visits the file, or everything below the folder. It skips what does not
+// exist. It follows a symbolic link at path, but enters no linked folder below it.
+func visitFiles(ctx context.Context, path string, left *int, visit func(string, fs.FileInfo)) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil //nolint:nilerr // it is not there, or cannot be read by claude either
+		return nil //nolint:nilerr // it does not exist, or claude cannot read it either
 	}
 	visit(path, info)
 	if !info.IsDir() {
@@ -94,8 +93,7 @@ func states(ctx context.Context, path string, left *int, visit func(string, fs.F
 	})
 }
 
-// mcpServers are the user's MCP servers in claude's own state file, as they are
-// written there.
+// mcpServers returns the user's MCP servers from claude's own state file, undecoded.
 func mcpServers(path string) (json.RawMessage, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -111,6 +109,6 @@ func mcpServers(path string) (json.RawMessage, error) {
 	var state struct {
 		Servers json.RawMessage `json:"mcpServers"`
 	}
-	_ = json.Unmarshal(raw, &state) // a file that is being written has none that count
+	_ = json.Unmarshal(raw, &state) // the file may be being written
 	return state.Servers, nil
 }

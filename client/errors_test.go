@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+func TestErrorsKeepWhatTheServerSaid(t *testing.T) {
+	t.Parallel()
+	rt, ctx := runtimetest.Start(t), bounded(t)
+	_, err := rt.Client().Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a"})
+	var api *client.APIError
+	var inner *bloom.Error
+	if !errors.As(err, &api) || !errors.As(err, &inner) || api.Status != 400 || api.RequestID == "" || inner.Kind != bloom.KindInvalid || len(inner.Details) == 0 {
+		t.Fatalf("%#v", err)
+	}
+	if !strings.Contains(err.Error(), "prompt") {
+		t.Fatalf("does not say what is wrong: %v", err)
+	}
+	wrong, _ := client.New(rt.URL, client.Options{APIKey: "not-the-key-of-anyone"})
+	defer wrong.Close()
+	if _, err := wrong.Stats(ctx); bloom.KindOf(err) != bloom.KindUnauthorized {
+		t.Fatalf("a wrong key: %v", err)
+	}
+	if _, err := rt.Client().Task(ctx, "nothing"); !errors.Is(err, bloom.ErrTaskNotFound) {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestAServerThatIsAwayIsNotARefusal(t *testing.T) {
+	t.Parallel()
+	rt, ctx := runtimetest.Start(t), bounded(t)
+	c := rt.Client().WithRetry(quick)
+	rt.Down()
+	_, err := c.Heartbeat(ctx, "x", "y")
+	var lost *client.UnreachableError
+	if !errors.As(err, &lost) || lost.Sent || errors.Is(err, bloom.ErrLeaseLost) {
+		t.Fatalf("%#v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := c.Stats(cancelled); !errors.Is(err, context.Canceled) || client.IsUnreachable(err) {
+		t.Fatalf("the caller's own end: %v", err)
+	}
+}
+
+// TestSubmitRepeatedMakesOneTask drops the answers of the first two tries, after
+// the server has acted on them.
+func TestSubmitRepeatedMakesOneTask(t *testing.T) {
+	t.Parallel()
+	rt, ctx := runtimetest.Start(t), bounded(t)
+	lossy := &losing{next: http.DefaultTransport.(*http.Transport).Clone(), lose: 2}
+	c, err := client.New(rt.URL, client.Options{APIKey: runtimetest.AdminKey, HTTPClient: &http.Client{Transport: lossy}, Retry: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lossy.next.CloseIdleConnections()
+	task := must[bloom.Task](t)(c.Submit(ctx, bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"}))
+	all := must[[]bloom.Task](t)(c.Runs(ctx))
+	if len(all) != 1 || all[0].ID != task.ID {
+		t.Fatalf("%d tasks", len(all))
+	}
+	lossy.lose = 1
+	if got := must[bloom.Task](t)(c.Cancel(ctx, task.ID)); got.Status != bloom.TaskCancelled {
+		t.Fatalf("%+v", got.TaskState)
+	}
+	// What may not be repeated is not, once it may have arrived.
+	lossy.lose = 1
+	if _, err := c.Requeue(ctx, task.ID); !client.IsUnreachable(err) {
+		t.Fatalf("requeue: %v", err)
+	}
+}
+
+// losing loses the answers of the next requests.
+type losing struct {
+	next *http.Transport
+	lose int
+}
+
+func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if err == nil && l.lose > 0 {
+		l.lose--
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return resp, err
+}
+
+// A server that takes the call and says nothing is given up after the call's time.
+func TestAServerThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c, err := client.New("http://"+silent.Addr().String(), client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) || !strings.Contains(err.Error(), "timed out waiting for the response") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheKeyNeverFollowsARedirect(t *testing.T) {
+	t.Parallel()
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
+	defer thief.Close()
+	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	c, _ := client.New(server.URL, client.Options{APIKey: "secret"})
+	defer c.Close()
+	if _, err := c.Stats(bounded(t)); err == nil || !strings.Contains(err.Error(), "redirects") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestAPageThatIsNotARuntimeIsSaidSo(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
+	defer server.Close()
+	c, _ := client.New(server.URL, client.Options{})
+	defer c.Close()
+	if _, err := c.Stats(bounded(t)); err == nil || !client.IsUnreachable(err) || !strings.Contains(err.Error(), "other than a BLOOM runtime") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestOnlyAddressesOfServersAreTaken(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "localhost:5000", "ftp://host", "http://", "http://user:pass@host", "http://host?x=1"} {
+		if _, err := client.New(url, client.Options{}); err == nil {
+			t.Errorf("%q was taken", url)
+		}
+	}
+	c, err := client.New("https://host/prefix/api/runtime/", client.Options{})
+	if err != nil || c.BaseURL() != "https://host/prefix/api/runtime" {
+		t.Fatalf("%v, %v", c.BaseURL(), err)
+	}
+}

@@ -1,0 +1,46 @@
+package claude_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+func TestAContextIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
+	h := houses[0]
+	h.turn(a, "my colour is green")
+	if err := h.runner().Forget("ctx")(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := sessionFiles(t, h); len(left) > 0 {
+		t.Errorf("left on the worker: %v", left)
+	}
+	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+		t.Errorf("a process is left: %v", left)
+	}
+	delete(a.kept, "ctx")
+	delete(a.said, "ctx")
+	h.turn(a, "who am I?")
+	if got := h.conversation(); strings.Contains(got, "green") {
+		t.Errorf("it is remembered:\n%s", got)
+	}
+}
+
+func sessionFiles(t *testing.T, h *house) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(h.home, ".claude", "projects"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".jsonl") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,22 @@
+package claude
+
+import (
+	"io"
+	"os"
+
+	"github.com/bloom-runtime/bloom/internal/workspace"
+)
+
+// maxRecord limits how much is read of one of the worker's own files, in bytes.
+const maxRecord = 1 << 20
+
+// readRecord reads one of the worker's own small files. A task could have replaced it by
+// a pipe, which would block, or by a device, which never ends.
+func readRecord(path string) ([]byte, error) {
+	f, _, err := workspace.OpenRegularPath(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxRecord))
+}

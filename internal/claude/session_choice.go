@@ -1,0 +1,81 @@
+package claude
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// open chooses the session that the task continues, and the options of claude. resumes
+// reports whether the session is an existing one. It fails when the server, which may
+// have a newer session, is unavailable.
+func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes bool, err error) {
+	s := &coldSession{
+		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
+		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
+	}
+	saved, err := t.runner.sessions.load(t.task.ContextID)
+	if err != nil {
+		t.config.Log.Error("the session of a context cannot be read", "context_id", t.task.ContextID, "error", err)
+		t.emit.warn("session_unreadable", "the worker's record of this context's session cannot be read; starting a new session")
+	}
+	if t.config.Transcripts != nil && t.exclusive {
+		if saved, err = t.syncSession(ctx, saved); err != nil {
+			return nil, false, err
+		}
+	}
+	switch {
+	case saved.SessionID != "" && saved.Workdir != t.workdir:
+		t.emit.warn("session_elsewhere", "this context's session belongs to another working folder; starting a new one")
+		if t.config.Transcripts != nil && t.exclusive {
+			t.loadEarlier(ctx)
+		}
+	case saved.SessionID != "":
+		s.resume = saved.SessionID
+	case !t.exclusive:
+		t.emit.warn("session_parallel", "another task of this context is starting; this one uses a session of its own")
+	}
+	if s.resume != "" && !t.exclusive {
+		s.fork = true
+		t.emit.warn("session_forked", "another task of this context is running; this one uses a copy of the session")
+	}
+	s.onSession = t.saveSession
+	s.onMessage = func(uuid string) { t.lastMessage = uuid }
+	s.args = append(t.runner.baseArgs(ctx, path), t.agentArgs(ctx)...)
+	return t.withLiveProcess(ctx, s), s.resume != "", nil
+}
+
+// saveSession saves the session id as soon as claude prints it, so that it survives a
+// kill. It does not save a copy made for a parallel task.
+func (t *taskRun) saveSession(id string) {
+	if !t.exclusive {
+		return
+	}
+	t.sessionID = id
+	if saved, err := t.runner.sessions.load(t.task.ContextID); err == nil && saved.Next != nil && saved.Next.SessionID == id && saved.Workdir == t.workdir {
+		return // already saved, with the versions of its transcript
+	}
+	err := t.runner.sessions.save(savedSession{
+		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()),
+		Movable: t.config.Transcripts != nil, Base: t.stored, Next: t.stored, Pushed: t.stored != nil, Parts: t.storedParts,
+	})
+	if err != nil {
+		t.config.Log.Error("the session of a context could not be saved", "context_id", t.task.ContextID, "error", err)
+		t.emit.warn("session_not_kept", "the session could not be saved; the context's next task starts a new one")
+	}
+}
+
+// withLiveProcess returns a session that uses live processes, if that is possible. It is
+// not for a copy of a session, nor when the files that claude reads at its start cannot
+// be compared.
+func (t *taskRun) withLiveProcess(ctx context.Context, s *coldSession) session {
+	if t.runner.pool.max == 0 || !t.exclusive || s.fork {
+		return s
+	}
+	key, err := s.startKey(ctx)
+	if err != nil {
+		t.config.Log.Debug("not keeping claude alive", "error", err)
+		return s
+	}
+	return &warmSession{coldSession: s, pool: t.runner.pool, contextID: t.task.ContextID, key: key}
+}

@@ -1,0 +1,90 @@
+package claude_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+func TestTimeoutEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for timeout := 4; ; timeout *= 2 {
+		var asked atomic.Pointer[time.Time]
+		h := newHouse(t, func(standin.Request) standin.Reply {
+			now := time.Now()
+			asked.Store(&now)
+			return standin.Reply{Text: "late", HangAfterStart: true, Until: make(chan struct{}), Usage: standin.Usage{Input: 1000, Output: 1}}
+		})
+		slow := task("hang")
+		slow.Policy.TimeoutSec = timeout
+		run, _ := h.run(slow)
+		wantError(t, run, bloom.ClassTimeout)
+		if at := asked.Load(); timeout < 100 && (at == nil || time.Since(*at) < time.Duration(timeout)*time.Second/4) {
+			continue // a busy machine: the time was over before claude could read the beginning
+		}
+		m := run.Completion.Metrics
+		if m.TokensUsed == nil || *m.TokensUsed < 1000 || m.CostUSD == nil || *m.CostUSD <= 0 {
+			t.Errorf("metrics = %s, want the tokens and cost of the killed run", show(run))
+		}
+		return
+	}
+}
+
+func TestSilenceEndsTheRun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+	h.config.Silence = 3 * time.Second
+	run, _ := h.run(task("hang"))
+	wantError(t, run, bloom.ClassTimeout)
+}
+
+func TestTheCauseOfACancelledContextDecides(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cause   error
+		class   bloom.ErrorClass
+		release bool
+	}{
+		"cancelled by a person": {bloom.ErrCancelled, bloom.ClassCancelled, false},
+		"lease lost":            {bloom.ErrLeaseGone, bloom.ClassWorkerLost, false},
+		"worker draining":       {bloom.ErrDraining, bloom.ClassWorkerLost, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			j := &journal{}
+			running := j.on(claude.EventSession)
+			go func() { <-running; cancel(test.cause) }()
+			run := h.runner().Run(ctx, task("hang"), j.emit)
+			wantError(t, run, test.class)
+			if (run.Release != nil) != test.release {
+				t.Errorf("run = %s, want release %v", show(run), test.release)
+			}
+		})
+	}
+}
+
+func TestBudgetIsEnforced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(standin.Request) standin.Reply {
+		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
+		reply.Usage = standin.Usage{Input: 400, Output: 100}
+		return reply
+	})
+	greedy := task("spend")
+	greedy.Policy.Budget = 1200
+	run, _ := h.run(greedy)
+	wantError(t, run, bloom.ClassBudgetExceeded)
+	if used := run.Completion.Metrics.TokensUsed; used == nil || *used <= 1200 {
+		t.Errorf("metrics = %s, want what was used", show(run))
+	}
+	if n := len(h.model.Requests()); n > 5 {
+		t.Errorf("the model was asked %d times after the budget was used up", n)
+	}
+}

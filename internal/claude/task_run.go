@@ -1,0 +1,188 @@
+package claude
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// taskRun is one run of one task.
+type taskRun struct {
+	runner    *Runner
+	config    Config
+	task      bloom.Task
+	emit      *emitter
+	workdir   string
+	exclusive bool // no other task of the context is running
+
+	// The context's transcript; see transcripts.go.
+	stored      *transcriptVersion // what the server has; nil for nothing
+	storedParts int                // its number of parts
+	restored    bool               // it was fetched for this task
+	preamble    string             // summary of earlier tasks, put before the prompt of a new session
+	sessionID   string
+	lastMessage string // the id of claude's last message
+	transcript  *bloom.TranscriptUpdate
+
+	// The context's working folder; see workspaces.go.
+	snapshot        string // its SHA-256 when the task began
+	workspaceUpdate *bloom.WorkspaceUpdate
+
+	meterMu sync.Mutex
+	meter   meter
+}
+
+func (t *taskRun) do(parent context.Context) verdict {
+	timeout := time.Duration(max(t.task.Policy.TimeoutSec, 0)) * time.Second
+	if timeout == 0 {
+		timeout = bloom.DefaultTimeoutSec * time.Second
+	}
+	ctx, cancel := context.WithTimeoutCause(parent, timeout, errTimeout)
+	defer cancel()
+	path, err := Locate(t.config.Path)
+	if err != nil {
+		t.config.Log.Error("claude is missing", "error", err)
+		return notStarted(err)
+	}
+	if err := t.config.checkMCP(); err != nil {
+		t.config.Log.Error("the MCP configuration cannot be read", "error", err)
+		return failed(bloom.ClassInternal, "the worker cannot read its MCP configuration")
+	}
+	if err := t.chooseWorkdir(); err != nil {
+		t.config.Log.Error("the working folder cannot be used", "error", err)
+		v := failed(bloom.ClassInternal, "the worker cannot use its working folder")
+		v.retryable = true
+		return v
+	}
+	var release func()
+	if t.exclusive, release, err = t.runner.sessions.acquire(ctx, t.task.ContextID); err != nil {
+		return verdictOf(outcome{stopped: err})
+	}
+	defer release()
+	if err := t.syncWorkspace(ctx); err != nil {
+		if ctx.Err() != nil {
+			return verdictOf(outcome{stopped: context.Cause(ctx)})
+		}
+		t.config.Log.Error("the working folder of a context cannot be restored", "context_id", t.task.ContextID, "error", err)
+		v := failed(bloom.ClassInternal, "the context's working folder cannot be restored")
+		v.retryable = true
+		return v
+	}
+
+	session, resumes, err := t.open(ctx, path)
+	if err != nil {
+		if ctx.Err() != nil {
+			return verdictOf(outcome{stopped: context.Cause(ctx)})
+		}
+		t.config.Log.Error("the transcript of a context cannot be fetched", "context_id", t.task.ContextID, "error", err)
+		v := failed(bloom.ClassInternal, "the context's transcript cannot be fetched now")
+		v.retryable = true
+		return v
+	}
+	prompt := t.preamble + t.prompt(ctx)
+	out := session.turn(ctx, prompt)
+	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
+		t.emit.warn("session_gone", "claude cannot resume this context's session; starting a new one")
+		if t.config.Transcripts != nil && t.exclusive {
+			t.stored, t.storedParts = nil, 0
+			t.loadEarlier(ctx)
+			prompt = t.preamble + prompt
+		}
+		if err := t.runner.sessions.forget(t.task.ContextID); err != nil {
+			t.config.Log.Error("the session of a context could not be removed", "context_id", t.task.ContextID, "error", err)
+		}
+		session.restart()
+		out = session.turn(ctx, prompt)
+	}
+	v := t.conclude(out)
+	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
+		v = t.asJSON(ctx, session, v)
+	}
+	t.transcript = t.saveTranscript(parent, v)
+	session.close(v.ok)
+	t.uploadFiles(parent, v)
+	t.workspaceUpdate = t.saveWorkspace(parent, v)
+	t.runner.Prepare()
+	return v
+}
+
+// conclude returns a turn's verdict, and emits warnings about it.
+func (t *taskRun) conclude(out outcome) verdict {
+	if out.startErr != nil {
+		t.config.Log.Error("claude could not be started", "error", out.startErr)
+	}
+	if out.superErr != nil {
+		t.config.Log.Warn("claude could not be supervised", "error", out.superErr)
+	}
+	if out.exit.LeftBehind > 0 {
+		t.emit.leftBehind(out.exit.LeftBehind)
+	}
+	t.warnOfDenials(out)
+	return verdictOf(out)
+}
+
+// warnOfDenials warns about each denied tool that the stream did not report, and when every
+// tool was denied: the answer may read like a success all the same.
+func (t *taskRun) warnOfDenials(out outcome) {
+	if out.result == nil || len(out.result.Denials) == 0 {
+		return
+	}
+	for _, denial := range out.result.Denials {
+		if !slices.Contains(out.denied, denial.Tool) {
+			out.denied = append(out.denied, denial.Tool)
+			t.emit.denied(denial.Tool)
+		}
+	}
+	if len(out.result.Denials) >= out.toolUses {
+		t.emit.warn("nothing_permitted", "every tool that claude tried to use was denied; whatever the answer says, nothing was done with tools")
+	}
+}
+
+// asJSON checks that a successful answer is JSON, and asks claude once more if it is not.
+func (t *taskRun) asJSON(ctx context.Context, session session, v verdict) verdict {
+	output, problem := jsonOutput(v.output)
+	if problem == "" {
+		v.output = output
+		return v
+	}
+	t.emit.warn("output_repair", "the answer is not valid JSON; claude is asked once more")
+	again := t.conclude(session.turn(ctx, repairPrompt(problem)))
+	if !again.ok {
+		return again
+	}
+	if output, problem = jsonOutput(again.output); problem == "" {
+		again.output = output
+		return again
+	}
+	invalid := failed(bloom.ClassOutputInvalid, "the answer is not valid JSON, also when asked again"+quote(problem))
+	invalid.output = again.output
+	return invalid
+}
+
+func (t *taskRun) chooseWorkdir() error {
+	t.workdir = t.config.Workdir
+	if t.config.WorkdirPerContext || t.task.Policy.Workspace == bloom.WorkspaceContext {
+		t.workdir = t.config.workspaceOf(t.task.ContextID)
+	}
+	return os.MkdirAll(t.workdir, 0o755)
+}
+
+// prompt returns the task's prompt, preceded by its hints.
+func (t *taskRun) prompt(ctx context.Context) string {
+	files, skipped := gatherHints(ctx, t.workdir, t.task.ContextHints, t.config.HintBytes)
+	for _, skip := range skipped {
+		t.emit.send(EventHintMissing, data{"hint": clip(skip.hint, 1024), "reason": skip.reason})
+	}
+	if len(files) > 0 {
+		names := make([]string, len(files))
+		for i, file := range files {
+			names[i] = file.name
+		}
+		t.emit.send(EventHints, data{"files": names})
+	}
+	return guardPrompt(withHints(t.task.Prompt, files), t.workdir)
+}

@@ -1,0 +1,92 @@
+package claude
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
+)
+
+// state returns the server's version, and waits for an unavailable server.
+func (t *taskRun) state(ctx context.Context) (st bloom.TranscriptState, err error) {
+	err = retryWhile(ctx, func() (again bool, err error) {
+		st, err = t.config.Transcripts.State(ctx, t.task)
+		return errors.Is(err, ErrUnavailable), err
+	})
+	return st, err
+}
+
+// fetch restores the transcript. It waits for an unavailable server, and retries a few
+// times if the transcript arrives damaged, for example over a broken connection.
+func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
+	tries := 0
+	return retryWhile(ctx, func() (again bool, err error) {
+		err = t.restore(ctx, st)
+		if errors.Is(err, ErrUnavailable) {
+			return true, err
+		}
+		tries++
+		return tries < fetchTries && bloom.KindOf(err) != bloom.KindNotFound, err
+	})
+}
+
+// retryWhile calls try until it succeeds or again is false. If ctx ends first, the error is
+// ErrUnavailable.
+func retryWhile(ctx context.Context, try func() (again bool, err error)) error {
+	for wait := (retry.Policy{First: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}).Waits(); ; {
+		again, err := try()
+		if err == nil || !again {
+			return err
+		}
+		if retry.Sleep(ctx, wait()) != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+// restore atomically replaces the session's file by the server's transcript.
+func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState) (err error) {
+	if !validSession(st.SessionID) || st.Size > bloom.MaxTranscript {
+		return errors.New("the transcript's session id or size is invalid")
+	}
+	t.runner.pool.evict(t.task.ContextID)
+	path := t.config.sessionFile(t.workdir, st.SessionID)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	frames, err := t.config.Transcripts.Open(ctx, t.task)
+	if err != nil {
+		return err
+	}
+	defer frames.Close()
+	from, err := unpackParts(frames)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	f, err := os.CreateTemp(filepath.Dir(path), ".bloom-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, st.Size+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if n != st.Size || hexSum(sum) != st.SHA256 {
+		return errors.New("the transcript does not have the stored checksum")
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,168 @@
+package claude_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+func TestBackgroundWorkIsNotLeftToALaterTask(t *testing.T) {
+	t.Parallel()
+	for name, input := range map[string]map[string]any{
+		"of the tool":  {"command": "sleep 600", "description": "wait", "run_in_background": true},
+		"of the shell": {"command": "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $! > started.pid", "description": "wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+				if r.HasToolResult() || !strings.Contains(r.LastUser(), "start it") {
+					return standin.Reply{Text: "done"}
+				}
+				return standin.Tool("", "Bash", input)
+			})
+			h.config.AllowedTools = []string{"Bash"}
+			wantSuccess(t, first(h.run(task("hello"))), "done")
+			run, _ := h.run(task("start it"))
+			wantSuccess(t, run, "done")
+			if !warned(run, "left_behind") && !warned(run, "background_work") {
+				t.Errorf("run = %s, want a warning of the work that ended", show(run))
+			}
+			if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+				t.Errorf("processes are left to the next task: %v", left)
+			}
+			next, j := h.run(task("and now?"))
+			if t.Failed() || next.Completion.Output == nil || *next.Completion.Output != "done" {
+				t.Logf("events: %v", j.events)
+			}
+			wantSuccess(t, next, "done")
+			if got := kinds(j); strings.Contains(got, "living") {
+				t.Errorf("the next task's process was %q, want another one", got)
+			}
+		})
+	}
+}
+
+func TestALivingProcessThatDiedIsReplaced(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	wantSuccess(t, first(h.run(task("one"))), "ok")
+	killClaudes(t, h.config.Workdir)
+	run, j := h.run(task("two"))
+	wantSuccess(t, run, "ok")
+	if got := kinds(j); got != "new" && got != "cold" {
+		t.Errorf("the process was %q, want a new one", got)
+	}
+}
+
+func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
+	t.Parallel()
+	h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+		if strings.Contains(r.LastUser(), "hang") {
+			return standin.Reply{Until: make(chan struct{}), HangAfterStart: true}
+		}
+		return standin.Reply{Text: "ok"}
+	})
+	wantSuccess(t, first(h.run(task("remember the number 7"))), "ok")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for n, more := h.model.Arrived(); n < 2; n, more = h.model.Arrived() {
+			<-more
+		}
+		cancel(bloom.ErrCancelled)
+	}()
+	began := time.Now()
+	run := h.runner().Run(ctx, task("hang"), nil)
+	wantError(t, run, bloom.ClassCancelled)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the cancellation took %s", took)
+	}
+	if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+		t.Errorf("processes are left of the cancelled run: %v", left)
+	}
+	wantSuccess(t, first(h.run(task("which number?"))), "ok")
+	requests := h.model.Requests()
+	if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, "the number 7") {
+		t.Errorf("the conversation is lost:\n%s", got)
+	}
+}
+
+// fickle is a claude that serves turns and then misbehaves as told; when it is
+// started with --resume it behaves.
+const fickle = `#!/bin/sh
+[ "$1" = --help ] && exit 0
+init() { echo '{"type":"system","subtype":"init","session_id":"'$1'","apiKeySource":"none"}'; }
+say() { echo '{"type":"assistant","message":{"id":"'$1'","model":"m","content":[{"type":"text","text":"'$1'"}],"usage":{"input_tokens":1,"output_tokens":1}}}'; }
+result() { echo '{"type":"result","subtype":"success","is_error":false,"result":"'$1'","session_id":"s","num_turns":1,"terminal_reason":"completed"}'; }
+turn() { init s; say $1; result $1; }
+did() { echo done >did; }
+case "$*" in *--resume*) read -r prompt; turn fresh; cat >/dev/null; exit;; esac
+read -r prompt; turn first
+%s
+cat >/dev/null
+`
+
+// newFickleHouse keeps one process alive, of a claude that does what the script says
+// after its first turn.
+func newFickleHouse(t *testing.T, script string) *house {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(path, []byte(fmt.Sprintf(fickle, script)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := newWarmHouse(t, 1, standin.Sequence())
+	h.config.Path = path
+	return h
+}
+
+func TestALivingProcessThatMisbehavesIsReplaced(t *testing.T) {
+	t.Parallel()
+	// "did" tells the test that it has misbehaved. It waits without a sleep, which would be a
+	// process left of the turn.
+	for name, test := range map[string]struct{ script, output string }{
+		"prints after its result":     {"say late; did; read -r prompt; turn second", "fresh"},
+		"prints between turns":        {"until [ -e now ]; do :; done; say late; did; read -r prompt; turn second", "fresh"},
+		"changes its session":         {"read -r prompt; init other; sleep 600", "fresh"},
+		"answers an older turn":       {"read -r prompt; result old; sleep 600", "fresh"},
+		"answers nothing":             {"read -r prompt; init s; result nothing; sleep 600", "fresh"},
+		"dies at the next turn":       {"read -r prompt; exit 3", "fresh"},
+		"dies between turns":          {"did; exit 0", "fresh"},
+		"behaves":                     {"read -r prompt; turn second", "second"},
+		"does not read the next turn": {"exec <&-; did; sleep 0.2", "fresh"},
+		"prints after its own result": {"read -r prompt; turn second; say late", "second"},
+		"leaves work and goes on":     {"sleep 600 >/dev/null 2>&1 & did; read -r prompt; turn second", "fresh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFickleHouse(t, test.script)
+			wantSuccess(t, first(h.run(task("one"))), "first")
+			h.file("now", "the first turn is over")
+			if strings.Contains(test.script, "did") {
+				waitForFile(t, filepath.Join(h.config.Workdir, "did"))
+			}
+			run, j := h.run(task("two"))
+			wantSuccess(t, run, test.output)
+			if test.output == "fresh" && !strings.Contains(kinds(j), "new") && !strings.Contains(kinds(j), "cold") {
+				t.Errorf("processes %q, want a new one", kinds(j))
+			}
+			h.runner().Close()
+			if left := processesIn(t, h.config.Workdir); len(left) > 0 {
+				t.Errorf("processes are left: %v", left)
+			}
+		})
+	}
+}
+
+func TestALivingProcessThatDiesInTheMiddleOfItsAnswerIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	h := newFickleHouse(t, "read -r prompt; init s; say half; exit 1")
+	wantSuccess(t, first(h.run(task("one"))), "first")
+	run, _ := h.run(task("two"))
+	wantError(t, run, bloom.ClassCrashed)
+}

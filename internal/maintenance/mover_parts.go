@@ -1,0 +1,39 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// movePart moves a part of a context's transcript or working folder.
+func (m *Mover) movePart(ctx context.Context, contextID string, p bloom.TranscriptPart) error {
+	_, after, found := strings.Cut(p.URL, "transcripts/")
+	sum := bloom.PartDigest(p.URL)
+	if !found || sum == "" {
+		return fmt.Errorf("%q is not a part of a transcript", p.URL)
+	}
+	content, err := m.c.Blobs.Open(ctx, p.URL)
+	if bloom.KindOf(err) == bloom.KindNotFound {
+		return errElsewhere
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	end := strings.Index(after, sum) + len(sum)
+	url, err := m.c.Upload(ctx, "transcripts/"+after[:end]+m.dateSuffix(), content, p.Size, sum)
+	if err != nil {
+		return err
+	}
+	switch err := m.c.Store.MovePart(ctx, contextID, p.URL, url); {
+	case bloom.KindOf(err) == bloom.KindConflict:
+		return errElsewhere // Orphans deletes the upload
+	case err != nil:
+		return err
+	}
+	m.discard(ctx, p.URL)
+	return nil
+}

@@ -1,0 +1,144 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the plugin's database
+
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+func secondaryPush(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.write("b")
+	var not *memory.NotPrimaryError
+	if _, err := two.Push(t.Context()); !errors.As(err, &not) || not.Primary != "one" {
+		t.Fatalf("a secondary's push: %v", err)
+	}
+	two.pull()
+	two.want("a")
+}
+
+func primaryPull(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one")
+	one.write("a")
+	one.push()
+	one.write("b")
+	var differs *memory.PrimaryDiffersError
+	if _, err := one.Pull(t.Context()); !errors.As(err, &differs) {
+		t.Fatalf("the primary's pull: %v", err)
+	}
+	one.want("a", "b")
+	retake := newNode(t, b, "one") // the same node with an empty disk
+	retake.pull()
+	retake.want("a")
+}
+
+func selection(t *testing.T, b *objects.Bucket) {
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.pull()
+	l, err := two.Select(t.Context(), "two", 0, false)
+	if err != nil || l.Epoch != 2 || l.NeedsSelection {
+		t.Fatalf("selected %+v %v", l, err)
+	}
+	two.write("b")
+	two.push()
+	var not *memory.NotPrimaryError
+	if _, err := one.Push(t.Context()); !errors.As(err, &not) || not.Primary != "two" {
+		t.Fatalf("the former primary pushes: %v", err)
+	}
+	one.pull()
+	one.want("a", "b")
+}
+
+func twoPushers(t *testing.T, b *objects.Bucket) {
+	free := func(c *memory.Config) { c.IgnoreLeadership = true }
+	nodes := []*node{newNode(t, b, "one", free), newNode(t, b, "two", free), newNode(t, b, "three", free)}
+	for _, n := range nodes {
+		n.write(n.Node)
+	}
+	var all sync.WaitGroup
+	outcomes := make([]error, len(nodes))
+	for i, n := range nodes {
+		all.Go(func() { _, outcomes[i] = n.Push(t.Context()) })
+	}
+	all.Wait()
+	won := 0
+	for i, err := range outcomes {
+		var locked *memory.LockedError
+		switch {
+		case err == nil:
+			won++
+		case !errors.As(err, &locked):
+			t.Errorf("%s: %v", nodes[i].Node, err)
+		}
+	}
+	if won == 0 {
+		t.Fatalf("nobody won: %v", outcomes)
+	}
+	reader := newNode(t, b, "reader")
+	reader.pull()
+	if got := reader.observations(); len(got) != 1 {
+		t.Fatalf("the memory is a mix: %q", got)
+	}
+}
+
+func staleLock(t *testing.T, b *objects.Bucket) {
+	now := time.Now()
+	clock := func(c *memory.Config) { c.Now = func() time.Time { return now } }
+	one := newNode(t, b, "one", clock)
+	one.write("a")
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lock := []byte(fmt.Sprintf(`{"hostname":"dead","timestamp":%d}`, now.Unix()))
+	if _, err := b.Swap(t.Context(), "projects/"+one.ID()+"/locks/active.lock", lock, ""); err != nil {
+		t.Fatal(err)
+	}
+	var locked *memory.LockedError
+	if _, err := one.Push(t.Context()); !errors.As(err, &locked) || locked.Holder != "dead" {
+		t.Fatalf("push beside another: %v", err)
+	}
+	now = now.Add(memory.DefaultLockTTL + memory.DefaultLockGrace + 2*time.Second)
+	one.push()
+	if _, held, err := one.Lock(t.Context()); held || err != nil {
+		t.Fatalf("the lock is held after the push (%v)", err)
+	}
+}
+
+func bootstrap(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one", func(c *memory.Config) { c.Primary = "two" })
+	one.write("a")
+	var not *memory.NotPrimaryError
+	if _, err := one.Push(t.Context()); !errors.As(err, &not) || not.Primary != "two" {
+		t.Fatalf("push of a node that is not the configured primary: %v", err)
+	}
+	other := newNode(t, b, "one", func(c *memory.Config) { c.Project = "orchard" })
+	other.write("a")
+	other.push()
+	noted := ""
+	for _, f := range other.Doctor(t.Context(), false) {
+		if f.Note || !f.OK {
+			noted += f.Name
+		}
+	}
+	if noted != "leadership" {
+		t.Fatalf("the doctor finds %q", noted)
+	}
+	if _, err := other.Select(context.WithoutCancel(t.Context()), "one", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := failing(other.Doctor(t.Context(), false)); got != "" {
+		t.Fatalf("the doctor finds %q", got)
+	}
+}

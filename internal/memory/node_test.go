@@ -1,0 +1,130 @@
+package memory_test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	_ "modernc.org/sqlite" // the plugin's database
+
+	"github.com/bloom-runtime/bloom/internal/memory"
+	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/objects"
+)
+
+// node is one machine: a folder with a database that its plugin writes.
+type node struct {
+	*memory.Project
+
+	t  *testing.T
+	db *sql.DB
+}
+
+// bucket is a new, empty one.
+func bucket(t *testing.T, server *miniotest.Server) *objects.Bucket {
+	t.Helper()
+	b, err := objects.Open(server.Bucket()) // which nobody has made yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newNode(t *testing.T, b *objects.Bucket, name string, change ...func(*memory.Config)) *node {
+	t.Helper()
+	c := memory.Config{Project: "garden", Node: name, DB: filepath.Join(t.TempDir(), "claude-mem.db"), Bucket: b}
+	for _, f := range change {
+		f(&c)
+	}
+	p, err := memory.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &node{Project: p, t: t}
+}
+
+// plugin opens the database as the memory plugin does and keeps it open.
+func (n *node) plugin() *sql.DB {
+	n.t.Helper()
+	if n.db == nil {
+		db, err := sql.Open("sqlite", "file:"+n.DB+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(300000)") // however busy the machine is
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.db = db
+		n.t.Cleanup(func() { db.Close() })
+	}
+	return n.db
+}
+
+func (n *node) write(texts ...string) {
+	n.t.Helper()
+	if _, err := n.plugin().ExecContext(n.t.Context(), "CREATE TABLE IF NOT EXISTS observations (id INTEGER PRIMARY KEY, text TEXT)"); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, text := range texts {
+		if _, err := n.plugin().ExecContext(n.t.Context(), "INSERT INTO observations (text) VALUES (?)", text); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+func (n *node) observations() []string {
+	n.t.Helper()
+	rows, err := n.plugin().QueryContext(n.t.Context(), "SELECT text FROM observations ORDER BY id")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer rows.Close()
+	var texts []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			n.t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	if err := rows.Err(); err != nil {
+		n.t.Fatal(err)
+	}
+	return texts
+}
+
+func (n *node) push() memory.Pushed {
+	n.t.Helper()
+	out, err := n.Push(n.t.Context())
+	if err != nil {
+		n.t.Fatalf("%s pushes: %v", n.Node, err)
+	}
+	return out
+}
+
+func (n *node) pull() memory.Pulled {
+	n.t.Helper()
+	out, err := n.Pull(n.t.Context())
+	if err != nil {
+		n.t.Fatalf("%s pulls: %v", n.Node, err)
+	}
+	return out
+}
+
+func (n *node) want(texts ...string) {
+	n.t.Helper()
+	if got := n.observations(); fmt.Sprint(got) != fmt.Sprint(texts) {
+		n.t.Fatalf("%s remembers %q, want %q", n.Node, got, texts)
+	}
+}
+
+func failing(found []memory.Finding) string {
+	names := ""
+	for _, f := range found {
+		if !f.OK {
+			if names != "" {
+				names += ", "
+			}
+			names += f.Name
+		}
+	}
+	return names
+}
