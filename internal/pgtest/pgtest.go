@@ -25,7 +25,7 @@ import (
 
 // startLimit bounds how long the server may take to come up. Creating the
 // cluster takes about a second; a loaded machine needs more.
-const startLimit = 90 * time.Second
+const startLimit = 5 * time.Minute
 
 var (
 	once      sync.Once

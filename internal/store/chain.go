@@ -162,25 +162,31 @@ func (s *Store) wakeSealing() {
 
 // AuditExport is how far the audit was exported.
 func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (bloom.AuditExport, error) {
-		if u.rows.Export == nil {
-			return bloom.AuditExport{}, errBusy
-		}
-		return *u.rows.Export, nil
-	})
+	return do(ctx, s, func(r *ReadSet) { r.Export = true }, (*Unit).exported)
+}
+
+// exported is how far the audit was exported, under its lock.
+func (u *Unit) exported() (bloom.AuditExport, error) {
+	switch {
+	case u.c.Export != nil:
+		return *u.c.Export, nil
+	case u.rows.Export == nil:
+		return bloom.AuditExport{}, errBusy
+	}
+	return *u.rows.Export, nil
 }
 
 // SetAuditExport replaces how far the audit was exported.
 func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
 	_, err := do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (struct{}, error) {
-		switch now := u.rows.Export; {
-		case now == nil:
-			return struct{}{}, errBusy
-		case *now != was:
+		switch now, err := u.exported(); {
+		case err != nil:
+			return struct{}{}, err
+		case now != was:
 			return struct{}{}, bloom.Conflict("Another process has exported the audit meanwhile")
 		}
 		u.dirt = true
-		u.rows.Export, u.c.Export = &is, &is
+		u.c.Export = &is
 		if is.Branch != was.Branch {
 			u.audit(bloom.ActionAuditForked, bloom.EntityAudit, "export", bloom.ActorAuditExport,
 				fmt.Sprintf("Exported files hold entries after %d that the database does not have: a backup was restored. New entries go to files of a new branch", is.Exported),

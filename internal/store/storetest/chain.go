@@ -120,6 +120,40 @@ var chainTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "then", was, is)
 	},
+	"an export's place is set beside operations that find out what else they read": func(h *harness) {
+		ids := make([]string, 8)
+		for i := range ids {
+			ids[i] = h.create().ID
+		}
+		var was bloom.AuditExport
+		for round := range 10 {
+			for _, id := range ids {
+				_, err := h.s.Cancel(h.ctx, id, "me")
+				h.ok(err)
+			}
+			is := bloom.AuditExport{Exported: int64(round + 1), Hash: "x"}
+			var callers sync.WaitGroup
+			for i, id := range ids {
+				if i == len(ids)/2 {
+					callers.Go(func() {
+						if err := h.s.SetAuditExport(h.ctx, was, is); err != nil {
+							h.Errorf("nobody else sets it, but: %v", err)
+						}
+					})
+				}
+				callers.Go(func() {
+					if _, err := h.s.Requeue(h.ctx, id, "me"); err != nil {
+						h.Error(err)
+					}
+				})
+			}
+			callers.Wait()
+			now, err := h.s.AuditExport(h.ctx)
+			h.ok(err)
+			same(h, "the place", now, is)
+			was = is
+		}
+	},
 }
 
 // entries appends entries that go with no change; any goroutine may.
