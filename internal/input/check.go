@@ -3,7 +3,6 @@ package input
 import (
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -33,7 +32,7 @@ func Wrong(details ...bloom.FieldError) error {
 }
 
 func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
-	each(v, path, func(at string, f *field, v reflect.Value) {
+	each(v, path, func(path string, f *field, v reflect.Value) {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
 				return
@@ -41,16 +40,16 @@ func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
 			v = v.Elem()
 		}
 		if v.Kind() == reflect.Struct { // each visits structs that are not pointers
-			check(wrong, at+".", v)
+			check(wrong, path+f.under, v)
 			return
 		}
 		if message := f.check(v); message != "" {
-			*wrong = append(*wrong, bloom.FieldError{Field: at, Message: message})
+			*wrong = append(*wrong, bloom.FieldError{Field: path + f.name, Message: message})
 			return
 		}
 		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
 			for i := range v.Len() {
-				check(wrong, at+".", v.Index(i))
+				check(wrong, path+f.under, v.Index(i))
 			}
 		}
 	})
@@ -104,14 +103,14 @@ func (s span) count(n int, what string) string {
 	switch {
 	case s.least != "" && n == 0:
 		return "must not be empty"
-	case s.most != "" && n > int(number(s.most)):
+	case s.most != "" && n > int(s.high):
 		return "must have at most " + s.most + " " + what
 	}
 	return ""
 }
 
 func (s span) between(n float64) string {
-	low, high := s.least != "" && n < number(s.least), s.most != "" && n > number(s.most)
+	low, high := s.least != "" && n < s.low, s.most != "" && n > s.high
 	switch {
 	case !low && !high:
 		return ""
@@ -121,12 +120,4 @@ func (s span) between(n float64) string {
 		return "must not be negative"
 	}
 	return "must be at least " + s.least
-}
-
-func number(tag string) float64 {
-	n, err := strconv.ParseFloat(tag, 64)
-	if err != nil {
-		panic(err) // an invalid tag
-	}
-	return n
 }

@@ -20,6 +20,7 @@ import (
 type field struct {
 	index    int
 	name     string // in JSON; "" for an embedded struct
+	under    string // what comes before the names of a struct's fields: its name and a dot, or nothing
 	optional bool   // may be absent
 	omitted  bool   // is left out of JSON while empty
 	def      string
@@ -33,7 +34,10 @@ type limits struct {
 }
 
 // span is a minimum and a maximum, as written in the tag; "" means none.
-type span struct{ least, most string }
+type span struct {
+	least, most string
+	low, high   float64 // their values
+}
 
 var types sync.Map // reflect.Type → []field
 
@@ -52,8 +56,12 @@ func fieldsOf(t reflect.Type) []field {
 		if e := f.Tag.Get("enum"); e != "" {
 			enum = strings.Split(e, ",")
 		}
+		under := ""
+		if name != "" {
+			under = name + "."
+		}
 		fields = append(fields, field{
-			index: i, name: name, omitted: options == "omitempty", optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
+			index: i, name: name, under: under, omitted: options == "omitempty", optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
 			limits: limits{
 				text: spanOf(f.Tag, "minLength", "maxLength"), items: spanOf(f.Tag, "minItems", "maxItems"),
 				item: spanOf(f.Tag, "itemMinLength", "itemMaxLength"), number: spanOf(f.Tag, "minimum", "maximum"), enum: enum,
@@ -65,21 +73,34 @@ func fieldsOf(t reflect.Type) []field {
 }
 
 func spanOf(tag reflect.StructTag, least, most string) span {
-	return span{tag.Get(least), tag.Get(most)}
+	s := span{least: tag.Get(least), most: tag.Get(most)}
+	s.low, s.high = number(s.least), number(s.most)
+	return s
 }
 
-// each calls fn with every field of the struct v and of nested structs, and its path, for example
-// policy.timeout_sec.
+// number returns a tag's value, 0 for "".
+func number(tag string) float64 {
+	if tag == "" {
+		return 0
+	}
+	n, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic(err) // an invalid tag
+	}
+	return n
+}
+
+// each calls fn with every field of the struct v and of nested structs, and what comes before its
+// name in its path, for example policy. of policy.timeout_sec.
 func each(v reflect.Value, path string, fn func(path string, f *field, v reflect.Value)) {
 	fields := fieldsOf(v.Type())
 	for i := range fields {
 		f, is := &fields[i], v.Field(fields[i].index)
-		at := path + f.name
 		if is.Kind() == reflect.Struct {
-			each(is, strings.TrimPrefix(at+".", "."), fn)
+			each(is, path+f.under, fn)
 			continue
 		}
-		fn(at, f, is)
+		fn(path, f, is)
 	}
 }
 
