@@ -77,18 +77,25 @@ func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
 	}
 }
 
-// Pick asks for 8, 4, 2 and 1 keys: one query for many rows costs far less than many for
-// one, and few sizes need few prepared statements.
+// mostKeys bounds the keys of one query.
+const mostKeys = 32
+
+// Pick asks for all keys at once: the driver reads the names and types of a query's columns
+// each time that it runs. Of few sizes, so that there are few prepared statements: what is
+// missing to the next power of two is the last key again.
 func (b *batch) Pick(take func(sqldb.Row) error, query, column, _ string, keys []string, more string) {
-	args := make([]any, 0, 8)
-	for n := 8; n > 0; n /= 2 {
-		for ; len(keys) >= n; keys = keys[n:] {
-			args = args[:0]
-			for _, k := range keys[:n] {
-				args = append(args, k)
-			}
-			b.Each(take, query+" WHERE "+column+" IN ("+strings.Repeat("?,", n-1)+"?)"+more, args...)
+	args := make([]any, 0, mostKeys)
+	for len(keys) > 0 {
+		now := keys[:min(len(keys), mostKeys)]
+		keys = keys[len(now):]
+		args = args[:0]
+		for _, k := range now {
+			args = append(args, k)
 		}
+		for len(args)&(len(args)-1) != 0 {
+			args = append(args, now[len(now)-1])
+		}
+		b.Each(take, query+" WHERE "+column+" IN ("+strings.Repeat("?,", len(args)-1)+"?)"+more, args...)
 	}
 }
 
