@@ -26,7 +26,10 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	keepStreams.queue(b, kept)
 	insertEvents.queue(b, c.Events)
 	insertAudits.queue(b, c.Audits)
-	insertLinks.queue(b, c.Links)
+	if len(c.Links) > 0 { // hundreds: arrays are cheaper than lists of values
+		b.Queue(`INSERT INTO audit_chain (seq, hash) SELECT * FROM unnest($1::bigint[], $2::bytea[])`,
+			sqldb.Column(c.Links, func(l store.Link) int64 { return l.Seq }), sqldb.Column(c.Links, func(l store.Link) []byte { return sqldb.Unhex(l.Hash) }))
+	}
 	putWorkers.queue(b, c.Workers)
 	putKeys.queue(b, c.APIKeys)
 	putSessions.queue(b, c.Sessions)
@@ -110,7 +113,6 @@ var (
 	insertResults   = inserts(sqldb.Results)
 	insertEvents    = inserts(sqldb.Events)
 	insertAudits    = inserts(sqldb.Audits)
-	insertLinks     = inserts(sqldb.Links)
 	endStreams      = inserts(sqldb.EndedStreams)
 	keepStreams     = inserts(sqldb.KeptStreams)
 	putWorkers      = inserts(sqldb.Workers)

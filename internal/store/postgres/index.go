@@ -44,10 +44,10 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 			// The commit that takes the tasks off the queue writes this one to disk, too.
 			b.Queue(`SET LOCAL synchronous_commit = off`)
 			b.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(indexLock))
-			for _, t := range texts {
-				b.Queue(`INSERT INTO task_search (task, words) SELECT $1, $2::text::tsvector WHERE EXISTS (SELECT FROM llm_tasks WHERE seq = $1)
-					ON CONFLICT (task) DO UPDATE SET words = excluded.words`, t.Seq, vector(t))
-			}
+			// The condition in brackets is looked up for each task, whatever the statistics say.
+			b.Queue(`INSERT INTO task_search (task, words) SELECT k.task, k.words::tsvector FROM unnest($1::bigint[], $2::text[]) k (task, words)
+				WHERE (SELECT true FROM llm_tasks t WHERE t.seq = k.task) ON CONFLICT (task) DO UPDATE SET words = excluded.words`,
+				sqldb.Column(texts, func(t bloom.TaskText) int64 { return t.Seq }), sqldb.Column(texts, vector))
 			b.Queue(`DELETE FROM task_search WHERE task = ANY($1::bigint[])`, gone)
 			if below != nil {
 				b.Queue(`UPDATE search_fill SET below = $1 WHERE below > $1`, *below)

@@ -27,20 +27,17 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 	l.Queue()
 	l.Context()
 	l.Stored()
-	if want.Numbers > 0 {
-		l.Each(func(r sqldb.Row) error {
-			var n int64
-			err := r.Scan(&n)
-			rows.Numbers = append(rows.Numbers, n)
-			return err
-		}, `SELECT nextval('llm_tasks_seq') FROM generate_series(1, $1)`, want.Numbers)
-	}
 	l.Contexts()
 	l.Places()
 	l.Old()
 	l.Access()
 	l.Export()
-	l.Each(func(r sqldb.Row) error { return r.Scan(&rows.Now) }, `SELECT `+nowSQL, now)
+	l.Each(func(r sqldb.Row) error {
+		var numbers []int64
+		err := r.Scan(&rows.Now, &numbers)
+		rows.Numbers = append(rows.Numbers, numbers...)
+		return err
+	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, now, want.Numbers)
 	if err := t.send(ctx, &b.Batch); err != nil {
 		return t.d.failed(err)
 	}

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -127,20 +128,26 @@ func (l *Load) Held() {
 	l.Pick(scan(fields, func(h *store.Holding) {
 		locked(h)
 		l.Rows.Held[h.Lease.WorkerID] = append(l.Rows.Held[h.Lease.WorkerID], *h)
+		l.count(h.Lease.WorkerID, len(l.Rows.Held[h.Lease.WorkerID]))
 	}), query, "l.worker_id", "text", all, " AND l.status = 'active' ORDER BY l.seq")
 }
 
-// Workers reads workers under their locks and then what they hold, and all that are
-// online.
+// count notes how many leases a locked worker holds.
+func (l *Load) count(worker string, leases int) {
+	if w := l.Rows.Workers[worker]; w != nil {
+		w.ActiveLeases = leases
+	}
+}
+
+// Workers reads workers under their locks and then how many leases they hold, which Held
+// counts of those that it reads; and all that are online.
 func (l *Load) Workers() {
 	names := l.Want.Workers.List()
 	l.Pick(scan(workerFields, func(w *lifecycle.KnownWorker) { l.Rows.Workers[w.ID] = w }),
 		`SELECT `+workerColumns+`, 0 FROM workers w`, "w.id", "text", names, l.lock("w"))
-	l.Pick(scan(keyedFields[int], func(n *keyed[int]) {
-		if w := l.Rows.Workers[n.key]; w != nil {
-			w.ActiveLeases = n.value
-		}
-	}), `SELECT l.worker_id, count(*) FROM leases l`, "l.worker_id", "text", names, " AND l.status = 'active' GROUP BY l.worker_id")
+	counted := slices.DeleteFunc(l.Want.Workers.List(), func(name string) bool { _, held := l.Want.Held[name]; return held })
+	l.Pick(scan(keyedFields[int], func(n *keyed[int]) { l.count(n.key, n.value) }), `SELECT l.worker_id, count(*) FROM leases l`, "l.worker_id", "text",
+		counted, " AND l.status = 'active' GROUP BY l.worker_id")
 	if l.Want.Online {
 		l.Rows.Online = []bloom.Worker{}
 		l.Each(scan(workerFields, func(w *lifecycle.KnownWorker) { l.Rows.Online = append(l.Rows.Online, w.Worker) }),
