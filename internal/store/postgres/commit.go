@@ -3,7 +3,6 @@ package postgres
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,10 +25,7 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	keepStreams.queue(b, kept)
 	insertEvents.queue(b, c.Events)
 	insertAudits.queue(b, c.Audits)
-	if len(c.Links) > 0 { // hundreds: arrays are cheaper than lists of values
-		b.Queue(`INSERT INTO audit_chain (seq, hash) SELECT * FROM unnest($1::bigint[], $2::bytea[])`,
-			sqldb.Column(c.Links, func(l store.Link) int64 { return l.Seq }), sqldb.Column(c.Links, func(l store.Link) []byte { return sqldb.Unhex(l.Hash) }))
-	}
+	insertLinks.queue(b, c.Links)
 	putWorkers.queue(b, c.Workers)
 	putKeys.queue(b, c.APIKeys)
 	putSessions.queue(b, c.Sessions)
@@ -41,69 +37,64 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	t.queueCounts(b, c)
 }
 
-// bulk is a statement that writes many rows: one text for each number of rows, with
-// a parameter for every value. Arrays that are taken apart would need one text
-// only, but to prepare their taking apart costs the server more than the rows do.
+// bulk is a statement that writes rows: one text for one row, and one for many, with an array
+// for each column. A text for each number of rows is not cheaper to run, and each connection
+// has to prepare it.
 type bulk[T any] struct {
-	columns   []string                                 // name and type of each
-	statement func(columns, rows string, n int) string // of n VALUES lists
-	values    func(args []any, row T) []any            // in the order of the columns
-
-	texts [maxRows + 1]atomic.Pointer[string] // by number of rows
+	columns   []string                      // name and type of each
+	values    func(args []any, row T) []any // in the order of the columns
+	one, many string
 }
 
-// maxRows bounds the rows of one statement.
-const maxRows = 32
+// maxRows bounds the rows of one statement: the server puts them aside before it writes them.
+const maxRows = 128
 
-// queue writes rows in few statements of few sizes, for the server keeps each.
+// newBulk makes the texts of the columns' names, the rows, and how many these are.
+func newBulk[T any](columns []string, values func([]any, T) []any, text func(names, rows, count string) string) *bulk[T] {
+	names, row, arrays := make([]string, len(columns)), make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		name, kind, _ := strings.Cut(c, " ")
+		names[i], row[i] = name, fmt.Sprintf("$%d::%s", i+1, kind)
+		switch kind {
+		case "uuid", "json", "jsonb": // passed as texts
+			arrays[i] = fmt.Sprintf("$%d::text[]::%s[]", i+1, kind)
+		default:
+			arrays[i] = row[i] + "[]"
+		}
+	}
+	list := strings.Join(names, ", ")
+	return &bulk[T]{
+		columns: columns, values: values, one: text(list, "(VALUES ("+strings.Join(row, ", ")+"))", "1"),
+		many: text(list, "unnest("+strings.Join(arrays, ", ")+")", "cardinality("+arrays[0]+")"),
+	}
+}
+
 func (k *bulk[T]) queue(b *pgx.Batch, rows []T) {
 	for len(rows) > 0 {
-		n := len(rows)
-		switch {
-		case n >= maxRows:
-			n = maxRows
-		case n > maxRows/2:
-			n = maxRows / 2
+		now := rows[:min(len(rows), maxRows)]
+		rows = rows[len(now):]
+		row := make([]any, 0, len(k.columns))
+		if len(now) == 1 {
+			b.Queue(k.one, k.values(row, now[0])...)
+			continue
 		}
-		args := make([]any, 0, n*len(k.columns))
-		for _, row := range rows[:n] {
-			args = k.values(args, row)
-		}
-		b.Queue(k.text(n), args...)
-		rows = rows[n:]
-	}
-}
-
-func (k *bulk[T]) text(n int) string {
-	if text := k.texts[n].Load(); text != nil {
-		return *text
-	}
-	var names []string
-	var rows strings.Builder
-	for row := range n {
-		for i, column := range k.columns {
-			name, kind, _ := strings.Cut(column, " ")
-			if row == 0 {
-				names = append(names, name)
+		all, arrays := make([]any, len(now)*len(k.columns)), make([]any, len(k.columns))
+		for r := range now {
+			row = k.values(row[:0], now[r])
+			for c, v := range row {
+				all[c*len(now)+r] = v
 			}
-			open := ", "
-			if i == 0 && row == 0 {
-				open = "("
-			} else if i == 0 {
-				open = "), ("
-			}
-			fmt.Fprintf(&rows, "%s$%d::%s", open, row*len(k.columns)+i+1, kind)
 		}
+		for c := range arrays {
+			arrays[c] = all[c*len(now) : (c+1)*len(now)]
+		}
+		b.Queue(k.many, arrays...)
 	}
-	rows.WriteString(")")
-	text := k.statement(strings.Join(names, ", "), rows.String(), n)
-	k.texts[n].Store(&text)
-	return text
 }
 
 // inserts adds rows to a table.
 func inserts[T any](t *sqldb.Table[T]) *bulk[T] {
-	return &bulk[T]{columns: t.Columns, values: t.Values, statement: func(_, rows string, _ int) string { return t.Statement(rows) }}
+	return newBulk(t.Columns, t.Values, func(_, rows, _ string) string { return t.Statement("SELECT * FROM " + rows + " x") })
 }
 
 var (
@@ -113,6 +104,7 @@ var (
 	insertResults   = inserts(sqldb.Results)
 	insertEvents    = inserts(sqldb.Events)
 	insertAudits    = inserts(sqldb.Audits)
+	insertLinks     = inserts(sqldb.Links)
 	endStreams      = inserts(sqldb.EndedStreams)
 	keepStreams     = inserts(sqldb.KeptStreams)
 	putWorkers      = inserts(sqldb.Workers)
@@ -122,10 +114,10 @@ var (
 
 // updates changes rows that are locked, and fails when one is not there.
 func updates[T any](table, key, set, columns string, values func([]any, T) []any) *bulk[T] {
-	return &bulk[T]{columns: strings.Split(columns, ", "), values: values, statement: func(names, rows string, n int) string {
-		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM (VALUES %s) x (%s) WHERE t.%s = x.%s RETURNING 1)
-			SELECT 1 / (count(*) = %d)::int FROM changed`, table, set, rows, names, key, key, n)
-	}}
+	return newBulk(strings.Split(columns, ", "), values, func(names, rows, count string) string {
+		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM %s x (%s) WHERE t.%s = x.%s RETURNING 1)
+			SELECT 1 / (count(*) = %s)::int FROM changed`, table, set, rows, names, key, key, count)
+	})
 }
 
 var updateTasks = updates("llm_tasks", "seq",

@@ -26,13 +26,13 @@ func replacing[T any](t *Table[T]) *Table[T] {
 	return t
 }
 
-// Statement adds rows, each a list of values.
+// Statement adds rows, which are lists of values or a query.
 func (t *Table[T]) Statement(rows string) string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		names[i], _, _ = strings.Cut(c, " ")
 	}
-	statement := `INSERT INTO ` + t.Name + ` (` + strings.Join(names, ", ") + `) VALUES ` + rows
+	statement := `INSERT INTO ` + t.Name + ` (` + strings.Join(names, ", ") + `) ` + rows
 	if t.replace {
 		statement += ` ON CONFLICT (` + names[0] + `) DO UPDATE SET ` + each(names[1:], "%[1]s = excluded.%[1]s")
 	}

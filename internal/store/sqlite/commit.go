@@ -117,7 +117,7 @@ func newInserts[T any](table *sqldb.Table[T]) *inserts[T] {
 	in := &inserts[T]{Table: table}
 	row := "(" + strings.Repeat("?,", len(table.Columns)-1) + "?)"
 	for i := range in.texts {
-		in.texts[i] = table.Statement(strings.Repeat(row+",", 8>>i-1) + row)
+		in.texts[i] = table.Statement("VALUES " + strings.Repeat(row+",", 8>>i-1) + row)
 	}
 	return in
 }
