@@ -26,12 +26,14 @@ type fullness struct {
 	actors map[string]*depth
 }
 
-// depth is how many tasks wait, as far as this server knows.
+// depth is how many tasks wait, as far as this server knows: never fewer than there are.
 type depth struct {
 	mu      sync.Mutex // held while it is counted
 	counted time.Time
 	known   int64
-	adding  int64 // under way, counted or not
+	adding  int64         // under way
+	doubted bool          // some were under way during the count, which may have them too
+	idle    chan struct{} // closed when none is under way; nil while nobody waits for that
 }
 
 func newFullness(c Config) *fullness {
@@ -44,7 +46,7 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(created 
 	leave = func(bool) {}
 	if f.byActor > 0 {
 		d := f.of(actor)
-		room, err := d.take(f.clock, f.byActor, func() (int64, error) { return f.store.QueuedBy(ctx, actor, f.byActor) })
+		room, err := d.take(ctx, f.clock, f.byActor, func() (int64, error) { return f.store.QueuedBy(ctx, actor, f.byActor) })
 		if err != nil {
 			return leave, nil, err
 		}
@@ -54,7 +56,7 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(created 
 		leave = d.leave
 	}
 	if f.all > 0 {
-		room, err := f.total.take(f.clock, f.all, func() (int64, error) {
+		room, err := f.total.take(ctx, f.clock, f.all, func() (int64, error) {
 			st, err := f.store.Stats(ctx)
 			return st.Tasks.ByStatus[bloom.TaskQueued], err
 		})
@@ -96,16 +98,26 @@ func (f *fullness) of(actor string) *depth {
 	return d
 }
 
-// take makes room for one task, unless most are there.
-func (d *depth) take(clock bloom.Clock, most int64, count func() (int64, error)) (bool, error) {
+// take makes room for one task, unless most are there. A task that is committed during a
+// count is in the count and under way. Before that refuses another one, the count is
+// repeated when none is under way.
+func (d *depth) take(ctx context.Context, clock bloom.Clock, most int64, count func() (int64, error)) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now := clock.Now(); d.counted.IsZero() || now.Sub(d.counted) >= countFor {
+	now := clock.Now()
+	stale := d.counted.IsZero() || now.Sub(d.counted) >= countFor
+	for stale || d.doubted && d.known+d.adding >= most {
+		if !stale && d.adding > 0 {
+			if err := d.wait(ctx); err != nil {
+				return false, err
+			}
+			continue
+		}
 		n, err := count()
 		if err != nil {
 			return false, err
 		}
-		d.known, d.counted = n, now
+		d.known, d.counted, d.doubted, stale = n, now, d.adding > 0, false
 	}
 	if d.known+d.adding >= most {
 		return false, nil
@@ -114,11 +126,32 @@ func (d *depth) take(clock bloom.Clock, most int64, count func() (int64, error))
 	return true, nil
 }
 
+// wait gives up the lock until no task is under way.
+func (d *depth) wait(ctx context.Context) error {
+	if d.idle == nil {
+		d.idle = make(chan struct{})
+	}
+	idle := d.idle
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave ends what take began. created is also true where nobody knows: the next count does.
 func (d *depth) leave(created bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.adding--
 	if created {
 		d.known++
+	}
+	if d.adding == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
 	}
 }

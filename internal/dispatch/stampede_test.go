@@ -31,7 +31,7 @@ func (c *counting) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.Claim
 	return c.Store.Claim(ctx, r)
 }
 
-func open(t *testing.T) (*dispatch.Service, *counting) {
+func open(t *testing.T, change ...func(*dispatch.Config)) (*dispatch.Service, *counting) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "bloom.db"), Logger: slog.New(slog.DiscardHandler)})
@@ -47,7 +47,11 @@ func open(t *testing.T) (*dispatch.Service, *counting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := dispatch.New(t.Context(), dispatch.Config{Store: store, Blobs: blobs, Seal: sealer, Poll: time.Hour})
+	cfg := dispatch.Config{Store: store, Blobs: blobs, Seal: sealer, Poll: time.Hour}
+	for _, c := range change {
+		c(&cfg)
+	}
+	service, err := dispatch.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

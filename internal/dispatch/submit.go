@@ -43,11 +43,21 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	}
 	t.Full = full != nil
 	task, replayed, err = s.store.CreateTask(ctx, t)
-	leave(err == nil && !replayed)
+	leave(!replayed && mayBe(err))
 	if errors.Is(err, bloom.ErrQueueFull) {
 		return bloom.Task{}, false, full
 	}
 	return task, replayed, err
+}
+
+// mayBe reports whether a task may have been created although its creation ended with an
+// error: also a caller that has gone away may have left one.
+func mayBe(err error) bool {
+	if err == nil {
+		return true
+	}
+	kind := bloom.KindOf(err)
+	return kind == bloom.KindInternal || kind == bloom.KindUnavailable
 }
 
 func specHash(spec bloom.TaskSpec) string {
