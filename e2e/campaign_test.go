@@ -21,7 +21,7 @@ import (
 
 // doses of the campaign. The full one, with E2E_CAMPAIGN=full, takes two minutes.
 var doses = map[string]dose{
-	"":     {tasks: 200, restarts: 1, pace: 20, start: pgtest.NewCluster},
+	"":     {tasks: 120, restarts: 1, pace: 20, start: pgtest.NewCluster},
 	"full": {tasks: 2000, restarts: 3, pace: 20, start: pgtest.NewDurableCluster},
 }
 

@@ -19,7 +19,7 @@ func contextKills() int {
 	if n, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_KILLS")); err == nil {
 		return n
 	}
-	return 3
+	return 2
 }
 
 // TestAContextSurvivesTheDeathsOfItsWorkers kills the worker that has a context in the

@@ -110,7 +110,7 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		`bloom_http_requests_total{route="POST /api/runtime/workers/{id}/claim",status="200"}`: 1,
 	}
 	wrong := []string{"not scraped"}
-	for end := time.Now().Add(10 * time.Second); len(wrong) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(wrong) > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		now = figures(t, s.URL())
 		wrong = unanswered(t, now)
 		for name, value := range want {

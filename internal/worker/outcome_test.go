@@ -135,7 +135,7 @@ func TestInvalidOutcomesAreCorrectedAndDelivered(t *testing.T) {
 		"NUL and invalid UTF-8":      success("a\x00b\xff\xed\xa0\x80"),
 		"metrics that mean nothing":  {Completion: bloom.Completion{Status: "success", Metrics: bloom.Metrics{DurationMS: -1, TokensUsed: &negative, CostUSD: &notANumber, CostKind: "free"}}},
 		"labels beyond their limits": {Completion: bloom.Completion{Status: "odd", ErrorClass: strings.Repeat("ü", 200), ArtifactType: strings.Repeat("x", 999), ArtifactTags: make([]string, 300)}},
-		"longer than a body may be":  success(strings.Repeat("\x01", 12<<20)),
+		"longer than a body may be":  success(strings.Repeat("\x01", 6<<20)),
 	} {
 		task := h.rt.Submit("ctx", name)
 		h.runner.next(t).end <- run

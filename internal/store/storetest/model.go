@@ -18,7 +18,7 @@ import (
 
 // modelChecks is how many random histories the ordinary run tries;
 // -rapid.checks=10000 -rapid.steps=50 is the nightly dose.
-const modelChecks = "25"
+const modelChecks = "10"
 
 // chooseChecks sets the ordinary number unless another was chosen: once, for suites
 // that run side by side.
