@@ -7,7 +7,8 @@ export default defineConfig({
   ...(process.env.SCREENSHOTS ? { testMatch: 'screenshots.spec.ts' } : { testIgnore: 'screenshots.spec.ts' }),
   outputDir: 'test-results',
   fullyParallel: true,
-  workers: 2,
+  // On two processors: some tests wait a minute, and most for a server now and then.
+  workers: 3,
   // Only what fails takes as long: a machine that does other work at the same time must not fail a test.
   timeout: 300_000,
   expect: { timeout: 60_000 },
