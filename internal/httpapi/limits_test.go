@@ -310,7 +310,11 @@ func (r *rig) flood(n int, body string) (created int32) {
 	var taken atomic.Int32
 	for range n {
 		wg.Go(func() {
-			switch a := r.do("POST", "/api/runtime/llm-tasks", body); a.status {
+			a := r.do("POST", "/api/runtime/llm-tasks", body)
+			for a.status == http.StatusServiceUnavailable { // a busy machine: it was not tried
+				a = r.do("POST", "/api/runtime/llm-tasks", body)
+			}
+			switch a.status {
 			case http.StatusCreated:
 				taken.Add(1)
 			case http.StatusTooManyRequests:
