@@ -3,10 +3,8 @@ package membridge_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -57,30 +55,6 @@ func statusOf(t *testing.T, p *plane) any {
 	return p.want(t, 200, "GET", "/agents", "").list(t)[0]["status"]
 }
 
-func TestASilentAgentIsOfflineAfterThreeIntervalsAndBackAtItsNextBeat(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	p.want(t, 201, "POST", "/agents", `{"name":"a","interval_sec":5}`)
-	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"load":{"running":2},"capabilities":{"max_concurrency":3}}`)
-	p.clock.move(15 * time.Second)
-	if got := statusOf(t, p); got != "online" {
-		t.Errorf("after three intervals: %v", got)
-	}
-	p.clock.move(time.Millisecond)
-	if got := statusOf(t, p); got != "offline" {
-		t.Errorf("after more than three intervals: %v", got)
-	}
-	got := p.want(t, 200, "POST", "/agents/a/heartbeat", "").json(t)
-	if got["ok"] != true || statusOf(t, p) != "online" {
-		t.Errorf("not back: %v", got)
-	}
-	agent := p.want(t, 200, "GET", "/agents", "").list(t)[0]
-	if agent["load"].(map[string]any)["running"] != 2.0 || agent["capabilities"].(map[string]any)["max_concurrency"] != 3.0 {
-		t.Errorf("load and capabilities of the heartbeat: %v", agent)
-	}
-	p.want(t, 404, "POST", "/agents/stranger/heartbeat", "{}")
-}
-
 func TestWhatAnAgentNeverSaidIsNull(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -97,57 +71,6 @@ func TestWhatAnAgentNeverSaidIsNull(t *testing.T) {
 	shows(map[string]any{"agent_version": nil, "install_method": nil, "obs_count": nil})
 	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"agent_version":"1.2","install_method":"apk","obs_count":7}`)
 	shows(map[string]any{"agent_version": "1.2", "install_method": "apk", "obs_count": 7.0})
-}
-
-func TestAnAgentWhoseHeartbeatWaitsIsAlive(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"interval_sec":0.1}`)
-	got := make(chan answer)
-	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
-	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
-	for range 3 {
-		p.clock.move(time.Second)
-		waitFor(t, func() bool { return statusOf(t, p) == "online" })
-	}
-	// So an order finds it.
-	waitFor(t, func() bool { return p.do(t, "POST", "/sync/push", order).status == 200 })
-	if cmds := (<-got).json(t)["commands"].([]any); len(cmds) != 1 {
-		t.Errorf("commands: %v", cmds)
-	}
-	p.clock.move(time.Second)
-	if got := statusOf(t, p); got != "offline" {
-		t.Errorf("silent afterwards: %v", got)
-	}
-}
-
-func TestAnOutageOfTheControlPlaneIsNotTheAgentsSilence(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	for _, name := range []string{"alive", "dead"} {
-		p.want(t, 201, "POST", "/agents", `{"name":"`+name+`"}`)
-		p.want(t, 200, "POST", "/agents/"+name+"/heartbeat", "")
-	}
-	p.clock.move(25 * time.Second)
-	p.want(t, 200, "POST", "/agents/alive/heartbeat", "")
-	p.clock.move(6 * time.Second)
-	if err := p.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.Close()
-	p.clock.move(time.Hour)
-	again := launch(t, p.cfg, p.clock)
-	statuses := func() string {
-		l := again.want(t, 200, "GET", "/agents", "").list(t)
-		return fmt.Sprint(l[0]["status"], " ", l[1]["status"])
-	}
-	if got := statuses(); got != "online offline" {
-		t.Errorf("right after the restart: %s", got)
-	}
-	p.clock.move(31 * time.Second)
-	if got := statuses(); got != "offline offline" {
-		t.Errorf("silent since the restart: %s", got)
-	}
 }
 
 func TestProjectsNodesAndLeadership(t *testing.T) {
@@ -233,70 +156,6 @@ func ready(t *testing.T, change ...func(*membridge.Config)) *plane {
 	return p
 }
 
-const order = `{"project":"alpha","agent":"a"}`
-
-func TestAnOrderTravelsOnAWaitingHeartbeat(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
-	got := make(chan answer)
-	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
-	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
-	job := p.want(t, 200, "POST", "/sync/push", order).json(t)
-	if job["status"] != "queued" || job["ok"] != true {
-		t.Errorf("answer: %v", job)
-	}
-	beat := (<-got).json(t)
-	cmds := beat["commands"].([]any)
-	if len(cmds) != 1 || cmds[0].(map[string]any)["id"] != job["job_id"] || cmds[0].(map[string]any)["type"] != "sync_push" {
-		t.Fatalf("commands: %v", beat)
-	}
-	id := job["job_id"].(string)
-	if j := p.want(t, 200, "GET", "/jobs/"+id, "").json(t); j["status"] != "delivered" {
-		t.Errorf("job: %v", j)
-	}
-	held := p.want(t, 200, "POST", "/agents/a/heartbeat", `{"held":["`+id+`"]}`).json(t)
-	again := p.want(t, 200, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`).json(t)
-	if len(held["commands"].([]any)) != 0 || len(again["commands"].([]any)) != 1 {
-		t.Errorf("held %v, lost %v", held, again)
-	}
-	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"reports":[{"job_id":"`+id+`","status":"completed","detail":"12 rows"}]}`)
-	if l := p.want(t, 200, "GET", "/jobs?project=alpha&limit=200", "").list(t); len(l) != 1 || l[0]["status"] != "completed" || l[0]["detail"] != "12 rows" {
-		t.Errorf("jobs: %v", l)
-	}
-}
-
-func TestDrainingWakesAWaitingHeartbeat(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	got := make(chan answer)
-	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat?wait_sec=60", "") }()
-	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
-	p.want(t, 200, "POST", "/agents/a/drain", "")
-	if b := (<-got).json(t); b["drain"] != true {
-		t.Errorf("answer: %v", b)
-	}
-	// An agent that does not know it yet is told at once, however long it would wait.
-	if b := p.want(t, 200, "POST", "/agents/a/heartbeat", `{"wait_sec":60,"drain":false}`).json(t); b["drain"] != true {
-		t.Errorf("answer: %v", b)
-	}
-	if b := p.want(t, 200, "POST", "/agents/a/drain", `{"drain":false}`).json(t); b["drain"] != false {
-		t.Errorf("answer: %v", b)
-	}
-}
-
-func TestQuiesceAnswersWaitingHeartbeats(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	got := make(chan answer)
-	go func() { got <- p.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
-	waitFor(t, func() bool { return waitingHeartbeats(t, p) == "1" })
-	p.Quiesce()
-	if a := <-got; a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-}
-
 func TestMetricsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	p := ready(t)
@@ -313,129 +172,12 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-func waitingHeartbeats(t *testing.T, p *plane) string {
-	t.Helper()
-	for line := range strings.Lines(string(p.want(t, 200, "GET", "/metrics", "").body)) {
-		if v, ok := strings.CutPrefix(line, "membridge_waiting_heartbeats "); ok {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
-}
-
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to pass within 20 s")
 		}
-	}
-}
-
-func TestAnAgentThatGaveAURLIsCalled(t *testing.T) {
-	t.Parallel()
-	var path, body string
-	var heard http.Header
-	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		path, body, heard = r.URL.Path, string(b), r.Header
-		io.WriteString(w, `{"ok":true,"detail":"pulled 4 rows"}`)
-	}))
-	defer agent.Close()
-	p := ready(t)
-	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`/"}`)
-	a := p.want(t, 200, "POST", "/sync/pull", order).json(t)
-	if a["ok"] != true || a["status"] != "completed" || a["detail"] != "pulled 4 rows" || a["canonical_id"] != registry.CanonicalID("alpha") {
-		t.Errorf("answer: %v", a)
-	}
-	if path != "/sync/pull" || !strings.Contains(body, a["job_id"].(string)) || heard.Get(membridge.SignatureHeader) != "" {
-		t.Errorf("the agent heard %s %s %v", path, body, heard)
-	}
-
-	// With a token of its own it can tell that the order is its control plane's.
-	own := http.Header{membridge.AgentHeader: {agentKey}, membridge.TokenHeader: {"the-agents-own-token"}}
-	if a := p.as(t, own, "POST", "/agents", `{"name":"a"}`); a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
-	p.want(t, 200, "POST", "/sync/pull", order)
-	if got := heard.Get(membridge.SignatureHeader); got != membridge.Sign(registry.TokenDigest("the-agents-own-token"), p.clock.Now(), []byte(body)) {
-		t.Errorf("signature: %q", got)
-	}
-	if all := fmt.Sprint(heard); strings.Contains(all, agentKey) || strings.Contains(all, adminKey) {
-		t.Errorf("a key went to the agent's URL: %s", all)
-	}
-
-	agent.Close()
-	bad := p.want(t, 502, "POST", "/sync/pull", order).json(t)
-	if d := bad["detail"].(string); !strings.Contains(d, "unreachable") || strings.Contains(d, "127.0.0.1") {
-		t.Errorf("detail: %s", d)
-	}
-	l := p.want(t, 200, "GET", "/jobs", "").list(t)
-	if len(l) != 3 || l[0]["status"] != "failed" || l[1]["status"] != "completed" || l[0]["id"] != bad["job_id"] {
-		t.Errorf("jobs: %v, the failed one answered %v", l, bad)
-	}
-}
-
-func TestOnlyAnAgentsOwnYesIsOne(t *testing.T) {
-	t.Parallel()
-	var answer string
-	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
-	defer agent.Close()
-	p := ready(t)
-	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
-	for said, want := range map[string]string{
-		"":                                  "Agent unreachable: its response is not an agent's report",
-		"<html>Welcome</html>":              "Agent unreachable: its response is not an agent's report",
-		`{"detail":"done"}`:                 "Agent unreachable: its response is not an agent's report",
-		`{"ok":"yes"}`:                      "Agent unreachable: its response is not an agent's report",
-		`[]`:                                "Agent unreachable: its response is not an agent's report",
-		`{"ok":false,"detail":"disk full"}`: "The agent failed: disk full",
-		`{"ok":false}`:                      "The agent failed: it gave no reason",
-	} {
-		answer = said
-		a := p.want(t, 502, "POST", "/sync/push", order).json(t)
-		if a["detail"] != want {
-			t.Errorf("%s: %v", said, a)
-		}
-		if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(a["job_id"]), "").json(t); j["status"] != "failed" {
-			t.Errorf("%s: %v", said, j)
-		}
-	}
-}
-
-func TestAnAgentsURLMayNotLeadToAMetadataService(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"http://169.254.169.254"}`)
-	if d := p.want(t, 502, "POST", "/sync/push", order).json(t)["detail"]; d != "Agent unreachable: the address is not allowed" {
-		t.Errorf("detail: %v", d)
-	}
-}
-
-func TestSyncRefusesWhatCannotBeDone(t *testing.T) {
-	t.Parallel()
-	p := ready(t)
-	p.want(t, 404, "POST", "/sync/push", `{"project":"nope","agent":"a"}`)
-	p.want(t, 404, "POST", "/sync/push", `{"project":"alpha","agent":"nope"}`)
-	offline := p.want(t, 502, "POST", "/sync/push", order).json(t)
-	if j := p.want(t, 200, "GET", "/jobs/"+fmt.Sprint(offline["job_id"]), "").json(t); j["status"] != "failed" || offline["detail"] != "Agent unreachable: it never sent a heartbeat, which fetches commands, and has no URL to call" {
-		t.Errorf("answer %v, job %v", offline, j)
-	}
-	p.want(t, 404, "GET", "/jobs/nope", "")
-	p.want(t, 400, "GET", "/jobs?limit=201", "")
-}
-
-func TestAJobNobodyReportsOnFails(t *testing.T) {
-	t.Parallel()
-	p := ready(t, func(c *membridge.Config) { c.JobTimeout = time.Minute })
-	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
-	p.want(t, 200, "POST", "/sync/push", order)
-	p.clock.move(61 * time.Second)
-	if err := p.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if l := p.want(t, 200, "GET", "/jobs", "").list(t); l[0]["status"] != "failed" || !strings.Contains(l[0]["detail"].(string), "1m0s") {
-		t.Errorf("jobs: %v", l)
 	}
 }
 
