@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -14,10 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
-	"github.com/bloom-runtime/bloom/internal/config"
-	"github.com/bloom-runtime/bloom/internal/miniotest"
 	"github.com/bloom-runtime/bloom/internal/objects"
-	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
 // putFile uploads as any program can; sum is the announced digest, "" for the true one.
@@ -142,93 +138,6 @@ func TestFilesAreRefused(t *testing.T) {
 			t.Errorf("where none are taken: %d %s", status, body)
 		}
 	})
-}
-
-func TestFilesAreTakenWhileTheStorageIsAway(t *testing.T) {
-	t.Parallel()
-	s := newOutageServer(t)
-	task, lease := s.held()
-	s.minio.Stop()
-	content := strings.Repeat("kept here ", 5<<20) // more than completions bring
-	for i := range 2 {
-		_, err := s.api.PutFile(t.Context(), task, lease, client.File{Path: fmt.Sprint("out/", i)}, strings.NewReader(content), int64(len(content)))
-		must(t, err)
-	}
-	output := "done"
-	_, err := s.api.Complete(t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output})
-	must(t, err)
-	s.minio.Start(t)
-	s.settled()
-	list, _, err := s.api.Artifacts(t.Context(), bloom.ArtifactQuery{TaskID: task})
-	must(t, err)
-	for _, a := range list {
-		if got, err := s.api.ArtifactBytes(t.Context(), a.ID); a.Path != "" && (err != nil || string(got) != content) {
-			t.Errorf("%s has %d bytes, %v", a.Path, len(got), err)
-		}
-	}
-	s.nothingLiesAround()
-}
-
-// Servers that share a database share no folder: what one takes while the object storage
-// is away, the others have at once.
-func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
-	t.Parallel()
-	one := &objectServer{t: t, minio: miniotest.Start(t), cfg: serverConfig(t)}
-	one.bucket = one.minio.Bucket()
-	one.cfg.DatabaseURL = config.Secret(pgtest.Start(t))
-	one.cfg.ObjectStorage = config.ObjectStorage{MinioEndpoint: one.bucket.Endpoint, MinioAccessKey: config.Secret(one.bucket.AccessKey), MinioSecretKey: config.Secret(one.bucket.SecretKey)}
-	one.cfg.ArtifactBucket = one.bucket.Bucket
-	one.start()
-	two := &objectServer{t: t, minio: one.minio, bucket: one.bucket, cfg: one.cfg}
-	two.cfg.DataDir = t.TempDir()
-	two.start()
-	task, lease := one.held()
-	one.minio.Stop()
-	large := bytes.Repeat([]byte("\x00\xff large"), 1<<19)
-	file, err := one.api.PutFile(t.Context(), task, lease, client.File{Path: "out/a.bin"}, bytes.NewReader(large), int64(len(large)))
-	must(t, err)
-	output := strings.Repeat("output", 100_000)
-	done, err := one.api.Complete(t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output})
-	must(t, err)
-	one.spoken("talk", "hello ", "world")
-	same := func(when string) {
-		t.Helper()
-		for _, s := range []*objectServer{one, two} {
-			if got, err := s.api.ArtifactBytes(t.Context(), file.ID); err != nil || !bytes.Equal(got, large) {
-				t.Errorf("%s the file has %d bytes, %v", when, len(got), err)
-			}
-			if got, err := s.api.ArtifactBytes(t.Context(), done.Artifact.ID); err != nil || string(got) != output {
-				t.Errorf("%s the output has %d bytes, %v", when, len(got), err)
-			}
-		}
-		if res, body := two.get(file.ID, "", "Range", "bytes=3145727-3145737"); res.StatusCode != http.StatusPartialContent || body != string(large[3145727:3145738]) {
-			t.Errorf("%s a part is %d %q", when, res.StatusCode, body)
-		}
-	}
-	same("while the storage is away")
-	if got := two.spoke("talk"); got != "hello world" {
-		t.Errorf("while the storage is away the context's transcript is %q on the other server", got)
-	}
-	one.stop() // the other one moves it, too
-	one.minio.Start(t)
-	two.settled()
-	one.start()
-	same("afterwards")
-	bucket, err := objects.Open(one.bucket)
-	must(t, err)
-	defer bucket.Close()
-	parts := 0
-	for _, err := range bucket.List(t.Context(), "transcripts/") {
-		must(t, err)
-		parts++
-	}
-	if got := two.spoke("talk"); got != "hello world" || parts < 2 {
-		t.Errorf("afterwards the context's transcript is %q, of which %d parts are in the bucket", got, parts)
-	}
-	two.nothingLiesAround()
-	if did, err := two.api.VerifyArtifacts(t.Context(), nil); err != nil || did.Defects() > 0 {
-		t.Errorf("verified %+v, %v", did, err)
-	}
 }
 
 func TestAWorkerUploadsUnderItsOwnLeasesOnly(t *testing.T) {
