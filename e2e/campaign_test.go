@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,13 +16,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// doses of the campaign. The full one, with E2E_CAMPAIGN=full, takes two minutes.
-var doses = map[string]dose{
+// intensities of the campaign. The full one, with E2E_CAMPAIGN=full, takes two minutes.
+var intensities = map[string]intensity{
 	"":     {tasks: 120, restarts: 1, pace: 20, start: pgtest.NewCluster},
 	"full": {tasks: 2000, restarts: 3, pace: 20, start: pgtest.NewDurableCluster},
 }
 
-type dose struct {
+type intensity struct {
 	tasks, restarts int
 	pace            int // tasks posted a second
 	start           func(testing.TB) *pgtest.Cluster
@@ -40,7 +37,7 @@ type dose struct {
 // E2E_CAMPAIGN=full go test ./e2e -run TestTheCampaign -count=1 -v -timeout 15m.
 func TestTheCampaign(t *testing.T) {
 	t.Parallel()
-	how, known := doses[os.Getenv("E2E_CAMPAIGN")]
+	how, known := intensities[os.Getenv("E2E_CAMPAIGN")]
 	if !known {
 		t.Fatal(`E2E_CAMPAIGN is "full" or not set`)
 	}
@@ -72,7 +69,7 @@ func TestTheCampaign(t *testing.T) {
 // campaign is what happened, as seen from outside.
 type campaign struct {
 	*house
-	how      dose
+	how      intensity
 	cluster  *pgtest.Cluster
 	replicas []*replica
 	given    atomic.Int64 // tasks acknowledged so far
@@ -206,78 +203,4 @@ func (c *campaign) settle(t *testing.T) {
 		open := s.Tasks.ByStatus[bloom.TaskQueued] + s.Tasks.ByStatus[bloom.TaskLeased] + s.Tasks.ByStatus[bloom.TaskRunning]
 		return err == nil && s.Tasks.Total > 0 && open == 0
 	})
-}
-
-// verify holds what the clients were told against what there is. The invariants,
-// the replay of the audit among them, are checked when the house is closed.
-func (c *campaign) verify(t *testing.T, runs string) {
-	t.Helper()
-	if len(c.created) != c.how.tasks {
-		t.Errorf("%d tasks were acknowledged under different ids, %d were posted", len(c.created), c.how.tasks)
-	}
-	stats, err := c.api.Stats(t.Context())
-	if err != nil || int(stats.Tasks.Total) != c.how.tasks || int(stats.Tasks.ByStatus[bloom.TaskCompleted]) != c.how.tasks || stats.Leases.Active != 0 {
-		t.Errorf("stats = %s, %v; want %d completed tasks and no active lease", bloom.MustJSON(stats), err, c.how.tasks)
-	}
-	for id, word := range c.created {
-		results, err := c.api.Results(t.Context(), id)
-		ended := slices.DeleteFunc(results, func(r bloom.Result) bool { return r.Status != bloom.OutcomeSuccess })
-		if err != nil || len(ended) != 1 || ended[0].Output == nil || *ended[0].Output != word {
-			t.Errorf("task %s has the outcomes %s, %v; want %q once", id, bloom.MustJSON(ended), err, word)
-		}
-	}
-	log, err := os.ReadFile(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Fields(string(log))
-	again := len(words) - len(slices.Compact(slices.Sorted(slices.Values(words))))
-	t.Logf("%d tasks acknowledged, %d leases, %d runs of which %d were not the task's first", len(c.created), stats.Leases.Total, len(words), again)
-}
-
-// report tells how long each fault was felt: by clients who create, and by workers
-// who claim, from the blow (for PostgreSQL: from its return) to the first success.
-func (c *campaign) report(t *testing.T) {
-	t.Helper()
-	var claims []time.Time
-	for entry, err := range c.api.AllAudit(t.Context(), bloom.AuditQuery{Action: bloom.ActionTaskLeased}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims = append(claims, time.UnixMilli(entry.Timestamp))
-	}
-	slices.SortFunc(claims, time.Time.Compare)
-	felt := map[string]*[3][]time.Duration{}
-	for _, f := range c.faults {
-		if felt[f.kind] == nil {
-			felt[f.kind] = &[3][]time.Duration{}
-		}
-		from := f.at
-		if f.replica < 0 {
-			from = f.back
-		}
-		of := felt[f.kind]
-		of[0] = append(of[0], f.back.Sub(f.at))
-		if i := slices.IndexFunc(c.success, func(m moment) bool { return m.at.After(from) && m.replica != f.replica }); i >= 0 {
-			of[1] = append(of[1], c.success[i].at.Sub(from))
-		}
-		if i := slices.IndexFunc(claims, from.Before); i >= 0 {
-			of[2] = append(of[2], claims[i].Sub(from))
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-28s %5s  %-22s %-22s %s\n", "fault", "times", "away p50/max", "next create p50/max", "next claim p50/max")
-	for _, kind := range slices.Sorted(maps.Keys(felt)) {
-		of := felt[kind]
-		fmt.Fprintf(&b, "%-28s %5d  %-22s %-22s %s\n", kind, len(of[0]), spread(of[0]), spread(of[1]), spread(of[2]))
-	}
-	t.Log(b.String())
-}
-
-func spread(d []time.Duration) string {
-	if len(d) == 0 {
-		return "never"
-	}
-	slices.Sort(d)
-	return fmt.Sprintf("%s / %s", d[len(d)/2].Round(time.Millisecond), d[len(d)-1].Round(time.Millisecond))
 }

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
@@ -124,4 +126,118 @@ func (j *journey) moves(why string, happens func()) {
 	if o := j.turn(); j.home != here || slices.ContainsFunc(o.events, func(e bloom.Event) bool { return strings.HasSuffix(e.Type, "_restored") }) {
 		j.t.Errorf("having moved to %s, the next turn ran on %s with %s", here, j.home, kinds(o.events))
 	}
+}
+
+// TestALargeContextMoves has a conversation of BLOOM_TEST_CONTEXT_MIB move to another
+// worker: nothing holds all of it in memory. With the full 50 MiB it takes less than three
+// seconds to give it to the server and to fetch it.
+func TestALargeContextMoves(t *testing.T) {
+	t.Parallel()
+	mib, full := 8, false
+	if n, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_MIB")); err == nil {
+		mib, full = n, true
+	}
+	h := newHouse(t)
+	server := h.serve()
+	grown := false
+	h.anything(func(r standin.Request) standin.Reply {
+		if strings.Contains(r.LastUser(), "<the second turn>") && len(r.Tools) > 0 && !grown {
+			grown = true // under the house's lock
+			grow(t, h.configDir("from"), int64(mib)<<20)
+		}
+		return standin.Reply{Text: "noted"}
+	})
+	workers := map[string]*proc{}
+	for _, name := range []string{"from", "to"} {
+		workers[name] = h.work(workerOptions{name: name, args: []string{"--label", name}})
+		workers[name].says("registered")
+	}
+	turn := func(prompt, worker string) outcome {
+		t.Helper()
+		o := h.await(t, h.submit(t, bloom.TaskSpec{ContextID: "large", AgentSlug: "nobody", Prompt: prompt, Labels: []string{worker}, MaxAttempts: 1, Policy: bloom.Policy{TimeoutSec: 600}}).ID)
+		o.succeeded("noted")
+		return o
+	}
+	turn("<the first turn>", "from")
+	before := map[*proc]int64{}
+	for _, p := range []*proc{server, workers["from"], workers["to"]} {
+		before[p] = kilobytes(p.cmd.Process.Pid, "VmRSS")
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // the peak begins anew
+	}
+	given := between(t, turn("<the second turn>", "from"), "usage", bloom.EventCompleted)
+	moved := turn("<the third turn>", "to")
+	if got := moved.of("session_restored"); len(got) != 1 || got[0]["bytes"].(float64) < float64(mib<<20) {
+		t.Fatalf("restored %v", got)
+	}
+	fetched := between(t, moved, bloom.EventStarted, "session_restored")
+	requests := h.asked("<the third turn>")
+	if got := requests[len(requests)-1].Conversation(); !strings.Contains(got, "<the first turn>") || !strings.Contains(got, "<the second turn>") {
+		t.Errorf("the conversation:\n%.2000s", got)
+	}
+	for p, was := range before {
+		grown := kilobytes(p.cmd.Process.Pid, "VmHWM") - was
+		t.Logf("%s had %d MB and grew by %d MB at most", p.name, was/1000, grown/1000)
+		if most := int64(100_000); len(buildFlags) == 0 && grown > most {
+			t.Errorf("%s grew by %d kB for a context of %d MiB", p.name, grown, mib)
+		}
+	}
+	t.Logf("%d MiB: given to the server within %s of the answer, fetched in %s; load %s", mib, given, fetched, load())
+	if full && given+fetched > 3*time.Second {
+		t.Errorf("it took %s to move %d MiB", given+fetched, mib)
+	}
+}
+
+// between is the time from one event of a run to another.
+func between(t *testing.T, o outcome, from, to string) time.Duration {
+	t.Helper()
+	var began, ended int64
+	for _, e := range o.events {
+		switch e.Type {
+		case from:
+			began = e.At
+		case to:
+			ended = e.At
+		}
+	}
+	if began == 0 || ended == 0 {
+		t.Fatalf("no %s or %s among %s", from, to, kinds(o.events))
+	}
+	return time.Duration(ended-began) * time.Millisecond
+}
+
+// grow adds lines to the one session of a worker, in the middle of its turn, which claude
+// passes over when it resumes the session.
+func grow(t *testing.T, configDir string, size int64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(configDir, "projects", "*", "*.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("sessions %v, %v", files, err)
+		return
+	}
+	f, err := os.OpenFile(files[0], os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	for n, i := int64(0), 0; n < size; i++ {
+		line := fmt.Sprintf(`{"type":"filler","uuid":"%08d-0000-4000-8000-000000000000","timestamp":"2026-01-01T00:00:00.000Z","text":"%s"}`+"\n", i, noise(i, 8000))
+		if _, err := f.WriteString(line); err != nil {
+			t.Error(err)
+			return
+		}
+		n += int64(len(line))
+	}
+}
+
+// noise is text that compresses about as well as a conversation does.
+func noise(seed, size int) string {
+	words := []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima", "mike", "november", "oscar", "papa"}
+	var b strings.Builder
+	for x := uint32(seed)*2654435761 + 1; b.Len() < size; {
+		x = x*1664525 + 1013904223
+		b.WriteString(words[x>>28])
+		b.WriteByte(' ')
+	}
+	return b.String()
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // contextKills is how many workers are killed in the middle of a turn:
-// BLOOM_TEST_CONTEXT_KILLS=30 is the full dose.
+// BLOOM_TEST_CONTEXT_KILLS=30 is the full intensity.
 func contextKills() int {
 	if n, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_KILLS")); err == nil {
 		return n

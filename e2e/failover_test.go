@@ -20,7 +20,7 @@ func TestTheStandbyIsPromotedUnderTwoServers(t *testing.T) {
 	cluster.AddStandby()
 	h := newHouse(t)
 	h.front = front
-	c := &campaign{house: h, how: dose{tasks: 100, pace: 20}, cluster: cluster, replicas: h.replicas(2, cluster.EitherURL()), created: map[string]string{}}
+	c := &campaign{house: h, how: intensity{tasks: 100, pace: 20}, cluster: cluster, replicas: h.replicas(2, cluster.EitherURL()), created: map[string]string{}}
 	for _, r := range c.replicas {
 		r.begin()
 	}

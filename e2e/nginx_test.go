@@ -2,16 +2,9 @@ package e2e_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -155,65 +148,14 @@ func (n *nginx) redirects(t *testing.T) {
 	}
 }
 
-// statuses counts what requests see that are tried once.
-type statuses struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (s *statuses) ask(t *testing.T, web *nginx, stop <-chan struct{}) {
-	const body = `{"context_id":"bare","agent_slug":"assistant","prompt":"say done-1; and nothing else","max_attempts":10}`
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
-		method, path, content := http.MethodGet, "/stats", ""
-		if n%16 == 0 {
-			method, path, content = http.MethodPost, "/llm-tasks", body
-		}
-		req, err := http.NewRequestWithContext(t.Context(), method, web.url+"/api/runtime"+path, strings.NewReader(content))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		req.Header.Set("X-Runtime-API-Key", adminKey)
-		req.Header.Set("Content-Type", "application/json")
-		seen := method + " "
-		if resp, err := web.http.Do(req); err != nil {
-			seen += err.Error()
-		} else {
-			seen += fmt.Sprint(resp.StatusCode)
-			_ = resp.Body.Close()
-		}
-		s.mu.Lock()
-		s.n[seen]++
-		s.mu.Unlock()
-		time.Sleep(5 * time.Millisecond) // a client's own pause, not a wait for something
-	}
-}
-
-// verify wants that all were served, but for a POST whose connection broke: nginx
-// cannot know whether it was acted on.
-func (s *statuses) verify(t *testing.T, during string) {
-	t.Helper()
-	t.Logf("bare requests without a second try, %s: %v", during, s.n)
-	for status := range s.n {
-		if status != "GET 200" && status != "POST 201" && status != "POST 502" {
-			t.Errorf("bare requests saw %v", s.n)
-		}
-	}
-}
-
-// nginx is a running one.
+// nginx is a running nginx server.
 type nginx struct {
 	url, plain, cert string
 	http             *http.Client
 	api              *client.Client
 }
 
-// nginx starts the real one with the configuration of the document.
+// nginx starts nginx with the configuration from the documentation.
 func (h *house) nginx(replicas []*replica) *nginx {
 	h.t.Helper()
 	program := "/usr/sbin/nginx"
@@ -264,38 +206,4 @@ func (h *house) nginx(replicas []*replica) *nginx {
 		return err == nil
 	})
 	return web
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// certificate makes one for 127.0.0.1 that signs itself.
-func certificate(t *testing.T, dir string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bloom"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	file(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})))
-	file(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
-	return cert, key
 }

@@ -1,0 +1,62 @@
+package e2e_test
+
+import "path/filepath"
+
+// workerOptions say how a worker differs from the usual one.
+type workerOptions struct {
+	name string
+	env  []string // instead of the model's address and key
+	args []string
+	// claude is the command line; "" is the real one.
+	claude string
+	// program is the worker's binary; "" is the one under test.
+	program string
+}
+
+// modelEnv lets claude find the stand-in.
+func (h *house) modelEnv(credential string) []string {
+	env := []string{
+		"ANTHROPIC_BASE_URL=" + h.apiOf, "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	}
+	if credential != "" {
+		env = append(env, credential)
+	}
+	return env
+}
+
+// work starts a worker and waits until the server knows it. A worker started
+// again under its name has the folders of before.
+func (h *house) work(o workerOptions) *proc {
+	h.t.Helper()
+	env := o.env
+	if env == nil {
+		env = h.modelEnv("ANTHROPIC_API_KEY=dummy")
+	}
+	if o.claude == "" {
+		o.claude = claudeBinary(h.t)
+	}
+	env = append(h.env("BLOOM_API_KEY="+workerKey, "CLAUDE_CONFIG_DIR="+h.configDir(o.name)), env...)
+	p := spawnAs(h.t, o.program, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
+		"worker", "--runtime-url", h.url, "--name", o.name, "--data-dir", filepath.Join(h.dir, "data-"+o.name),
+		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
+	}, o.args...)...)
+	h.workers = append(h.workers, p)
+	return p
+}
+
+func (h *house) markOf(worker string) string { return h.mark + "." + worker }
+
+func (h *house) configDir(worker string) string { return filepath.Join(h.dir, "claude-"+worker) }
+
+// workdir is the folder a worker's tasks work in.
+func (h *house) workdir(worker string) string { return filepath.Join(h.dir, "work-"+worker) }
+
+// outbox lists the outcomes that a worker has not delivered.
+func (h *house) outbox(worker string) []string {
+	h.t.Helper()
+	files, err := filepath.Glob(filepath.Join(h.dir, "data-"+worker, "workers", worker, "state", "outbox", "*.json"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,60 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// TestUpAloneDoesATask starts everything with the one command, and uses the two
+// lines that it prints, as they stand.
+func TestUpAloneDoesATask(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.anything(standin.Sequence(standin.Reply{Text: "hello from one command"}))
+	up := h.up()
+	run, curl := "", ""
+	for line := range strings.Lines(up.out.String()) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, " task run") {
+			run = line
+		}
+		if strings.HasPrefix(line, "curl ") {
+			curl = line
+		}
+	}
+	if run == "" || curl == "" {
+		t.Fatalf("no lines to use in:\n%s", up.out)
+	}
+	if out := h.shell(t, run); !strings.Contains(out, "hello from one command") {
+		t.Errorf("%s\nsaid: %s", run, out)
+	}
+	var task bloom.Task
+	if err := json.Unmarshal([]byte(h.shell(t, curl)), &task); err != nil || task.Status != bloom.TaskQueued {
+		t.Fatalf("%s\nmade %+v, %v", curl, task, err)
+	}
+	h.await(t, task.ID).succeeded("hello from one command")
+}
+
+// up starts everything in one process, or starts it again on the same folder.
+func (h *house) up(args ...string) *proc {
+	h.t.Helper()
+	return h.upWith(nil, args...)
+}
+
+// upWith is up with more in the environment.
+func (h *house) upWith(extra []string, args ...string) *proc {
+	h.t.Helper()
+	env := append(h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...), extra...)
+	p := spawn(h.t, "up", env, append([]string{
+		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", freeAddress(h.t),
+		"--name", "only", "--claude", claudeBinary(h.t), "--pass-env", markName,
+	}, args...)...)
+	h.servers = append(h.servers, p)
+	p.says("Ctrl-C stops everything")
+	return p
+}
