@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
 // The key goes where it was to go and nowhere else.
@@ -54,5 +56,92 @@ func TestBenchRefusesToMeasureALimit(t *testing.T) {
 		if code != 1 || !strings.Contains(out, `"key";q=6000;w=60`) || !strings.Contains(out, "--rate-limit-key=0") {
 			t.Errorf("bench %v: exit code %d: %s", args, code, out)
 		}
+	}
+}
+
+func TestBenchMeasuresAndTidiesUp(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	p.must("bench", "fill", "-n", "20", "-c", "2", "--queued=50")
+	report := decode[struct {
+		Lifecycles int
+		Tasks      int64 `json:"tasks_before"`
+		Latencies  []struct {
+			Step  string
+			Count int
+			P50   float64 `json:"p50_ms"`
+		}
+	}](t, p.must("bench", "run", "-n", "20", "-c", "4", "--samples=3", "--json"))
+	if report.Lifecycles != 20 || report.Tasks != 20 {
+		t.Errorf("got %+v", report)
+	}
+	counts := map[string]int{}
+	for _, l := range report.Latencies {
+		counts[l.Step] = l.Count
+	}
+	for step, want := range map[string]int{"create": 20, "complete": 20, "create to start": 3, "claim one of many": 3, "stats": 3} {
+		if counts[step] != want {
+			t.Errorf("%s was measured %d times, want %d", step, counts[step], want)
+		}
+	}
+	waited := decode[struct {
+		Polls     int
+		Latencies []struct{ Count int }
+	}](t, p.must("bench", "polls", "--polls=5", "--registered=3", "--settle=0s", "-d", "100ms", "--samples=4", "--json"))
+	if waited.Polls != 5 || len(waited.Latencies) == 0 || waited.Latencies[0].Count != 4 {
+		t.Errorf("got %+v", waited)
+	}
+	fleet := decode[struct {
+		Completed int
+		Failures  int     `json:"failed_calls"`
+		PerSecond float64 `json:"tasks_per_second"`
+		Latencies []struct {
+			Step  string
+			Count int
+		}
+	}](t, p.must("bench", "fleet", "--creators=3", "--workers=2", "--slots=2", "-d", "300ms", "--samples=4", "--json"))
+	counts = map[string]int{}
+	for _, l := range fleet.Latencies {
+		counts[l.Step] = l.Count
+	}
+	if fleet.Completed == 0 || fleet.Failures != 0 || fleet.PerSecond <= 0 || counts["create to start, idle"] != 4 ||
+		counts["create to start, under load"] != fleet.Completed || counts["complete"] != fleet.Completed+4 {
+		t.Errorf("got %+v", fleet)
+	}
+	if out := p.must("workers", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("workers are left: %s", out)
+	}
+	if out := p.must("task", "list", "--status", "leased", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("tasks are left: %s", out)
+	}
+}
+
+// TestBenchLeavesOthersTasksAlone: a task without labels is any worker's, also a
+// measuring one's, which has not done it.
+func TestBenchLeavesOthersTasksAlone(t *testing.T) {
+	t.Parallel()
+	for name, measure := range map[string][]string{
+		"run":   {"bench", "run", "-n", "1", "-c", "1", "--samples=1"},
+		"fleet": {"bench", "fleet", "--workers=2", "--slots=1", "-d", "1m"},
+		"polls": {"bench", "polls", "--polls=2", "--settle=0s", "-d", "1m", "--samples=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rt := runtimetest.Start(t)
+			p, api := newPerson(t, rt), apiOf(t, rt)
+			task, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "theirs", AgentSlug: "a", Prompt: "Work."})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.run(measure...); got.code != cli.ExitFailure || !strings.Contains(got.err, task.ID) || !strings.Contains(got.err, "a server of its own") {
+				t.Errorf("exit code %d, %s", got.code, got.err)
+			}
+			if task, err = api.Task(t.Context(), task.ID); err != nil || task.Status != bloom.TaskQueued || task.Attempts != 0 {
+				t.Errorf("the task is %s after %d attempts, %v", task.Status, task.Attempts, err)
+			}
+			if waiting := strings.Count(p.must("task", "list", "--status", "queued", "--json"), `"id"`); waiting != 1 {
+				t.Errorf("%d tasks wait, want only theirs", waiting)
+			}
+		})
 	}
 }

@@ -2,9 +2,6 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,15 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/oidctest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
@@ -191,110 +185,6 @@ var readyLines = map[string]string{
 	"server": `Runtime listens at (https?://\S+),`, "up": `BLOOM Runtime  (https?://\S+)`, "membridge": `Membridge listens at (https?://\S+),`,
 }
 
-// url is where the role itself listens; for a worker, the runtime's.
-func (s *stage) url() string {
-	s.Helper()
-	if s.rt != nil {
-		return s.rt.URL
-	}
-	return s.says(readyLines[s.role])
-}
-
-// bridgeURL is where the role's own membridge listens.
-func (s *stage) bridgeURL() string {
-	s.Helper()
-	if s.role == "up" {
-		return s.says(`the control plane, is at (https?://\S+)`)
-	}
-	return s.url()
-}
-
-// call sends a request and returns status and body.
-func (s *stage) call(method, url, body string, header ...string) (int, string) {
-	s.Helper()
-	req, err := http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := new(http.Client).Do(req)
-	if err != nil {
-		s.Error(err)
-		return 0, ""
-	}
-	defer res.Body.Close()
-	raw, _ := io.ReadAll(res.Body)
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	return res.StatusCode, string(raw)
-}
-
-// wants checks the status that a request gets.
-func (s *stage) wants(status int, method, url, body string, header ...string) {
-	s.Helper()
-	if got, text := s.call(method, url, body, header...); got != status {
-		s.Errorf("%s %s with %q: %d, want %d: %s", method, url, header, got, status, text)
-	}
-}
-
-func (s *stage) api() *client.Client {
-	s.Helper()
-	c, err := client.New(s.url(), client.Options{APIKey: s.key})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(c.Close)
-	return c
-}
-
-// submit posts a task for the worker, with its label.
-func (s *stage) submit(prompt string) bloom.Task {
-	s.Helper()
-	return s.submitIn("a context", prompt)
-}
-
-func (s *stage) submitIn(contextID, prompt string) bloom.Task {
-	s.Helper()
-	task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: contextID, AgentSlug: "poet", Prompt: prompt, MaxAttempts: 1})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return task
-}
-
-// finished submits a task and waits for its end.
-func (s *stage) finished(prompt string) bloom.Task {
-	s.Helper()
-	return s.awaited(s.submit(prompt))
-}
-
-func (s *stage) awaited(task bloom.Task) bloom.Task {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), stageLimit)
-	defer cancel()
-	task, err := s.api().Await(ctx, task.ID)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return task
-}
-
-func (s *stage) worker() bloom.Worker {
-	s.Helper()
-	var found bloom.Worker
-	s.await("a worker that is online", func() bool {
-		list, err := s.api().Workers(s.Context())
-		for _, w := range list {
-			if w.Status == bloom.WorkerOnline {
-				found = w
-			}
-		}
-		return err == nil && found.ID != ""
-	})
-	return found
-}
-
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -321,90 +211,4 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// recorder notes the requests that a stand-in gets.
-type recorder struct {
-	mu   sync.Mutex
-	got  []recorded
-	hang chan struct{} // nil: nothing hangs
-	told string        // a command for an agent
-}
-
-type recorded struct {
-	path   string
-	header http.Header
-	body   map[string]any
-}
-
-func (r *recorder) note(q *http.Request, body map[string]any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.got = append(r.got, recorded{q.URL.Path, q.Header.Clone(), body})
-}
-
-// count is how many requests fulfil the condition so far.
-func (r *recorder) count(fits func(recorded) bool) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, one := range r.got {
-		if fits(one) {
-			n++
-		}
-	}
-	return n
-}
-
-// with is the condition that a header has the value.
-func with(header, value string) func(recorded) bool {
-	return func(r recorded) bool { return slices.Contains(r.header.Values(header), value) }
-}
-
-// order has heartbeats answered with a command.
-func (r *recorder) order(command string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told = command
-}
-
-// stall lets health hang until release.
-func (r *recorder) stall() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hang = make(chan struct{})
-}
-
-func (r *recorder) release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.hang != nil {
-		close(r.hang)
-		r.hang = nil
-	}
-}
-
-// membridge is a stand-in of the control plane.
-func (r *recorder) membridge() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		var body map[string]any
-		_ = json.NewDecoder(q.Body).Decode(&body)
-		r.note(q, body)
-		r.mu.Lock()
-		hang, told := r.hang, r.told
-		r.mu.Unlock()
-		if hang != nil && q.URL.Path == "/health" {
-			<-hang
-		}
-		answer := `{"status":"ok","service":"membridge-control-plane","name":"somebody"}`
-		switch {
-		case q.URL.Path == "/agent/heartbeat":
-			answer = `{"ok":true,"role":"unknown","canonical_id":"x"}`
-		case strings.HasSuffix(q.URL.Path, "/heartbeat") && told != "":
-			answer = `{"name":"somebody","commands":[` + told + `]}`
-		}
-		if q.Method == http.MethodGet && q.URL.Path != "/health" {
-			answer = `[]`
-		}
-		_, _ = io.WriteString(w, answer)
-	})
 }

@@ -2,13 +2,11 @@ package cli_test
 
 import (
 	"bytes"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
@@ -212,153 +210,10 @@ func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	}
 }
 
-func TestSubmitSaysWhyItIsStillTrying(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	p := newPerson(t, rt)
-	told := make(chan struct{})
-	p.stderr = func(b []byte) {
-		if strings.Contains(string(b), "cannot reach its database. Still trying") {
-			close(told)
-		}
-	}
-	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case r.Method == http.MethodPost:
-			<-told // the answer comes once the person was told
-			return false
-		case strings.HasSuffix(r.URL.Path, "/health"):
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"status":"degraded"}`))
-			return true
-		}
-		return false
-	})
-	if id := strings.TrimSpace(p.must("task", "submit", "x")); len(id) != 36 {
-		t.Errorf("no id: %q", id)
-	}
-}
-
-func TestAMissingHintIsShownWithItsReason(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	employ(t, rt, []bloom.WorkerEvent{event(1, "hint_missing", map[string]string{"hint": "notes.md", "reason": "no such file"})},
-		bloom.Completion{Status: bloom.OutcomeSuccess, Output: text("done")})
-	got := newPerson(t, rt).run("task", "run", "x", "--hint", "notes.md")
-	if !strings.Contains(got.err, "hint notes.md is skipped: no such file") {
-		t.Errorf("told: %s", got.err)
-	}
-}
-
 func TestAWrongFieldIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	got := newPerson(t, runtimetest.Start(t)).run("task", "submit", "x", "--priority", "99999")
 	if got.code != cli.ExitFailure || strings.Count(got.err, "between -1000 and 1000") != 1 {
 		t.Errorf("exit code %d: %s", got.code, got.err)
-	}
-}
-
-func TestTaskGetSaysWhatAQueuedTaskWaitsFor(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	task, err := rt.Client().Submit(t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPerson(t, rt)
-	if got := p.run("task", "get", task.ID); got.code != cli.ExitOK || !strings.Contains(got.out, "No worker is registered; start one with: bloom worker") {
-		t.Errorf("exit code %d, output %q, errors %q", got.code, got.out, got.err)
-	}
-	if got := p.run("task", "get", task.ID, "--json"); !strings.Contains(got.out, `"reason": "no_worker_registered"`) {
-		t.Errorf("as JSON: %q, errors %q", got.out, got.err)
-	}
-}
-
-func TestTaskRunSaysWhatATaskWaitsFor(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	p := newPerson(t, rt)
-	told := make(chan struct{})
-	var once sync.Once
-	p.stderr = func(b []byte) {
-		if strings.Contains(string(b), "! waiting: No worker is registered") {
-			once.Do(func() { close(told) })
-		}
-	}
-	var got outcome
-	var running sync.WaitGroup
-	running.Go(func() { got = p.run("task", "run", "What is it?") })
-	select {
-	case <-told:
-	case <-time.After(time.Minute):
-		t.Error("it never says what the task waits for")
-	}
-	employ(t, rt, nil, succeeding("the answer"))
-	running.Wait()
-	if got.code != cli.ExitOK {
-		t.Errorf("exit code %d, errors %q", got.code, got.err)
-	}
-}
-
-func TestAllTasksThatMatchAreCancelledAndRequeued(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	p := newPerson(t, rt)
-	for range 3 {
-		p.must("task", "submit", "Wait", "--agent=writer", "--label=unobtainium")
-	}
-	p.must("task", "submit", "Wait", "--agent=reader", "--label=unobtainium")
-	says := func(want string, args ...string) {
-		t.Helper()
-		if got := p.must(args...); got != want {
-			t.Errorf("bloom %s: %q, want %q", strings.Join(args, " "), got, want)
-		}
-	}
-	says("3 tasks would be cancelled.\n", "task", "cancel", "--agent=writer", "--dry-run")
-	says("No task matches that could be requeued.\n", "task", "requeue", "--agent=writer", "--yes")
-	if got := p.run("task", "cancel", "--agent=writer"); got.code != cli.ExitUsage || !strings.Contains(got.err, "Cancel 3 tasks? Add --yes") {
-		t.Errorf("without --yes: exit code %d, %q", got.code, got.err)
-	}
-	p.terminal = true
-	for _, answer := range []string{"", "\n", "n\n"} {
-		p.in = answer
-		if got := p.run("task", "cancel", "--agent=writer"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Cancel 3 tasks? [y/N] Nothing was changed.") {
-			t.Errorf("answered %q: exit code %d, %q", answer, got.code, got.err)
-		}
-	}
-	p.in = "y\n"
-	says("3 tasks cancelled.\n", "task", "cancel", "--agent=writer")
-	p.terminal = false
-	says("3 tasks requeued.\n", "task", "requeue", "--status=cancelled", "-y")
-	if got := decode[bloom.TasksMatched](t, p.must("task", "cancel", "--query=wait", "--agent=reader", "--dry-run", "--json")); got.Changed != 0 {
-		t.Errorf("a dry run: %+v", got)
-	}
-	for _, args := range [][]string{{"task", "cancel"}, {"task", "requeue"}, {"task", "cancel", "some-id", "--agent=writer"}, {"task", "cancel", "some-id", "--dry-run"}} {
-		if got := p.run(args...); got.code != cli.ExitUsage {
-			t.Errorf("bloom %s: exit code %d, %q", strings.Join(args, " "), got.code, got.err)
-		}
-	}
-}
-
-func TestTaskListGoesOnPastThePagesOfASearch(t *testing.T) {
-	t.Parallel()
-	rt := runtimetest.Start(t)
-	p := newPerson(t, rt)
-	api := apiOf(t, rt)
-	for range 120 { // a page of a search has 100
-		if _, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "zoo", AgentSlug: "counter", Prompt: "count the walruses", Labels: []string{"unobtainium"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for more := true; more; {
-		var err error
-		if _, more, err = rt.Store.IndexTasks(t.Context(), rt.Service.ReadContent); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for limit, want := range map[string]int{"--limit=10": 10, "--limit=110": 110, "--limit=500": 120, "--all": 120} {
-		if n := len(decode[[]bloom.Task](t, p.must("task", "list", "-q", "walruses", limit, "--json"))); n != want {
-			t.Errorf("%s lists %d, want %d", limit, n, want)
-		}
 	}
 }

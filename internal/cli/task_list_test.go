@@ -1,0 +1,73 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/cli"
+	"github.com/bloom-runtime/bloom/internal/runtimetest"
+)
+
+func TestAllTasksThatMatchAreCancelledAndRequeued(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	for range 3 {
+		p.must("task", "submit", "Wait", "--agent=writer", "--label=unobtainium")
+	}
+	p.must("task", "submit", "Wait", "--agent=reader", "--label=unobtainium")
+	says := func(want string, args ...string) {
+		t.Helper()
+		if got := p.must(args...); got != want {
+			t.Errorf("bloom %s: %q, want %q", strings.Join(args, " "), got, want)
+		}
+	}
+	says("3 tasks would be cancelled.\n", "task", "cancel", "--agent=writer", "--dry-run")
+	says("No task matches that could be requeued.\n", "task", "requeue", "--agent=writer", "--yes")
+	if got := p.run("task", "cancel", "--agent=writer"); got.code != cli.ExitUsage || !strings.Contains(got.err, "Cancel 3 tasks? Add --yes") {
+		t.Errorf("without --yes: exit code %d, %q", got.code, got.err)
+	}
+	p.terminal = true
+	for _, answer := range []string{"", "\n", "n\n"} {
+		p.in = answer
+		if got := p.run("task", "cancel", "--agent=writer"); got.code != cli.ExitFailure || !strings.Contains(got.err, "Cancel 3 tasks? [y/N] Nothing was changed.") {
+			t.Errorf("answered %q: exit code %d, %q", answer, got.code, got.err)
+		}
+	}
+	p.in = "y\n"
+	says("3 tasks cancelled.\n", "task", "cancel", "--agent=writer")
+	p.terminal = false
+	says("3 tasks requeued.\n", "task", "requeue", "--status=cancelled", "-y")
+	if got := decode[bloom.TasksMatched](t, p.must("task", "cancel", "--query=wait", "--agent=reader", "--dry-run", "--json")); got.Changed != 0 {
+		t.Errorf("a dry run: %+v", got)
+	}
+	for _, args := range [][]string{{"task", "cancel"}, {"task", "requeue"}, {"task", "cancel", "some-id", "--agent=writer"}, {"task", "cancel", "some-id", "--dry-run"}} {
+		if got := p.run(args...); got.code != cli.ExitUsage {
+			t.Errorf("bloom %s: exit code %d, %q", strings.Join(args, " "), got.code, got.err)
+		}
+	}
+}
+
+func TestTaskListGoesOnPastThePagesOfASearch(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	api := apiOf(t, rt)
+	for range 120 { // a page of a search has 100
+		if _, err := api.Submit(t.Context(), bloom.TaskSpec{ContextID: "zoo", AgentSlug: "counter", Prompt: "count the walruses", Labels: []string{"unobtainium"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more := true; more; {
+		var err error
+		if _, more, err = rt.Store.IndexTasks(t.Context(), rt.Service.ReadContent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[string]int{"--limit=10": 10, "--limit=110": 110, "--limit=500": 120, "--all": 120} {
+		if n := len(decode[[]bloom.Task](t, p.must("task", "list", "-q", "walruses", limit, "--json"))); n != want {
+			t.Errorf("%s lists %d, want %d", limit, n, want)
+		}
+	}
+}
