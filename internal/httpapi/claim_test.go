@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,78 +52,6 @@ func (r *rig) waiting(n int) {
 	}
 }
 
-func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.worker("w1", 1)
-	out := make(chan claimed, 1)
-	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	task := r.task("")
-	got := <-out
-	if len(got.Leases) != 1 || got.Leases[0].Task.ID != task.ID || got.Leases[0].Lease.WorkerID != "w1" {
-		t.Fatalf("claimed %+v", got)
-	}
-	// The lease is handed over again while the worker does not name it.
-	var again bloom.ClaimResult
-	r.call(200, &again, "POST", "/workers/w1/claim", `{"instance_id":"i","max":0}`)
-	if len(again.Leases) != 1 {
-		t.Fatalf("a lost answer was not repeated: %+v", again)
-	}
-	a := r.call(200, &again, "POST", "/workers/w1/claim", `{"instance_id":"i","max":0,"held":["`+again.Leases[0].Lease.ID+`"]}`)
-	if len(again.Renewed) != 1 || again.Leases == nil || again.Lost == nil || again.Cancel == nil {
-		t.Fatalf("renewal answers %s", a.body)
-	}
-}
-
-func TestOnlyAFittingWorkerIsWoken(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.worker("plain", 1)
-	r.worker("gpu", 1, "gpu")
-	out := make(chan claimed, 2)
-	r.claiming(out, "plain", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	r.claiming(out, "gpu", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	r.task(`,"labels":["gpu"]`)
-	if got := <-out; got.worker != "gpu" || len(got.Leases) != 1 {
-		t.Fatalf("the gpu task went to %+v", got)
-	}
-	r.waiting(1)
-	r.task("")
-	if got := <-out; got.worker != "plain" || len(got.Leases) != 1 {
-		t.Fatalf("the plain task went to %+v", got)
-	}
-}
-
-func TestManyWaitingWorkersShareManyTasks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	const n = 20
-	out := make(chan claimed, n)
-	for i := range n {
-		name := fmt.Sprintf("w%02d", i)
-		r.worker(name, 1)
-		r.claiming(out, name, `{"instance_id":"i","max":1,"wait_sec":60}`)
-	}
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			body := fmt.Sprintf(`{"context_id":"c%d","agent_slug":"a","prompt":"p"}`, i)
-			if a := r.do("POST", "/api/runtime/llm-tasks", body); a.status != 201 {
-				t.Errorf("post: %d %s", a.status, a.body)
-			}
-		})
-	}
-	wg.Wait()
-	seen := map[string]bool{}
-	for range n {
-		got := <-out
-		if len(got.Leases) != 1 || seen[got.Leases[0].Task.ID] {
-			t.Fatalf("a worker got %+v", got)
-		}
-		seen[got.Leases[0].Task.ID] = true
-	}
-}
-
 func TestCancelLossAndDrainEndAPoll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -164,36 +91,6 @@ func TestALeaseGivenByHandReachesThePollingWorker(t *testing.T) {
 	l := r.lease(task.ID)
 	if got := <-out; len(got.Leases) != 1 || got.Leases[0].Lease.ID != l.Lease.ID {
 		t.Fatalf("handed over %+v", got)
-	}
-}
-
-func TestADelayedTaskWakesWhenItIsDue(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.worker("w1", 1)
-	out := make(chan claimed, 1)
-	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	due := time.Now().Add(150 * time.Millisecond).UnixMilli()
-	r.task(fmt.Sprintf(`,"run_at":%d`, due))
-	got := <-out
-	if len(got.Leases) != 1 || got.Leases[0].Lease.StartedAt < due {
-		t.Fatalf("claimed %+v, due at %d", got, due)
-	}
-}
-
-func TestAnOrphanedContextStartsElsewhereAfterTheGrace(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.worker("home", 2)
-	first := r.task("")
-	l := r.lease(first.ID)
-	r.call(200, nil, "POST", "/llm-tasks/"+first.ID+"/complete", `{"lease_id":"`+l.Lease.ID+`","status":"success","output":""}`)
-	r.worker("other", 1)
-	out := make(chan claimed, 1)
-	r.claiming(out, "other", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	r.task("") // the same context: kept for home, which never asks
-	if got := <-out; len(got.Leases) != 1 || got.worker != "other" {
-		t.Fatalf("claimed %+v", got)
 	}
 }
 
@@ -268,26 +165,6 @@ func TestTwoProcessesCannotShareAName(t *testing.T) {
 	r.call(200, nil, "POST", "/workers/w1/claim", `{"instance_id":"one"}`)
 	r.fails(409, "worker_conflict", "POST", "/workers/w1/claim", `{"instance_id":"two"}`)
 	r.fails(404, "not_found", "POST", "/workers/ghost/claim", `{"instance_id":"two","wait_sec":5}`)
-}
-
-func TestAnOrderedTaskWakesWhenTheOneBeforeItEnds(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.worker("w1", 2)
-	first := r.task(`,"policy":{"ordered":true}`)
-	second := r.task(`,"policy":{"ordered":true}`)
-	var res bloom.ClaimResult
-	r.call(200, &res, "POST", "/workers/w1/claim", `{"instance_id":"i","max":2}`)
-	if len(res.Leases) != 1 || res.Leases[0].Task.ID != first.ID {
-		t.Fatalf("claimed %+v", res)
-	}
-	lease := res.Leases[0].Lease.ID
-	out := make(chan claimed, 1)
-	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60,"held":["`+lease+`"]}`)
-	r.call(200, nil, "POST", "/llm-tasks/"+first.ID+"/complete", `{"lease_id":"`+lease+`","status":"success","output":""}`)
-	if got := <-out; len(got.Leases) != 1 || got.Leases[0].Task.ID != second.ID {
-		t.Fatalf("then claimed %+v", got)
-	}
 }
 
 // brokenOff serves a claim whose caller leaves: at once, or when after is closed. It

@@ -1,0 +1,112 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// mostMemory is what a server may take under any of the attacks, in bytes.
+const mostMemory = 300 << 20
+
+// process is a server in a process of its own, built without the race detector,
+// which multiplies memory.
+type process struct {
+	*rig
+	cmd *exec.Cmd
+}
+
+// built is the program without the race detector, built once, as make build does, so that
+// most of it is in the build cache.
+var built = sync.OnceValues(func() (path string, err error) {
+	if programs, err = os.MkdirTemp("", "bloom-httpapi-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(programs, "bloom")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../../cmd/bloom")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// startProcess runs `bloom server`. BLOOM_TEST_SERVER names another binary, to try the
+// attacks on an older one.
+func startProcess(t *testing.T) *process {
+	t.Helper()
+	dir := t.TempDir()
+	binary := os.Getenv("BLOOM_TEST_SERVER")
+	if binary == "" {
+		var err error
+		binary, err = built()
+		must(t, err)
+	}
+	cmd := exec.Command(binary, "server", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	cmd.Env = []string{"RUNTIME_API_KEY=" + adminKey, "RUNTIME_WORKER_KEY=" + workerKey, "HOME=" + dir, "GOMAXPROCS=2"}
+	said, err := cmd.StderrPipe()
+	must(t, err)
+	cmd.Stdout = cmd.Stderr
+	must(t, cmd.Start())
+	address := make(chan string, 1)
+	var lines sync.WaitGroup
+	lines.Go(func() {
+		find := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+		for scan := bufio.NewScanner(said); scan.Scan(); {
+			if url := find.FindString(scan.Text()); url != "" && len(address) == 0 {
+				address <- url
+			}
+		}
+	})
+	r := &rig{t: t, dir: dir, key: adminKey, client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(func() {
+		r.client.CloseIdleConnections()
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		lines.Wait()
+		_ = cmd.Wait()
+	})
+	select {
+	case r.url = <-address:
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not say where it listens")
+	}
+	return &process{rig: r, cmd: cmd}
+}
+
+// memory is the most memory that the process has had at once, in bytes.
+func (p *process) memory() int64 {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	must(p.t, err)
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kb, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	must(p.t, err)
+	return kb << 10
+}
+
+func (p *process) staysSmall(attack string) {
+	p.t.Helper()
+	got := p.memory()
+	p.t.Logf("%s: at most %d MB", attack, got>>20)
+	if got > mostMemory {
+		p.t.Errorf("%s took %d MB", attack, got>>20)
+	}
+}
+
+// held is a task that a worker holds.
+func (p *process) held() (taskID, leaseID string) {
+	p.t.Helper()
+	task := p.task("")
+	l := p.lease(task.ID)
+	return task.ID, l.Lease.ID
+}
