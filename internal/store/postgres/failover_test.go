@@ -2,8 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -170,83 +168,4 @@ func created(t *testing.T, s *postgres.Store, id string) {
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestTheOldPrimaryComesBack as if nothing had happened, first in the list of hosts
-// and open to writes. Neither a store that has seen the promotion nor one that is
-// opened afterwards, by a user without privileges, may take it for the database.
-func TestTheOldPrimaryComesBack(t *testing.T) {
-	t.Parallel()
-	cluster := pgtest.NewCluster(t)
-	cluster.AddStandby()
-	either := cluster.EitherURL()
-	if _, err := connect(t, either).Exec(t.Context(), `CREATE ROLE plain LOGIN; GRANT ALL ON SCHEMA public TO plain`); err != nil {
-		t.Fatal(err)
-	}
-	plain := strings.Replace(either, "//bloom@", "//plain@", 1)
-	plain = strings.Replace(plain, "&target_session_attrs=read-write", "", 1) // implied
-	s := patient(t, plain)
-	cluster.Crash()
-	cluster.Promote()
-	before := storetest.Plain("context")
-	if _, _, err := s.CreateTask(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Begin()
-	if _, err := connect(t, cluster.StandbyURL()).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`); err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range map[string]*postgres.Store{"that lived through it": s, "opened since": patient(t, plain)} {
-		after := storetest.Plain("context")
-		if _, _, err := s.CreateTask(t.Context(), after); err != nil {
-			t.Errorf("the store %s: %v", name, err)
-		}
-		for _, id := range []string{before.ID, after.ID} {
-			if _, err := s.Task(t.Context(), id); err != nil {
-				t.Errorf("the store %s lacks a task: %v", name, err)
-			}
-		}
-	}
-	// Not even those stay that came to look which of the two it is.
-	untilOne(t, connect(t, cluster.URL()), `SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'bloom%' AND usename = 'plain'`)
-}
-
-// TestThePrimaryFallsSilent: its machine is gone and nobody says so. Each of the
-// many connections to it hangs; they are given up together, and the promoted
-// standby says what became of what was under way.
-func TestThePrimaryFallsSilent(t *testing.T) {
-	t.Parallel()
-	cluster := pgtest.NewCluster(t)
-	cluster.AddStandby()
-	cut, through := startCutter(t, cluster.URL())
-	standby := strings.TrimPrefix(cluster.StandbyURL(), "postgres://bloom@")
-	url := strings.Replace(strings.Replace(through, "/bloom?", ","+standby[:strings.Index(standby, "/")]+"/bloom?", 1), "sslmode=disable", "sslmode=disable&connect_timeout=1", 1)
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	register(t, s, "w", 32)
-	var all sync.WaitGroup
-	for i := range 8 { // as many connections as there may be
-		all.Go(func() { register(t, s, fmt.Sprint("w", i), 1) })
-	}
-	all.Wait()
-	cut.silent.Store(true)
-	cluster.Crash()
-	cluster.Promote()
-	n, failed := storetest.Plain("context"), 0
-	for ; ; failed++ {
-		_, _, err := s.CreateTask(t.Context(), n)
-		if err == nil {
-			break
-		}
-		if failed == 3 {
-			t.Fatalf("refused for the fourth time: %v", err)
-		}
-	}
-	cut.end() // else a read may wait on what still hangs, and closing does
-	created(t, s, n.ID)
-	t.Logf("refused %d times", failed)
 }

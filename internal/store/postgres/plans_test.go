@@ -1,19 +1,13 @@
 package postgres_test
 
 import (
-	"context"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
-	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // explained makes the server send the plan of every statement, as it was run, on
@@ -124,135 +118,5 @@ func checkPlans(t *testing.T, log string) {
 		if most > few {
 			t.Errorf("touches %d rows:\n%s", most, s)
 		}
-	}
-}
-
-// everything calls every operation of the store.
-func everything(t *testing.T, s bloom.Store, name string) {
-	t.Helper()
-	ctx := t.Context()
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	register(t, s, name, 32)
-	create := func(change func(*bloom.NewTask)) bloom.Task {
-		n := storetest.Plain("c1")
-		change(&n)
-		task, _, err := s.CreateTask(ctx, n)
-		ok(err)
-		return task
-	}
-	plain := func(*bloom.NewTask) {}
-	first := create(func(n *bloom.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "s", name })
-	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: first.ID})
-	ok(err)
-	_, err = s.Heartbeat(ctx, first.ID, l.ID)
-	ok(err)
-	_, err = s.Heartbeat(ctx, first.ID, "")
-	ok(err)
-	_, err = s.AppendEvents(ctx, first.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}})
-	ok(err)
-	for range 2 {
-		_, err = s.Complete(ctx, storetest.Success(first.ID, l.ID))
-		ok(err)
-	}
-	ordered := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })
-	behind := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
-	_, err = s.QueuePlace(ctx, behind.ID)
-	ok(err)
-	_, err = s.Cancel(ctx, ordered.ID, "me")
-	ok(err)
-	_, err = s.Requeue(ctx, ordered.ID, "me")
-	ok(err)
-	create(func(n *bloom.NewTask) { n.Spec.RunAt = 1 })
-	create(func(n *bloom.NewTask) { n.Spec.RunAt = time.Now().Add(time.Millisecond).UnixMilli() })
-	held := create(plain)
-	l, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: held.ID, WorkerID: name})
-	ok(err)
-	_, err = s.Claim(ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 3, Held: []string{l.ID}, Renew: true})
-	ok(err)
-	_, _, err = s.RegisterWorker(ctx, bloom.WorkerSpec{Name: name + " labels", Capabilities: bloom.Capabilities{
-		ClaudeCLI: true, MaxConcurrency: 4, Labels: strings.Split("abcdefg", ""),
-	}}, name)
-	ok(err)
-	_, err = s.Claim(ctx, bloom.ClaimRequest{WorkerID: name + " labels", Max: 4})
-	ok(err)
-	_, err = s.Release(ctx, held.ID, bloom.ReleaseSpec{LeaseID: l.ID}, name)
-	ok(err)
-	_, err = s.Reap(ctx, 100)
-	ok(err)
-	_, err = s.ExtendLeases(ctx)
-	ok(err)
-	_, err = s.MarkSilent(ctx, time.Hour)
-	ok(err)
-	_, err = s.SyncWorkers(ctx, []bloom.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})
-	ok(err)
-	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
-	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
-	ok(s.KeepSeries(ctx))
-	reads(t, s, first, name)
-	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit, s.RemoveContexts} {
-		did, err := remove(ctx, bloom.RemoveRequest{OlderThan: time.Hour, Limit: 200})
-		ok(err)
-		if !strings.HasPrefix(name, "before") && (did.Total() == 0 || !did.More) {
-			t.Fatalf("%s: nothing was removed: %s after %d", name, did, did.Next)
-		}
-	}
-	_, err = s.Forgotten(ctx, 0, 10)
-	ok(err)
-	_, err = s.RemoveForgotten(ctx, bloom.RemoveRequest{OlderThan: time.Hour})
-	ok(err)
-	_, err = s.RemovedContent(ctx, 0, 10)
-	ok(err)
-	ok(s.ForgetContent(ctx, []int64{1}))
-	ok(s.RemoveWorker(ctx, name, "me"))
-}
-
-// reads calls everything that only reads, the lists with every single filter.
-func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
-	t.Helper()
-	ctx := t.Context()
-	ok := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ok(s.Series(ctx, 0, 1<<42, 3_600_000))
-	ok(s.OldestWaiting(ctx))
-	ok(s.Task(ctx, task.ID))
-	ok(s.Events(ctx, task.ID, 0, 10))
-	ok(s.Results(ctx, task.ID))
-	ok(s.Stats(ctx))
-	ok(s.Workers(ctx))
-	ok(s.Settings(ctx))
-	_, _, err := s.Worker(ctx, worker)
-	ok(nil, err)
-	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
-	for _, status := range bloom.TaskStatuses {
-		queries = append(queries, bloom.TaskQuery{Status: status})
-	}
-	for _, q := range queries {
-		q.Limit = 20
-		_, next, err := s.Tasks(ctx, q)
-		ok(nil, err)
-		q.Cursor = next
-		_, _, err = s.Tasks(ctx, q)
-		ok(nil, err)
-	}
-	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseFailed} {
-		_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status})
-		ok(nil, err)
-	}
-	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}} {
-		_, _, err := s.Artifacts(ctx, q)
-		ok(nil, err)
-	}
-	for _, q := range []bloom.AuditQuery{{}, {EntityID: task.ID}, {Action: bloom.ActionTaskLeased}, {Action: "rare"}} {
-		_, _, err := s.Audit(ctx, q)
-		ok(nil, err)
 	}
 }

@@ -2,13 +2,10 @@ package storetest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // CheckInvariants reads a whole store through its lists and reports every
@@ -150,84 +147,6 @@ func (c *checker) outcome(t *bloom.Task) {
 	case bloom.TaskLeased, bloom.TaskRunning, bloom.TaskDead:
 		if ended {
 			c.wrong("task %s is %s and has a result of its epoch", t.ID, t.Status)
-		}
-	}
-}
-
-// replay checks every audited move against the transition table, and the last
-// state against the present one. What was removed of the audit is not missed.
-func (c *checker) replay(t *bloom.Task) {
-	entries := c.audit[t.ID]
-	state := bloom.AuditState{}
-	cut := t.CreatedAt < c.cuts[bloom.ActionAuditRemoved]
-	if cut && len(entries) == 0 && lifecycle.Removable(t.TaskState, c.cuts[bloom.ActionAuditRemoved]) {
-		return
-	}
-	if i := slices.IndexFunc(entries, func(a bloom.Audit) bool { return a.Action == bloom.ActionTaskImported }); i >= 0 {
-		entries = entries[:i+1]
-	}
-	for i := len(entries) - 1; i >= 0; i-- {
-		a := entries[i]
-		if a.EntityType != bloom.EntityTask || a.Action == bloom.ActionLeaseLost {
-			continue
-		}
-		var next bloom.AuditState
-		if err := json.Unmarshal(a.Data, &next); err != nil || next.Status == "" {
-			c.wrong("audit %d of task %s holds no state: %s", a.Seq, t.ID, a.Data)
-			return
-		}
-		if cut || a.Action == bloom.ActionTaskImported {
-			cut, state = false, next
-			continue
-		}
-		if a.Action == bloom.ActionTaskCreated && state.Status.Terminal() && c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0 {
-			state = bloom.AuditState{} // another task, under the id of one that was removed
-		}
-		if !movesTo(state, next) {
-			c.wrong("audit %d: task %s moved from %q to %q by %s", a.Seq, t.ID, state.Status, next.Status, a.Action)
-		}
-		if next.Epoch < state.Epoch || next.Epoch > state.Epoch+1 {
-			c.wrong("audit %d: task %s went from epoch %d to %d", a.Seq, t.ID, state.Epoch, next.Epoch)
-		}
-		state = next
-	}
-	now := lifecycle.Audited(t.TaskState)
-	if state.RunAt == 0 {
-		now.RunAt = 0 // entries of earlier versions do not say it
-	}
-	if got, want := string(bloom.MustJSON(state)), string(bloom.MustJSON(now)); got != want {
-		c.wrong("the audit of task %s replays to %s, its state is %s", t.ID, got, want)
-	}
-}
-
-func movesTo(from, to bloom.AuditState) bool {
-	if from.Status == "" {
-		return to.Status == bloom.TaskQueued && to.Epoch == 0
-	}
-	for _, e := range lifecycle.Edges {
-		if e.From == from.Status && e.To == to.Status {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *checker) stream(t *bloom.Task) {
-	after := int64(0)
-	cut := t.CreatedAt < max(c.cuts[bloom.ActionEventsRemoved], c.cuts[bloom.ActionTasksRemoved])
-	// What told of the removal may have been removed since.
-	cut = cut || t.CreatedAt < c.cuts[bloom.ActionAuditRemoved]
-	for {
-		events, err := c.s.Events(c.ctx, t.ID, after, bloom.MaxPageSize)
-		if err != nil || len(events) == 0 {
-			c.try(err)
-			return
-		}
-		for _, e := range events {
-			if e.Seq != after+1 && !(after == 0 && cut) {
-				c.wrong("the stream of task %s jumps from %d to %d", t.ID, after, e.Seq)
-			}
-			after = e.Seq
 		}
 	}
 }

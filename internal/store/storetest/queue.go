@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // take claims one task and names it, "" when there is none.
@@ -135,89 +134,6 @@ var queueTests = map[string]func(*harness){
 		h.worker("whole", 1, "us", "eu", "gpu")
 		same(h, "half", h.take("half"), "")
 		same(h, "whole", h.take("whole"), task.ID)
-	},
-	"a task waits for its run_at": func(h *harness) {
-		h.worker("w", 1)
-		at := h.now() + 10_000
-		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
-		same(h, "early", h.take("w"), "")
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
-		h.refused(err, conflict)
-		h.advance(10 * time.Second)
-		same(h, "due", h.take("w"), task.ID)
-	},
-	"a delayed task that is due can be leased by name": func(h *harness) {
-		h.worker("w", 1)
-		at := h.now() + 10_000
-		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
-		h.advance(10 * time.Second)
-		h.lease(task.ID, "")
-	},
-	"ordered tasks of a context wait for each other": func(h *harness) {
-		h.worker("w", 9)
-		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
-		free, elsewhere := h.create(), h.create(ordered, inContext("else"))
-		if got, want := ids(h.claim("w", 9)), []string{first.ID, free.ID, elsewhere.ID}; !slices.Equal(got, want) {
-			h.Fatalf("claimed %v, want %v", got, want)
-		}
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: second.ID})
-		h.refused(err, conflict)
-		h.complete(success(first.ID, "", "x"))
-		_, err = h.s.Cancel(h.ctx, second.ID, "me")
-		h.ok(err)
-		h.lease(third.ID, "w")
-	},
-	"a task's turn is known": func(h *harness) {
-		h.worker("w", 9)
-		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
-		free := h.create()
-		h.turn(first.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
-		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(free.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
-		at := h.now() + 10_000
-		h.turn(h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at }).ID, bloom.QueuePlace{Gate: bloom.GateDelayed})
-		h.lease(first.ID, "w")
-		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(first.ID, bloom.QueuePlace{})
-		h.complete(success(first.ID, "", "x"))
-		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: second.ID})
-		h.turn(h.create().ID, bloom.QueuePlace{Gate: bloom.GateOpen, Preferred: "w", Until: h.now() + bloom.StickyGrace.Milliseconds()})
-		_, err := h.s.QueuePlace(h.ctx, newID())
-		h.refused(err, bloom.ErrTaskNotFound)
-	},
-	"an ordered task that is tried again keeps its place": func(h *harness) {
-		h.worker("w", 9)
-		first, second := h.create(ordered), h.create(ordered)
-		l := h.lease(first.ID, "w")
-		h.complete(failure(first.ID, l.ID, "again", true))
-		same(h, "while it waits", h.take("w"), "")
-		h.advance(lifecycle.RetryDelay(1))
-		same(h, "in order", h.take("w"), first.ID)
-		h.complete(success(first.ID, "", "x"))
-		same(h, "then", h.take("w"), second.ID)
-	},
-	"an ordered task put back by hand goes before later ones that wait": func(h *harness) {
-		h.worker("w", 9)
-		first, second := h.create(ordered), h.create(ordered)
-		h.complete(failure(first.ID, h.lease(first.ID, "w").ID, "no", false))
-		_, err := h.s.Requeue(h.ctx, first.ID, "me")
-		h.ok(err)
-		if got := ids(h.claim("w", 9)); !slices.Equal(got, []string{first.ID}) {
-			h.Errorf("claimed %v, want only %s", got, first.ID)
-		}
-		h.complete(success(first.ID, "", "x"))
-		same(h, "then", h.take("w"), second.ID)
-	},
-	"an ordered task with a time to run opens at that time": func(h *harness) {
-		h.worker("w", 9)
-		at := h.now() + 10_000
-		first := h.create(ordered)
-		second := h.create(ordered, func(n *bloom.NewTask) { n.Spec.RunAt = at })
-		h.finish(first.ID, "w")
-		same(h, "early", h.take("w"), "")
-		h.advance(10 * time.Second)
-		same(h, "due", h.take("w"), second.ID)
 	},
 	"a context's next task waits a moment for its worker, then for nobody": func(h *harness) {
 		h.worker("home", 1)

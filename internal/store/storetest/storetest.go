@@ -5,11 +5,8 @@ package storetest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
@@ -20,36 +17,6 @@ import (
 // the clock and implements Timed.
 type Open func(t *testing.T, clock bloom.Clock) bloom.Store
 
-// Timed is implemented by stores that do not take the injected clock: the suite
-// then moves and reads the store's own time.
-type Timed interface {
-	Advance(d time.Duration)
-	Now() time.Time
-}
-
-// Clock is a clock that only moves when told to. Safe for concurrent use.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// NewClock is a clock that stands at a fixed moment.
-func NewClock() *Clock { return &Clock{now: time.UnixMilli(1_772_000_000_000)} }
-
-// Now is where the clock stands.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Advance moves the clock, back when d is negative.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // Run holds a store to the contract. After each test the invariants are checked.
 func Run(t *testing.T, open Open) {
 	groups := []struct {
@@ -57,8 +24,11 @@ func Run(t *testing.T, open Open) {
 		tests map[string]func(*harness)
 	}{
 		{"tasks", taskTests}, {"leases", leaseTests}, {"completions", completionTests}, {"claims", claimTests},
-		{"queue", queueTests}, {"workers", workerTests}, {"records", recordTests}, {"contexts", contextTests}, {"series", seriesTests}, {"lists", listTests},
-		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests}, {"retention", retentionTests}, {"retention of contexts", contextRetentionTests}, {"access", accessTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
+		{"queue", queueTests}, {"order", orderTests}, {"workers", workerTests}, {"reported workers", reportedWorkerTests}, {"records", recordTests},
+		{"contexts", contextTests}, {"moved contexts", movedContextTests}, {"series", seriesTests}, {"lists", listTests},
+		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests},
+		{"retention", retentionTests}, {"retention of events", eventRetentionTests}, {"retention races", retentionRaceTests}, {"retention of contexts", contextRetentionTests},
+		{"access", accessTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
@@ -116,39 +86,6 @@ func (h *harness) ok(err error) {
 	}
 }
 
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// newTask is a plain task with whatever change gives it.
-func newTask(change ...func(*bloom.NewTask)) bloom.NewTask {
-	n := bloom.NewTask{ID: newID(), Actor: "client", BodyHash: "body", Spec: bloom.TaskSpec{
-		ContextID: "context", AgentSlug: "agent", Prompt: "prompt", MaxAttempts: 3,
-		Policy: bloom.Policy{TimeoutSec: 120}, DesiredFormat: bloom.FormatText,
-	}}
-	for _, c := range change {
-		c(&n)
-	}
-	input.Normalize(&n.Spec) // as dispatch does
-	return n
-}
-
-func inContext(id string) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) { n.Spec.ContextID = id }
-}
-
-func ordered(n *bloom.NewTask) { n.Spec.Policy.Ordered = true }
-
-func attempts(most int) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) { n.Spec.MaxAttempts = most }
-}
-
-func labelled(labels ...string) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) { n.Spec.Labels = labels }
-}
-
-func priority(p int) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) { n.Spec.Priority = p }
-}
-
 func (h *harness) create(change ...func(*bloom.NewTask)) bloom.Task {
 	h.Helper()
 	task, replayed, err := h.s.CreateTask(h.ctx, newTask(change...))
@@ -195,27 +132,6 @@ func (h *harness) claim(worker string, most int, held ...string) bloom.ClaimResu
 	r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: worker, InstanceID: worker + "-1", Max: most, TTLSec: 60, Held: held, Renew: true})
 	h.ok(err)
 	return r
-}
-
-func success(taskID, leaseID, output string) bloom.CompleteRequest {
-	return bloom.CompleteRequest{
-		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "success:" + output, Actor: "worker",
-		Content: &output, Size: int64(len(output)), SHA256: "sha", MediaType: "text/plain; charset=utf-8",
-		Completion: bloom.Completion{
-			LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactType: "LLM_RESULT", ArtifactTags: []string{"tag"},
-			Metrics: bloom.Metrics{DurationMS: 12},
-		},
-	}
-}
-
-func failure(taskID, leaseID, message string, retryable bool) bloom.CompleteRequest {
-	return bloom.CompleteRequest{
-		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "failure:" + message, Actor: "worker", MediaType: "text/plain",
-		Completion: bloom.Completion{
-			LeaseID: leaseID, Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: retryable,
-			ArtifactType: bloom.DefaultArtifactType, ArtifactTags: []string{},
-		},
-	}
 }
 
 func (h *harness) complete(r bloom.CompleteRequest) bloom.Completed {

@@ -1,0 +1,68 @@
+package sqlite_test
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestARequeueThatCameFirstWins requeues a task while the removal that found it
+// waits for the writer.
+func TestARequeueThatCameFirstWins(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s := openAt(t, path, clock)
+	ctx := t.Context()
+	var ids []string
+	for range 2 {
+		task, _, err := s.CreateTask(ctx, storetest.Plain("c"))
+		if err == nil {
+			_, err = s.Cancel(ctx, task.ID, "me")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, task.ID)
+	}
+	clock.Advance(24 * time.Hour)
+	release := hold(t, path)
+	var all sync.WaitGroup
+	taken := make(chan struct{})
+	all.Go(func() {
+		defer close(taken)
+		if err := s.Ping(ctx); err != nil { // it is what waits for the file
+			t.Error(err)
+		}
+	})
+	waits := func(fn func() error) {
+		before := s.Queued()
+		all.Go(func() {
+			if err := fn(); err != nil {
+				t.Error(err)
+			}
+		})
+		for s.Queued() == before {
+			runtime.Gosched()
+		}
+	}
+	waits(func() error { _, err := s.Requeue(ctx, ids[0], "me"); return err })
+	waits(func() error { _, err := s.RemoveTasks(ctx, bloom.RemoveRequest{OlderThan: time.Hour}); return err })
+	release()
+	all.Wait()
+	if task, err := s.Task(ctx, ids[0]); err != nil || task.Status != bloom.TaskQueued {
+		t.Errorf("the requeued task is %q: %v", task.Status, err)
+	}
+	if _, err := s.Task(ctx, ids[1]); !errors.Is(err, bloom.ErrTaskNotFound) {
+		t.Errorf("the other one: %v", err)
+	}
+	if err := storetest.CheckInvariants(ctx, s); err != nil {
+		t.Error(err)
+	}
+}

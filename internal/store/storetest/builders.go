@@ -1,0 +1,62 @@
+package storetest
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
+)
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newTask is a plain task with whatever change gives it.
+func newTask(change ...func(*bloom.NewTask)) bloom.NewTask {
+	n := bloom.NewTask{ID: newID(), Actor: "client", BodyHash: "body", Spec: bloom.TaskSpec{
+		ContextID: "context", AgentSlug: "agent", Prompt: "prompt", MaxAttempts: 3,
+		Policy: bloom.Policy{TimeoutSec: 120}, DesiredFormat: bloom.FormatText,
+	}}
+	for _, c := range change {
+		c(&n)
+	}
+	input.Normalize(&n.Spec) // as dispatch does
+	return n
+}
+
+func inContext(id string) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.ContextID = id }
+}
+
+func ordered(n *bloom.NewTask) { n.Spec.Policy.Ordered = true }
+
+func attempts(most int) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.MaxAttempts = most }
+}
+
+func labelled(labels ...string) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.Labels = labels }
+}
+
+func priority(p int) func(*bloom.NewTask) {
+	return func(n *bloom.NewTask) { n.Spec.Priority = p }
+}
+
+func success(taskID, leaseID, output string) bloom.CompleteRequest {
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "success:" + output, Actor: "worker",
+		Content: &output, Size: int64(len(output)), SHA256: "sha", MediaType: "text/plain; charset=utf-8",
+		Completion: bloom.Completion{
+			LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactType: "LLM_RESULT", ArtifactTags: []string{"tag"},
+			Metrics: bloom.Metrics{DurationMS: 12},
+		},
+	}
+}
+
+func failure(taskID, leaseID, message string, retryable bool) bloom.CompleteRequest {
+	return bloom.CompleteRequest{
+		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "failure:" + message, Actor: "worker", MediaType: "text/plain",
+		Completion: bloom.Completion{
+			LeaseID: leaseID, Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: retryable,
+			ArtifactType: bloom.DefaultArtifactType, ArtifactTags: []string{},
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+var movedContextTests = map[string]func(*harness){
+	"a transcript is what completions made of it": func(h *harness) {
+		h.worker("w", 4)
+		turn := func(after string, u bloom.TranscriptUpdate) bloom.Task {
+			h.Helper()
+			task := h.create(inContext("talk"))
+			l := h.lease(task.ID, "w")
+			r := success(task.ID, l.ID, "done")
+			u.SessionID, u.After, r.Completion.Transcript, r.ContextID = "s", after, &u, "talk"
+			h.complete(r)
+			return task
+		}
+		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
+		turn("", bloom.TranscriptUpdate{Size: 10, SHA256: "ten", Parts: part("file:a")})
+		turn("ten", bloom.TranscriptUpdate{Size: 20, SHA256: "twenty", Parts: part("file:b")})
+		refused := turn("ten", bloom.TranscriptUpdate{Size: 30, SHA256: "thirty", Parts: part("file:c")})
+		got, err := h.s.Transcript(h.ctx, "talk")
+		h.ok(err)
+		same(h, "transcript", string(bloom.MustJSON(got)), string(bloom.MustJSON(bloom.Transcript{
+			SessionID: "s", Size: 20, SHA256: "twenty", Parts: append(part("file:a"), part("file:b")...),
+		})))
+		same(h, "the refused turn says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventTranscript), true)
+		x := h.context("talk")
+		same(h, "session and size", deref(x.SessionID)+fmt.Sprint(x.Size), "s20")
+		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")})
+		in, err := h.s.TranscriptIn(h.ctx, bloom.TranscriptFolder("talk"))
+		h.ok(err)
+		same(h, "in its folder", in.SHA256, "five")
+		same(h, "removed", h.toDelete(), "[file:c file:a file:b]")
+	},
+	"a working folder is what completions made of it": func(h *harness) {
+		h.worker("w", 4)
+		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
+		turn := func(tr *bloom.TranscriptUpdate, ws *bloom.WorkspaceUpdate) bloom.Task {
+			h.Helper()
+			task := h.create(inContext("talk"), func(n *bloom.NewTask) { n.Spec.Policy.Workspace = bloom.WorkspaceContext })
+			l := h.lease(task.ID, "w")
+			r := success(task.ID, l.ID, "done")
+			r.Completion.Transcript, r.Completion.Workspace, r.ContextID = tr, ws, "talk"
+			h.complete(r)
+			read, err := h.s.Task(h.ctx, task.ID)
+			h.ok(err)
+			same(h, "the task's policy", read.Policy.Workspace, bloom.WorkspaceContext)
+			return task
+		}
+		kept := func() string {
+			got, err := h.s.Transcript(h.ctx, "talk")
+			h.ok(err)
+			return fmt.Sprintf("%s %s %s", got.SessionID, got.SHA256, got.Workspace.SHA256)
+		}
+		turn(nil, &bloom.WorkspaceUpdate{Size: 10, SHA256: "w1", Parts: part("file:a")})
+		same(h, "a folder without a transcript", kept(), "  w1")
+		same(h, "no session", h.context("talk").SessionID, (*string)(nil))
+		turn(&bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: "t1", Parts: part("file:b")}, nil)
+		same(h, "a transcript besides", kept(), "s t1 w1")
+		turn(&bloom.TranscriptUpdate{SessionID: "s", Size: 2, SHA256: "t2", After: "t1", Parts: part("file:c")}, &bloom.WorkspaceUpdate{Size: 20, SHA256: "w2", After: "w1", Parts: part("file:d")})
+		same(h, "both", kept(), "s t2 w2")
+		refused := turn(nil, &bloom.WorkspaceUpdate{Size: 30, SHA256: "w3", After: "w1", Parts: part("file:e")})
+		same(h, "an older one is refused", kept(), "s t2 w2")
+		same(h, "and says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventWorkspace), true)
+		same(h, "its size", h.context("talk").Workspace, int64(20))
+		same(h, "removed", h.toDelete(), "[file:a file:e]")
+		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
+		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
+	},
+	"contexts wait to be moved while a part of them lies in a folder": func(h *harness) {
+		h.worker("w", 4)
+		waits := func(when string, want ...string) {
+			h.Helper()
+			n, err := h.s.WaitingContent(h.ctx)
+			h.ok(err)
+			same(h, "what waits "+when, n, int64(len(want)))
+			list, err := h.s.Transcripts(h.ctx, "", 10, true)
+			h.ok(err)
+			got := []string{}
+			for _, t := range list {
+				got = append(got, t.ContextID)
+			}
+			if !slices.Equal(got, want) {
+				h.Errorf("%s %v wait, want %v", when, got, want)
+			}
+		}
+		waits("at first")
+		h.spoken("a", "file:transcripts/a")
+		h.spoken("b", "minio://bucket/transcripts/b")
+		task := h.create(inContext("c"))
+		r := success(task.ID, h.lease(task.ID, "w").ID, "done")
+		r.ContextID, r.Completion.Workspace = "c", &bloom.WorkspaceUpdate{Size: 1, SHA256: "one", Parts: []bloom.TranscriptPart{{URL: "file:transcripts/c"}}}
+		h.complete(r)
+		waits("of a transcript and a working folder", "a", "c")
+		h.ok(h.s.MovePart(h.ctx, "a", "file:transcripts/a", "minio://bucket/transcripts/a"))
+		waits("when one was moved", "c")
+		h.ok(h.s.ForgetContext(h.ctx, "c", "me"))
+		waits("when the other one is forgotten")
+	},
+}

@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
+)
+
+func (m *model) lease(t *rapid.T) {
+	task := m.anyTask(t)
+	_, refused := lifecycle.GrantLease(task.state, task.id, task.context, "", "", modelTTL, m.blocked(task), m.now())
+	fits := false
+	for name, w := range m.workers {
+		fits = fits || m.free(name) > 0 && m.carries(w, task)
+	}
+	if refused == nil && !fits {
+		refused = bloom.ErrNoWorker
+	}
+	l, w, err := m.h.s.LeaseTask(m.h.ctx, bloom.LeaseRequest{TaskID: task.id, TTLSec: modelTTL})
+	if !m.agree("lease", err, refused) {
+		return
+	}
+	if m.free(l.WorkerID) == 0 || w.ID != l.WorkerID || !m.carries(m.workers[l.WorkerID], task) {
+		t.Fatalf("leased to %s, which cannot take it", l.WorkerID)
+	}
+	if err := m.granted(task, l); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) claim(t *rapid.T) {
+	name, most := m.anyWorker(t), rapid.IntRange(0, 3).Draw(t, "max")
+	var held []string
+	for _, l := range m.leases {
+		if l.WorkerID == name && l.Status == bloom.LeaseActive {
+			held = append(held, l.ID)
+		}
+	}
+	var refused error
+	w := m.workers[name]
+	if w == nil || w.removed {
+		refused = bloom.ErrWorkerNotFound
+	}
+	want := min(most, m.free(name))
+	res, err := m.h.s.Claim(m.h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: most, TTLSec: modelTTL, Held: held, Renew: true})
+	if !m.agree("claim", err, refused) {
+		return
+	}
+	for _, l := range m.leases {
+		if slices.Contains(held, l.ID) {
+			tr, err := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.apply(l.task, l, tr)
+		}
+	}
+	if len(res.Leases) > want || len(res.Lost) > 0 || len(res.Renewed) != len(held) {
+		t.Fatalf("claimed %+v with room for %d", res, want)
+	}
+	open := m.claimable(w)
+	for _, l := range res.Leases {
+		i := slices.IndexFunc(open, func(o *modelTask) bool { return o.id == l.Task.ID })
+		if i < 0 {
+			t.Fatalf("claimed task %s, which nobody may", l.Task.ID)
+		}
+		if err := m.granted(open[i], l.Lease); err != nil {
+			t.Fatal(err)
+		}
+		open = slices.Delete(open, i, i+1)
+	}
+	m.fair(t, res, open, len(res.Leases) < want)
+}
+
+func (m *model) claimable(w *modelWorker) (open []*modelTask) {
+	for _, o := range m.tasks {
+		if o.state.Status == bloom.TaskQueued && o.state.RunAt <= m.now() && !m.blocked(o) && m.carries(w, o) {
+			open = append(open, o)
+		}
+	}
+	return open
+}
+
+// fair checks that what was passed over had a reason: a lower place, or a
+// worker of its context for which it may still wait.
+func (m *model) fair(t *rapid.T, res bloom.ClaimResult, passed []*modelTask, short bool) {
+	for _, o := range passed {
+		if max(o.queuedAt, o.state.RunAt)+bloom.StickyGrace.Milliseconds() > m.now() {
+			continue
+		}
+		if m.delayedOpen(o) {
+			continue
+		}
+		if short {
+			t.Fatalf("task %s was passed over though there was room", o.id)
+		}
+		for _, l := range res.Leases {
+			if l.Task.Priority < o.priority {
+				t.Fatalf("task %s was passed over for %s of lower priority", o.id, l.Task.ID)
+			}
+		}
+	}
+}
+
+// delayedOpen reports that a task was delayed: its gate opens at the first
+// claim after its time, and only then its wait for a worker begins.
+func (m *model) delayedOpen(o *modelTask) bool { return o.state.RunAt > o.queuedAt }
+
+// granted follows a lease that the store made.
+func (m *model) granted(task *modelTask, l bloom.Lease) error {
+	tr, err := lifecycle.GrantLease(task.state, task.id, task.context, l.ID, l.WorkerID, modelTTL, m.blocked(task), m.now())
+	if err != nil {
+		return err
+	}
+	if d := cmp.Diff(tr.Lease, l); d != "" {
+		return fmt.Errorf("another lease (-model +store):\n%s", d)
+	}
+	ml := &modelLease{task: task}
+	m.apply(task, ml, tr)
+	m.leases = append(m.leases, ml)
+	return nil
+}
