@@ -21,8 +21,7 @@ sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
 await "the server answers" sh_ 'bloom stats'
 await "the worker is known" sh_ 'bloom workers | grep -q online'
 for role in runtime membridge; do
-	folder=/var/lib/bloom
-	[ $role = runtime ] || folder=$folder-$role
+	folder=/var/lib/bloom # the home of both
 	sh_ "install -d -o bloom $folder/.config/bloom && echo 'log_level = \"debug\"' >$folder/.config/bloom/config.toml && systemctl reload bloom-$role" || fail "reload"
 	await "the level of the log changes" sh_ "journalctl --no-pager -u bloom-$role | grep 'msg=reloaded log_level=debug'"
 done
