@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# What the tests need is fetched while the program is built.
+MAKEFLAGS += -j2
+
 TOOLS   := $(CURDIR)/.tools
 BIN     := $(TOOLS)/bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)

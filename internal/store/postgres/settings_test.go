@@ -62,7 +62,9 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 			}
 			held.Wait()
 			t.Logf("p99 of others: %v, when nothing is locked: %v", beside, free)
-			if most := max(250*time.Millisecond, 3*free); beside > most {
+			// A quiet machine stays below 250 ms. A busy one takes longer, but who waits for
+			// the lock waits for 5 s.
+			if most := max(2*time.Second, 3*free); beside > most {
 				t.Errorf("99 %% of others took up to %v beside a locked row, %v without", beside, free)
 			}
 		})
