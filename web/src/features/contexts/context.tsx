@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { api, data, page, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
 import { isFinal } from '@/features/task/events'
+import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
@@ -159,7 +160,7 @@ function Turns({ tasks }: { tasks: Task[] }) {
                 </div>
                 {result?.output && <Output text={result.output} json={task.desired_format === 'json'} />}
                 {result?.error_message && (
-                  <p className="text-bad wrap-anywhere">{result.error_message.slice(0, 2000)}</p>
+                  <p className="text-bad wrap-anywhere">{say(result.error_message.slice(0, 2000))}</p>
                 )}
               </div>
             </Card>

@@ -31,11 +31,16 @@ describe('what a task waits for', () => {
       type,
       data: { detail },
     })
-    const released = step('released', "Released by alpine-1: the model's provider rate-limits this worker: come back later")
+    const released = step(
+      'released',
+      "Released by alpine-1: the model's provider rate-limits this worker: come back later",
+    )
     const { unmount } = await show(<Waiting task={task(later)} steps={[released]} />)
     expect(screen.getByText(/^It is tried again on /)).toBeTruthy()
     expect(
-      screen.getByText(/^Released by alpine-1: the model's provider rate-limits this worker: come back later\. It starts /),
+      screen.getByText(
+        /^Released by alpine-1: the model's provider rate-limits this worker: come back later\. It starts /,
+      ),
     ).toBeTruthy()
     unmount()
     const uk = await show(<Waiting task={task(later)} steps={[released]} />, 'uk')
