@@ -57,7 +57,7 @@ function Install() {
       ) : (
         <>
           {manages && (
-            <form onSubmit={make} className="mt-3 flex flex-wrap items-end gap-3">
+            <form onSubmit={make} className="mt-3 flex flex-wrap items-start gap-3">
               <Field label={t('workers.name')} hint={t('workers.nameHint')}>
                 {(c) => (
                   <Input
@@ -70,7 +70,7 @@ function Install() {
                   />
                 )}
               </Field>
-              <Button type="submit" look="primary" busy={create.isPending}>
+              <Button type="submit" look="primary" className="mt-6.5" busy={create.isPending}>
                 <KeyRound className="size-4" aria-hidden />
                 {t('workers.makeKey')}
               </Button>
