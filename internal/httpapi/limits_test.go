@@ -175,13 +175,14 @@ func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
 	})
 	r.key = ""
-	answered := 0
+	answered, began := 0, time.Now()
 	for i := range 300 {
 		if a := r.do("GET", "/api/runtime/session", "", "X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i/250, i%250), "Forwarded", "for=203.0.113.9"); a.status == 200 {
 			answered++
 		}
 	}
-	if answered < 100 || answered > 110 { // as time goes by there are a few more
+	more := int(100*time.Since(began).Minutes()) + 1 // as time goes by
+	if answered < 100 || answered > 100+more {
 		t.Errorf("%d requests were answered", answered)
 	}
 }
