@@ -1,7 +1,7 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { failureOf } from '@/api/client'
-import { keys } from '@/api/queries'
+import { keys, problems } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 
 /** One entry of the server's stream of changes. */
@@ -117,12 +117,20 @@ const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
   missed: [],
 }
 
+/** Milliseconds after which a server looks again for what is wrong: until then it may answer as before the change. */
+const problemsFor = 2200
+
 /** Reads again what changes touched, at most a few times a second. Lists of tasks follow by themselves. */
 export function refreshOnChanges(client: QueryClient) {
   const stale = new Map<string, readonly string[]>()
   let waiting = false
+  let again: ReturnType<typeof setTimeout> | undefined
   const flush = () => {
     waiting = false
+    if (stale.has(keys.stats.join())) {
+      clearTimeout(again)
+      again = setTimeout(() => void client.invalidateQueries({ queryKey: problems.queryKey }), problemsFor)
+    }
     for (const key of stale.values()) void client.invalidateQueries({ queryKey: key })
     stale.clear()
   }
