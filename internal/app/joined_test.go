@@ -39,7 +39,7 @@ func TestUpJoinsAllThree(t *testing.T) {
 		}
 		return agents[0].Status
 	}
-	for deadline := time.Now().Add(20 * time.Second); status() != bloom.WorkerOnline; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); status() != bloom.WorkerOnline; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("membridge calls the worker %q", status())
 		}
@@ -49,10 +49,11 @@ func TestUpJoinsAllThree(t *testing.T) {
 		t.Errorf("the runtime is said to be at %q, %v, and is at %q", told, err, up.Server.URL())
 	}
 	const answered = "bloom_membridge_last_success_timestamp_seconds"
-	for deadline := time.Now().Add(20 * time.Second); figures(t, up.Server.URL())[answered] == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); figures(t, up.Server.URL())[answered] == 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("there is no %s", answered)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	stop()
 	if err := <-ended; err != nil {

@@ -154,9 +154,9 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("--dist-dir: %w", err)
 	}
-	changes, streams := httpapi.DefaultLimits.Changes, httpapi.DefaultLimits.Streams
+	registrations, streams := httpapi.DefaultLimits.Registrations, httpapi.DefaultLimits.Streams
 	if s.cfg.RateWorker == 0 {
-		changes = 0
+		registrations = 0
 	}
 	if s.cfg.RateKey == 0 {
 		streams = 0
@@ -166,7 +166,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
-			Changes: changes, Streams: streams},
+			Registrations: registrations, Streams: streams},
 		Disk: func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())

@@ -140,13 +140,10 @@ func (l *liveProcess) turn(ctx context.Context, c Config, w *watcher, prompt str
 	out.stderr = string(w.stderrTail.data)
 	l.mu.Unlock()
 	out.stopped = stopped
+	if out.result != nil && l.turns == 1 {
+		l.firstMemory = l.process.Memory()
+	}
 	// After an answer the process's end does not matter to the turn.
-	if out.result != nil && l.turns == 1 {
-		l.firstMemory = l.process.Memory()
-	}
-	if out.result != nil && l.turns == 1 {
-		l.firstMemory = l.process.Memory()
-	}
 	if out.result == nil && l.exited() {
 		out.exit, out.superErr = l.process.Wait()
 	}

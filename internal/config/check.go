@@ -94,7 +94,7 @@ func positive(durations map[string]time.Duration) error {
 }
 
 // writerGrace is how long a pipe may have no writer.
-const writerGrace = 2 * time.Second
+const writerGrace = 5 * time.Second
 
 // readSmall reads a file of at most limit bytes. It may be a pipe, such as the shell's
 // <(command). A pipe that nobody writes to is an error: reading it would never end.

@@ -32,7 +32,7 @@ type depth struct {
 	counted time.Time
 	known   int64
 	adding  int64         // under way
-	doubted bool          // some were under way during the count, which may have them too
+	doubted bool          // it may be more than there are: some were counted twice, or were perhaps not created
 	idle    chan struct{} // closed when none is under way; nil while nobody waits for that
 }
 
@@ -42,8 +42,8 @@ func newFullness(c Config) *fullness {
 
 // enter takes room for a task of an actor; full says which limit left none. leave
 // must be called when the task has been created, or not.
-func (f *fullness) enter(ctx context.Context, actor string) (leave func(created bool), full *bloom.Error, err error) {
-	leave = func(bool) {}
+func (f *fullness) enter(ctx context.Context, actor string) (leave func(outcome), full *bloom.Error, err error) {
+	leave = func(outcome) {}
 	if f.byActor > 0 {
 		d := f.of(actor)
 		room, err := d.take(ctx, f.clock, f.byActor, func() (int64, error) { return f.store.QueuedBy(ctx, actor, f.byActor) })
@@ -61,8 +61,8 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(created 
 			return st.Tasks.ByStatus[bloom.TaskQueued], err
 		})
 		if err != nil || !room {
-			leave(false)
-			leave = func(bool) {}
+			leave(nothing)
+			leave = func(outcome) {}
 		}
 		if err != nil {
 			return leave, nil, err
@@ -71,7 +71,7 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(created 
 			return leave, queueFull(fmt.Sprintf("%d tasks are queued, as many as the runtime takes", f.all)), nil
 		}
 		actors := leave
-		leave = func(created bool) { actors(created); f.total.leave(created) }
+		leave = func(o outcome) { actors(o); f.total.leave(o) }
 	}
 	return leave, nil, nil
 }
@@ -142,14 +142,24 @@ func (d *depth) wait(ctx context.Context) error {
 	}
 }
 
-// leave ends what take began. created is also true where nobody knows: the next count does.
-func (d *depth) leave(created bool) {
+// outcome is what became of the creation of a task.
+type outcome int
+
+const (
+	nothing outcome = iota // there is no new task
+	created
+	unknown // counted as created, until a count says more
+)
+
+// leave ends what take began.
+func (d *depth) leave(o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.adding--
-	if created {
+	if o != nothing {
 		d.known++
 	}
+	d.doubted = d.doubted || o == unknown
 	if d.adding == 0 && d.idle != nil {
 		close(d.idle)
 		d.idle = nil

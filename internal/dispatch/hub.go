@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"sync"
@@ -73,23 +74,15 @@ func newHub(clock bloom.Clock) *hub {
 const maxPolls = 8
 
 // join adds a long poll. An older one of the same process is sent home: its
-// caller is gone, or would get what the newer one asks for. So is the oldest of too many.
+// caller is gone, or would get what the newer one asks for.
 func (h *hub) join(r bloom.ClaimRequest) *waiter {
 	w := &waiter{workerID: r.WorkerID, instanceID: r.InstanceID, wantsWork: r.Max > 0, signal: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var others []*waiter
 	for _, old := range h.waiters {
-		switch {
-		case old.workerID != w.workerID || old.ended:
-		case old.instanceID == w.instanceID && w.instanceID != "":
+		if old.workerID == w.workerID && old.instanceID == w.instanceID && w.instanceID != "" {
 			old.end()
-		default:
-			others = append(others, old)
 		}
-	}
-	if len(others) >= maxPolls {
-		others[0].end()
 	}
 	h.waiters = append(h.waiters, w)
 	return w
@@ -134,10 +127,24 @@ func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
 	return res.Drain && !before.drain
 }
 
-// know sets which labels the poll's worker carries.
+// know sets which labels the poll's worker carries: the store took its claim. The oldest of
+// too many such polls of one worker is sent home.
 func (h *hub) know(w *waiter, labels []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !w.known {
+		others := 0
+		var oldest *waiter
+		for _, other := range h.waiters {
+			if other.workerID == w.workerID && other.known && !other.ended {
+				others++
+				oldest = cmp.Or(oldest, other)
+			}
+		}
+		if others >= maxPolls {
+			oldest.end()
+		}
+	}
 	w.labels, w.known = labels, true
 }
 

@@ -53,10 +53,14 @@ func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease
 const staleAudited = 60
 
 // refusedStale records in the audit that somebody worked on under a lost lease, a few times a
-// minute. The refusal stands whether or not this can be written.
+// minute. Without an actor it is the worker that had the lease. The refusal stands whether or
+// not this can be written.
 func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor string, refusal error) {
 	if !errors.Is(refusal, bloom.ErrLeaseLost) || !s.stale.AllowN(s.clock.Now(), 1) {
 		return
+	}
+	if lease, err := s.leaseOf(ctx, taskID, leaseID); actor == "" && err == nil {
+		actor = lease.WorkerID // who had it
 	}
 	err := s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
 		Action: bloom.ActionLeaseLost, EntityType: bloom.EntityTask, EntityID: taskID, Actor: actor,

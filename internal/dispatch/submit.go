@@ -42,8 +42,15 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 		return bloom.Task{}, false, err
 	}
 	t.Full = full != nil
+	added := unknown
+	defer func() { leave(added) }()
 	task, replayed, err = s.store.CreateTask(ctx, t)
-	leave(!replayed && mayBe(err))
+	switch {
+	case err == nil && !replayed:
+		added = created
+	case err == nil || !mayBe(err):
+		added = nothing
+	}
 	if errors.Is(err, bloom.ErrQueueFull) {
 		return bloom.Task{}, false, full
 	}
@@ -53,9 +60,6 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 // mayBe reports whether a task may have been created although its creation ended with an
 // error: also a caller that has gone away may have left one.
 func mayBe(err error) bool {
-	if err == nil {
-		return true
-	}
 	kind := bloom.KindOf(err)
 	return kind == bloom.KindInternal || kind == bloom.KindUnavailable
 }

@@ -21,27 +21,27 @@ type Limits struct {
 	SignIn  int // attempts to sign in, and as many connection tests, by address
 	Key     int // by key
 	Worker  int // by key, of the calls that workers make; they do not count for Key
-	// Changes are the registrations and releases of workers, by key, in ChangesWindow.
-	// Each is an entry of the audit log that nothing else bounds.
-	Changes int
-	Streams int // open at one time, by key
+	// Registrations are those of workers, by key, in RegistrationsWindow. Each is an entry
+	// of the audit log that nothing else bounds.
+	Registrations int
+	Streams       int // open at one time, by key
 }
 
-// ChangesWindow is the period of Limits.Changes. It is long, so that a fleet may register,
-// or be drained, at once.
-const ChangesWindow = 2000 * time.Second
+// RegistrationsWindow is the period of Limits.Registrations. It is long, so that a fleet may
+// register at once.
+const RegistrationsWindow = 2000 * time.Second
 
 // DefaultLimits are those of a server that nobody told otherwise.
-var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Changes: defaultChanges, Streams: 1000}
+var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Registrations: defaultRegistrations, Streams: 1000}
 
-// defaultChanges lets twice as many workers register at once as a worker's key can make
-// known, and ten changes a second go on for ever.
-const defaultChanges = 2 * bloom.MaxWorkers
+// defaultRegistrations lets twice as many workers register at once as a worker's key can make
+// known, and ten a second go on for ever.
+const defaultRegistrations = 2 * bloom.MaxWorkers
 
 // limits are those of a Server.
 type limits struct {
 	*guard.Limits
-	address, signIn, test, key, worker, changes *guard.Limit
+	address, signIn, test, key, worker, registrations *guard.Limit
 
 	streams streams
 }
@@ -49,14 +49,14 @@ type limits struct {
 func newLimits(c Config) *limits {
 	all := guard.NewLimits(c.Clock, c.Logger, c.Refused)
 	return &limits{
-		Limits:  all,
-		address: all.New("address", "callers without a valid key at this address", c.Limits.Address),
-		signIn:  all.New("sign-in", "attempts to sign in from this address", c.Limits.SignIn),
-		test:    all.New("test-connection", "connection tests from this address", c.Limits.SignIn),
-		key:     all.New("key", "this key", c.Limits.Key),
-		worker:  all.New("worker", "this key's calls for workers", c.Limits.Worker),
-		changes: all.Over(ChangesWindow, "in 33 minutes", "changes", "registrations and releases with this key", c.Limits.Changes),
-		streams: streams{most: c.Limits.Streams},
+		Limits:        all,
+		address:       all.New("address", "callers without a valid key at this address", c.Limits.Address),
+		signIn:        all.New("sign-in", "attempts to sign in from this address", c.Limits.SignIn),
+		test:          all.New("test-connection", "connection tests from this address", c.Limits.SignIn),
+		key:           all.New("key", "this key", c.Limits.Key),
+		worker:        all.New("worker", "this key's calls for workers", c.Limits.Worker),
+		registrations: all.Over(RegistrationsWindow, "in 33 minutes", "registrations", "registrations with this key", c.Limits.Registrations),
+		streams:       streams{most: c.Limits.Streams},
 	}
 }
 
@@ -92,12 +92,12 @@ func (s *Server) counted(r *http.Request, caller auth.Principal) string {
 	return caller.Scope()
 }
 
-// changesOf counts a worker's registration or release.
-func (s *Server) changesOf(c *call) error {
+// registrationOf counts a worker's registration.
+func (s *Server) registrationOf(c *call) error {
 	if !isWorker(c) {
 		return nil
 	}
-	return s.limits.take(c.w, s.limits.changes, s.counted(c.r, c.caller))
+	return s.limits.take(c.w, s.limits.registrations, s.counted(c.r, c.caller))
 }
 
 // streams counts the open streams of each caller. It is safe for concurrent use.

@@ -94,33 +94,25 @@ func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 // stolen worker's key must not fill the database with them. An admin is not counted.
 func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Changes: 5}))
+	r := newRig(t, withLimits(httpapi.Limits{Registrations: 3}))
 	worker := r.newKey(auth.RoleWorker).Key
 	for i := range 3 {
 		r.call(201, nil, "POST", "/workers", fmt.Sprintf(`{"name":"w%d"}`, i), auth.HeaderKey, worker)
 	}
-	release := func(want int) {
-		task := r.task("")
-		lease := r.lease(task.ID).Lease.ID
-		r.call(want, nil, "POST", "/llm-tasks/"+task.ID+"/release", `{"lease_id":"`+lease+`","reason":"full"}`, auth.HeaderKey, worker)
-		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "") // else it is next
-	}
-	release(200)
-	release(200)
-	release(429)
 	a := r.call(429, nil, "POST", "/workers", `{"name":"w0"}`, auth.HeaderKey, worker)
-	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"changes";r=0;t=`) || a.header.Get("RateLimit-Policy") != `"changes";q=5;w=2000` {
+	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"registrations";r=0;t=`) || a.header.Get("RateLimit-Policy") != `"registrations";q=3;w=2000` {
 		t.Errorf("refused with %v", a.header)
 	}
 	r.call(200, nil, "POST", "/workers/w0/claim", `{"max":1}`, auth.HeaderKey, worker) // work goes on
 	r.call(200, nil, "POST", "/workers", `{"name":"w0"}`)
 	// Completions under leases that somebody made up are refused each, and audited a few times.
-	id := r.task("").ID
+	id, began := r.task("").ID, time.Now()
 	for range 150 {
 		r.fails(409, "lease_lost", "POST", "/llm-tasks/"+id+"/complete", `{"lease_id":"`+id+`","status":"success","output":""}`, auth.HeaderKey, worker)
 	}
+	most := 60 + int(60*time.Since(began).Minutes()) + 1
 	var entries []bloom.Audit
-	if r.call(200, &entries, "GET", "/audit?limit=1000&action=lease_lost", ""); len(entries) < 10 || len(entries) > 100 {
+	if r.call(200, &entries, "GET", "/audit?limit=1000&action=lease_lost", ""); len(entries) < 10 || len(entries) > most {
 		t.Errorf("%d refused completions are in the audit", len(entries))
 	}
 }
@@ -212,7 +204,13 @@ func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
 	r.worker("w1", 1)
 	ended := make(chan int, 20)
 	for range 20 {
-		go func() { ended <- r.do("POST", "/api/runtime/workers/w1/claim", `{"wait_sec":60}`).status }()
+		go func() {
+			status := http.StatusServiceUnavailable // as a busy store answers
+			for status == http.StatusServiceUnavailable {
+				status = r.do("POST", "/api/runtime/workers/w1/claim", `{"wait_sec":60}`).status
+			}
+			ended <- status
+		}()
 	}
 	for range 12 {
 		select {

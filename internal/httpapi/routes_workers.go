@@ -133,7 +133,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	if err := actsAs(c, bloom.CleanText(spec.Name)); err != nil {
 		return nil, err
 	}
-	if err := s.changesOf(c); err != nil {
+	if err := s.registrationOf(c); err != nil {
 		return nil, err
 	}
 	spec.MustName = isWorker(c)

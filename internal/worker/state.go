@@ -28,7 +28,7 @@ type state struct {
 }
 
 // ErrStateInUse means that another live process uses the state folder.
-var ErrStateInUse = errors.New("another worker process uses this state folder; stop it, or give this one a folder of its current")
+var ErrStateInUse = errors.New("another worker process uses this state folder; stop it, or give this one a folder of its own")
 
 // openState locks the folder and reads the instance id. The id belongs to the folder,
 // not to the process: a restarted worker is the same instance, so the server accepts it

@@ -14,10 +14,11 @@ import { Failure } from '@/ui/states'
 export function AddWorker() {
   const { t } = useTranslation()
   const keyed = useQuery(health).data?.auth === 'keys'
-  const here = `bloom worker --runtime-url ${location.origin}${keyed ? ' --key-file worker.key' : ''} --name "$(hostname)"`
+  const [bound, setBound] = useState('"$(hostname)"') // the name that a fresh key opens for
+  const here = `bloom worker --runtime-url ${location.origin}${keyed ? ' --key-file worker.key' : ''} --name ${bound}`
   return (
     <div className="space-y-4 text-left">
-      {keyed && <Install />}
+      {keyed && <Install onKey={setBound} />}
       <section>
         <h3 className="mb-1 text-[13px] font-medium">{t('workers.foreground')}</h3>
         <Command text={here} />
@@ -28,7 +29,7 @@ export function AddWorker() {
 }
 
 /** One line that installs a service. The fresh key of those who may create one opens for that worker alone. */
-function Install() {
+function Install({ onKey }: { onKey: (name: string) => void }) {
   const { t } = useTranslation()
   const format = useFormat()
   const manages = useManagesKeys()
@@ -37,11 +38,14 @@ function Install() {
   const key = create.data?.key
   const make = (event: FormEvent) => {
     event.preventDefault()
-    create.mutate({
-      name: t('workers.keyName', { name, when: format.dateTime(Date.now()) }),
-      role: 'worker',
-      worker_id: name,
-    })
+    create.mutate(
+      {
+        name: t('workers.keyName', { name, when: format.dateTime(Date.now()) }),
+        role: 'worker',
+        worker_id: name,
+      },
+      { onSuccess: () => onKey(name) },
+    )
   }
   return (
     <section>

@@ -1,0 +1,19 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/store/postgres"
+)
+
+// Which of a table's statements runs depends on how many operations share a transaction, so
+// that a wrong type in one of them might show under load only.
+func TestEveryStatementThatWritesRowsIsValid(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, migrated.Start(t))
+	for rows, text := range postgres.Writes() {
+		if _, err := conn.Prepare(t.Context(), "", text); err != nil {
+			t.Errorf("%s: %v in\n%s", rows, err, text)
+		}
+	}
+}
