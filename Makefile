@@ -3,8 +3,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# What the tests need is fetched while the program is built.
+# What the tests need is fetched while the program is built. A make that another one started
+# shares its jobs.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j2
+endif
 
 TOOLS   := $(CURDIR)/.tools
 BIN     := $(TOOLS)/bin

@@ -59,8 +59,9 @@ func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor strin
 	if !errors.Is(refusal, bloom.ErrLeaseLost) || !s.stale.AllowN(s.clock.Now(), 1) {
 		return
 	}
-	if lease, err := s.leaseOf(ctx, taskID, leaseID); actor == "" && err == nil {
-		actor = lease.WorkerID // who had it
+	if actor == "" {
+		lease, _ := s.leaseOf(ctx, taskID, leaseID) // who had it, if anybody
+		actor = lease.WorkerID
 	}
 	err := s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
 		Action: bloom.ActionLeaseLost, EntityType: bloom.EntityTask, EntityID: taskID, Actor: actor,
