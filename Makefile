@@ -21,7 +21,7 @@ FUZZTIME  ?= 1m
 BENCHTIME ?= 10s
 
 .PHONY: help
-help: ## Show what can be made
+help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 NPM := npm --prefix web
@@ -31,11 +31,11 @@ run: build ## Set up everything and start it on http://127.0.0.1:5000 (ARGS="--d
 	@scripts/run.sh $(ARGS)
 
 .PHONY: demo
-demo: build ## Run a sample task against a canned stand-in for the model; no account needed
+demo: build ## Run a sample task against a local stand-in for the model; no account needed
 	@scripts/demo.sh
 
 .PHONY: build
-build: web ## Build bin/bloom, one static binary, with the web application in it
+build: web ## Build bin/bloom, one static binary that includes the web application
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./cmd/...
 
@@ -61,7 +61,7 @@ web: ## Build the web application into internal/webui (Node 20); skipped without
 SCREENSHOTS ?= $(CURDIR)/web/screenshots
 
 .PHONY: screenshots
-screenshots: test-deps build ## Take a picture of every page, in both themes, narrow, Ukrainian, empty and broken
+screenshots: test-deps build ## Take screenshots of every page, in both themes, narrow, Ukrainian, empty and failing
 	@mkdir -p $(SCREENSHOTS)
 	cd web && SCREENSHOTS=$(SCREENSHOTS) npx playwright test
 	@echo "they are in $(SCREENSHOTS)"
@@ -70,8 +70,16 @@ screenshots: test-deps build ## Take a picture of every page, in both themes, na
 web-e2e: test-deps build ## Run only the browser tests
 	$(NPM) run -s e2e
 
+# The tests that print a measurement, by their names.
+MEASURED = light and quick|change shows within|worker dies and|ten thousand tasks|20,000 events|2 MB is shown
+
+.PHONY: web-measure
+web-measure: test-deps build ## Measure the web application, on a quiet machine: docs/web.md has the results
+	@cat /proc/loadavg
+	cd web && npx playwright test --workers 1 -g '$(MEASURED)'
+
 .PHONY: dev
-dev: web/src/api/schema.d.ts ## Serve the web application from its source, before a running server (BLOOM_URL=http://127.0.0.1:5000)
+dev: web/src/api/schema.d.ts ## Serve the web application from its source, against a running server (BLOOM_URL=http://127.0.0.1:5000)
 	$(NPM) run -s dev
 
 .PHONY: cross
@@ -109,7 +117,7 @@ test: test-deps build ## Run all tests, most with the race detector, in random o
 UNIT = $(shell go list -f '{{$$p := .}}{{$$need := false}}{{range .TestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "$(MODULE)/internal/pgtest"}}{{$$need = true}}{{end}}{{end}}{{if not $$need}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|deploy|internal/(claude|pgtest|memory|app|worker|process|blob/s3))(/|$$)|/tools/')
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Go
+test-unit: ## Run the tests that need only Go
 	go test -short -timeout 5m $(UNIT)
 
 # What the tests run besides Go: the claude command line from npm, and
@@ -128,7 +136,7 @@ lint: $(BIN)/golangci-lint web/src/api/schema.d.ts ## Check the code against .go
 	$(NPM) run -s lint
 
 .PHONY: tools
-tools: $(BIN)/golangci-lint test-deps ## Fetch what tests and checks need: the linter, claude, PostgreSQL
+tools: $(BIN)/golangci-lint test-deps ## Download what tests and checks need: the linter, claude, PostgreSQL
 
 # A module of its own keeps the linter's dependencies out of ours.
 $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
@@ -136,7 +144,7 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	cd tools/golangci && CGO_ENABLED=0 go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: test-monitoring
-test-monitoring: $(BIN)/promtool ## Check and test the alert rules with promtool (large to build; not part of test)
+test-monitoring: $(BIN)/promtool ## Check and test the alert rules with promtool (slow to build; not part of test)
 	$(BIN)/promtool check rules deploy/monitoring/alerts.yaml
 	$(BIN)/promtool test rules deploy/monitoring/alerts_test.yaml
 
@@ -146,11 +154,11 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: test-kubernetes
-test-kubernetes: ## Render the Kustomize base and the printed overlay and hold them to the types of the Kubernetes API (not part of test)
+test-kubernetes: ## Validate the Kustomize base and the documented overlay against the types of the Kubernetes API (not part of test)
 	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes ../../docs/operations/kubernetes.md
 
 .PHONY: test-containers
-test-containers: ## Check the Dockerfile and the compose file, as far as that goes without Docker (not part of test)
+test-containers: ## Lint the Dockerfile and the compose file, without Docker (not part of test)
 	cd tools/containers && CGO_ENABLED=0 go run . ../../deploy/Dockerfile ../../deploy/compose/compose.yaml
 
 .PHONY: packages
@@ -162,31 +170,31 @@ $(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 	cd tools/nfpm && CGO_ENABLED=0 go build -o $@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 .PHONY: test-packages
-test-packages: web test-deps $(BIN)/nfpm ## Build packages twice, then install, upgrade and remove the deb (root; not part of test)
+test-packages: web test-deps $(BIN)/nfpm ## Build packages twice, then install, upgrade and remove deb and rpm (root; needs rpm and cpio; not part of test)
 	BLOOM_TEST_PACKAGES=1 go test -count=1 -timeout 20m -run TestPackages ./deploy
 
 # The last release.
 OLD ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 
 .PHONY: test-upgrade
-test-upgrade: test-deps ## Upgrade an earlier version's servers and workers under load, and go back (OLD=commit; not part of test)
+test-upgrade: test-deps ## Upgrade an earlier version's servers and workers under load, and roll back (OLD=commit; not part of test)
 	@[ -n "$(OLD)" ] || { echo "test-upgrade: there is no tag; name a commit: make test-upgrade OLD=COMMIT" >&2; exit 2; }
 	BLOOM_TEST_UPGRADE=$(OLD) go test -count=1 -timeout 20m -v -run TestAnEarlierVersion ./e2e
 
 .PHONY: bench
-bench: build ## Measure a fresh server (BENCHTIME=10s)
+bench: build ## Benchmark a fresh server (BENCHTIME=10s)
 	@scripts/bench.sh $(BENCHTIME)
 
 .PHONY: bench-postgresql
-bench-postgresql: build ## Measure pgbench, River, Temporal and us on a PostgreSQL that syncs (BENCHTIME=10s RUNS=1)
+bench-postgresql: build ## Benchmark pgbench, River, Temporal and bloom on a PostgreSQL with fsync (BENCHTIME=10s RUNS=1)
 	@scripts/bench-postgresql.sh $(BENCHTIME)
 
 .PHONY: vulnerabilities
-vulnerabilities: ## Look for known vulnerabilities with govulncheck (needs vuln.go.dev, or a copy: VULNDB=file:///DIR)
+vulnerabilities: ## Check for known vulnerabilities with govulncheck (needs vuln.go.dev, or a copy: VULNDB=file:///DIR)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 .PHONY: bench-contexts
-bench-contexts: ## Measure tasks with cold, spare and living claudes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)
+bench-contexts: ## Benchmark tasks with cold, spare and warm claude processes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)
 	BLOOM_TEST_CONTEXT_FIGURES=$(or $(SAMPLES),20) BLOOM_TEST_CONTEXT_MIB=50 go test -count=1 -v -timeout 30m -parallel 1 -run 'TestFiguresOfContexts|TestALargeContextMoves' ./e2e
 	BLOOM_TEST_CONTEXT_TURNS=500 go test -count=1 -v -timeout 30m -run 'TestManyTurnsOfAContextTakeBoundedMemory|TestManyContextsShareFewProcesses' ./internal/claude
 
@@ -195,6 +203,6 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: clean
-clean: ## Remove what was built; .tools and data stay
+clean: ## Remove build output; keeps .tools and data
 	rm -rf bin dist coverage.out web/dist web/node_modules web/openapi.json
 	find internal/webui/dist -mindepth 1 -not -name .gitignore -delete

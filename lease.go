@@ -35,7 +35,7 @@ type Lease struct {
 	ExpiresAt     int64       `json:"expires_at" doc:"Unix milliseconds"`
 	TTLSeconds    int         `json:"ttl_seconds"`
 	Status        LeaseStatus `json:"status" enum:"active,expired,released,failed"`
-	LastHeartbeat int64       `json:"last_heartbeat" doc:"Unix milliseconds"`
+	LastHeartbeat int64       `json:"last_heartbeat" doc:"The worker's last report, its completion or release included; Unix milliseconds"`
 	ContextID     *string     `json:"context_id"`
 	Epoch         int64       `json:"epoch" doc:"The task's lease number, for fencing"`
 }

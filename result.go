@@ -125,6 +125,9 @@ type Run struct {
 	Completion Completion
 	// Release, when not nil, releases the task instead of completing it.
 	Release *ReleaseSpec
+	// Refused means that the model's provider refused the worker's credentials, or that there are
+	// none: the next task would fail, too.
+	Refused bool
 }
 
 // ReleaseSpec asks to release an unfinished task; its attempt is refunded.

@@ -28,6 +28,6 @@ func TestABatchHasBounds(t *testing.T) {
 func TestNothingRemovedHasNoNumbers(t *testing.T) {
 	t.Parallel()
 	if s := (bloom.Removed{}).String(); strings.ContainsAny(s, "0123456789") {
-		t.Errorf("nothing is told as %q", s)
+		t.Errorf("nothing is formatted as %q", s)
 	}
 }

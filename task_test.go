@@ -76,7 +76,7 @@ func TestACompletionLeavesItsRecords(t *testing.T) {
 	}
 }
 
-func TestSubscribersAreToldOfATask(t *testing.T) {
+func TestSubscribersAreNotifiedOfATask(t *testing.T) {
 	t.Parallel()
 	holder := "holder"
 	running := bloom.TaskState{Status: bloom.TaskRunning, WorkerID: &holder, CancelRequested: true, RunAt: at}

@@ -64,8 +64,8 @@ func TestTheWholeContract(t *testing.T) {
 		t.Fatalf("%+v", claim)
 	}
 	lease := claim.Leases[0].Lease
-	if beat := must[bloom.HeartbeatResult](t)(c.Heartbeat(ctx, task.ID, lease.ID)); beat.Lease.ID != lease.ID {
-		t.Fatalf("%+v", beat)
+	if heartbeat := must[bloom.HeartbeatResult](t)(c.Heartbeat(ctx, task.ID, lease.ID)); heartbeat.Lease.ID != lease.ID {
+		t.Fatalf("%+v", heartbeat)
 	}
 	if err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", At: 1, Data: bloom.MustJSON("a\nb")}}); err != nil {
 		t.Fatal(err)

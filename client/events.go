@@ -79,8 +79,13 @@ type follower struct {
 	ended  bool  // it was terminal
 }
 
-// errStopped means that the consumer stopped iterating.
-var errStopped = errors.New("stopped by the consumer")
+var (
+	// errStopped means that the consumer stopped iterating.
+	errStopped = errors.New("stopped by the consumer")
+	// errEnded means that the stream has no further events. It is not io.EOF, which a connection
+	// that was closed without a response returns.
+	errEnded = errors.New("the stream has ended")
+)
 
 func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duration), take func(message) (bool, error)) error {
 	opened := f.client // with its retries, until the first connection is established
@@ -88,7 +93,7 @@ func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duratio
 		before := f.after
 		connected, err := f.follow(ctx, opened, take)
 		switch {
-		case errors.Is(err, errStopped), err == nil && f.ended, errors.Is(err, io.EOF):
+		case errors.Is(err, errStopped), err == nil && f.ended, errors.Is(err, errEnded):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -109,7 +114,7 @@ func (f *follower) run(ctx context.Context, onReconnect func(error, time.Duratio
 	}
 }
 
-// follow reads one connection. It returns io.EOF when the stream has ended for good (204), and nil
+// follow reads one connection. It returns errEnded when the stream has ended for good (204), and nil
 // when the connection ended.
 func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bool, error)) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -124,7 +129,7 @@ func (f *follower) follow(ctx context.Context, c *Client, take func(message) (bo
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNoContent {
-		return true, io.EOF
+		return true, errEnded
 	}
 	// A connection that died silently would block the read forever.
 	silence := time.AfterFunc(streamSilence, cancel)

@@ -99,14 +99,14 @@ func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 	}
 }
 
-func TestARepeatedCallIsTold(t *testing.T) {
+func TestARetryIsReported(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(proxytest.Answers["502 HTML"])
 	defer server.Close()
-	var told []error
+	var retries []error
 	c, err := client.New(server.URL, client.Options{
 		Retry:   client.Retry{Tries: 3, Base: time.Millisecond},
-		OnRetry: func(err error, wait time.Duration) { told = append(told, err) },
+		OnRetry: func(err error, wait time.Duration) { retries = append(retries, err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +115,8 @@ func TestARepeatedCallIsTold(t *testing.T) {
 	if _, err := c.Stats(bounded(t)); !client.IsUnreachable(err) {
 		t.Error(err)
 	}
-	if len(told) != 2 || !client.IsUnreachable(told[0]) {
-		t.Errorf("told of %v", told)
+	if len(retries) != 2 || !client.IsUnreachable(retries[0]) {
+		t.Errorf("retries: %v", retries)
 	}
 }
 

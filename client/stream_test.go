@@ -72,7 +72,7 @@ func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
 		t.Fatal(diff)
 	}
 	if reconnects.Load() == 0 {
-		t.Fatal("no reconnection was told of")
+		t.Fatal("no reconnection was reported")
 	}
 	// A finished stream ends at once, from its beginning and from its end.
 	for _, after := range []int64{0, last} {

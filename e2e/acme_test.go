@@ -24,7 +24,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 	for name, redirect := range map[string]bool{"TLS alone": false, "with the redirect": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			plain := freeAddress(t)
 			ca := h.pebble(h.reserve(), plain)
 			args := []string{"--acme-domain", "bloom.example.org", "--acme-email", "ops@example.org", "--acme-directory", ca.directory, "--acme-roots", ca.root}
@@ -39,13 +39,13 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 			ca.kill()
 			server = h.serve(args...)
 			h.trusted(roots)
-			h.stop(server) // what the house looks for at its end it looks for over plain HTTP
+			h.stop(server) // what the harness looks for at its end it looks for over plain HTTP
 		})
 	}
 }
 
 // trusted waits until the server shows a certificate that the roots vouch for.
-func (h *house) trusted(roots *x509.CertPool) {
+func (h *harness) trusted(roots *x509.CertPool) {
 	h.t.Helper()
 	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -82,12 +82,12 @@ func (h *house) trusted(roots *x509.CertPool) {
 type pebble struct {
 	*proc
 
-	h                         *house
+	h                         *harness
 	directory, root, managing string
 }
 
 // pebble starts one that finds every name on this machine, at those addresses.
-func (h *house) pebble(overTLS, plain string) *pebble {
+func (h *harness) pebble(overTLS, plain string) *pebble {
 	h.t.Helper()
 	bin, err := filepath.Abs("../.tools/bin")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // verify holds what the clients were told against what there is. The invariants,
-// the replay of the audit among them, are checked when the house is closed.
+// the replay of the audit among them, are checked when the harness is closed.
 func (c *campaign) verify(t *testing.T, runs string) {
 	t.Helper()
 	if len(c.created) != c.how.tasks {

@@ -42,10 +42,10 @@ func TestTheCampaign(t *testing.T) {
 		t.Fatal(`E2E_CAMPAIGN is "full" or not set`)
 	}
 	random := seeded(t)
-	cluster, front := how.start(t), newBalancer(t) // before the house, to outlive it
-	h := newHouse(t)
+	cluster, front := how.start(t), newBalancer(t) // before the harness, to outlive it
+	h := newHarness(t)
 	h.front = front
-	c := &campaign{house: h, how: how, cluster: cluster, replicas: h.replicas(2, cluster.URL()), created: map[string]string{}}
+	c := &campaign{harness: h, how: how, cluster: cluster, replicas: h.replicas(2, cluster.URL()), created: map[string]string{}}
 	for _, r := range c.replicas {
 		r.begin()
 	}
@@ -68,7 +68,7 @@ func TestTheCampaign(t *testing.T) {
 
 // campaign is what happened, as seen from outside.
 type campaign struct {
-	*house
+	*harness
 	how      intensity
 	cluster  *pgtest.Cluster
 	replicas []*replica

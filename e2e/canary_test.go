@@ -16,12 +16,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestNoSecretIsTold gives every secret setting of a server, a worker and its claude a
+// TestNoSecretLeaks gives every secret setting of a server, a worker and its claude a
 // value of its own, sends wrong requests that hold more of them, and looks for each in
 // the logs, the metrics, the audit, the answers to errors, the spans and the database.
-func TestNoSecretIsTold(t *testing.T) {
+func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	sink := &spanSink{}
 	otlp := httptest.NewServer(sink)
 	t.Cleanup(otlp.Close)
@@ -51,14 +51,14 @@ func TestNoSecretIsTold(t *testing.T) {
 			t.Errorf("%s: the task is %s; %s", scenario, o.task.Status, o.story())
 		}
 	}
-	var told strings.Builder // what anybody might read
+	var output strings.Builder // what anybody might read
 	wrong := func(method, path, body string, header ...string) {
 		t.Helper()
 		status, answer := h.raw(t, method, path, body, header...)
 		if status < 400 {
 			t.Errorf("%s %s: %d, and should fail", method, path, status)
 		}
-		fmt.Fprintln(&told, answer)
+		fmt.Fprintln(&output, answer)
 	}
 	wrong("GET", "/stats", "", "X-Runtime-API-Key", canary("wrong-key"))
 	wrong("GET", "/stats", "", "X-Runtime-API-Key", "", "Authorization", "Bearer "+canary("bearer"))
@@ -72,54 +72,54 @@ func TestNoSecretIsTold(t *testing.T) {
 	if status, answer := h.raw(t, "POST", "/config", `{"membridge_server_url":"http://127.0.0.1:9","admin_key":"`+canary("saved")+`"}`); status != 200 {
 		t.Errorf("%d %s", status, answer)
 	} else {
-		told.WriteString(answer)
+		output.WriteString(answer)
 	}
 	for _, path := range []string{"/session/oidc", "/session/oidc/callback?code=" + canary("code") + "&state=" + canary("state")} { // both lead to a page
 		_, answer := h.raw(t, "GET", path, "", "X-Runtime-API-Key", "")
-		told.WriteString(answer)
+		output.WriteString(answer)
 	}
 	made := h.secretsMade(t, secrets)
 	wrong("GET", "/keys", "", "X-Runtime-API-Key", made)
 	for _, path := range []string{"/config", "/keys", "/sessions", "/problems", "/health", "/audit?limit=1000", "/workers", "/llm-tasks", "/runs"} {
 		_, answer := h.raw(t, "GET", path, "")
-		told.WriteString(answer)
+		output.WriteString(answer)
 	}
 	_, answer := h.raw(t, "POST", "/test-connection", "")
-	told.WriteString(answer)
-	told.WriteString(h.metrics(t))
-	told.WriteString(h.membridgeTells(t, secrets, canary))
+	output.WriteString(answer)
+	output.WriteString(h.metrics(t))
+	output.WriteString(h.membridgeOutput(t, secrets, canary))
 	h.stop(worker)
 	h.stop(server)
 	sink.mu.Lock()
-	told.Write(sink.raw)
+	output.Write(sink.raw)
 	sink.mu.Unlock()
 	if len(sink.raw) == 0 {
-		t.Error("no span was exported, none could tell a secret")
+		t.Error("no span was exported, none could contain a secret")
 	}
-	told.WriteString(worker.out.String())
-	told.WriteString(server.out.String())
+	output.WriteString(worker.out.String())
+	output.WriteString(server.out.String())
 	for _, part := range []string{"bloom.db", "bloom.db-wal"} { // what somebody reads who gets at the database
 		raw, err := os.ReadFile(filepath.Join(h.dir, "server", part))
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		told.Write(raw)
+		output.Write(raw)
 	}
-	for _, there := range []string{"GET /api/runtime/nothing 404", "a sign-in at the provider failed", "look for bucket", "bloom_build_info", "config_updated", "task begun", "run claude", "SQLite format 3"} {
-		if !strings.Contains(told.String(), there) {
+	for _, there := range []string{"GET /api/runtime/nothing 404", "a sign-in at the provider failed", "check bucket", "bloom_build_info", "config_updated", "task begun", "run claude", "SQLite format 3"} {
+		if !strings.Contains(output.String(), there) {
 			t.Errorf("%q was not looked at", there)
 		}
 	}
 	for name, secret := range secrets {
-		if at := strings.Index(told.String(), secret); at >= 0 {
-			t.Errorf("the secret %q is told: …%.200q", name, told.String()[max(0, at-100):])
+		if at := strings.Index(output.String(), secret); at >= 0 {
+			t.Errorf("the secret %q leaks: …%.200q", name, output.String()[max(0, at-100):])
 		}
 	}
 }
 
 // secretsMade has the server make secrets: a viewer's key, which it returns, and the
 // session of an admin's.
-func (h *house) secretsMade(t *testing.T, secrets map[string]string) string {
+func (h *harness) secretsMade(t *testing.T, secrets map[string]string) string {
 	t.Helper()
 	status, answer := h.raw(t, "POST", "/keys", `{"name":"viewer","role":"viewer"}`)
 	var k bloom.CreatedKey
@@ -146,9 +146,9 @@ func (h *house) secretsMade(t *testing.T, secrets map[string]string) string {
 	return k.Key
 }
 
-// membridgeTells is what a control plane that speaks TLS prints and answers: to its
+// membridgeOutput is what a control plane that speaks TLS prints and answers: to its
 // admin, to strangers with wrong keys, and at starts whose certificate cannot be used.
-func (h *house) membridgeTells(t *testing.T, secrets map[string]string, canary func(string) string) string {
+func (h *harness) membridgeOutput(t *testing.T, secrets map[string]string, canary func(string) string) string {
 	t.Helper()
 	cert, key := certificate(t, t.TempDir())
 	secrets["TLS key"] = strings.Split(read(t, key), "\n")[1]
@@ -158,17 +158,17 @@ func (h *house) membridgeTells(t *testing.T, secrets map[string]string, canary f
 	args := func(key string) []string {
 		return []string{"membridge", "--data-dir", filepath.Join(h.dir, "plane"), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
 	}
-	var told strings.Builder
+	var output strings.Builder
 	failed := spawn(t, "membridge with a broken key", env, args(broken)...)
 	if code := failed.wait(); code == 0 {
 		t.Error("membridge started with a broken key")
 	}
-	told.WriteString(failed.out.String())
+	output.WriteString(failed.out.String())
 	failed = spawn(t, "a server with a password for nobody", h.env("DATABASE_URL=postgres://bloom:"+canary("database")+"@127.0.0.1:9/x?connect_timeout=1", "RUNTIME_API_KEY="+adminKey),
 		"server", "--data-dir", filepath.Join(h.dir, "nowhere"), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	failed.says("127.0.0.1:9")
 	failed.kill()
-	told.WriteString(failed.out.String())
+	output.WriteString(failed.out.String())
 
 	plane := spawn(t, "membridge", env, args(key)...)
 	_, rest, _ := strings.Cut(plane.says("Membridge listens at"), "Membridge listens at ")
@@ -192,12 +192,12 @@ func (h *house) membridgeTells(t *testing.T, secrets map[string]string, canary f
 		}
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		told.Write(answer)
+		output.Write(answer)
 	}
 	h.stop(plane)
-	told.WriteString(plane.out.String())
+	output.WriteString(plane.out.String())
 	for _, there := range []string{"membridge_http_requests_total", `"name":"a"`, "GET /agents 401"} {
-		if !strings.Contains(told.String(), there) {
+		if !strings.Contains(output.String(), there) {
 			t.Errorf("of membridge %q was not looked at", there)
 		}
 	}
@@ -206,13 +206,13 @@ func (h *house) membridgeTells(t *testing.T, secrets map[string]string, canary f
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		told.Write(raw)
+		output.Write(raw)
 	}
-	return told.String()
+	return output.String()
 }
 
 // metrics is what Prometheus reads of the server.
-func (h *house) metrics(t *testing.T) string {
+func (h *harness) metrics(t *testing.T) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/metrics", nil)
 	if err != nil {

@@ -21,8 +21,8 @@ type call struct {
 	out, err string
 }
 
-// bloom runs the command line against the house's server.
-func (h *house) bloom(t *testing.T, stdin string, args ...string) call {
+// bloom runs the command line against the harness's server.
+func (h *harness) bloom(t *testing.T, stdin string, args ...string) call {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), programs.bloom, args...)
@@ -47,7 +47,7 @@ func (c call) want(t *testing.T, code int, out, errs string) {
 
 func TestTheCommandLineRunsTasks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.work(workerOptions{name: "hand", args: []string{"--max-concurrency", "2", "--allowed-tool", "Bash"}})
 	h.script("words", standin.Sequence(standin.Reply{Text: "four"}))
@@ -114,7 +114,7 @@ func TestTheCommandLineRunsTasks(t *testing.T) {
 
 // interrupted presses Ctrl-C while a task is followed, and looks what becomes
 // of the task.
-func (h *house) interrupted(t *testing.T, end bloom.TaskStatus, args ...string) {
+func (h *harness) interrupted(t *testing.T, end bloom.TaskStatus, args ...string) {
 	t.Helper()
 	name := "interrupt " + string(end)
 	finish := make(chan struct{})
@@ -139,7 +139,7 @@ func (h *house) interrupted(t *testing.T, end bloom.TaskStatus, args ...string) 
 }
 
 // shell runs a line as a person would who copied it.
-func (h *house) shell(t *testing.T, line string) string {
+func (h *harness) shell(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Env = h.env()

@@ -35,7 +35,7 @@ func TestIdleAndHalfSentConnectionsHoldUpNobody(t *testing.T) {
 	for name, args := range map[string][]string{"room for all": nil, "room for 100": {"--max-connections", "100"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			server := h.serve(append(args, "--no-membridge")...)
 			admin, err := client.New(h.url, client.Options{APIKey: adminKey})
 			if err != nil {

@@ -18,7 +18,7 @@ func TestTheCommandsOfTheContextsPageWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.anything(standin.Sequence(standin.Reply{Text: "noted"}))
 	for _, name := range []string{"one", "two"} {

@@ -25,12 +25,12 @@ func TestFiguresOfContexts(t *testing.T) {
 	if err != nil || samples < 1 {
 		t.Skip("measures; BLOOM_TEST_CONTEXT_FIGURES=20 says how often")
 	}
-	f := &figures{house: newHouse(t), asked: map[string]time.Time{}}
+	f := &figures{harness: newHarness(t), asked: map[string]time.Time{}}
 	f.serve()
 	f.anything(func(r standin.Request) standin.Reply {
 		prompts := figurePrompt.FindAllString(r.LastUser(), -1) // claude adds texts of its own
 		if len(prompts) > 0 && len(r.Tools) > 0 && f.asked[prompts[len(prompts)-1]].IsZero() {
-			f.asked[prompts[len(prompts)-1]] = time.Now() // under the house's lock
+			f.asked[prompts[len(prompts)-1]] = time.Now() // under the harness's lock
 		}
 		return standin.Reply{Text: "ok"}
 	})
@@ -65,7 +65,7 @@ func load() string {
 }
 
 type figures struct {
-	*house
+	*harness
 	asked map[string]time.Time // when the model was asked first, by prompt
 	lines []string
 	p50   map[string]float64 // milliseconds to completion
@@ -106,7 +106,7 @@ func (f *figures) measure(what string, samples int, label, kind string, contextO
 			continue
 		}
 		f.mu.Lock()
-		asked := f.house.other != nil && !f.asked[prompt].IsZero()
+		asked := f.harness.other != nil && !f.asked[prompt].IsZero()
 		first := f.asked[prompt].Sub(began)
 		f.mu.Unlock()
 		if !asked {

@@ -48,7 +48,7 @@ func TestAContextMovesOnlyWhenItsWorkerIsAwayFullOrDrained(t *testing.T) {
 
 // journey is a context on three workers, each with room for one task.
 type journey struct {
-	*house
+	*harness
 	procs map[string]*proc
 	held  chan struct{} // closed when the task that fills a worker may end
 	turns []string      // prompts
@@ -57,7 +57,7 @@ type journey struct {
 
 func newJourney(t *testing.T) *journey {
 	t.Helper()
-	j := &journey{house: newHouse(t), procs: map[string]*proc{}, held: make(chan struct{})}
+	j := &journey{harness: newHarness(t), procs: map[string]*proc{}, held: make(chan struct{})}
 	j.serve()
 	j.anything(func(r standin.Request) standin.Reply {
 		last := r.LastUser()
@@ -137,12 +137,12 @@ func TestALargeContextMoves(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_MIB")); err == nil {
 		mib, full = n, true
 	}
-	h := newHouse(t)
+	h := newHarness(t)
 	server := h.serve()
 	grown := false
 	h.anything(func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "<the second turn>") && len(r.Tools) > 0 && !grown {
-			grown = true // under the house's lock
+			grown = true // under the harness's lock
 			grow(t, h.configDir("from"), int64(mib)<<20)
 		}
 		return standin.Reply{Text: "noted"}

@@ -51,7 +51,7 @@ var doomedPrompt = regexp.MustCompile(`<doomed [^>]*>`)
 
 // talks are contexts on three workers.
 type talks struct {
-	*house
+	*harness
 	warm    string
 	workers map[string]*proc
 	said    map[int][]string // prompts of completed turns
@@ -59,12 +59,12 @@ type talks struct {
 
 func newTalks(t *testing.T, warm string) *talks {
 	t.Helper()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
-	k := &talks{house: h, warm: warm, workers: map[string]*proc{}, said: map[int][]string{}}
+	k := &talks{harness: h, warm: warm, workers: map[string]*proc{}, said: map[int][]string{}}
 	held := make(chan struct{})
 	t.Cleanup(func() { close(held) })
-	seen := map[string]bool{} // under the house's lock
+	seen := map[string]bool{} // under the harness's lock
 	h.anything(func(r standin.Request) standin.Reply {
 		if last := doomedPrompt.FindString(r.LastUser()); last != "" && !seen[last] && len(r.Tools) > 0 {
 			seen[last] = true

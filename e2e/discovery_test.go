@@ -12,7 +12,7 @@ import (
 // the others is there.
 func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	b := h.bridge()
 	file(t, h.gate("open"), "")
 	w := h.stubWorker("early", h.gate("open"), "--membridge-url", b.url)
@@ -106,7 +106,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 // TestAWorkerNeedsOnlyTheRuntimesAddress finds membridge through the runtime.
 func TestAWorkerNeedsOnlyTheRuntimesAddress(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	b := h.bridge()
 	b.serveFor("--membridge-sync-interval", "500ms")
 	file(t, h.gate("open"), "")

@@ -11,9 +11,9 @@ import (
 )
 
 // leaving is a system whose one worker runs a task that ends when it is told.
-func leaving(t *testing.T, args ...string) (h *house, worker *proc, task bloom.Task, finish chan struct{}) {
+func leaving(t *testing.T, args ...string) (h *harness, worker *proc, task bloom.Task, finish chan struct{}) {
 	t.Helper()
-	h = newHouse(t)
+	h = newHarness(t)
 	h.serve()
 	worker = h.work(workerOptions{name: "leaving", args: args})
 	finish = make(chan struct{})
@@ -25,7 +25,7 @@ func leaving(t *testing.T, args ...string) (h *house, worker *proc, task bloom.T
 }
 
 // givenBack wants a task that waits again and whose attempt was refunded.
-func (h *house) givenBack(t *testing.T, id string) {
+func (h *harness) givenBack(t *testing.T, id string) {
 	t.Helper()
 	now, err := h.api.Task(t.Context(), id)
 	if err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 || now.LeaseID != nil {
@@ -76,7 +76,7 @@ func TestASecondSignalCutsTheGrace(t *testing.T) {
 // polls and streams open.
 func TestAStoppingServerDoesNotWaitForThoseWhoListen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	server := h.serve("--shutdown-grace", "50s")
 	h.work(workerOptions{name: "listening"})
 	h.script("quick", standin.Sequence(standin.Reply{Text: "done"}))

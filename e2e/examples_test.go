@@ -40,7 +40,7 @@ func TestTheExampleWorkerOutlivesItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
-	eventually(t, "the worker tries again", func() bool { return strings.Contains(said.String(), "trying again") })
+	eventually(t, "the worker retries", func() bool { return strings.Contains(said.String(), "retrying in") })
 	cut.Store(false)
 	api := rt.Client()
 	for _, prompt := range []string{"one", "two"} {

@@ -16,11 +16,11 @@ import (
 // restarted, and every acknowledged task ends once.
 func TestTheStandbyIsPromotedUnderTwoServers(t *testing.T) {
 	t.Parallel()
-	cluster, front := pgtest.NewCluster(t), newBalancer(t) // before the house, to outlive it
+	cluster, front := pgtest.NewCluster(t), newBalancer(t) // before the harness, to outlive it
 	cluster.AddStandby()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.front = front
-	c := &campaign{house: h, how: intensity{tasks: 100, pace: 20}, cluster: cluster, replicas: h.replicas(2, cluster.EitherURL()), created: map[string]string{}}
+	c := &campaign{harness: h, how: intensity{tasks: 100, pace: 20}, cluster: cluster, replicas: h.replicas(2, cluster.EitherURL()), created: map[string]string{}}
 	for _, r := range c.replicas {
 		r.begin()
 	}

@@ -34,7 +34,7 @@ var floods = []string{
 // 100 tasks run. BLOOM_FLOOD has it last longer than it takes the tasks: "20s".
 func TestAFloodHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	server := h.serve("--no-membridge")
 	var sent atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())

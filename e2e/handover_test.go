@@ -22,7 +22,7 @@ import (
 // the init system hears when it is ready.
 func TestARestartBehindASocketRefusesNobody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestARestartBehindASocketRefusesNobody(t *testing.T) {
 
 // handed starts the server with the socket as systemd would, and waits until it says
 // that it is ready.
-func (h *house) handed(t *testing.T, socket *os.File) *proc {
+func (h *harness) handed(t *testing.T, socket *os.File) *proc {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "n") // a socket's path is short
 	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -110,10 +110,10 @@ func (h *house) handed(t *testing.T, socket *os.File) *proc {
 	}()
 	h.servers = append(h.servers, p)
 	_ = notify.SetReadDeadline(time.Now().Add(patience))
-	told := make([]byte, 100)
-	n, err := notify.Read(told)
-	if err != nil || string(told[:n]) != "READY=1" {
-		t.Fatal(fmt.Sprintf("told %q", told[:n]), err, p.out.tail())
+	message := make([]byte, 100)
+	n, err := notify.Read(message)
+	if err != nil || string(message[:n]) != "READY=1" {
+		t.Fatal(fmt.Sprintf("received %q", message[:n]), err, p.out.tail())
 	}
 	return p
 }

@@ -14,7 +14,7 @@ type workerOptions struct {
 }
 
 // modelEnv lets claude find the stand-in.
-func (h *house) modelEnv(credential string) []string {
+func (h *harness) modelEnv(credential string) []string {
 	env := []string{
 		"ANTHROPIC_BASE_URL=" + h.apiOf, "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 	}
@@ -26,7 +26,7 @@ func (h *house) modelEnv(credential string) []string {
 
 // work starts a worker and waits until the server knows it. A worker started
 // again under its name has the folders of before.
-func (h *house) work(o workerOptions) *proc {
+func (h *harness) work(o workerOptions) *proc {
 	h.t.Helper()
 	env := o.env
 	if env == nil {
@@ -44,15 +44,15 @@ func (h *house) work(o workerOptions) *proc {
 	return p
 }
 
-func (h *house) markOf(worker string) string { return h.mark + "." + worker }
+func (h *harness) markOf(worker string) string { return h.mark + "." + worker }
 
-func (h *house) configDir(worker string) string { return filepath.Join(h.dir, "claude-"+worker) }
+func (h *harness) configDir(worker string) string { return filepath.Join(h.dir, "claude-"+worker) }
 
 // workdir is the folder a worker's tasks work in.
-func (h *house) workdir(worker string) string { return filepath.Join(h.dir, "work-"+worker) }
+func (h *harness) workdir(worker string) string { return filepath.Join(h.dir, "work-"+worker) }
 
 // outbox lists the outcomes that a worker has not delivered.
-func (h *house) outbox(worker string) []string {
+func (h *harness) outbox(worker string) []string {
 	h.t.Helper()
 	files, err := filepath.Glob(filepath.Join(h.dir, "data-"+worker, "workers", worker, "state", "outbox", "*.json"))
 	if err != nil {

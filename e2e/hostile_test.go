@@ -13,7 +13,7 @@ import (
 // environment of every process that it may read, which as root are all.
 func TestARunCannotReadTheKeysOfItsWorker(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.script("spy", func(r standin.Request) standin.Reply {
 		if r.HasToolResult() {
 			return standin.Reply{Text: r.LastUser()}
@@ -37,7 +37,7 @@ func TestARunCannotReadTheKeysOfItsWorker(t *testing.T) {
 // watches over claude, with a process of its own outside claude's session.
 func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.work(workerOptions{name: "host", args: []string{"--allowed-tool", "Bash"}})
 	h.script("patricide", standin.Sequence(standin.Tool("", "Bash", map[string]any{
@@ -59,7 +59,7 @@ func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 // and the API to the command line.
 func TestADeniedRunIsNoPlainSuccess(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.script("denied", func(r standin.Request) standin.Reply {
 		if r.HasToolResult() {
 			return standin.Reply{Text: "all done"}

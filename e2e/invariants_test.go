@@ -10,7 +10,7 @@ import (
 
 // invariants holds everything that the server shows against what must never
 // happen. The system should be at rest.
-func (h *house) invariants() error {
+func (h *harness) invariants() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience) // it reads every task
 	defer cancel()
 	return storetest.CheckInvariants(ctx, wire{api: h.api, url: h.url})

@@ -23,7 +23,7 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t)
+		h := newHarness(t)
 		folder := filepath.Join(h.dir, "audit-files")
 		server := h.serve("--audit-export", folder)
 		auditKills(t, h, h.api, folder, func(int) {
@@ -34,7 +34,7 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	t.Run("two replicas", func(t *testing.T) {
 		t.Parallel()
 		url, front := pgtest.Start(t), newBalancer(t)
-		h := newHouse(t)
+		h := newHarness(t)
 		h.front = front
 		folder := filepath.Join(h.dir, "audit-files")
 		replicas := h.replicas(2, url, "--audit-export", folder)
@@ -54,7 +54,7 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 func TestAFrozenServerHoldsUpNoAudit(t *testing.T) {
 	t.Parallel()
 	url, front := pgtest.Start(t), newBalancer(t)
-	h := newHouse(t)
+	h := newHarness(t)
 	h.front = front
 	folder := filepath.Join(h.dir, "audit-files")
 	replicas := h.replicas(2, url, "--audit-export", folder)
@@ -102,7 +102,7 @@ func TestAFrozenServerHoldsUpNoAudit(t *testing.T) {
 	})
 }
 
-func auditKills(t *testing.T, h *house, api *client.Client, folder string, again func(i int)) {
+func auditKills(t *testing.T, h *harness, api *client.Client, folder string, again func(i int)) {
 	random := seeded(t)
 	load := startAuditLoad(t, api, api)
 	kills := 6
@@ -156,7 +156,7 @@ func (l *auditLoad) stop() []string {
 
 // auditIsWhole wants all that was acknowledged in one chain, and the chain in the files.
 // again starts a server anew.
-func auditIsWhole(t *testing.T, h *house, api *client.Client, folder string, acknowledged []string, again func(i int)) {
+func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, acknowledged []string, again func(i int)) {
 	t.Helper()
 	var chain *bloom.ChainVerifier
 	eventually(t, "everything is chained", func() bool {

@@ -43,8 +43,8 @@ var breaches = []string{
 	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
 	// A context that lives and nobody can tell any more which worker knows it.
 	`SELECT count(*) FROM llm_tasks t WHERE t.context_id LIKE 'living %' AND NOT EXISTS (SELECT FROM contexts c WHERE c.id = t.context_id AND c.worker_id <> '')`,
-	`SELECT count(*) FROM (SELECT sum(queued)::bigint, sum(leased)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(failed)::bigint, sum(leases)::bigint, sum(active)::bigint FROM counters) AS told
-		WHERE told IS DISTINCT FROM (SELECT row(count(*) FILTER (WHERE status = 'queued'), count(*) FILTER (WHERE status = 'leased'), count(*) FILTER (WHERE status = 'running'),
+	`SELECT count(*) FROM (SELECT sum(queued)::bigint, sum(leased)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(failed)::bigint, sum(leases)::bigint, sum(active)::bigint FROM counters) AS recorded
+		WHERE recorded IS DISTINCT FROM (SELECT row(count(*) FILTER (WHERE status = 'queued'), count(*) FILTER (WHERE status = 'leased'), count(*) FILTER (WHERE status = 'running'),
 			count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'failed'),
 			(SELECT count(*) FROM leases), (SELECT count(*) FROM leases WHERE status = 'active')) FROM llm_tasks)`,
 }
@@ -62,7 +62,7 @@ func TestAServerIsKilledWhileItRemoves(t *testing.T) {
 		rounds = 20
 	}
 	url, front := pgtest.Start(t), newBalancer(t)
-	h := newHouse(t)
+	h := newHarness(t)
 	h.front = front
 	a := newArchive(t, h, url, rounds)
 	a.replicas = h.replicas(2, url, "--retention-tasks", "1h", "--retention-audit", "1h")

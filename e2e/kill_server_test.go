@@ -42,7 +42,7 @@ func seeded(t *testing.T) *rand.Rand {
 func TestTheServerIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	random, kills := seeded(t), serverKills()
-	h := newHouse(t)
+	h := newHarness(t)
 	server := h.serve()
 	h.work(workerOptions{name: "steady", args: []string{"--max-concurrency", "2", "--lease-ttl", "60s", "--allowed-tool", "Bash"}})
 	type created struct {

@@ -13,7 +13,7 @@ import (
 
 // stale tries every write that a worker can make, under a lease that is not
 // current any more: each is refused and nothing changes.
-func (h *house) stale(t *testing.T, taskID, leaseID string) {
+func (h *harness) stale(t *testing.T, taskID, leaseID string) {
 	t.Helper()
 	before, err := h.api.Task(t.Context(), taskID)
 	if err != nil {
@@ -63,7 +63,7 @@ func (o outcome) fenced(output, second string) {
 // session. All of it dies with the worker; another one runs the task.
 func TestAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	doomed := h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s", "--allowed-tool", "Bash"}})
 	h.script("doom", standin.Sequence(
@@ -99,7 +99,7 @@ func TestAWorkerIsKilled(t *testing.T) {
 // never begun a second time under the same lease.
 func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	worker := h.work(workerOptions{name: "phoenix"})
 	h.script("phoenix", standin.Sequence(standin.Reply{Until: make(chan struct{})}))
@@ -128,7 +128,7 @@ func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
 // and starts it again: nothing is left running, and nothing was forgotten.
 func TestEverythingInOneProcessIsKilled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.script("all", standin.Sequence(standin.Tool("", "Bash", map[string]any{"command": "setsid sleep 600 & sleep 600", "description": "stay"}), standin.Reply{Text: "again"}))
 	up := h.up("--allowed-tool", "Bash")
 	s := spec("all")
@@ -146,7 +146,7 @@ func TestEverythingInOneProcessIsKilled(t *testing.T) {
 }
 
 // untilLeased waits until a worker has the task, and returns the lease.
-func (h *house) untilLeased(t *testing.T, id string) *string {
+func (h *harness) untilLeased(t *testing.T, id string) *string {
 	t.Helper()
 	h.untilEvent(t, id, bloom.EventStarted)
 	task, err := h.api.Task(t.Context(), id)
@@ -161,7 +161,7 @@ func (h *house) untilLeased(t *testing.T, id string) *string {
 // refused.
 func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	frozen := h.work(workerOptions{name: "frozen", args: []string{"--lease-ttl", "2s"}})
 	first, second := make(chan struct{}), make(chan struct{})

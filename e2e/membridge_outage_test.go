@@ -15,7 +15,7 @@ import (
 // for as long as BLOOM_TEST_OUTAGE says.
 func TestMembridgeIsAwayWhileFiftyTasksRun(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	b := h.bridge()
 	plane := b.start()
 	b.serveFor("--membridge-sync-interval", "500ms")

@@ -15,8 +15,8 @@ import (
 // reaches it, and when it is killed the other one takes over.
 func TestTwoRuntimesShareOneSync(t *testing.T) {
 	t.Parallel()
-	database := pgtest.Start(t) // before the house, to outlive it
-	h := newHouse(t)
+	database := pgtest.Start(t) // before the harness, to outlive it
+	h := newHarness(t)
 	b, later := h.bridge(), h.bridge()
 	later.dir = filepath.Join(h.dir, "membridge-later")
 	b.start()

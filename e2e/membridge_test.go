@@ -30,7 +30,7 @@ const project = "2a97516c354b6884"
 // promised.
 func TestTheDescribedPath(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	b := h.bridge()
 	b.start()
 	b.serveFor() // with the interval that is described
@@ -79,7 +79,7 @@ func TestTheDescribedPath(t *testing.T) {
 
 // knewWithin compares when the two wrote down what they did, both by this machine's
 // clock: how long the test takes to notice does not count.
-func (h *house) knewWithin(t *testing.T, b *bridge, name string, limit time.Duration) {
+func (h *harness) knewWithin(t *testing.T, b *bridge, name string, limit time.Duration) {
 	t.Helper()
 	var posted []struct {
 		Name string  `json:"name"`
@@ -102,7 +102,7 @@ func (h *house) knewWithin(t *testing.T, b *bridge, name string, limit time.Dura
 // TestMembridgeWithoutAnAdminKey says aloud whom it answers.
 func TestMembridgeWithoutAnAdminKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for _, c := range []struct {
 		says   string
 		env    []string
@@ -125,7 +125,7 @@ func TestMembridgeWithoutAnAdminKey(t *testing.T) {
 
 // leads lists projects and nodes through the proxy, and promotes one node after
 // the other: the roles follow with the next heartbeat.
-func (h *house) leads(t *testing.T, b *bridge) {
+func (h *harness) leads(t *testing.T, b *bridge) {
 	t.Helper()
 	if status, body := b.ask(t, "POST", "/projects", `{"name":"demo"}`); status != http.StatusCreated || !strings.Contains(body, project) {
 		t.Fatalf("a project by hand: %d %s", status, body)
@@ -181,7 +181,7 @@ func (h *house) leads(t *testing.T, b *bridge) {
 
 // refusedKey saves a wrong key, whose refusal is the runtime's fault and not the
 // caller's, and then the right one: each is used at once, and none is shown.
-func (h *house) refusedKey(t *testing.T, b *bridge) {
+func (h *harness) refusedKey(t *testing.T, b *bridge) {
 	t.Helper()
 	save := func(key string) {
 		cfg, err := h.api.SaveConfig(t.Context(), b.url, key)

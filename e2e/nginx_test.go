@@ -51,9 +51,9 @@ func TestReplicasBehindNginx(t *testing.T) {
 	})
 }
 
-// site is a house of two replicas behind nginx.
+// site is a harness of two replicas behind nginx.
 type site struct {
-	*house
+	*harness
 	replicas []*replica
 	web      *nginx
 	runs     string // the file in which each run is noted
@@ -62,10 +62,10 @@ type site struct {
 // behindNginx starts one with so many workers, and waits until all of them poll.
 func behindNginx(t *testing.T, workers int) *site {
 	t.Helper()
-	database, front := pgtest.Start(t), newBalancer(t) // before the house, to outlive it
-	h := newHouse(t)
+	database, front := pgtest.Start(t), newBalancer(t) // before the harness, to outlive it
+	h := newHarness(t)
 	h.front = front
-	s := &site{house: h, replicas: h.replicas(2, database, "--trusted-proxy", "127.0.0.1"), runs: filepath.Join(h.dir, "runs")}
+	s := &site{harness: h, replicas: h.replicas(2, database, "--trusted-proxy", "127.0.0.1"), runs: filepath.Join(h.dir, "runs")}
 	for _, r := range s.replicas {
 		r.begin()
 	}
@@ -84,7 +84,7 @@ func behindNginx(t *testing.T, workers int) *site {
 }
 
 // postUntil posts tasks one after the other and follows each to its end.
-func (h *house) postUntil(t *testing.T, stop <-chan struct{}) {
+func (h *harness) postUntil(t *testing.T, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -97,7 +97,7 @@ func (h *house) postUntil(t *testing.T, stop <-chan struct{}) {
 	}
 }
 
-func (h *house) postAndFollow(t *testing.T, n int) bool {
+func (h *harness) postAndFollow(t *testing.T, n int) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	s := spec(fmt.Sprint("nginx ", n))
@@ -116,13 +116,26 @@ func (h *house) postAndFollow(t *testing.T, n int) bool {
 	return true
 }
 
-// largeBody posts as much as a task may have, which nginx refuses by default.
-func (h *house) largeBody(t *testing.T) {
+// largeBody sends a large task and a large file, which nginx refuses by default.
+func (s *site) largeBody(t *testing.T) {
 	t.Helper()
-	s := spec("large")
-	s.Prompt = "say done-0; and then " + strings.Repeat("x", 3<<20)
-	if _, err := h.api.Submit(t.Context(), s); err != nil {
+	task := spec("large")
+	task.Prompt = "say done-0; and then " + strings.Repeat("x", 3<<20)
+	if _, err := s.api.Submit(t.Context(), task); err != nil {
 		t.Errorf("a prompt of 3 MB: %v", err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.url+"/api/runtime/llm-tasks/0199f000-0000-7000-8000-000000000000/artifacts?lease_id=none&path=a", strings.NewReader(strings.Repeat("x", 40<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Runtime-API-Key", adminKey)
+	resp, err := s.web.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusRequestEntityTooLarge || resp.Header.Get("X-Request-Id") == "" {
+		t.Errorf("a file of 40 MB did not reach the server: %s", resp.Status)
 	}
 }
 
@@ -156,7 +169,7 @@ type nginx struct {
 }
 
 // nginx starts nginx with the configuration from the documentation.
-func (h *house) nginx(replicas []*replica) *nginx {
+func (h *harness) nginx(replicas []*replica) *nginx {
 	h.t.Helper()
 	program := "/usr/sbin/nginx"
 	if path, err := exec.LookPath("nginx"); err == nil {

@@ -19,7 +19,7 @@ func TestAnOutcomeWaitsForTheServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			server := h.serve()
 			worker := h.work(workerOptions{name: "patient"})
 			finish := make(chan struct{})

@@ -19,7 +19,7 @@ func spec(scenario string) bloom.TaskSpec {
 	}
 }
 
-func (h *house) submit(t *testing.T, s bloom.TaskSpec) bloom.Task {
+func (h *harness) submit(t *testing.T, s bloom.TaskSpec) bloom.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -41,7 +41,7 @@ type outcome struct {
 }
 
 // await waits for a task's end and reads everything about it.
-func (h *house) await(t *testing.T, id string) outcome {
+func (h *harness) await(t *testing.T, id string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -55,7 +55,7 @@ func (h *house) await(t *testing.T, id string) outcome {
 	return h.read(ctx, t, id, o)
 }
 
-func (h *house) read(ctx context.Context, t *testing.T, id string, o outcome) outcome {
+func (h *harness) read(ctx context.Context, t *testing.T, id string, o outcome) outcome {
 	t.Helper()
 	var err error
 	if o.task, err = h.api.Task(ctx, id); err != nil {
@@ -86,7 +86,7 @@ func (h *house) read(ctx context.Context, t *testing.T, id string, o outcome) ou
 }
 
 // untilEvent waits for an event of the type in a task's stream.
-func (h *house) untilEvent(t *testing.T, id, typ string) bloom.Event {
+func (h *harness) untilEvent(t *testing.T, id, typ string) bloom.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

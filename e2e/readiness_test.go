@@ -25,7 +25,7 @@ func TestReadinessFailsWhileTheServerCannotServe(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t)
 	link := newBalancer(t) // to the database
-	h := newHouse(t)
+	h := newHarness(t)
 	at, err := url.Parse(database)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // logs of the task.
 func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	server := h.serve("--no-membridge")
 	worker := h.work(workerOptions{name: "w1", claude: quickClaude(t, filepath.Join(h.dir, "runs")), env: []string{}})
 	body, err := json.Marshal(spec("works"))

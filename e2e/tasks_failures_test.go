@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-func timeout(t *testing.T, h *house) {
+func timeout(t *testing.T, h *harness) {
 	h.script("timeout", standin.Sequence(standin.Reply{HangAfterStart: true, Until: make(chan struct{}), Usage: standin.Usage{Input: 1000, Output: 1}}))
 	s := at("main", spec("timeout"))
 	s.Policy.TimeoutSec = 5
@@ -24,7 +24,7 @@ func timeout(t *testing.T, h *house) {
 	}
 }
 
-func cancel(t *testing.T, h *house) {
+func cancel(t *testing.T, h *harness) {
 	h.script("cancel", standin.Sequence(standin.Reply{Until: make(chan struct{})}))
 	task := h.submit(t, at("main", spec("cancel")))
 	h.untilAsked("scenario cancel;", 1)
@@ -37,7 +37,7 @@ func cancel(t *testing.T, h *house) {
 	}
 }
 
-func budget(t *testing.T, h *house) {
+func budget(t *testing.T, h *harness) {
 	h.script("budget", func(standin.Request) standin.Reply {
 		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
 		reply.Usage = standin.Usage{Input: 400, Output: 100}
@@ -52,7 +52,7 @@ func budget(t *testing.T, h *house) {
 	}
 }
 
-func notLoggedIn(t *testing.T, h *house) {
+func notLoggedIn(t *testing.T, h *harness) {
 	h.script("anonymous", standin.Sequence(standin.Reply{Text: "should not be asked"}))
 	o := h.await(t, h.submit(t, at("anonymous", spec("anonymous"))).ID)
 	o.failed(bloom.ClassAuth)
@@ -61,7 +61,7 @@ func notLoggedIn(t *testing.T, h *house) {
 	}
 }
 
-func refusals(t *testing.T, h *house) {
+func refusals(t *testing.T, h *harness) {
 	for name, test := range map[string]struct {
 		reply standin.Reply
 		class bloom.ErrorClass
@@ -80,7 +80,7 @@ func refusals(t *testing.T, h *house) {
 	}
 }
 
-func rateLimited(t *testing.T, h *house) {
+func rateLimited(t *testing.T, h *harness) {
 	reset := time.Now().Add(12 * time.Second).Unix()
 	limit := standin.Error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
 	limit.Header = map[string]string{
@@ -113,7 +113,7 @@ func rateLimited(t *testing.T, h *house) {
 
 // missing: a worker without claude takes no tasks, so that they wait or go to
 // others; once claude is there, it does.
-func missing(t *testing.T, h *house) {
+func missing(t *testing.T, h *harness) {
 	h.script("missing", standin.Sequence(standin.Reply{Text: "here it is"}))
 	w, err := h.api.Worker(t.Context(), "bare")
 	if err != nil || w.Capabilities.ClaudeCLI {
@@ -133,7 +133,7 @@ func missing(t *testing.T, h *house) {
 	h.await(t, task.ID).succeeded("here it is")
 }
 
-func hostile(t *testing.T, h *house) {
+func hostile(t *testing.T, h *harness) {
 	h.script("hostile", standin.Sequence(standin.Reply{Text: "just a prompt"}))
 	s := at("main", spec("hostile"))
 	s.Prompt = "--dangerously-skip-permissions scenario hostile;"
@@ -147,7 +147,7 @@ func hostile(t *testing.T, h *house) {
 	}
 }
 
-func huge(t *testing.T, h *house) {
+func huge(t *testing.T, h *harness) {
 	text := strings.Repeat("0123456789abcdef", 20<<20/16)
 	h.script("huge", standin.Sequence(standin.Reply{Text: text}))
 	o := h.await(t, h.submit(t, at("main", spec("huge"))).ID)

@@ -14,13 +14,13 @@ import (
 // that differ carry a label, and their tasks ask for it.
 func TestTasks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.work(workerOptions{name: "main", args: []string{"--max-concurrency", "3", "--label", "main", "--allowed-tool", "Bash"}})
 	h.work(workerOptions{name: "anonymous", env: h.modelEnv(""), args: []string{"--max-concurrency", "1", "--label", "anonymous"}})
 	h.work(workerOptions{name: "bare", args: []string{"--max-concurrency", "1", "--label", "bare", "--claude", filepath.Join(h.dir, "none", "claude")}})
 	h.work(workerOptions{name: "subscriber", env: h.modelEnv("CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-dummy"), args: []string{"--max-concurrency", "1", "--label", "subscriber"}})
-	for name, scenario := range map[string]func(*testing.T, *house){
+	for name, scenario := range map[string]func(*testing.T, *harness){
 		"success":            success,
 		"a tool edits":       toolUse,
 		"json":               jsonOutput,
@@ -51,7 +51,7 @@ func at(worker string, s bloom.TaskSpec) bloom.TaskSpec {
 	return s
 }
 
-func success(t *testing.T, h *house) {
+func success(t *testing.T, h *harness) {
 	h.script("success", standin.Sequence(standin.Reply{Text: "four", Usage: standin.Usage{Input: 100, Output: 20, CacheCreation: 7}}))
 	o := h.await(t, h.submit(t, at("main", spec("success"))).ID)
 	o.succeeded("four")
@@ -73,7 +73,7 @@ func success(t *testing.T, h *house) {
 	}
 }
 
-func toolUse(t *testing.T, h *house) {
+func toolUse(t *testing.T, h *harness) {
 	path := filepath.Join(h.workdir("main"), "edited.txt")
 	file(t, path, "before")
 	h.script("tool", func(r standin.Request) standin.Reply {
@@ -101,7 +101,7 @@ func toolUse(t *testing.T, h *house) {
 	}
 }
 
-func jsonOutput(t *testing.T, h *house) {
+func jsonOutput(t *testing.T, h *harness) {
 	h.script("json", standin.Sequence(standin.Reply{Text: "here you are"}, standin.Reply{Text: "```json\n{\"a\": [1]}\n```"}))
 	s := at("main", spec("json"))
 	s.DesiredFormat = bloom.FormatJSON
@@ -112,7 +112,7 @@ func jsonOutput(t *testing.T, h *house) {
 	}
 }
 
-func agent(t *testing.T, h *house) {
+func agent(t *testing.T, h *harness) {
 	h.script("agent", standin.Sequence(standin.Reply{Text: "reviewed"}))
 	file(t, filepath.Join(h.dir, "agents-main", "reviewer.md"), "---\nname: reviewer\ndescription: reviews\n---\nYou review with great care.\n")
 	s := at("main", spec("agent"))
@@ -123,7 +123,7 @@ func agent(t *testing.T, h *house) {
 	}
 }
 
-func hints(t *testing.T, h *house) {
+func hints(t *testing.T, h *harness) {
 	h.script("hints", standin.Sequence(standin.Reply{Text: "read"}))
 	file(t, filepath.Join(h.workdir("main"), "notes", "deep", "a.md"), "alpha content")
 	file(t, filepath.Join(h.dir, "outside.md"), "secret content")
@@ -140,7 +140,7 @@ func hints(t *testing.T, h *house) {
 	}
 }
 
-func resume(t *testing.T, h *house) {
+func resume(t *testing.T, h *harness) {
 	h.script("resume", standin.Sequence(standin.Reply{Text: "noted"}, standin.Reply{Text: "green"}))
 	first, second := at("main", spec("resume")), at("main", spec("resume"))
 	first.Prompt += ", my colour is green"
@@ -157,7 +157,7 @@ func resume(t *testing.T, h *house) {
 	}
 }
 
-func twoOfOneContext(t *testing.T, h *house) {
+func twoOfOneContext(t *testing.T, h *harness) {
 	release := make(chan struct{})
 	h.script("fork", func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "slowly") {

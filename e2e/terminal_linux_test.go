@@ -19,7 +19,7 @@ import (
 // model says cannot steer the terminal.
 func TestAPersonReadsTheStream(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.work(workerOptions{name: "seen", args: []string{"--allowed-tool", "Bash"}})
 	h.script("read", func(r standin.Request) standin.Reply {

@@ -84,7 +84,7 @@ func (a *authority) sign(name string, ends time.Time) (cert, key string) {
 // the files are replaced everything goes on, without a restart.
 func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tomorrow, yesterday := time.Now().Add(24*time.Hour), time.Now().Add(-time.Hour)
 	ca, stranger := newAuthority(t, t.TempDir()), newAuthority(t, t.TempDir())
 	cert, key := ca.sign("server", tomorrow)
@@ -120,8 +120,8 @@ func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 }
 
 // overTLS starts the server with that certificate, for workers that have one of the
-// authority's, and has the house ask it over TLS.
-func (h *house) overTLS(ca *authority, cert, key string) *proc {
+// authority's, and has the harness ask it over TLS.
+func (h *harness) overTLS(ca *authority, cert, key string) *proc {
 	h.t.Helper()
 	address := h.reserve()
 	server := h.serve("--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.file)
@@ -140,7 +140,7 @@ func (h *house) overTLS(ca *authority, cert, key string) *proc {
 }
 
 // runs has the worker with that label run a task.
-func (h *house) runs(t *testing.T, label string) {
+func (h *harness) runs(t *testing.T, label string) {
 	t.Helper()
 	s := spec("over TLS")
 	s.Labels = []string{label}

@@ -69,7 +69,7 @@ func (s *spanSink) of(traceID string) map[string]*trace.Span {
 // task's id.
 func TestATaskIsOneTrace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	sink := &spanSink{}
 	otlp := httptest.NewServer(sink)
 	t.Cleanup(otlp.Close)

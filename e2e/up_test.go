@@ -14,7 +14,7 @@ import (
 // lines that it prints, as they stand.
 func TestUpAloneDoesATask(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.anything(standin.Sequence(standin.Reply{Text: "hello from one command"}))
 	up := h.up()
 	run, curl := "", ""
@@ -41,13 +41,13 @@ func TestUpAloneDoesATask(t *testing.T) {
 }
 
 // up starts everything in one process, or starts it again on the same folder.
-func (h *house) up(args ...string) *proc {
+func (h *harness) up(args ...string) *proc {
 	h.t.Helper()
 	return h.upWith(nil, args...)
 }
 
 // upWith is up with more in the environment.
-func (h *house) upWith(extra []string, args ...string) *proc {
+func (h *harness) upWith(extra []string, args ...string) *proc {
 	h.t.Helper()
 	env := append(h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...), extra...)
 	p := spawn(h.t, "up", env, append([]string{

@@ -22,13 +22,23 @@ func earlier(t *testing.T) string {
 		t.Skip("builds an earlier version; make test-upgrade runs it")
 	}
 	dir := t.TempDir()
-	build := exec.Command("bash", "-c", `set -eo pipefail; mkdir tree; git -C "$1" archive "$2" -- '*.go' go.mod go.sum cmd internal client deploy | tar -x -C tree
+	build := exec.Command("bash", "-c", `set -eo pipefail; mkdir tree; git -C "$1" archive "$2" | tar -x -C tree
 		cd tree && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/bloom-runtime/bloom/internal/cli.Version=$2" -o ../bloom ./cmd/bloom`, "earlier", repository(t), ref)
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", ref, err, out)
 	}
 	return filepath.Join(dir, "bloom")
+}
+
+// newer reports whether the schema has changed since the earlier version.
+func newer(t *testing.T) bool {
+	t.Helper()
+	out, err := exec.Command("git", "-C", repository(t), "diff", "--name-only", os.Getenv("BLOOM_TEST_UPGRADE"), "--", "internal/store/postgres/migrations").CombinedOutput()
+	if err != nil {
+		t.Fatalf("git diff: %v\n%s", err, out)
+	}
+	return len(out) > 0
 }
 
 func repository(t *testing.T) string {
@@ -48,9 +58,9 @@ func repository(t *testing.T) string {
 func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	old := earlier(t)
 	database, front := pgtest.Start(t), newBalancer(t)
-	h := newHouse(t)
+	h := newHarness(t)
 	h.front = front
-	s := &site{house: h, replicas: h.replicas(2, database), runs: filepath.Join(h.dir, "runs")}
+	s := &site{harness: h, replicas: h.replicas(2, database), runs: filepath.Join(h.dir, "runs")}
 	claude := quickClaude(t, s.runs)
 	for _, r := range s.replicas {
 		r.program = old
@@ -97,9 +107,11 @@ func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	for _, p := range slices.Concat(workers, []*proc{s.replicas[0].proc, s.replicas[1].proc}) {
 		h.stop(p)
 	}
-	refused := spawnAs(t, old, "earlier version over the new schema", h.env("RUNTIME_API_KEY="+adminKey), "server", "--database-url", database, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
-	if code := refused.wait(); code != 1 || !strings.Contains(refused.out.String(), "newer") {
-		t.Errorf("the earlier version over the new schema ends with %d: %s", code, refused.out.tail())
+	if newer(t) {
+		refused := spawnAs(t, old, "earlier version over the new schema", h.env("RUNTIME_API_KEY="+adminKey), "server", "--database-url", database, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+		if code := refused.wait(); code != 1 || !strings.Contains(refused.out.String(), "newer") {
+			t.Errorf("the earlier version over the new schema ends with %d: %s", code, refused.out.tail())
+		}
 	}
 	restored := pgtest.Start(t)
 	postgresql(t, "pg_restore", "--exit-on-error", "--no-owner", "--dbname="+restored, dump)
@@ -126,9 +138,9 @@ func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 // which is away for as long as its start takes.
 func TestAnEarlierVersionsFileIsUpgradedAndBack(t *testing.T) {
 	old := earlier(t)
-	h := newHouse(t)
+	h := newHarness(t)
 	data := filepath.Join(h.dir, "server")
-	s := &site{house: h, runs: filepath.Join(h.dir, "runs")}
+	s := &site{harness: h, runs: filepath.Join(h.dir, "runs")}
 	claude := quickClaude(t, s.runs)
 	serve := func(program string) *proc {
 		p := spawnAs(t, program, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), "server", "--data-dir", data, "--listen", h.reserve())

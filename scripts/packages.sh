@@ -31,6 +31,11 @@ package_version() {
 PACKAGE_VERSION=$(package_version)
 
 mkdir -p "$dist"
+scripts=$(mktemp -d)
+trap 'rm -rf "$scripts"' EXIT
+# An apk has the times of its scripts' files, which differ from one checkout to another.
+cp deploy/packages/*.sh "$scripts"
+touch -d "$MTIME" "$scripts"/*
 rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml" "$dist/SHA256SUMS"
 web=() # what is in the web application, if that is built in
 [[ ! -e internal/webui/dist/index.html.gz ]] || web=(web/package-lock.json)
@@ -44,7 +49,7 @@ for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	.tools/bin/sbom "$PROGRAM" "$version" "${web[@]}" >"$PROGRAM.cdx.json"
 	[[ $ARCH != armv7 ]] || ARCH=arm7
 	# nfpm itself puts variables in some places only.
-	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${MTIME}|$MTIME|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
+	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${SCRIPTS}|$scripts|; s|\${MTIME}|$MTIME|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
 	for format in ${FORMATS:-apk deb rpm}; do
 		.tools/bin/nfpm package --config "$dist/nfpm.yaml" --packager "$format" --target "$dist/" >/dev/null
 	done

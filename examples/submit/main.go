@@ -35,7 +35,7 @@ func run(ctx context.Context, url string, args []string) error {
 	if err != nil {
 		return err
 	}
-	// The stream goes on where it broke off when the connection is lost.
+	// The stream resumes where it stopped if the connection is lost.
 	for event, err := range c.FollowEvents(ctx, task.ID, client.FollowOptions{}) {
 		if err != nil {
 			return err

@@ -10,15 +10,15 @@ URL = os.environ.get("BLOOM_RUNTIME_URL", "http://127.0.0.1:5000") + "/api/runti
 NAME = os.environ.get("BLOOM_WORKER_NAME", "python-" + socket.gethostname())
 INSTANCE = str(uuid.uuid4())  # this process; a second one under the same name is refused
 TTL = 60  # seconds that a lease holds without a heartbeat
-AWAY = (OSError, ValueError, http.client.HTTPException)  # not the runtime's answer: worth another try
+UNREACHABLE = (OSError, ValueError, http.client.HTTPException)  # no answer from the runtime: retry
 
 
 class Refused(Exception):
-    """The runtime said no."""
+    """The runtime refused the request."""
 
 
 class Unknown(Refused):
-    """The runtime does not know what was named."""
+    """The runtime does not know the object that the request names."""
 
 
 def call(path, body, timeout=30):
@@ -41,8 +41,8 @@ def persist(path, body):
     while True:
         try:
             return call(path, body)
-        except AWAY as e:
-            print(f"{URL} is away, trying again in {wait} s: {e}", file=sys.stderr)
+        except UNREACHABLE as e:
+            print(f"{URL} is unreachable, retrying in {wait} s: {e}", file=sys.stderr)
             time.sleep(wait)
             wait = min(wait * 2, 30)
 
@@ -58,7 +58,7 @@ def work(lease, task):
                     process.kill()
             except Refused:  # the lease is lost: another worker has the task
                 process.kill()
-            except AWAY:
+            except UNREACHABLE:
                 pass  # the next one may get through
 
     threading.Thread(target=heartbeat, daemon=True).start()

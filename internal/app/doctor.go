@@ -155,6 +155,9 @@ func space(dir string) (free, total uint64, err error) {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, 0, err
 	}
+	if fs.Blocks == 0 { // as some file systems of FUSE have it
+		return 0, 0, errors.New("the file system does not tell its size")
+	}
 	return fs.Bavail * uint64(fs.Bsize), fs.Blocks * uint64(fs.Bsize), nil
 }
 
@@ -200,7 +203,7 @@ func examinePort(ctx context.Context, addr string, reached bool) Finding {
 	return Finding{"port", Wrong, detail, "stop that program, or choose another address: --listen 127.0.0.1:5001"}
 }
 
-// examineRefusal says what a caller lacks whom the server does not let in.
+// examineRefusal says what is missing when the server refuses the caller.
 func examineRefusal(c DoctorConfig, err error) Finding {
 	var api *client.APIError
 	fix := "set the right key with --key-file FILE or BLOOM_API_KEY"

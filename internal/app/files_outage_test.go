@@ -15,7 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-func TestFilesAreTakenWhileTheStorageIsAway(t *testing.T) {
+func TestFilesAreAcceptedWhileTheStorageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newOutageServer(t)
 	task, lease := s.held()

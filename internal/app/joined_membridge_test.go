@@ -15,7 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-func TestUpWantsATokenOfAgentsWhereItIsToldTo(t *testing.T) {
+func TestUpRequiresAgentTokensIfConfigured(t *testing.T) {
 	t.Parallel()
 	const agents, token = key + "-of-agents", "the-token-of-one-agent"
 	for want, without := range map[string]int{"": http.StatusCreated, "optional": http.StatusCreated, config.TokensRequired: http.StatusUnauthorized} {

@@ -45,8 +45,8 @@ func TestUpJoinsAllThree(t *testing.T) {
 		}
 	}
 	// Whoever asks membridge hears where the runtime beside it is.
-	if told, err := bridge.RegisterAgent(t.Context(), mbclient.Registration{Name: "other", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}); err != nil || told != up.Server.URL() {
-		t.Errorf("the runtime is said to be at %q, %v, and is at %q", told, err, up.Server.URL())
+	if address, err := bridge.RegisterAgent(t.Context(), mbclient.Registration{Name: "other", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}); err != nil || address != up.Server.URL() {
+		t.Errorf("the runtime is reported at %q, %v, and is at %q", address, err, up.Server.URL())
 	}
 	const answered = "bloom_membridge_last_success_timestamp_seconds"
 	for deadline := time.Now().Add(2 * time.Minute); figures(t, up.Server.URL())[answered] == 0; {

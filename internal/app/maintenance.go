@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
@@ -41,9 +43,12 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		s.control.onChange(loops[len(loops)-1].Restart)
 	}
 	if isShared {
-		// The other loops run soon anyway; unfinished retention must not wait for its next
-		// interval.
-		s.leader = &leader{store: shared, inherited: retention.RunSoon}
+		led := loops
+		s.leader = &leader{store: shared, pause: askAgain, inherited: func() {
+			for _, l := range led {
+				l.RunSoon()
+			}
+		}}
 		for _, l := range loops {
 			l.OnlyLeader(s.leader.mine)
 		}
@@ -60,11 +65,11 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	}
 	loops = append(loops, maintenance.NewOrphans(maintenance.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: maintenance.DefaultOrphansEvery}))
 	if s.objects == nil {
-		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Away: s.folder.Away, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
+		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Unavailable: s.folder.Unavailable, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	} else {
 		// Not limited to the leader: only this server can move what it stored in its folder.
 		mover := s.mover.Loop()
-		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Away: s.objects.Away, Back: mover.RunSoon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
+		loops = append(loops, mover, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.objects.Refresh, Unavailable: s.objects.Unavailable, Back: mover.RunSoon, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	}
 	loops = append(loops, maintenance.NewKeyUse(maintenance.KeyUseConfig{Flush: s.auth.Flush, Logger: s.log, Every: 0}))
 	for _, l := range loops {
@@ -80,10 +85,16 @@ const leaderLock = "upkeep"
 type leader struct {
 	store     *postgres.Store
 	inherited func() // called when this server takes over from another
+	pause     time.Duration
 	mu        sync.Mutex
 	lock      *postgres.Lock
-	taken     bool // another server was the leader at the last attempt
+	taken     bool      // another server was the leader at the last attempt
+	askAt     time.Time // with taken: when to try again, at the earliest
 }
+
+// askAgain is how long, at most, a server that is not the leader waits before it tries
+// again: each attempt opens a connection, and each loop asks at every run.
+const askAgain = 5 * time.Second
 
 // mine reports whether this server is the leader, after trying to become it.
 func (s *leader) mine(ctx context.Context) (bool, error) {
@@ -95,6 +106,9 @@ func (s *leader) mine(ctx context.Context) (bool, error) {
 		}
 		s.release()
 	}
+	if s.taken && time.Now().Before(s.askAt) {
+		return false, nil
+	}
 	lock, ok, err := s.store.TryLock(ctx, leaderLock)
 	if ok {
 		if s.lock = lock; s.taken {
@@ -103,6 +117,7 @@ func (s *leader) mine(ctx context.Context) (bool, error) {
 	}
 	if err == nil {
 		s.taken = !ok
+		s.askAt = time.Now().Add(s.pause/2 + rand.N(s.pause/2+1))
 	}
 	return ok, err
 }

@@ -128,7 +128,7 @@ func TestMetricsTellWhatRetentionDid(t *testing.T) {
 		`bloom_loop_errors_total{loop="reaper"}`:            0,
 	} {
 		if v, there := got[name]; !there || v != want {
-			t.Errorf("%s is %v (told: %v), want %v", name, v, there, want)
+			t.Errorf("%s is %v (present: %v), want %v", name, v, there, want)
 		}
 	}
 	for _, name := range []string{`bloom_retention_removed_total{kind="event"}`, `bloom_retention_removed_total{kind="audit"}`} {

@@ -149,7 +149,7 @@ func TestArtifactsLieInObjectStorage(t *testing.T) {
 }
 
 // A worker's key must not be able to say that the object storage is away.
-func TestANameThatIsNoPartsDoesNotMakeTheStorageAway(t *testing.T) {
+func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)
 	task, lease := s.held()

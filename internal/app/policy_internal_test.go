@@ -42,21 +42,21 @@ func TestMembridgeIsNeverAtALinkLocalAddress(t *testing.T) {
 func TestAnAddressOfAnotherMachinesLoopbackIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		membridge, told string
-		follows         bool
+		membridge, reported string
+		follows             bool
 	}{
 		{"http://bridge.example:8000", "http://127.0.0.1:5000", false}, {"http://bridge.example:8000", "http://localhost:5000", false},
 		{"http://bridge.example:8000", "http://runtime.example:5000", true}, {"http://127.0.0.1:8000", "http://127.0.0.1:5000", true},
 	} {
 		w := &Worker{cfg: WorkerConfig{Membridge: MembridgeAccount{URL: c.membridge}}, log: slog.New(slog.DiscardHandler), route: newRoute(nil)}
-		w.moved(c.told)
+		w.moved(c.reported)
 		if follows := w.route.to != nil; follows != c.follows {
-			t.Errorf("membridge at %s tells %s: follows %v", c.membridge, c.told, follows)
+			t.Errorf("membridge at %s reports %s: follows %v", c.membridge, c.reported, follows)
 		}
 	}
 }
 
-func TestAWorkerIsToldOfTheKeyThatItNeeds(t *testing.T) {
+func TestAWorkersErrorNamesTheKeyThatItNeeds(t *testing.T) {
 	t.Parallel()
 	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
@@ -27,6 +28,7 @@ func newRoute(secure *tls.Config) *route {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = secure
 	transport.MaxIdleConnsPerHost = 128
+	transport.HTTP2 = client.HTTP2()
 	return &route{next: transport, known: make(chan struct{})}
 }
 

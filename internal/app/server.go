@@ -72,7 +72,7 @@ func OpenServer(ctx context.Context, cfg config.Server, b Build) (*Server, error
 	return openServer(ctx, cfg, b, "")
 }
 
-// leastFree is what a new database takes, about, in bytes.
+// leastFree is roughly the size of a new database, in bytes.
 const leastFree = 2 << 20
 
 // URL returns the URL for clients on this machine.
@@ -129,7 +129,7 @@ func (s *Server) shutdown(cut context.Context) error {
 	defer done()
 	if err := s.front.Shutdown(wait, s.service.Close); err != nil {
 		if cut.Err() != nil {
-			s.log.Warn("told to stop at once: requests that did not finish are cut")
+			s.log.Warn("cutting off unfinished requests: told to stop immediately")
 		} else {
 			s.log.Warn("cutting off requests that did not finish in time", "grace", s.cfg.ShutdownGrace)
 		}

@@ -42,7 +42,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	}
 	if s.auth, err = auth.New(auth.Config{
 		AdminKey: string(cfg.RuntimeAPIKey), WorkerKey: string(cfg.RuntimeWorkerKey), LocalWorkerKey: workerKey,
-		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "", OIDC: oidcOf(cfg.OIDC),
+		LoopbackOnly: isLoopback(s.listener.Addr()), InsecureNoAuth: cfg.InsecureNoAuth, WorkerCertificates: cfg.TLSClientCA != "", Proxies: proxies, OIDC: oidcOf(cfg.OIDC),
 	}); err != nil {
 		return nil, ConfigError{err}
 	}
@@ -59,7 +59,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
 	s.openMover()
@@ -133,7 +133,7 @@ func (s *Server) openDatabase(ctx context.Context) error {
 	}
 	if err != nil {
 		if free, look := freeBytes(s.cfg.DataDir); look == nil && free < leastFree {
-			return fmt.Errorf("the disk of %s is full (%d KiB are free): make room, or name another folder with --data-dir: %w", s.cfg.DataDir, free>>10, err)
+			return fmt.Errorf("the disk of %s is full (%d KiB free): free some space, or choose another folder with --data-dir: %w", s.cfg.DataDir, free>>10, err)
 		}
 		return fmt.Errorf("open the database %s: %w", path, err)
 	}

@@ -57,7 +57,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 		return nil, u.MembridgeTrouble // other than a port in use, this must be fixed
 	}
 	if u.MembridgeTrouble != nil && !cfg.Server.MembridgeChosen {
-		cfg.Server.NoMembridge = true // what has its port is of another runtime, and so are the workers that it knows
+		cfg.Server.NoMembridge = true // a membridge of another runtime has the port, with that runtime's workers
 	}
 	if u.Server, err = openServer(ctx, cfg.Server, b, key); err != nil {
 		return nil, errors.Join(err, u.Close())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -74,6 +75,16 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		Metrics: bloom.Metrics{DurationMS: 2500, InputTokens: &tokens, CostUSD: &cost}})
 	must(t, err)
 
+	// A worker's word makes no metric infinite.
+	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "e", AgentSlug: "liar", Prompt: "p"})
+	must(t, err)
+	got, err = api.Claim(t.Context(), "w", client.Claim{InstanceID: "i", Max: 1, Wait: 10 * time.Second})
+	must(t, err)
+	tokens, cost = 1<<53-1, math.MaxFloat64
+	_, err = api.Complete(t.Context(), got.Leases[0].Task.ID, bloom.Completion{LeaseID: got.Leases[0].Lease.ID, Status: bloom.OutcomeSuccess, Output: &output,
+		Metrics: bloom.Metrics{InputTokens: &tokens, CostUSD: &cost}})
+	must(t, err)
+
 	// Nobody has the labels that this one asks for.
 	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "d", AgentSlug: "poet", Prompt: "p", Labels: []string{"gpu", "eu"}})
 	must(t, err)
@@ -81,23 +92,25 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	// Loops of the server read beside us: what is in use now settles between two scrapes.
 	var now map[string]float64
 	want := map[string]float64{
-		`bloom_tasks_created_total`:                                                            2,
-		`bloom_leases_granted_total`:                                                           1,
-		`bloom_task_results_total{status="success"}`:                                           1,
+		`bloom_tasks_created_total`:                                                            3,
+		`bloom_leases_granted_total`:                                                           2,
+		`bloom_task_results_total{status="success"}`:                                           2,
 		`bloom_task_results_total{status="error"}`:                                             0,
 		`bloom_leases_expired_total{task="queued"}`:                                            0,
-		`bloom_task_wait_seconds_count`:                                                        1,
+		`bloom_task_wait_seconds_count`:                                                        2,
 		`bloom_task_run_seconds_sum{status="success"}`:                                         2.5,
 		`bloom_task_tokens_total{agent="poet",direction="input"}`:                              7,
+		`bloom_task_tokens_total{agent="liar",direction="input"}`:                              1e12,
+		`bloom_task_cost_dollars_total{agent="liar"}`:                                          1e4,
 		`bloom_task_cost_dollars_total{agent="poet"}`:                                          0.25,
-		`bloom_artifacts_created_total`:                                                        2,
-		`bloom_artifacts_created_bytes_total`:                                                  4 + 5,
-		`bloom_tasks{status="completed"}`:                                                      1,
+		`bloom_artifacts_created_total`:                                                        3,
+		`bloom_artifacts_created_bytes_total`:                                                  4 + 5 + 4,
+		`bloom_tasks{status="completed"}`:                                                      2,
 		`bloom_tasks{status="queued"}`:                                                         1,
 		`bloom_queue_tasks{labels="eu,gpu"}`:                                                   1,
 		`bloom_workers{status="online"}`:                                                       1,
 		`bloom_worker_slots{state="free"}`:                                                     3,
-		`bloom_lease_held_seconds_count`:                                                       1,
+		`bloom_lease_held_seconds_count`:                                                       2,
 		`bloom_store_operations_waiting`:                                                       0,
 		`bloom_store_connections{pool="read",state="used"}`:                                    0,
 		`bloom_store_connections_max{pool="read"}`:                                             4,
@@ -105,9 +118,9 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		`bloom_store_up`:                                                                       1,
 		`bloom_membridge_connected`:                                                            0,
 		`bloom_build_info{version="test"}`:                                                     1,
-		`bloom_http_requests_total{route="POST /api/runtime/llm-tasks",status="201"}`:          2,
-		`bloom_http_request_duration_seconds_count{route="POST /api/runtime/llm-tasks"}`:       2,
-		`bloom_http_requests_total{route="POST /api/runtime/workers/{id}/claim",status="200"}`: 1,
+		`bloom_http_requests_total{route="POST /api/runtime/llm-tasks",status="201"}`:          3,
+		`bloom_http_request_duration_seconds_count{route="POST /api/runtime/llm-tasks"}`:       3,
+		`bloom_http_requests_total{route="POST /api/runtime/workers/{id}/claim",status="200"}`: 2,
 	}
 	wrong := []string{"not scraped"}
 	for end := time.Now().Add(time.Minute); len(wrong) > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -149,7 +149,7 @@ func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
 		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, Log: log,
-		Uploads: moves, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
+		Uploads: moves, UploadGrace: 0, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
 	}
 }
 

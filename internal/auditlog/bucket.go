@@ -10,28 +10,28 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// Bucket keeps files in a bucket of object storage.
+// Bucket stores files in a bucket of object storage.
 type Bucket struct {
 	bucket *objects.Bucket
-	made   atomic.Bool
+	exists atomic.Bool // the bucket was created or found
 }
 
 var _ Files = (*Bucket)(nil)
 
-// NewBucket makes no request yet; the bucket is made with the first file.
+// NewBucket makes no request; the bucket is created with the first file.
 func NewBucket(b *objects.Bucket) *Bucket { return &Bucket{bucket: b} }
 
 func (b *Bucket) String() string { return "bucket " + b.bucket.Name() }
 
-// Create writes an object that is not there: on the condition that it still is not,
-// which a storage that knows no conditions ignores. It is looked for before, so that
-// there only two writers at the same moment can both write it, and those write the same.
+// Create writes an object if it does not exist, with a conditional write. Some storages ignore the
+// condition, so Create checks for the object first; there, two writers can both write it only at the
+// same moment, and they write the same content.
 func (b *Bucket) Create(ctx context.Context, name string, content []byte) error {
-	if !b.made.Load() {
+	if !b.exists.Load() {
 		if err := b.bucket.Ensure(ctx); err != nil {
 			return err
 		}
-		b.made.Store(true)
+		b.exists.Store(true)
 	}
 	switch _, err := b.bucket.Stat(ctx, name); {
 	case err == nil:
@@ -55,7 +55,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, err
 }
 
-// List calls fn with the names of all files; fs.ErrNotExist where the bucket is missing.
+// List calls fn with the names of all files; fs.ErrNotExist if the bucket does not exist.
 func (b *Bucket) List(ctx context.Context, fn func(string) error) error {
 	for info, err := range b.bucket.List(ctx, Root+"/") {
 		if errors.Is(err, objects.ErrNotFound) {

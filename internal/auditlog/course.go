@@ -12,45 +12,45 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// place is a line and the file that it is in.
-type place struct {
+// fileLine is a line and the file that it is in.
+type fileLine struct {
 	Line
 	file string
 }
 
-// lines yields the lines of all files in the order of their numbers, each chained to
-// the one before. At the end it checks the files of branches that were left. at is how far
-// the database says that it was exported.
-func lines(ctx context.Context, files Files, at bloom.AuditExport, r *Report) iter.Seq2[place, error] {
-	return func(yield func(place, error) bool) {
+// lines yields the lines of all files that match the database's history, ordered by number and each
+// chained to the previous one. At the end it checks the abandoned files of earlier branches. at is
+// the position of the export according to the database.
+func lines(ctx context.Context, files Files, at bloom.AuditExport, r *Report) iter.Seq2[fileLine, error] {
+	return func(yield func(fileLine, error) bool) {
 		all, err := All(ctx, files)
 		if err != nil {
-			yield(place{}, err)
+			yield(fileLine{}, err)
 			return
 		}
 		end := endOf(all, at)
-		course := courseOf(all, end)
-		left, ends := leftOf(all, end), map[File]string{}
-		for _, b := range left {
+		current := currentFiles(all, end)
+		abandoned, ends := abandonedFiles(all, end), map[File]string{}
+		for _, b := range abandoned {
 			ends[b.before] = ""
 		}
 		c := &fileChecker{r: r, ends: ends}
-		err = c.files(ctx, files, course, func(p place) bool { return yield(p, nil) })
-		for i := 0; i < len(left) && err == nil; i++ {
-			b, lost := left[i], &Report{}
+		err = c.files(ctx, files, current, func(p fileLine) bool { return yield(p, nil) })
+		for i := 0; i < len(abandoned) && err == nil; i++ {
+			b, lost := abandoned[i], &Report{}
 			check := &fileChecker{r: lost, ends: ends, last: b.before.Last, hash: ends[b.before]}
-			err = check.files(ctx, files, b.files, func(place) bool { return true })
+			err = check.files(ctx, files, b.files, func(fileLine) bool { return true })
 			r.Files += lost.Files
 			r.Forks = append(r.Forks, Fork{After: b.before.Last, Last: lost.LastLine, Lines: lost.Lines})
 		}
 		if err != nil && !errors.Is(err, errStopped) {
-			yield(place{}, err)
+			yield(fileLine{}, err)
 		}
 	}
 }
 
-// endOf is where the course that the files took ends: nowhere, unless the database has begun
-// a branch that has no file yet.
+// endOf returns the number of the entry at which the current files end: none, unless the database
+// has begun a branch that has no file yet.
 func endOf(all []File, at bloom.AuditExport) int64 {
 	if len(all) > 0 && at.Branch > all[len(all)-1].Branch {
 		return at.Exported + 1
@@ -58,59 +58,59 @@ func endOf(all []File, at bloom.AuditExport) int64 {
 	return math.MaxInt64
 }
 
-// courseOf is the files before until of the course that the database took: of each branch
-// those before the next one begins. all are in order.
-func courseOf(all []File, until int64) (course []File) {
+// currentFiles returns the files before until that match the database's history: of each branch those
+// before the next branch begins. all must be sorted.
+func currentFiles(all []File, until int64) (current []File) {
 	for rest := all; len(rest) > 0; {
-		begin := beginOfLast(rest)
+		begin := lastBranch(rest)
 		branch := rest[begin:]
-		course = append(before(branch, until), course...)
+		current = append(before(branch, until), current...)
 		until, rest = min(until, branch[0].First), rest[:begin]
 	}
-	return course
+	return current
 }
 
-// leftBranch is the files of a branch behind the place where a later one begins.
-type leftBranch struct {
-	before File // the one before them; the zero value for none
+// abandonedBranch has the files of a branch after the position at which a later one begins.
+type abandonedBranch struct {
+	before File // the file before them; the zero value for none
 	files  []File
 }
 
-// leftOf is the files that are not of the course, the lowest branch first.
-func leftOf(all []File, until int64) (left []leftBranch) {
+// abandonedFiles returns the files that do not match the database's history, lowest branch first.
+func abandonedFiles(all []File, until int64) (abandoned []abandonedBranch) {
 	for rest := all; len(rest) > 0; {
-		begin := beginOfLast(rest)
+		begin := lastBranch(rest)
 		branch := rest[begin:]
 		if kept := len(before(branch, until)); kept < len(branch) {
-			b := leftBranch{files: branch[kept:]}
-			own := courseOf(rest, math.MaxInt64)
+			b := abandonedBranch{files: branch[kept:]}
+			own := currentFiles(rest, math.MaxInt64)
 			if at := slices.Index(own, b.files[0]); at > 0 {
 				b.before = own[at-1]
 			}
-			left = append(left, b)
+			abandoned = append(abandoned, b)
 		}
 		until, rest = min(until, branch[0].First), rest[:begin]
 	}
-	slices.Reverse(left)
-	return left
+	slices.Reverse(abandoned)
+	return abandoned
 }
 
-// beginOfLast is where the files of the highest branch begin.
-func beginOfLast(all []File) int {
+// lastBranch returns the index of the first file of the highest branch.
+func lastBranch(all []File) int {
 	return slices.IndexFunc(all, func(f File) bool { return f.Branch == all[len(all)-1].Branch })
 }
 
-// before is a copy of the first files of a branch, those that end before a place.
-func before(branch []File, place int64) []File {
-	n := slices.IndexFunc(branch, func(f File) bool { return f.Last >= place })
+// before returns a copy of the files of a branch that end before an entry's number.
+func before(branch []File, seq int64) []File {
+	n := slices.IndexFunc(branch, func(f File) bool { return f.Last >= seq })
 	if n < 0 {
 		n = len(branch)
 	}
 	return slices.Clone(branch[:n])
 }
 
-// elsewhere is what else than removal may be behind a gap.
-const elsewhere = "; where each server writes to a folder of its own, give all of them with --files"
+// elsewhere is another possible reason for a gap than removal.
+const elsewhere = "; if each server writes to its own folder, pass all of them with --files"
 
 var errStopped = errors.New("stopped")
 
@@ -118,21 +118,21 @@ var errStopped = errors.New("stopped")
 type fileChecker struct {
 	r    *Report
 	f    File
-	new  bool // no line of f was read yet
+	new  bool // no line of f has been read yet
 	last int64
 	hash string
-	ends map[File]string // hashes of the last entries of files that are asked for
+	ends map[File]string // hashes of the last entries of the requested files
 }
 
-// files checks files, which are in order; each returns whether to go on.
-func (c *fileChecker) files(ctx context.Context, from Files, all []File, each func(place) bool) error {
+// files checks files, which must be sorted; each returns whether to continue.
+func (c *fileChecker) files(ctx context.Context, from Files, all []File, each func(fileLine) bool) error {
 	for _, f := range all {
 		c.begin(f)
 		err := Lines(ctx, from, f.Name(), func(l Line) error {
 			if fault := c.line(l); fault != nil {
 				return fault
 			}
-			if !each(place{l, f.Name()}) {
+			if !each(fileLine{l, f.Name()}) {
 				return errStopped
 			}
 			return nil
@@ -170,13 +170,13 @@ func (c *fileChecker) line(l Line) *bloom.ChainFault {
 	case c.new && l.Entry.Seq != c.f.First:
 		return fault(bloom.ChainRemoved, fmt.Sprintf("the file should begin with entry %d", c.f.First))
 	case l.Entry.Seq <= c.last:
-		return fault(bloom.ChainInserted, fmt.Sprintf("it stands behind entry %d", c.last))
+		return fault(bloom.ChainInserted, fmt.Sprintf("it comes after entry %d", c.last))
 	case starts:
 		c.r.Starts = append(c.r.Starts, l.Entry.Seq)
 	case c.last == 0 && l.Prev != bloom.NoHash:
-		return fault(bloom.ChainRemoved, "entries before it were in files that are not there"+elsewhere)
+		return fault(bloom.ChainRemoved, "entries before it were in files that are missing"+elsewhere)
 	case c.last > 0 && l.Prev != c.hash:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the one before it in the files: lines or files between them are not there", c.last)+elsewhere)
+		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the previous one in the files: lines or files between them are missing", c.last)+elsewhere)
 	}
 	if c.r.Lines == 0 {
 		c.r.FirstLine = l.Entry.Seq
@@ -191,7 +191,7 @@ func (c *fileChecker) finish() *bloom.ChainFault {
 	if c.new || c.last != c.f.Last {
 		return &bloom.ChainFault{Seq: c.f.Last, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("the file should end with it, but ends with entry %d", c.last)}
 	}
-	if _, asked := c.ends[c.f]; asked {
+	if _, requested := c.ends[c.f]; requested {
 		c.ends[c.f] = c.hash
 	}
 	return nil

@@ -21,9 +21,8 @@ const (
 // Columns of CSV.
 var columns = []string{"seq", "time", "timestamp", "id", "action", "entity_type", "entity_id", "actor", "key_id", "address", "detail", "data", "hash"}
 
-// Export writes the chained entries of a time, from inclusive and to exclusive, the
-// oldest first; a zero time sets no bound. JSONL are the lines of exported files. It
-// returns how many those are.
+// Export writes the chained entries of a period, from inclusive and to exclusive, oldest first; a
+// zero time means no bound. JSONL has the lines of exported files. It returns the number of entries.
 func Export(ctx context.Context, chain bloom.ChainReader, w io.Writer, format string, from, to time.Time) (n int64, err error) {
 	write := writeJSONL(w)
 	var table *csv.Writer
@@ -78,14 +77,14 @@ func writeJSONL(w io.Writer) func(Line) error {
 func record(a bloom.Audit) []string {
 	return []string{
 		strconv.FormatInt(a.Seq, 10), time.UnixMilli(a.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(a.Timestamp, 10),
-		harmless(a.ID), harmless(a.Action), harmless(a.EntityType), harmless(a.EntityID), harmless(a.Actor), harmless(a.KeyID), harmless(a.Address),
-		harmless(a.Detail), harmless(string(a.Data)), a.Hash,
+		escapeFormula(a.ID), escapeFormula(a.Action), escapeFormula(a.EntityType), escapeFormula(a.EntityID), escapeFormula(a.Actor), escapeFormula(a.KeyID), escapeFormula(a.Address),
+		escapeFormula(a.Detail), escapeFormula(string(a.Data)), a.Hash,
 	}
 }
 
-// harmless keeps a spreadsheet from taking a cell for a formula: people choose names of
-// contexts, keys and workers. Some spreadsheets read the wide forms of the signs, too.
-func harmless(cell string) string {
+// escapeFormula prevents a spreadsheet from evaluating a cell as a formula: users choose the names of
+// contexts, keys and workers. Some spreadsheets also accept the wide forms of the signs.
+func escapeFormula(cell string) string {
 	first, _ := utf8.DecodeRuneInString(cell)
 	if cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + cell

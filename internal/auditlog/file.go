@@ -18,24 +18,23 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Root is the folder, or the prefix of keys, that all files lie under.
+// Root is the folder, or the prefix of keys, of all files.
 const Root = "audit"
 
 // File is a file of the export: the lines of one day, UTC, from First to Last.
 type File struct {
 	Day         string // "2026/11/22"
 	First, Last int64  // Seq
-	// Start: entries between it and the file before were removed before they could be
-	// exported. The chain of the files starts anew.
+	// Start: entries between the previous file and this one were removed before they could be
+	// exported. The files' chain restarts here.
 	Start bool
-	// Branch counts how often the database was older than the files, because a backup
-	// was restored. The files of a branch go on where it began; those of lower branches
-	// that lie behind are of what was lost.
+	// Branch counts how often a backup was restored that is older than the files. A branch's files
+	// continue where it began; later files of lower branches contain the lost entries.
 	Branch int
 }
 
-// Name is the file's path under the folder or bucket. Only what is in it decides on it,
-// so that who writes it again writes the same file.
+// Name returns the file's path in the folder or bucket. It depends only on the content, so that
+// writing the content again writes the same file.
 func (f File) Name() string {
 	marks := ""
 	if f.Start {
@@ -49,7 +48,7 @@ func (f File) Name() string {
 
 var fileName = regexp.MustCompile(`^audit/(\d{4}/\d{2}/\d{2})/(\d{20})-(\d{20})(-start)?(?:-restored(\d{1,9}))?\.jsonl\.gz$`)
 
-// ParseName reads what Name wrote; ok is false for other files.
+// ParseName parses a result of Name; ok is false for other names.
 func ParseName(name string) (f File, ok bool) {
 	m := fileName.FindStringSubmatch(name)
 	if m == nil {
@@ -62,27 +61,27 @@ func ParseName(name string) (f File, ok bool) {
 	return f, f.First <= f.Last && f.Name() == name
 }
 
-// Day is the day of a time in Unix milliseconds as File has it.
+// Day formats the day of a time in Unix milliseconds as in File.
 func Day(at int64) string { return time.UnixMilli(at).UTC().Format("2006/01/02") }
 
-// Files is where files are kept. Safe for concurrent use.
+// Files stores files. It is safe for concurrent use.
 type Files interface {
-	// Create writes a file that is not there; ErrExists when it is. When it returns nil
-	// the file survives a power failure.
+	// Create writes a new file; ErrExists if it exists. When it returns nil, the file survives a
+	// power failure.
 	Create(ctx context.Context, name string, content []byte) error
-	// Open streams a file; an error that wraps fs.ErrNotExist when there is none.
+	// Open streams a file. If it does not exist, the error wraps fs.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
-	// List calls fn with the names under Root, in any order; an error that wraps
-	// fs.ErrNotExist when there is no place for them yet.
+	// List calls fn with the names under Root, in any order. If the folder or bucket does not exist
+	// yet, the error wraps fs.ErrNotExist.
 	List(ctx context.Context, fn func(name string) error) error
-	// String says where they are, for people.
+	// String describes the location for users.
 	String() string
 }
 
-// ErrExists says that there is a file of that name.
-var ErrExists = errors.New("there is a file of that name")
+// ErrExists is returned when a file exists.
+var ErrExists = errors.New("the file already exists")
 
-// Pack is the content of a file with these lines, always the same for the same lines.
+// Pack compresses the lines of a file. The result is always the same for the same lines.
 func Pack(lines []byte) []byte {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
@@ -91,28 +90,27 @@ func Pack(lines []byte) []byte {
 	return b.Bytes()
 }
 
-// Put writes a file. One that is there already, because the process that wrote it died
-// before it could say so, must be the same.
+// Put writes a file. If it already exists, because the process that wrote it died before it could
+// record it, it must be the same.
 func Put(ctx context.Context, files Files, f File, lines []byte) error {
 	same, err := create(ctx, files, f.Name(), Pack(lines), lines)
 	if err == nil && !same {
-		return fmt.Errorf("%s in %s differs from the database: one of them was changed; bloom audit verify tells which entry, move the file away to have it written again", f.Name(), files)
+		return fmt.Errorf("%s in %s differs from the database: one of them was changed. bloom audit verify shows the entry; move the file away to have it written again", f.Name(), files)
 	}
 	return err
 }
 
-// create writes a packed file that is not there, or reports whether the one that is
-// there has the same lines.
+// create writes a compressed file, or reports whether the existing one has the same lines.
 func create(ctx context.Context, files Files, name string, packed, lines []byte) (same bool, err error) {
 	err = files.Create(ctx, name, packed)
 	if !errors.Is(err, ErrExists) {
 		return true, err
 	}
-	there, err := readAll(ctx, files, name, len(lines))
-	return bytes.Equal(there, lines), err
+	existing, err := readAll(ctx, files, name, len(lines))
+	return bytes.Equal(existing, lines), err
 }
 
-// All lists the files in the order of branches and entries.
+// All lists the files sorted by branch and entries.
 func All(ctx context.Context, files Files) (all []File, err error) {
 	err = files.List(ctx, func(name string) error {
 		if f, ok := ParseName(name); ok {
@@ -126,7 +124,7 @@ func All(ctx context.Context, files Files) (all []File, err error) {
 	return slices.Compact(all), err
 }
 
-// readAll unpacks a file; one that is much longer than expected is not read to its end.
+// readAll decompresses a file, at most one byte more than expected.
 func readAll(ctx context.Context, files Files, name string, expected int) ([]byte, error) {
 	r, err := files.Open(ctx, name)
 	if err != nil {
@@ -140,11 +138,10 @@ func readAll(ctx context.Context, files Files, name string, expected int) ([]byt
 	return io.ReadAll(io.LimitReader(z, int64(expected)+1))
 }
 
-// maxLine bounds what is held in memory of a file, in bytes: an entry's data, detail
-// and names at their longest take less.
+// maxLine bounds the memory for a line, in bytes: the longest possible entry is shorter.
 const maxLine = 32 << 20
 
-// Lines reads a file line by line: a *bloom.ChainFault when one is not as it was written.
+// Lines reads a file line by line. It returns a *bloom.ChainFault if a line was changed.
 func Lines(ctx context.Context, files Files, name string, fn func(Line) error) error {
 	r, err := files.Open(ctx, name)
 	if err != nil {
@@ -153,7 +150,7 @@ func Lines(ctx context.Context, files Files, name string, fn func(Line) error) e
 	defer r.Close()
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it is no gzip file: " + err.Error()}
+		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it is not a gzip file: " + err.Error()}
 	}
 	lines := bufio.NewScanner(z)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -170,7 +167,7 @@ func Lines(ctx context.Context, files Files, name string, fn func(Line) error) e
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it cannot be read to its end: " + err.Error()}
+		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it cannot be read completely: " + err.Error()}
 	}
 	return nil
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// Folder keeps files in a folder of this machine, or one that is mounted on it.
+// Folder stores files in a local or mounted folder.
 type Folder struct{ dir string }
 
 var _ Files = (*Folder)(nil)
 
-// OpenFolder makes the folder when it is missing and finds out whether it can be
-// written to.
+// OpenFolder creates the folder if it does not exist, and checks that it is writable.
 func OpenFolder(dir string) (*Folder, error) {
 	f := &Folder{dir}
 	if err := f.mkdir(filepath.Join(dir, Root)); err != nil {
@@ -33,7 +32,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	return f, errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// ReadFolder is a folder that is only read.
+// ReadFolder opens an existing folder for reading.
 func ReadFolder(dir string) (*Folder, error) {
 	if _, err := os.Stat(filepath.Join(dir, Root)); err != nil {
 		return nil, fmt.Errorf("no exported audit: %w", err)
@@ -43,20 +42,20 @@ func ReadFolder(dir string) (*Folder, error) {
 
 func (f *Folder) String() string { return f.dir }
 
-// Create writes a file that is not there.
+// Create writes a new file.
 func (f *Folder) Create(_ context.Context, name string, content []byte) error {
-	place := filepath.Join(f.dir, filepath.FromSlash(name))
-	if err := f.mkdir(filepath.Dir(place)); err != nil {
+	full := filepath.Join(f.dir, filepath.FromSlash(name))
+	if err := f.mkdir(filepath.Dir(full)); err != nil {
 		return err
 	}
-	err := durable.Create(place, content)
+	err := durable.Create(full, content)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrExists
 	}
 	return err
 }
 
-// mkdir makes a folder with those above it, which survive a power failure.
+// mkdir creates a folder and its parents and syncs them.
 func (f *Folder) mkdir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -80,12 +79,12 @@ func (f *Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(f.dir, filepath.FromSlash(name)))
 }
 
-// remove deletes a file, and the folders that it leaves empty.
+// remove deletes a file, and its folders if they are empty.
 func (f *Folder) remove(name string) error {
 	err := os.Remove(filepath.Join(f.dir, filepath.FromSlash(name)))
 	for dir := path.Dir(name); err == nil && dir != Root; dir = path.Dir(dir) {
 		if os.Remove(filepath.Join(f.dir, filepath.FromSlash(dir))) != nil {
-			break // it holds others
+			break // not empty
 		}
 	}
 	return err

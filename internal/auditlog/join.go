@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// joined is files that lie in several places.
+// joined reads files from several locations.
 type joined []Files
 
-// Join is all files of several places, to read. Of files with the same name it reads the
-// one of the first place that has it.
-func Join(places ...Files) Files {
-	if len(places) == 1 {
-		return places[0]
+// Join returns the files of several locations for reading. If several have a file of the same name,
+// it reads the first.
+func Join(locations ...Files) Files {
+	if len(locations) == 1 {
+		return locations[0]
 	}
-	return joined(places)
+	return joined(locations)
 }
 
 func (j joined) String() string {
@@ -28,12 +28,12 @@ func (j joined) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Create fails: nobody said where.
+// Create fails, because the location is ambiguous.
 func (j joined) Create(context.Context, string, []byte) error {
-	return errors.New("files in several places are only read")
+	return errors.New("cannot write a file to several locations")
 }
 
-// Open streams a file of the first place that has it.
+// Open streams a file from the first location that has it.
 func (j joined) Open(ctx context.Context, name string) (r io.ReadCloser, err error) {
 	for _, one := range j {
 		if r, err = one.Open(ctx, name); !errors.Is(err, fs.ErrNotExist) {
@@ -43,8 +43,7 @@ func (j joined) Open(ctx context.Context, name string) (r io.ReadCloser, err err
 	return r, err
 }
 
-// List calls fn with the names of all files; one that lies in several places comes more
-// than once.
+// List calls fn with the names of all files; a file in several locations is listed several times.
 func (j joined) List(ctx context.Context, fn func(string) error) error {
 	for _, one := range j {
 		if err := one.List(ctx, fn); err != nil {

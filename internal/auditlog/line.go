@@ -1,6 +1,6 @@
-// Package auditlog writes the audit to files that outlive the database, and verifies
-// them: what a line is, what a file is called, that nothing is missing. It knows no
-// database; the chain's rules are those of the root package.
+// Package auditlog writes the audit to files that outlive the database, and verifies them. It
+// defines the format of lines and the names of files. It knows no database; the rules of the chain
+// are in the root package.
 package auditlog
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// A line is the entry's canonical JSON with two members more at its end: the hash of
-// the entry before and the entry's own. Both have a fixed length, so that the canonical
-// JSON can be cut out of a line byte by byte.
+// A line is the entry's canonical JSON with two more members at its end: the previous entry's hash
+// and its own. Both have a fixed length, so that the canonical JSON can be extracted from a line
+// byte for byte.
 const (
 	prevMember = `,"prev":"`
 	hashMember = `","hash":"`
@@ -22,13 +22,13 @@ const (
 	tailLen    = len(prevMember) + hashLen + len(hashMember) + hashLen + len(lineEnd)
 )
 
-// Line is an entry as it stands in a file.
+// Line is an entry in a file.
 type Line struct {
 	Entry bloom.Audit // with its Hash
-	Prev  string      // hash of the entry before
+	Prev  string      // hash of the previous entry
 }
 
-// AppendLine writes an entry with the line's end.
+// AppendLine appends an entry and a line break.
 func AppendLine(b []byte, l Line) []byte {
 	canonical := l.Entry.Canonical()
 	b = append(b, canonical[:len(canonical)-1]...)
@@ -36,15 +36,15 @@ func AppendLine(b []byte, l Line) []byte {
 	return append(append(append(b, l.Entry.Hash...), lineEnd...), '\n')
 }
 
-// ParseLine reads what AppendLine wrote, without the line's end, and checks the hash:
-// a *bloom.ChainFault when it is not that of the line.
+// ParseLine parses a line without its line break and checks its hash. A wrong hash is a
+// *bloom.ChainFault.
 func ParseLine(raw []byte) (Line, error) {
 	var l struct {
 		bloom.Audit
 		Prev string `json:"prev"`
 	}
 	if err := json.Unmarshal(raw, &l); err != nil {
-		return Line{}, fmt.Errorf("it is no JSON object of the audit: %w", err)
+		return Line{}, fmt.Errorf("it is not a JSON object of the audit: %w", err)
 	}
 	cut := len(raw) - tailLen
 	if cut < 1 || !bytes.HasPrefix(raw[cut:], []byte(prevMember)) || len(l.Prev) != hashLen || len(l.Hash) != hashLen {

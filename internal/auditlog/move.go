@@ -11,15 +11,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxFile bounds what is held in memory of a file that is moved, unpacked, in bytes: the
-// export fills less.
+// maxFile bounds the memory for a file that is moved, decompressed, in bytes: exported files are
+// smaller.
 const maxFile = 128 << 20
 
-// Move takes the files of a folder to where the audit is exported now, oldest first, and
-// returns how many it has moved. A file is removed once it is there; one that is there
-// already must be the same. It can be repeated at any time.
+// Move moves the files of a folder to the current destination of the export, oldest first, and
+// returns their number. It removes a file after copying it; a file that already exists at the
+// destination must be the same. It can be repeated at any time.
 func Move(ctx context.Context, from *Folder, to Files) (moved int, err error) {
-	if other, ok := to.(*Folder); ok && from.is(other) {
+	if other, ok := to.(*Folder); ok && from.same(other) {
 		return 0, nil
 	}
 	all, err := All(ctx, from)
@@ -27,7 +27,7 @@ func Move(ctx context.Context, from *Folder, to Files) (moved int, err error) {
 		return 0, err
 	}
 	for _, f := range all {
-		packed, lines, err := from.whole(f.Name())
+		packed, lines, err := from.read(f.Name())
 		if err != nil {
 			return moved, err
 		}
@@ -46,15 +46,15 @@ func Move(ctx context.Context, from *Folder, to Files) (moved int, err error) {
 	return moved, nil
 }
 
-// is reports whether two folders are the same.
-func (f *Folder) is(other *Folder) bool {
+// same reports whether two folders are the same.
+func (f *Folder) same(other *Folder) bool {
 	one, err := os.Stat(filepath.Join(f.dir, Root))
 	two, err2 := os.Stat(filepath.Join(other.dir, Root))
 	return err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// whole is a file as it lies there, and its lines.
-func (f *Folder) whole(name string) (packed, lines []byte, err error) {
+// read returns a file's compressed content and its lines.
+func (f *Folder) read(name string) (packed, lines []byte, err error) {
 	r, err := f.Open(context.Background(), name)
 	if err != nil {
 		return nil, nil, err

@@ -8,26 +8,26 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Report is what was verified.
+// Report is the result of a verification.
 type Report struct {
-	Entries   int64  `json:"entries"`   // in the database, chained and as they were
+	Entries   int64  `json:"entries"`   // in the database, chained and unchanged
 	First     int64  `json:"first"`     // Seq of the first of them
 	Last      int64  `json:"last"`      // Seq of the last of them
-	Hash      string `json:"hash"`      // of the last; whoever writes it down can tell later that nothing before it was changed
+	Hash      string `json:"hash"`      // of the last; recorded elsewhere, it proves later that nothing before it was changed
 	Unchained int64  `json:"unchained"` // waiting to be chained
 
 	Files     int64 `json:"files"`
 	Lines     int64 `json:"lines"`
 	FirstLine int64 `json:"first_line"` // Seq
 	LastLine  int64 `json:"last_line"`  // Seq
-	// Starts are first entries of files before which entries were removed before they
-	// could be exported.
+	// Starts are the entries at which the files restart, because entries before them were removed
+	// before they could be exported.
 	Starts []int64 `json:"starts,omitempty"`
-	// Forks are where files from before a backup was restored go another way.
+	// Forks are the points at which a backup was restored and files diverge.
 	Forks []Fork `json:"forks,omitempty"`
 }
 
-// Fork is what the files hold of entries that were lost when a backup was restored.
+// Fork describes exported entries that were lost when a backup was restored.
 type Fork struct {
 	After int64 `json:"after"` // Seq of the last entry before them
 	Last  int64 `json:"last"`  // Seq
@@ -35,8 +35,8 @@ type Fork struct {
 }
 
 // Verify checks a chain, or files, or both and that they agree; either may be nil. A
-// *bloom.ChainFault names the first entry that is wrong; any other error means that
-// something could not be read.
+// *bloom.ChainFault describes the first wrong entry; any other error means that something could not
+// be read.
 func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report, err error) {
 	if files == nil {
 		return r, verifyChain(ctx, &r, chain, nil)
@@ -50,7 +50,7 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report
 		if err == nil {
 			return r, nil
 		}
-		// A server may have noted meanwhile that a backup was restored.
+		// A server may have recorded a restored backup meanwhile.
 		now, failed := exportOf(ctx, chain)
 		if failed != nil || now.Branch == at.Branch {
 			return r, err
@@ -59,11 +59,11 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report
 	}
 }
 
-// verifyAt checks files, and a chain unless nil, that was exported that far.
+// verifyAt checks files, and a chain unless it is nil, given the position of its export.
 func verifyAt(ctx context.Context, chain bloom.ChainReader, files Files, at bloom.AuditExport) (r Report, err error) {
 	next, stop := iter.Pull2(lines(ctx, files, at, &r))
 	defer stop()
-	pair := &pairing{next: next, at: place{}, have: false, over: false}
+	pair := &merge{next: next, at: fileLine{}, loaded: false, done: false}
 	if chain == nil {
 		return r, pair.rest()
 	}
@@ -79,12 +79,12 @@ func verifyAt(ctx context.Context, chain bloom.ChainReader, files Files, at bloo
 	return r, nil
 }
 
-// exportOf is how far a chain that knows was exported; read before the files are. The
-// zero value: not at all, or it does not know.
+// exportOf returns the position of a chain's export, which must be read before the files. It is zero
+// if nothing was exported or the chain does not support it.
 func exportOf(ctx context.Context, chain bloom.ChainReader) (bloom.AuditExport, error) {
-	if c, knows := chain.(interface {
+	if c, ok := chain.(interface {
 		AuditExport(ctx context.Context) (bloom.AuditExport, error)
-	}); knows {
+	}); ok {
 		return c.AuditExport(ctx)
 	}
 	return bloom.AuditExport{}, nil
@@ -97,63 +97,62 @@ func verifyChain(ctx context.Context, r *Report, chain bloom.ChainReader, each f
 	return err
 }
 
-// pairing walks through database and files side by side.
-type pairing struct {
-	next func() (place, error, bool)
-	at   place
-	have bool // at is the next line
-	over bool // there are no more lines
+// merge iterates over database and files in parallel.
+type merge struct {
+	next   func() (fileLine, error, bool)
+	at     fileLine
+	loaded bool // at is the next line
+	done   bool // there are no more lines
 }
 
-// look has the next line in at, unless over.
-func (p *pairing) look() error {
-	if p.have || p.over {
+// load reads the next line into at, unless done.
+func (p *merge) load() error {
+	if p.loaded || p.done {
 		return nil
 	}
 	at, err, ok := p.next()
-	p.at, p.have, p.over = at, ok && err == nil, !ok
+	p.at, p.loaded, p.done = at, ok && err == nil, !ok
 	return err
 }
 
-// link holds a place of the database's chain against the lines up to it. Entries may be
-// in no file: those that are younger, and those from before there were files.
-func (p *pairing) link(l bloom.ChainLink) error {
+// link compares a link of the database's chain with the lines up to it. Newer entries, and those
+// older than the first export, need not be in a file.
+func (p *merge) link(l bloom.ChainLink) error {
 	for {
-		if err := p.look(); err != nil || p.over || p.at.Entry.Seq > l.Seq {
+		if err := p.load(); err != nil || p.done || p.at.Entry.Seq > l.Seq {
 			return err
 		}
-		p.have = false
+		p.loaded = false
 		switch {
-		case p.at.Entry.Seq < l.Seq && l.Entry != nil: // else retention has removed it
+		case p.at.Entry.Seq < l.Seq && l.Entry != nil: // otherwise retention removed it
 			return p.differs("it is in the files, but not in the database" + restored)
 		case p.at.Entry.Seq == l.Seq && p.at.Entry.Hash != l.Hash:
-			return p.differs("it is another one in the files than in the database" + restored)
+			return p.differs("the entry in the files differs from the one in the database" + restored)
 		}
 	}
 }
 
-// restored is what else than tampering may be behind a difference.
-const restored = "; if a backup was restored, start the server, which notes that, and verify again"
+// restored is another possible reason for a difference than tampering.
+const restored = "; if a backup was restored, start the server, which records it, and verify again"
 
-func (p *pairing) differs(detail string) error {
+func (p *merge) differs(detail string) error {
 	return &bloom.ChainFault{Seq: p.at.Entry.Seq, Kind: bloom.ChainDiffers, Detail: detail, File: p.at.file}
 }
 
-// rest reads the lines that are left.
-func (p *pairing) rest() error {
+// rest reads the remaining lines.
+func (p *merge) rest() error {
 	for {
-		if err := p.look(); err != nil || p.over {
+		if err := p.load(); err != nil || p.done {
 			return err
 		}
-		p.have = false
+		p.loaded = false
 	}
 }
 
-// end finds lines that the database has lost: nothing is in a file that was not in the
-// chain before.
-func (p *pairing) end() error {
-	if err := p.look(); err != nil || p.over {
+// end detects lines that the database has lost: every exported entry was in the chain.
+func (p *merge) end() error {
+	if err := p.load(); err != nil || p.done {
 		return err
 	}
-	return p.differs("it is in the files, but the chain in the database ends before it" + restored)
+	return p.differs("it is in the files, but the database's chain ends before it" + restored)
 }

@@ -91,6 +91,8 @@ type Config struct {
 	// WorkerCertificates accepts worker keys only on TLS connections with a verified client
 	// certificate.
 	WorkerCertificates bool
+	// Proxies are trusted to name the address of a caller.
+	Proxies guard.Proxies
 	// OIDC is the sign-in provider; nil for none. With it there is no development mode.
 	OIDC *OIDC
 }
@@ -124,6 +126,8 @@ type Authenticator struct {
 	over     atomic.Bool // development mode has ended
 	used     uses
 	guesses  *guard.Limiter // of secrets, by key id
+	misses   *guard.Limiter // lookups of keys that do not exist, by network
+	proxies  guard.Proxies
 	oidc     *provider
 }
 
@@ -134,7 +138,8 @@ type fixedKey struct {
 
 // New validates the configuration. Its errors are for the operator who starts the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{mode: ModeKeys, guesses: guard.NewLimiter(bloom.SystemClock{}, guessesPerKey), certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+	a := &Authenticator{mode: ModeKeys, guesses: guard.NewLimiter(bloom.SystemClock{}, guessesPerKey),
+		misses: guard.NewLimiter(bloom.SystemClock{}, missesPerNetwork), proxies: c.Proxies, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
 		id, key string
@@ -196,9 +201,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	}
 	key := requestKey(r)
 	if key == "" {
-		return a.bySession(r)
+		return a.bySession(r, false)
 	}
-	found, err := a.byKey(r.Context(), key)
+	found, err := a.byKey(r.Context(), key, a.proxies.Client(r))
 	if a.certificates && found.Role == RoleWorker && r.TLS != nil && len(r.TLS.VerifiedChains) == 0 {
 		return Principal{}, errNoCertificate
 	}
@@ -213,8 +218,8 @@ func (a *Authenticator) development(r *http.Request) (Principal, error) {
 	return Principal{Name: "local", Role: RoleAdmin}, nil
 }
 
-// byKey returns the caller with a key.
-func (a *Authenticator) byKey(ctx context.Context, key string) (Principal, error) {
+// byKey returns the caller with a key, from an address.
+func (a *Authenticator) byKey(ctx context.Context, key, address string) (Principal, error) {
 	sum := sha256.Sum256([]byte(key))
 	if p := a.byFixed(sum); p.Known() {
 		return p, nil
@@ -223,7 +228,7 @@ func (a *Authenticator) byKey(ctx context.Context, key string) (Principal, error
 	if id == "" || a.store == nil {
 		return Principal{}, errBadKey
 	}
-	return a.byStored(ctx, id, sum)
+	return a.byStored(ctx, id, sum, address)
 }
 
 // byFixed compares the digest with those of all configured keys, so that the time taken reveals
@@ -235,6 +240,19 @@ func (a *Authenticator) byFixed(sum [sha256.Size]byte) (found Principal) {
 		}
 	}
 	return found
+}
+
+// Presented reports whether r has a key or a session cookie, valid or not.
+func Presented(r *http.Request) bool {
+	if requestKey(r) != "" {
+		return true
+	}
+	for _, name := range []string{secureCookie, SessionCookie} {
+		if _, err := r.Cookie(name); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func requestKey(r *http.Request) string {

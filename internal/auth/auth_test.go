@@ -130,7 +130,7 @@ func TestARotatedKeyFileIsFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(one.AddKey(), one.DropKeys()); err != nil {
+	if err := errors.Join(one.AddKey(nil), one.DropKeys(nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := other.Open("n", early); err == nil {

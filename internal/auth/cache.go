@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,66 +22,84 @@ const (
 	noteEvery = time.Minute
 )
 
-// cache keeps what was read by id for a moment, including that it does not exist.
+// cache keeps what was read by id for a moment. Ids that do not exist are kept apart, so that
+// made-up ones do not displace real ones.
 type cache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]entry[T]
-	round   uint64 // grows when the cache is cleared
+	absent  map[string]entry[error] // NotFound
+	round   uint64                  // grows when the cache is cleared; entries of earlier rounds are read again
 	flights singleflight.Group
 }
 
 type entry[T any] struct {
 	value T
-	err   error // NotFound, or nil
 	read  time.Time
+	round uint64
+}
+
+func (e entry[T]) fresh(round uint64) bool {
+	return e.round == round && !e.read.IsZero() && time.Since(e.read) < freshFor
+}
+
+// has reports whether id was read, however long ago, and is still kept.
+func (c *cache[T]) has(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.entries[id]
+	return ok
 }
 
 // get returns the result of read for id, or a recent one. Concurrent callers with the same id share
 // one read.
 func (c *cache[T]) get(ctx context.Context, id string, read func(context.Context, string) (T, error)) (T, error) {
 	c.mu.Lock()
-	e, ok := c.entries[id]
-	round := c.round
+	e, x, round := c.entries[id], c.absent[id], c.round
 	c.mu.Unlock()
-	if ok && time.Since(e.read) < freshFor {
-		return e.value, e.err
+	if e.fresh(round) {
+		return e.value, nil
 	}
-	v, err, _ := c.flights.Do(id, func() (any, error) {
+	if x.fresh(round) {
+		var none T
+		return none, x.value
+	}
+	v, err, _ := c.flights.Do(strconv.FormatUint(round, 10)+" "+id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUp)
 		defer cancel()
-		e := entry[T]{read: time.Now()}
-		e.value, e.err = read(ctx, id)
-		if e.err == nil || bloom.KindOf(e.err) == bloom.KindNotFound {
-			c.put(id, e, round)
+		began := time.Now()
+		v, err := read(ctx, id)
+		switch {
+		case err == nil:
+			put(c, &c.entries, id, entry[T]{v, began, round})
+		case bloom.KindOf(err) == bloom.KindNotFound:
+			put(c, &c.absent, id, entry[error]{err, began, round})
 		}
-		return e.value, e.err
+		return v, err
 	})
 	return v.(T), err //nolint:forcetypeassert // the function above returns a T
 }
 
-func (c *cache[T]) put(id string, e entry[T], round uint64) {
+func put[T, V any](c *cache[T], m *map[string]entry[V], id string, e entry[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.round != round {
+	if c.round != e.round {
 		return // read before the cache was cleared
 	}
-	if c.entries == nil {
-		c.entries = map[string]entry[T]{}
+	if *m == nil {
+		*m = map[string]entry[V]{}
 	}
-	if len(c.entries) >= maxCached {
-		for old, x := range c.entries {
-			if time.Since(x.read) >= freshFor || len(c.entries) >= maxCached {
-				delete(c.entries, old)
-			}
+	for old := range *m { // in random order
+		if len(*m) < maxCached {
+			break
 		}
+		delete(*m, old)
 	}
-	c.entries[id] = e
+	(*m)[id] = e
 }
 
 func (c *cache[T]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries = nil
 	c.round++
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
@@ -63,6 +64,52 @@ func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
 	if answer, _ := ask(known + secret); answer != "" {
 		t.Errorf("the key itself: %s", answer)
 	}
+}
+
+// A server that receives no notification of a revocation still reads the key again soon: it uses no
+// cached key for long.
+func TestARevocationThatNobodyAnnouncesHolds(t *testing.T) {
+	t.Parallel()
+	const text = "blm_abcdefghijklmnop_the-secret-of-the-test"
+	sum := sha256.Sum256([]byte(text))
+	key := bloom.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}
+	store := &laterRevoked{oneKey: oneKey{key: key}}
+	a, err := auth.New(auth.Config{LoopbackOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Open(t.Context(), store, nil, bloom.SystemClock{}); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set(auth.HeaderKey, text)
+	if _, err := a.Authenticate(r); err != nil {
+		t.Fatal(err)
+	}
+	store.revoked.Store(true)
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := a.Authenticate(r); err != nil {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the revoked key is taken on and on")
+		}
+	}
+}
+
+// laterRevoked is oneKey, whose key is revoked at some time.
+type laterRevoked struct {
+	oneKey
+	revoked atomic.Bool
+}
+
+func (s *laterRevoked) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
+	k, err := s.oneKey.Key(ctx, id)
+	if at := int64(1); s.revoked.Load() {
+		k.RevokedAt = &at
+	}
+	return k, err
 }
 
 func errorOf(err error) string {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 // A key is "blm_<id>_<secret>": the id names its row, the secret is 256 random bits.
@@ -66,6 +67,14 @@ var ErrFirstKey = &bloom.Error{Kind: bloom.KindConflict, Code: "first_key_not_ad
 // guessesPerKey is how many wrong secrets per minute are checked for one key's id.
 const guessesPerKey = 10
 
+// missesPerNetwork is how many lookups per minute of keys that do not exist are made for one
+// network. Beyond that only keys that this server has read before are looked up for it: random ids
+// must not cost the database a query each.
+const missesPerNetwork = 600
+
+var errUnknownKeys = &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
+	Message: "Too many requests with unknown keys from this address; try again later"}
+
 var errGuessing = &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
 	Message: "Too many wrong secrets for this key; try again later"}
 
@@ -73,7 +82,7 @@ var errOwnKey = &bloom.Error{Kind: bloom.KindConflict, Code: "own_key",
 	Message: "A key cannot revoke itself; use another admin key, so that one remains"}
 
 // CreateKey creates and stores a key. actor is for the audit; now is in Unix milliseconds.
-// withAdmin means that an admin key exists outside of the store; otherwise the first key must be an
+// withAdmin means that admins exist without a stored key; otherwise the first key must be an
 // admin key.
 func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec, actor string, now int64, withAdmin bool) (bloom.CreatedKey, error) {
 	spec.Name, spec.WorkerID = strings.TrimSpace(bloom.CleanText(spec.Name)), bloom.CleanText(spec.WorkerID)
@@ -137,7 +146,7 @@ func (a *Authenticator) CreateKey(ctx context.Context, spec bloom.KeySpec, by Pr
 	if a.store == nil {
 		return bloom.CreatedKey{}, errNoStore
 	}
-	made, err := CreateKey(ctx, a.store, spec, by.Name, bloom.Millis(a.clock.Now()), a.admin)
+	made, err := CreateKey(ctx, a.store, spec, by.Name, bloom.Millis(a.clock.Now()), a.admin || a.oidc != nil)
 	a.forget()
 	return made, err
 }
@@ -168,8 +177,17 @@ func (a *Authenticator) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey,
 var errNoStore = bloom.Internal(errors.New("auth: no store was opened"))
 
 // byStored returns the caller with a stored key.
-func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Size]byte) (Principal, error) {
-	k, err := a.keys.get(ctx, id, a.store.Key)
+func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Size]byte, address string) (Principal, error) {
+	if !a.keys.has(id) && a.misses.Spent(guard.Network(address)) {
+		return Principal{}, errUnknownKeys
+	}
+	k, err := a.keys.get(ctx, id, func(ctx context.Context, id string) (bloom.StoredKey, error) {
+		k, err := a.store.Key(ctx, id)
+		if bloom.KindOf(err) == bloom.KindNotFound {
+			a.misses.Allow(guard.Network(address))
+		}
+		return k, err
+	})
 	if err != nil && bloom.KindOf(err) != bloom.KindNotFound {
 		return Principal{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,41 +143,69 @@ func (s *Sealer) current() []sealKey {
 }
 
 // AddKey adds a new first key, on disk, too: it encrypts from now on, and the earlier ones only
-// decrypt. With keys from a setting, the first of several counts as new; a single one returns
-// ErrFixedKeys.
-func (s *Sealer) AddKey() error {
+// decrypt. It removes keys that rotations left that failed, and the oldest beyond maxSealKeys, but
+// none that one of the sealed values, by name, needs. With keys from a setting, the first of
+// several counts as new; a single one returns ErrFixedKeys.
+func (s *Sealer) AddKey(sealed map[string]string) error {
 	switch {
 	case s.path == "" && len(s.keys) == 1:
 		return ErrFixedKeys
 	case s.path == "":
 		return nil
 	}
-	key, err := newSealKey()
+	text, err := newSealKey()
 	if err != nil {
 		return err
 	}
-	return s.change(func(keys []string) []string { return append([]string{key}, keys[:min(len(keys), maxSealKeys-1)]...) })
+	return s.change(func(keys []sealKey) ([]sealKey, error) {
+		needed := func(k sealKey) bool { return k.opensAny(sealed) }
+		// Keys before the newest that is needed are of rotations that failed, and sealed no
+		// secret. The first one may be of another process whose rotation is under way.
+		if newest := slices.IndexFunc(keys, needed); newest > 1 {
+			keys = slices.Delete(keys, 1, newest)
+		}
+		last := len(keys) - 1
+		for last > 0 && needed(keys[last]) {
+			last--
+		}
+		switch {
+		case len(keys) < maxSealKeys:
+		case last == 0:
+			return nil, fmt.Errorf("all %d keys are in use", maxSealKeys)
+		default:
+			keys = slices.Delete(keys, last, last+1)
+		}
+		return slices.Insert(keys, 0, sealKey{text: text}), nil
+	})
 }
 
-// DropKeys removes every key but the first, on disk, too. It does nothing with keys from a setting.
-func (s *Sealer) DropKeys() error {
+// DropKeys removes every key but the first and those that the sealed values, by name, need, on
+// disk, too. It does nothing with keys from a setting.
+func (s *Sealer) DropKeys(sealed map[string]string) error {
 	if s.path == "" {
 		return nil
 	}
-	return s.change(func(keys []string) []string { return keys[:1] })
+	return s.change(func(keys []sealKey) ([]sealKey, error) {
+		return append(keys[:1], slices.DeleteFunc(keys[1:], func(k sealKey) bool { return !k.opensAny(sealed) })...), nil
+	})
 }
 
-func (s *Sealer) change(edit func([]string) []string) error {
+// change replaces the keys in the file with what edit returns for a copy of them.
+func (s *Sealer) change(edit func([]sealKey) ([]sealKey, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.read(); err != nil {
 		return err
 	}
-	texts := make([]string, len(s.keys))
-	for i, k := range s.keys {
-		texts[i] = k.text
+	keys, err := edit(slices.Clone(s.keys))
+	if err != nil {
+		return err
 	}
-	if err := durable.Replace(s.path, []byte(strings.Join(edit(texts), "\n")+"\n")); err != nil {
+	var file strings.Builder
+	for _, k := range keys {
+		file.WriteString(k.text + "\n")
+	}
+	if err := durable.Replace(s.path, []byte(file.String())); err != nil {
 		return fmt.Errorf("write the encryption key file: %w", err)
 	}
 	return s.read()
@@ -190,13 +219,9 @@ func (s *Sealer) Seal(name, secret string) (string, error) {
 
 // Open decrypts what Seal returned for the same name.
 func (s *Sealer) Open(name, sealed string) (string, error) {
-	rest, ok := strings.CutPrefix(sealed, sealPrefix)
-	if !ok {
-		return "", errors.New("this version does not know how the secret is encrypted")
-	}
-	raw, err := base64.RawStdEncoding.DecodeString(rest)
+	raw, err := parseSealed(sealed)
 	if err != nil {
-		return "", errors.New("the encrypted secret is damaged")
+		return "", err
 	}
 	for _, k := range s.current() {
 		if secret, err := k.aead.Open(nil, nil, raw, []byte(name)); err == nil {
@@ -204,4 +229,28 @@ func (s *Sealer) Open(name, sealed string) (string, error) {
 		}
 	}
 	return "", errors.New("the secret was encrypted under another key")
+}
+
+func parseSealed(sealed string) ([]byte, error) {
+	rest, ok := strings.CutPrefix(sealed, sealPrefix)
+	if !ok {
+		return nil, errors.New("this version does not know how the secret is encrypted")
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(rest)
+	if err != nil {
+		return nil, errors.New("the encrypted secret is damaged")
+	}
+	return raw, nil
+}
+
+// opensAny reports whether the key decrypts one of the sealed values.
+func (k sealKey) opensAny(sealed map[string]string) bool {
+	for name, value := range sealed {
+		if raw, err := parseSealed(value); err == nil {
+			if _, err := k.aead.Open(nil, nil, raw, []byte(name)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -68,7 +68,7 @@ func (a *Authenticator) SignIn(ctx context.Context, key string, from Visitor) (*
 	} else if a.mode == ModeInsecure || a.mode == ModeDevelopment && !keyed || a.seal == nil || a.store == nil {
 		return nil, Principal{}, errNoSessions
 	}
-	caller, err := a.byKey(ctx, key)
+	caller, err := a.byKey(ctx, key, from.Address)
 	if err != nil {
 		return nil, Principal{}, err
 	}
@@ -107,7 +107,7 @@ func cut(s string, most int) string {
 // Renew returns a renewed cookie for r's session if it is old enough; nil otherwise, or without a
 // session.
 func (a *Authenticator) Renew(r *http.Request, secure bool) (*http.Cookie, error) {
-	t, x, err := a.session(r)
+	t, x, err := a.session(r, false)
 	if err != nil {
 		return nil, nil // no session to renew
 	}
@@ -191,8 +191,9 @@ func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 	return t, false
 }
 
-// session returns the session of r, if it is valid and has not ended.
-func (a *Authenticator) session(r *http.Request) (ticket, bloom.StoredSession, error) {
+// session returns the session of r, if it is valid and has not ended. A request that began in an
+// earlier turn of its session may go on.
+func (a *Authenticator) session(r *http.Request, began bool) (ticket, bloom.StoredSession, error) {
 	t, ok := a.ticketOf(r)
 	if !ok {
 		return t, bloom.StoredSession{}, errNoKey
@@ -210,15 +211,16 @@ func (a *Authenticator) session(r *http.Request) (ticket, bloom.StoredSession, e
 		return t, x, err
 	case x.ExpiresAt <= bloom.Millis(now), t.Until != 0 && t.Until <= bloom.Millis(now):
 		return t, x, errNoSession
-	case t.Turn == x.Turn, t.Turn == x.Turn-1 && now.Sub(time.UnixMilli(x.TurnedAt)) < turnGrace:
+	case began, t.Turn == x.Turn, t.Turn == x.Turn-1 && now.Sub(time.UnixMilli(x.TurnedAt)) < turnGrace:
 		return t, x, nil
 	}
 	return t, x, errNoSession
 }
 
-// bySession returns the caller of a request with a session cookie instead of a key.
-func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
-	t, x, err := a.session(r)
+// bySession returns the caller of a request with a session cookie instead of a key; began as for
+// session.
+func (a *Authenticator) bySession(r *http.Request, began bool) (Principal, error) {
+	t, x, err := a.session(r, began)
 	if err != nil {
 		return Principal{}, err
 	}
@@ -234,7 +236,7 @@ func (a *Authenticator) bySession(r *http.Request) (Principal, error) {
 		}
 		sum := [sha256.Size]byte(t.Digest)
 		if p = a.byFixed(sum); !p.Known() {
-			if p, err = a.byStored(r.Context(), *x.KeyID, sum); err != nil {
+			if p, err = a.byStored(r.Context(), *x.KeyID, sum, a.proxies.Client(r)); err != nil {
 				return Principal{}, err
 			}
 		}

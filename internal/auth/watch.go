@@ -21,7 +21,12 @@ func (a *Authenticator) Watch(r *http.Request, caller Principal, end func(error)
 	var timer *time.Timer
 	stopped := false
 	look := func() {
-		_, err := a.Authenticate(r)
+		var err error
+		if caller.Session != "" {
+			_, err = a.bySession(r, true)
+		} else {
+			_, err = a.Authenticate(r)
+		}
 		if bloom.KindOf(err) == bloom.KindUnauthorized {
 			end(err)
 			return

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +15,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
-// Costs measures what single operations cost the processes that serve them: the numbers
-// that tools/scaling calculates with.
+// Costs measures the processor time that single operations take in the processes that
+// serve them. tools/scaling calculates with these numbers.
 type Costs struct {
 	APIKey   string
 	Clients  int           // at once
@@ -28,36 +26,36 @@ type Costs struct {
 	PID      []int         // processes on this machine to measure, with their children; Linux only
 }
 
-// CostsReport is what each operation costs each process.
+// CostsReport lists the cost of each operation in each process.
 type CostsReport struct {
 	Storage    string   `json:"storage"`
 	Clients    int      `json:"clients"`
 	Processes  []string `json:"processes"`
 	Operations []Cost   `json:"operations"`
 	Streams    int      `json:"streams"`
-	StreamKiB  float64  `json:"stream_kib" doc:"Memory of the first process a stream"`
+	StreamKiB  float64  `json:"stream_kib" doc:"Memory of the first process per stream"`
 }
 
-// Cost is what an operation costs.
+// Cost is the cost of one operation.
 type Cost struct {
 	Name      string    `json:"operation"`
 	Count     int64     `json:"count"`
 	PerSecond float64   `json:"per_second"`
-	CPU       []float64 `json:"cpu_ms" doc:"Of one core, an operation, by process; what each does when idle is subtracted"`
+	CPU       []float64 `json:"cpu_ms" doc:"Of one core, per operation, by process; the idle load is subtracted"`
 }
 
-// costSite is a site whose clients have a worker each.
+// costSite is a site with one worker per client.
 type costSite struct {
 	*site
 	Costs
 
 	report *CostsReport
-	idle   []float64 // seconds of processor time a second, by process
-	held   []holding // by client
+	idle   []float64   // seconds of processor time a second, by process
+	conns  []leaseConn // by client
 }
 
-// holding is a client's connection, and the lease that it renews and reports on.
-type holding struct {
+// leaseConn is a client's connection, and the lease that it renews and sends events for.
+type leaseConn struct {
 	*wire
 
 	task, lease string
@@ -70,54 +68,54 @@ func (m Costs) Measure(ctx context.Context, api *client.Client) (_ *CostsReport,
 	if err != nil {
 		return nil, err
 	}
-	s := &costSite{site: newSite(api), Costs: m, report: &CostsReport{Storage: health.Storage, Clients: m.Clients, Streams: m.Streams}, held: make([]holding, m.Clients)}
-	defer s.leave()
-	if err := s.rest(ctx); err != nil {
+	s := &costSite{site: newSite(api), Costs: m, report: &CostsReport{Storage: health.Storage, Clients: m.Clients, Streams: m.Streams}, conns: make([]leaseConn, m.Clients)}
+	defer s.cleanUp()
+	if err := s.measureIdle(ctx); err != nil {
 		return nil, err
 	}
-	// Only now: a server closes connections that send nothing for a while.
+	// Connect after the idle measurement: a server closes idle connections.
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {
-		for _, h := range s.held {
+		for _, h := range s.conns {
 			h.close()
 		}
 	}()
 	for _, o := range []struct {
 		name string
 		once func(int) error
-	}{{"create, claim and complete a task", s.whole}, {"a claim that finds nothing", s.empty}} {
+	}{{"create, claim and complete a task", s.lifecycle}, {"a claim that finds nothing", s.emptyClaim}} {
 		if err := s.measure(ctx, o.name, s.Clients, 1, o.once); err != nil {
 			return nil, err
 		}
 	}
-	for i := range s.held {
-		if err := s.hold(i); err != nil {
+	for i := range s.conns {
+		if err := s.keepLease(i); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.measure(ctx, "renew a lease", s.Clients, 1, s.renew); err != nil {
 		return nil, err
 	}
-	if err := s.measure(ctx, fmt.Sprintf("a request with %d events", m.Events), s.Clients, 1, s.send); err != nil {
+	if err := s.measure(ctx, fmt.Sprintf("a request with %d events", m.Events), s.Clients, 1, s.sendEvents); err != nil {
 		return nil, err
 	}
 	if err := s.streams(ctx); err != nil {
 		return nil, err
 	}
-	for i := range s.held {
-		if err := s.held[i].complete(s.held[i].task, s.held[i].lease); err != nil {
+	for i := range s.conns {
+		if err := s.conns[i].complete(s.conns[i].task, s.conns[i].lease); err != nil {
 			return nil, err
 		}
 	}
 	return s.report, nil
 }
 
-// connect gives every client a connection and a worker that nobody else's tasks fit.
+// connect gives every client a connection and a worker with a label of its own.
 func (s *costSite) connect(ctx context.Context) (err error) {
-	for i := range s.held {
-		if s.held[i].wire, err = dial(ctx, s.api.BaseURL(), s.APIKey); err != nil {
+	for i := range s.conns {
+		if s.conns[i].wire, err = dial(ctx, s.api.BaseURL(), s.APIKey); err != nil {
 			return err
 		}
 		name := fmt.Sprintf("%s-%d", s.label, i)
@@ -130,8 +128,8 @@ func (s *costSite) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// rest measures what the processes do when idle.
-func (s *costSite) rest(ctx context.Context) error {
+// measureIdle measures the load of the processes when idle.
+func (s *costSite) measureIdle(ctx context.Context) error {
 	before, err := usesOf(s.PID)
 	if err != nil {
 		return err
@@ -150,7 +148,7 @@ func (s *costSite) rest(ctx context.Context) error {
 	return nil
 }
 
-// measure has clients repeat an operation, each of which counts for so many.
+// measure lets clients repeat an operation. Each call counts as each operations.
 func (s *costSite) measure(ctx context.Context, name string, clients int, each int64, once func(i int) error) error {
 	before, err := usesOf(s.PID)
 	if err != nil {
@@ -186,117 +184,58 @@ func (s *costSite) measure(ctx context.Context, name string, clients int, each i
 	return nil
 }
 
-// claimed is a claim without waiting by the client's worker.
-func (s *costSite) claimed(i, most int, holds map[string]bool) ([]bloom.LeasedTask, error) {
-	return s.held[i].claimWithin(s.names[i], s.label, most, 0, holds)
+// claim claims for the client's worker without waiting.
+func (s *costSite) claim(i, limit int, holds map[string]bool) ([]bloom.LeasedTask, error) {
+	return s.conns[i].claimWithin(s.names[i], s.label, limit, 0, holds)
 }
 
-func (s *costSite) take(i int) (task, lease string, err error) {
-	if task, err = s.held[i].create(s.context(), s.names[i]); err != nil {
+// start creates a task and claims it.
+func (s *costSite) start(i int) (task, lease string, err error) {
+	if task, err = s.conns[i].create(s.context(), s.names[i]); err != nil {
 		return "", "", err
 	}
-	leases, err := s.claimed(i, 1, nil)
+	leases, err := s.claim(i, 1, nil)
 	if err != nil {
 		return "", "", err
 	}
 	if len(leases) != 1 || leases[0].Task.ID != task {
-		return "", "", errors.New("the claim came back without the task: measure with a server of its own")
+		return "", "", errors.New("the claim did not return the task: use a server without other workers and tasks")
 	}
 	return task, leases[0].Lease.ID, nil
 }
 
-func (s *costSite) whole(i int) error {
-	task, lease, err := s.take(i)
+func (s *costSite) lifecycle(i int) error {
+	task, lease, err := s.start(i)
 	if err != nil {
 		return err
 	}
-	return s.held[i].complete(task, lease)
+	return s.conns[i].complete(task, lease)
 }
 
-func (s *costSite) empty(i int) error {
-	leases, err := s.claimed(i, 1, nil)
+func (s *costSite) emptyClaim(i int) error {
+	leases, err := s.claim(i, 1, nil)
 	if err == nil && len(leases) > 0 {
-		err = errors.New("the claim found a task of somebody else: measure with a server of its own")
+		err = errors.New("the claim returned a task that the benchmark did not create: use a server without other workers and tasks")
 	}
 	return err
 }
 
-func (s *costSite) hold(i int) (err error) {
-	s.held[i].task, s.held[i].lease, err = s.take(i)
+func (s *costSite) keepLease(i int) (err error) {
+	s.conns[i].task, s.conns[i].lease, err = s.start(i)
 	return err
 }
 
 func (s *costSite) renew(i int) error {
-	_, err := s.claimed(i, 0, map[string]bool{s.held[i].lease: true})
+	_, err := s.claim(i, 0, map[string]bool{s.conns[i].lease: true})
 	return err
 }
 
-func (s *costSite) send(i int) error {
-	h := &s.held[i]
+func (s *costSite) sendEvents(i int) error {
+	h := &s.conns[i]
 	var lines bytes.Buffer
 	for range s.Events {
 		h.seq++
 		fmt.Fprintf(&lines, `{"seq":%d,"type":"text","at":%d,"data":{"text":"A line of what the model says, of an ordinary length."}}`+"\n", h.seq, time.Now().UnixMilli())
 	}
 	return h.events(h.task, h.lease, lines.Bytes())
-}
-
-// streams has many follow the first client's task: what they take in memory, and what
-// it costs to tell them.
-func (s *costSite) streams(ctx context.Context) error {
-	if s.Streams == 0 {
-		return nil
-	}
-	before, err := usesOf(s.PID)
-	if err != nil {
-		return err
-	}
-	for range s.Streams {
-		w, err := dial(ctx, s.api.BaseURL(), s.APIKey)
-		if err != nil {
-			return err
-		}
-		read, err := w.follow(s.held[0].task, s.held[0].seq)
-		if err != nil {
-			w.close()
-			return err
-		}
-		defer func() { w.close(); <-read }()
-	}
-	if err := retry.Sleep(ctx, time.Second); err != nil { // until the garbage of the connecting is collected
-		return err
-	}
-	after, err := usesOf(s.PID)
-	if err != nil {
-		return err
-	}
-	if len(after) > 0 {
-		s.report.StreamKiB = (after[0].MemoryMB - before[0].MemoryMB) * 1024 / float64(s.Streams)
-	}
-	return s.measure(ctx, "tell one stream of a request with events", 1, int64(s.Streams), s.send)
-}
-
-// follow reads a task's stream after an event, until the connection is closed; then it
-// closes ended.
-func (w *wire) follow(task string, after int64) (ended <-chan struct{}, err error) {
-	if err := w.conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
-		return nil, err
-	}
-	if _, err = fmt.Fprintf(w.conn, "GET %s/llm-tasks/%s/events%sLast-Event-ID: %d\r\n\r\n", w.path, task, w.header, after); err != nil {
-		return nil, err
-	}
-	resp, err := http.ReadResponse(w.in, nil) //nolint:bodyclose // its reader closes it
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("a stream: %s", resp.Status), resp.Body.Close())
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-	}()
-	return read, w.conn.SetDeadline(time.Time{})
 }

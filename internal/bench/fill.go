@@ -15,20 +15,21 @@ import (
 type Fill struct {
 	Count   int // tasks
 	Clients int // at once
-	Queued  int // percent that stay queued; the others have ended
-	// Progress, when not nil, hears of the number of tasks from time to time. It is
-	// called by many goroutines.
-	Progress func(made int64)
+	Queued  int // percent that stay queued; the others end
+	// Progress, if not nil, is called with the number of tasks after every thousandth.
+	// Many goroutines call it.
+	Progress func(created int64)
 }
 
-// fillLabel is nobody's: no worker takes what waits.
+// fillLabel is a label that no worker has, so queued tasks stay queued.
 const fillLabel = "bench-fill"
 
-// Server fills a server with tasks that were queued and cancelled, through its API.
+// Server creates tasks through a server's API and cancels those that do not stay
+// queued.
 func (f Fill) Server(ctx context.Context, api *client.Client) error {
 	return f.fill(ctx, func(ctx context.Context, _, n int) error {
 		task, err := api.Submit(ctx, bloom.TaskSpec{ContextID: fillLabel, AgentSlug: "bench",
-			Prompt: "Take up room.", Priority: -1000, Labels: []string{fillLabel}})
+			Prompt: "Fill the store.", Priority: -1000, Labels: []string{fillLabel}})
 		if err == nil && n%100 >= f.Queued {
 			_, err = api.Cancel(ctx, task.ID)
 		}
@@ -36,8 +37,7 @@ func (f Fill) Server(ctx context.Context, api *client.Client) error {
 	})
 }
 
-// Store fills the store of a server that is stopped with tasks that went their whole
-// way, which is much faster.
+// Store writes whole lifecycles to the store of a stopped server, which is much faster.
 func (f Fill) Store(ctx context.Context, store bloom.Store) (err error) {
 	h, err := newHistory(ctx, store, f.Clients, f.Queued)
 	if err != nil {
@@ -48,13 +48,13 @@ func (f Fill) Store(ctx context.Context, store bloom.Store) (err error) {
 }
 
 func (f Fill) fill(ctx context.Context, one func(ctx context.Context, client, n int) error) error {
-	var made atomic.Int64
+	var created atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	turns := newQuota(f.Count)
 	for i := range f.Clients {
 		group.Go(func() error {
 			for ctx.Err() == nil && turns.take() {
-				n := made.Add(1)
+				n := created.Add(1)
 				if err := one(ctx, i, int(n)); err != nil {
 					return err
 				}

@@ -9,26 +9,26 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// fleetWait is how long one poll of a fleet's worker waits, in seconds.
+// fleetWait is how long one poll of a worker waits, in seconds.
 const fleetWait = 20
 
-// fleetWorker is a worker as the fleet has it: one long poll at a time, and a
-// connection for each slot that completes what the poll brings. The server answers
-// a waiting poll when a lease that it names is completed, and so the next one asks
-// for the slot that has become free.
+// fleetWorker is one worker of the fleet. It has one long poll at a time, and one
+// connection per slot that completes the claimed tasks. The server answers a waiting
+// poll when one of the leases that it names is completed; the next poll then asks for
+// the free slot.
 type fleetWorker struct {
 	*fleetRun
 	name  string
-	tasks chan held // for the slots
-	ended chan string
+	tasks chan claimedTask // for the slots
+	ended chan string      // leases
 }
 
-// held is a task in a slot.
-type held struct{ context, task, lease string }
+// claimedTask is a task in a slot.
+type claimedTask struct{ context, task, lease string }
 
-// work is one worker until ctx ends.
+// work runs one worker until ctx ends.
 func (r *fleetRun) work(ctx context.Context, name string) error {
-	w := &fleetWorker{fleetRun: r, name: name, tasks: make(chan held, r.Slots), ended: make(chan string, 2*r.Slots)}
+	w := &fleetWorker{fleetRun: r, name: name, tasks: make(chan claimedTask, r.Slots), ended: make(chan string, 2*r.Slots)}
 	errs := make(chan error, r.Slots+1)
 	for range r.Slots {
 		go func() { errs <- w.slot(ctx) }()
@@ -47,7 +47,7 @@ func (r *fleetRun) work(ctx context.Context, name string) error {
 	return failed
 }
 
-// slot completes what it is given.
+// slot completes the tasks it receives.
 func (w *fleetWorker) slot(ctx context.Context) error {
 	wire, err := w.dial(ctx)
 	if err != nil {
@@ -64,18 +64,18 @@ func (w *fleetWorker) slot(ctx context.Context) error {
 	return nil
 }
 
-// finished frees the task's place in the backlog and its slot.
-func (w *fleetWorker) finished(t held) {
+// finished frees the task's entry in the backlog and its slot.
+func (w *fleetWorker) finished(t claimedTask) {
 	w.mu.Lock()
-	b := w.mine[t.context]
-	delete(w.mine, t.context)
+	pending := w.fleetRun.tasks[t.context]
+	delete(w.fleetRun.tasks, t.context)
 	w.mu.Unlock()
-	close(b.done)
+	close(pending.done)
 	<-w.backlog
 	w.ended <- t.lease
 }
 
-// poll claims as many tasks as there are free slots, again and again.
+// poll repeatedly claims as many tasks as there are free slots.
 func (w *fleetWorker) poll(ctx context.Context) error {
 	wire, err := w.dial(ctx)
 	if err != nil {
@@ -109,24 +109,24 @@ func (w *fleetWorker) poll(ctx context.Context) error {
 	return nil
 }
 
-// start gives the slots what was claimed and is ours. What is not is released: whoever
-// waits for it must not be told that it was done.
+// start passes claimed tasks of this run to the slots. It releases all others: the
+// benchmark must not complete a task that somebody else created.
 func (w *fleetWorker) start(ctx context.Context, leases []bloom.LeasedTask, holds map[string]bool) error {
 	now := time.Now()
 	var others []bloom.LeasedTask
 	for _, l := range leases {
 		w.mu.Lock()
-		b, ours := w.mine[l.Task.ContextID]
+		pending, ours := w.fleetRun.tasks[l.Task.ContextID]
 		w.mu.Unlock()
 		switch {
 		case holds[l.Lease.ID]: // its completion is under way
 		case !ours:
 			others = append(others, l)
 		default:
-			w.steps.add(*w.step.Load(), now.Sub(b.at))
+			w.steps.add(*w.step.Load(), now.Sub(pending.created))
 			holds[l.Lease.ID] = true
-			w.tasks <- held{l.Task.ContextID, l.Task.ID, l.Lease.ID}
+			w.tasks <- claimedTask{l.Task.ContextID, l.Task.ID, l.Lease.ID}
 		}
 	}
-	return w.site.returnOthers(ctx, others)
+	return w.site.releaseOthers(ctx, others)
 }

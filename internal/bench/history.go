@@ -13,9 +13,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// history writes what a store looks like after long use: tasks that went
-// their whole way with artifact, result, events and audit, some of which failed,
-// and some that wait. It works on the store itself, of a server that is stopped.
+// history fills a stopped server's store as long use would: with ended tasks that have
+// an artifact, a result, events and audit records, some of them failed, and with queued
+// tasks.
 type history struct {
 	store   bloom.Store
 	workers []string
@@ -41,8 +41,8 @@ func newHistory(ctx context.Context, store bloom.Store, clients, queued int) (*h
 	return h, nil
 }
 
-// task writes the nth task, as one of several clients. Its label is nobody's
-// once the workers are gone.
+// task writes the nth task, as one of several clients. After close no worker has its
+// label.
 func (h *history) task(ctx context.Context, client, n int) error {
 	id := uuid.Must(uuid.NewV7()).String()
 	spec := bloom.TaskSpec{
@@ -83,9 +83,9 @@ func (h *history) complete(ctx context.Context, n int, lease bloom.Lease) error 
 	return err
 }
 
-// close forgets the workers. The tidying up is due after an interrupt as well.
+// close removes the workers, also after an interrupt.
 func (h *history) close() error {
-	ctx, done := context.WithTimeout(context.Background(), leaveWait)
+	ctx, done := context.WithTimeout(context.Background(), cleanUpTimeout)
 	defer done()
 	var errs []error
 	for _, name := range h.workers {

@@ -9,8 +9,9 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// Unlimited is an error when the server limits the requests of the key: its limit is
-// then what would be measured. Any other trouble is left to the measurement.
+// Unlimited returns an error if the server limits the requests of the key, because a
+// benchmark would then measure the limit. It ignores other errors: the measurement
+// reports them better.
 func Unlimited(ctx context.Context, api *client.Client, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, wireTimeout)
 	defer cancel()
@@ -25,7 +26,7 @@ func Unlimited(ctx context.Context, api *client.Client, key string) error {
 	direct := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := direct.Do(req)
 	if err != nil {
-		return nil //nolint:nilerr // the measurement tells it better
+		return nil //nolint:nilerr // the measurement reports it better
 	}
 	_ = resp.Body.Close()
 	policy := resp.Header.Get("RateLimit-Policy")

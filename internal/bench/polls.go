@@ -14,17 +14,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
-// Polls measures what it costs to have many workers waiting.
+// Polls measures the cost of many waiting workers.
 type Polls struct {
 	Polls      int           // workers whose long polls wait at once
-	Registered int           // workers registered besides, which say nothing more
-	Duration   time.Duration // how long nothing happens but waiting
-	Settle     time.Duration // how long the first looks may take before
-	Samples    int           // tasks posted then, to measure how soon one of the polls has each
+	Registered int           // additional workers that register and then stay silent
+	Duration   time.Duration // how long the workers wait
+	Settle     time.Duration // how long to wait first, until all polls are established
+	Samples    int           // tasks created afterwards, to measure how soon a poll gets each
 	PID        []int         // processes on this machine to measure, with their children; Linux only
 }
 
-// PollsReport is what waiting costs.
+// PollsReport is the cost of waiting.
 type PollsReport struct {
 	Storage    string       `json:"storage"`
 	Polls      int          `json:"polls"`
@@ -35,7 +35,7 @@ type PollsReport struct {
 	Steps      []Latency    `json:"latencies"`
 }
 
-// pollWait is how long one poll waits: as long as a server allows.
+// pollWait is how long one poll waits: the maximum that a server allows.
 const pollWait = 60 * time.Second
 
 // pollers are the workers of the measurement.
@@ -43,7 +43,7 @@ type pollers struct {
 	*site
 	answered atomic.Int64
 	taken    chan time.Time
-	slots    int // tasks that each takes at once; 0: 1
+	slots    int // tasks per worker at once; 0: 1
 }
 
 // Measure runs against the server of api.
@@ -53,7 +53,7 @@ func (m Polls) Measure(ctx context.Context, api *client.Client) (*PollsReport, e
 		return nil, err
 	}
 	p := &pollers{site: newSite(api), taken: make(chan time.Time)}
-	defer p.dismiss()
+	defer p.removeWorkers()
 	if err := p.register(ctx, m.Polls, m.Registered); err != nil {
 		return nil, err
 	}
@@ -67,18 +67,18 @@ func (m Polls) Measure(ctx context.Context, api *client.Client) (*PollsReport, e
 	err = m.watch(polling, p, report)
 	stop()
 	if ended := polls.Wait(); ended != nil {
-		err = ended // it made the watching end
+		err = ended // it ended watch
 	}
 	return report, err
 }
 
-// registerWith makes n workers known that take so many tasks at once.
+// registerWith registers n workers with the given number of slots.
 func (p *pollers) registerWith(ctx context.Context, n, slots int) error {
 	p.slots = slots
 	return p.register(ctx, n, 0)
 }
 
-// register makes n workers that poll known, and others, many at a time.
+// register registers n workers that poll and others that do not, in parallel.
 func (p *pollers) register(ctx context.Context, n, others int) error {
 	p.names = make([]string, n+others)
 	group, ctx := errgroup.WithContext(ctx)
@@ -94,7 +94,7 @@ func (p *pollers) register(ctx context.Context, n, others int) error {
 	return group.Wait()
 }
 
-// poll waits again and again, as a worker does.
+// poll claims with long polls, as a worker does, and completes what it gets.
 func (p *pollers) poll(ctx context.Context, name string) error {
 	for ctx.Err() == nil {
 		got, err := p.api.Claim(ctx, name, client.Claim{InstanceID: p.label, Max: 1, Wait: pollWait})
@@ -104,7 +104,7 @@ func (p *pollers) poll(ctx context.Context, name string) error {
 		case err != nil:
 			return err
 		}
-		if err := p.returnOthers(ctx, got.Leases); err != nil {
+		if err := p.releaseOthers(ctx, got.Leases); err != nil {
 			return err
 		}
 		p.answered.Add(1)
@@ -153,7 +153,7 @@ func (m Polls) watch(ctx context.Context, p *pollers, report *PollsReport) error
 	return nil
 }
 
-// sample posts a task that any of the polls may take.
+// sample creates a task that any of the polls may get.
 func (p *pollers) sample(ctx context.Context, steps *steps) error {
 	began := time.Now()
 	if err := p.submit(ctx, p.label); err != nil {
@@ -164,22 +164,22 @@ func (p *pollers) sample(ctx context.Context, steps *steps) error {
 		steps.add("create to start", at.Sub(began))
 		return nil
 	case <-time.After(pollWait):
-		return errors.New("none of the polls got a task")
+		return errors.New("no poll received the task")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// dismiss forgets the workers, many at a time.
-func (p *pollers) dismiss() {
-	ctx, done := context.WithTimeout(context.Background(), 6*leaveWait)
+// removeWorkers cancels unfinished tasks and removes the workers, in parallel.
+func (p *pollers) removeWorkers() {
+	ctx, done := context.WithTimeout(context.Background(), 6*cleanUpTimeout)
 	defer done()
-	p.callOff(ctx)
+	p.cancelWaiting(ctx)
 	var group errgroup.Group
 	group.SetLimit(16)
 	for _, name := range p.names {
 		group.Go(func() error {
-			_ = p.api.RemoveWorker(ctx, name) // what stays behind goes offline by itself
+			_ = p.api.RemoveWorker(ctx, name) // a worker that remains goes offline after a while
 			return nil
 		})
 	}

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ProcessUse is what a process and its children take.
+// ProcessUse is the processor time and memory that a process and its children use.
 type ProcessUse struct {
 	PID        int     `json:"pid"`
 	Name       string  `json:"name"`
 	CPUPercent float64 `json:"cpu_percent" doc:"Of one core"`
-	MemoryMB   float64 `json:"memory_mb" doc:"Not shared with others, proportionally"`
+	MemoryMB   float64 `json:"memory_mb" doc:"Proportional set size"`
 
 	ticks int64
 }
@@ -22,7 +22,7 @@ type ProcessUse struct {
 // ticksPerSecond is USER_HZ, the same on every platform that Linux has.
 const ticksPerSecond = 100
 
-// usesOf reads what processes have taken so far.
+// usesOf reads what processes have used so far.
 func usesOf(pids []int) ([]ProcessUse, error) {
 	uses := make([]ProcessUse, len(pids))
 	for i, pid := range pids {
@@ -66,7 +66,7 @@ func readStat(pid int) (name string, ticks int64, err error) {
 	return string(raw[open+1 : end]), ticks, nil
 }
 
-// memory is a process's share of what it holds in memory, in MB.
+// memory is a process's proportional set size, in MB.
 func memory(pid int) float64 {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(raw)) {
@@ -78,7 +78,7 @@ func memory(pid int) float64 {
 	return 0
 }
 
-// children are the direct ones.
+// children returns the direct children of a process.
 func children(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {

@@ -1,5 +1,5 @@
-// Package bench puts load on a running server through its API and measures what comes
-// of it. It knows nothing of how the server works.
+// Package bench puts load on a running server through its API and measures the result.
+// It does not depend on the server's implementation.
 package bench
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// Run measures whole lives of tasks, created, leased, renewed and completed by the
-// same client, and then single steps.
+// Run measures whole lifecycles: the same client creates, leases, renews and completes
+// each task. Then it measures single steps.
 type Run struct {
 	APIKey     string
 	Clients    int           // at once
 	Duration   time.Duration // how long lifecycles run
-	Count      int           // so many lifecycles instead; 0: as long as Duration
+	Count      int           // number of lifecycles; 0: as many as fit in Duration
 	Samples    int           // measurements of each latency
-	Lifecycles bool          // nothing but lifecycles
+	Lifecycles bool          // only lifecycles, no single steps
 }
 
-// RunReport is what a measurement came to. Durations are milliseconds.
+// RunReport is the result of a Run measurement. Durations are milliseconds.
 type RunReport struct {
 	Server     string    `json:"server"`
 	Storage    string    `json:"storage"`
@@ -47,8 +47,8 @@ func (r Run) Measure(ctx context.Context, api *client.Client) (*RunReport, error
 	}
 	report := &RunReport{Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Clients: r.Clients}
 	site := newSite(api)
-	defer site.leave()
-	if err := site.hire(ctx, (r.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {
+	defer site.cleanUp()
+	if err := site.registerWorkers(ctx, (r.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {
 		return nil, err
 	}
 	if err := r.lifecycles(ctx, site, report); err != nil || r.Lifecycles {
@@ -76,7 +76,7 @@ func (r Run) lifecycles(whole context.Context, site *site, report *RunReport) er
 			}
 			defer wire.close()
 			for ctx.Err() == nil && quota.take() {
-				// A lifecycle that has begun is ended, so that nothing stays behind.
+				// Complete a started lifecycle even after ctx ends, so that no task remains.
 				if err := site.lifecycle(wire, i/bloom.MaxConcurrency, steps); err != nil {
 					return err
 				}

@@ -15,27 +15,28 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// site is where a measurement happens: workers and tasks of its own with a label.
-// It keeps the tasks from real workers. Real tasks it keeps from ours when they have
-// labels; returnOthers sees to those that have none.
+// site holds the workers and tasks of a measurement. Their label keeps the tasks from
+// real workers, and labelled real tasks from the measurement's workers. releaseOthers
+// releases real tasks without labels.
 type site struct {
 	api   *client.Client
 	label string
 	names []string
 
 	mu      sync.Mutex
-	waiting map[string]bool // tasks that were posted to be claimed and are not completed, by id
+	waiting map[string]bool // unfinished tasks that are to be claimed, by ID
 }
 
 func newSite(api *client.Client) *site {
 	return &site{api: api, label: "bench-" + uuid.NewString()[:8], waiting: map[string]bool{}}
 }
 
-// leaveWait bounds the tidying up, also after an interrupt.
-const leaveWait = 10 * time.Second
+// cleanUpTimeout bounds the clean-up, also after an interrupt.
+const cleanUpTimeout = 10 * time.Second
 
-func (s *site) hire(ctx context.Context, n int) error {
-	for i := range n + 1 { // the last one claims
+// registerWorkers registers n workers for lifecycles and one that claims.
+func (s *site) registerWorkers(ctx context.Context, n int) error {
+	for i := range n + 1 {
 		name := fmt.Sprintf("%s-%d", s.label, i)
 		label := s.label
 		if i == n {
@@ -51,31 +52,30 @@ func (s *site) hire(ctx context.Context, n int) error {
 	return nil
 }
 
-// leave forgets the workers and what was not done; their finished tasks stay, as
-// they would.
-func (s *site) leave() {
-	ctx, done := context.WithTimeout(context.Background(), leaveWait)
+// cleanUp cancels unfinished tasks and removes the workers. Completed tasks remain.
+func (s *site) cleanUp() {
+	ctx, done := context.WithTimeout(context.Background(), cleanUpTimeout)
 	defer done()
-	s.callOff(ctx)
+	s.cancelWaiting(ctx)
 	for _, name := range s.names {
-		_ = s.api.RemoveWorker(ctx, name) // what stays behind goes offline by itself
+		_ = s.api.RemoveWorker(ctx, name) // a worker that remains goes offline after a while
 	}
 }
 
-// context is a new one: a task of a known context waits a moment for the worker
-// that had it. It begins with the time, so that indexes grow at their end.
+// context returns a new context ID: a task of a known context first waits for its former
+// worker. The ID is ordered by time, so that indexes grow at their end.
 func (s *site) context() string { return s.label + "-" + uuid.Must(uuid.NewV7()).String() }
 
-// callOff cancels the tasks that were not completed.
-func (s *site) callOff(ctx context.Context) {
+// cancelWaiting cancels the tasks that were not completed.
+func (s *site) cancelWaiting(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.waiting {
-		_, _ = s.api.Cancel(ctx, id) // what stays behind waits for a label that nobody carries
+		_, _ = s.api.Cancel(ctx, id) // a task that remains stays queued: no worker has its label
 	}
 }
 
-// submit posts a task that a worker with the label is to claim.
+// submit creates a task for workers with the label.
 func (s *site) submit(ctx context.Context, label string) error {
 	task, err := s.api.Submit(ctx, s.spec(label))
 	if err == nil {
@@ -90,8 +90,7 @@ func (s *site) spec(label string) bloom.TaskSpec {
 	return bloom.TaskSpec{ContextID: s.context(), AgentSlug: "bench", Prompt: "Measure.", Labels: []string{label}}
 }
 
-// lifecycle is create, lease, heartbeat, complete: what the described system's
-// own figures count.
+// lifecycle creates, leases, renews and completes a task.
 func (s *site) lifecycle(wire *wire, worker int, steps *steps) error {
 	began := time.Now()
 	task, err := wire.create(s.context(), s.label)
@@ -131,39 +130,38 @@ func (s *site) claimer() string { return s.names[len(s.names)-1] }
 
 func (s *site) claim(ctx context.Context, limit int, wait time.Duration) ([]bloom.LeasedTask, error) {
 	got, err := s.api.Claim(ctx, s.claimer(), client.Claim{InstanceID: s.label, Max: limit, Wait: wait})
-	return got.Leases, cmp.Or(err, s.returnOthers(ctx, got.Leases))
+	return got.Leases, cmp.Or(err, s.releaseOthers(ctx, got.Leases))
 }
 
-// returnOthers releases what is not ours, for a task without labels is any
-// worker's, and says so: whoever waits for it must not be told that it was done.
-func (s *site) returnOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
+// releaseOthers releases tasks that the benchmark did not create, and returns an error:
+// any worker may claim a task without labels, and the benchmark must not complete it.
+func (s *site) releaseOthers(ctx context.Context, leases []bloom.LeasedTask) (found error) {
 	for _, l := range leases {
 		if strings.HasPrefix(l.Task.ContextID, s.label+"-") {
 			continue
 		}
-		found = fmt.Errorf("task %s of somebody else waits for any worker, and was released: measure with a server of its own", l.Task.ID)
+		found = fmt.Errorf("claimed and released task %s, which the benchmark did not create: use a server without other tasks", l.Task.ID)
 		if _, err := s.api.Release(ctx, l.Task.ID, bloom.ReleaseSpec{LeaseID: l.Lease.ID, Reason: "claimed by a measurement"}); err != nil {
-			return fmt.Errorf("task %s of somebody else was claimed and could not be released, its lease will expire: %w", l.Task.ID, err)
+			return fmt.Errorf("claimed task %s, which the benchmark did not create, and could not release it; its lease will expire: %w", l.Task.ID, err)
 		}
 	}
 	return found
 }
 
-// startLatency measures from the moment before a task is posted until a worker
-// that waited for it has it in hand.
+// startLatency measures the time from creating a task until a waiting worker has it.
 func (s *site) startLatency(ctx context.Context, samples int, steps *steps) error {
-	type handed struct {
+	type claimed struct {
 		leases []bloom.LeasedTask
 		at     time.Time
 		err    error
 	}
 	for range samples {
-		result := make(chan handed, 1)
+		result := make(chan claimed, 1)
 		go func() {
 			leases, err := s.claim(ctx, 1, 30*time.Second)
-			result <- handed{leases, time.Now(), err}
+			result <- claimed{leases, time.Now(), err}
 		}()
-		// The poll has to be waiting; when it is cannot be seen from outside.
+		// Give the poll time to wait: nothing shows from outside when it does.
 		select {
 		case <-time.After(15 * time.Millisecond):
 		case <-ctx.Done():
@@ -178,7 +176,7 @@ func (s *site) startLatency(ctx context.Context, samples int, steps *steps) erro
 			return got.err
 		}
 		if len(got.leases) != 1 {
-			return errors.New("the claim came back without the task")
+			return errors.New("the claim did not return the task")
 		}
 		steps.add("create to start", got.at.Sub(began))
 		if err := s.complete(ctx, got.leases[0].Lease); err != nil {
@@ -188,7 +186,7 @@ func (s *site) startLatency(ctx context.Context, samples int, steps *steps) erro
 	return nil
 }
 
-// claims measures claims of one task with the others waiting behind it.
+// claims measures claims of one task while others are queued behind it.
 func (s *site) claims(ctx context.Context, samples int, steps *steps) error {
 	for range samples {
 		if err := s.submit(ctx, s.label+"-claim"); err != nil {
@@ -211,7 +209,7 @@ func (s *site) claims(ctx context.Context, samples int, steps *steps) error {
 	return nil
 }
 
-// hundred is the page of the lists that are measured.
+// hundred is the first page of the measured lists.
 var hundred = bloom.Page{Limit: 100}
 
 func (s *site) reads(ctx context.Context, steps *steps) error {

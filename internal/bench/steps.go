@@ -28,7 +28,7 @@ func newSteps(names ...string) *steps {
 	return &steps{names: names, took: map[string][]time.Duration{}}
 }
 
-// since notes the time from began to now, and answers with now.
+// since adds the time from began to now, and returns now.
 func (b *steps) since(name string, began time.Time) time.Time {
 	now := time.Now()
 	b.add(name, now.Sub(began))
@@ -71,12 +71,13 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[at]) / float64(time.Millisecond)
 }
 
-// quota hands out a number of turns; 0 means without end.
+// quota limits a number of turns.
 type quota struct {
 	endless bool
 	left    atomic.Int64
 }
 
+// newQuota returns a quota of n turns; 0 means unlimited.
 func newQuota(n int) *quota {
 	q := &quota{endless: n == 0}
 	q.left.Store(int64(n))

@@ -18,20 +18,19 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// wire is one client's connection for lifecycles: HTTP/1.1 written and read
-// by the goroutine that measures. The SDK's own goroutines, timers and decoding
-// would take a fifth of a small machine that the server is measured on.
-// Not for concurrent use.
+// wire is one client's HTTP/1.1 connection, written and read by the measuring goroutine.
+// The SDK's goroutines, timers and decoding would take a fifth of a small machine that
+// also runs the server. Not for concurrent use.
 type wire struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	out    []byte
 	answer []byte
-	path   string // before the routes, such as /api/runtime
+	path   string // prefix of the routes, such as /api/runtime
 	header string // of every request
 }
 
-// wireTimeout bounds one request, as the SDK's does.
+// wireTimeout bounds one request.
 const wireTimeout = 30 * time.Second
 
 // dial connects to the runtime's API at base, as client.BaseURL gives it.
@@ -64,8 +63,8 @@ func dial(ctx context.Context, base, key string) (*wire, error) {
 
 func (w *wire) close() { _ = w.conn.Close() }
 
-// post sends body and decodes the answer into out. Anything but a success is an
-// error: a measurement stops at the first.
+// post sends body and decodes the response into out. A response other than success is an
+// error.
 func (w *wire) post(route string, body []byte, out any) error {
 	if err := w.conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (w *wire) post(route string, body []byte, out any) error {
 	return json.Unmarshal(w.answer, out)
 }
 
-// refusedError is an answer that is no success.
+// refusedError is a response other than success.
 type refusedError struct {
 	route, answer string
 	status        int
@@ -107,7 +106,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("POST %s: %d: %.300s", e.route, e.status, e.answer)
 }
 
-// create posts a task with a key of its own, as every careful client does.
+// create creates a task with an idempotency key.
 func (w *wire) create(context, label string) (task string, err error) {
 	var made struct {
 		ID string `json:"id"`
@@ -147,13 +146,13 @@ func (w *wire) complete(task, lease string) error {
 	return err
 }
 
-// events reports on a run, in lines of JSON.
+// events sends a task's events, in lines of JSON.
 func (w *wire) events(task, lease string, lines []byte) error {
 	var accepted map[string]any
 	return w.post("/llm-tasks/"+task+"/events?lease_id="+lease, lines, &accepted)
 }
 
-// claim is one long poll of a worker's process that holds leases.
+// claim is one long poll of a worker that holds leases.
 func (w *wire) claim(worker, instance string, most int, holds map[string]bool) ([]bloom.LeasedTask, error) {
 	return w.claimWithin(worker, instance, most, fleetWait, holds)
 }

@@ -21,7 +21,7 @@ func TestARateLimitWithAResetTimeGivesTheTaskBack(t *testing.T) {
 		"anthropic-ratelimit-unified-representative-claim": "five_hour",
 		"retry-after": "3600",
 	}
-	h := newHouse(t, standin.Sequence(reply))
+	h := newHarness(t, standin.Sequence(reply))
 	h.setEnv("ANTHROPIC_API_KEY", "")
 	h.setEnv("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-dummy")
 	h.config.MaxRetries = 1
@@ -34,7 +34,7 @@ func TestARateLimitWithAResetTimeGivesTheTaskBack(t *testing.T) {
 
 func TestNotLoggedIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{}))
+	h := newHarness(t, standin.Sequence(standin.Reply{}))
 	h.setEnv("ANTHROPIC_API_KEY", "")
 	run, _ := h.run(task("hello"))
 	wantError(t, run, bloom.ClassAuth)
@@ -61,7 +61,7 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, standin.Sequence(test.reply))
+			h := newHarness(t, standin.Sequence(test.reply))
 			h.config.MaxRetries = 1
 			run, _ := h.run(task("hello"))
 			wantError(t, run, test.class)
@@ -71,7 +71,7 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 
 func TestCLIMissing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence())
+	h := newHarness(t, standin.Sequence())
 	h.config.Path = filepath.Join(t.TempDir(), "claude")
 	run, _ := h.run(task("hello"))
 	wantError(t, run, bloom.ClassInternal)

@@ -29,6 +29,7 @@ type archive struct {
 	puts   int // bytes
 	refuse int // so many calls fail that may succeed later; below 0 all of them
 	cut    int // so many transcripts end before their end
+	onPut  func(ctx context.Context) error
 }
 
 // refused reports that a call fails.
@@ -85,11 +86,16 @@ func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 	return io.NopCloser(bytes.NewReader(all)), nil
 }
 
-func (a *archive) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
+func (a *archive) Put(ctx context.Context, _ bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.away {
 		return bloom.TranscriptPart{}, errAway
+	}
+	if a.onPut != nil {
+		if err := a.onPut(ctx); err != nil {
+			return bloom.TranscriptPart{}, err
+		}
 	}
 	url := fmt.Sprint("file:", len(a.frames))
 	a.frames[url] = bytes.Clone(frame)
@@ -143,26 +149,26 @@ func (a *archive) rewrite(content string) {
 }
 
 // fleet are workers that share an archive and a model, each with its own folders.
-func fleet(t *testing.T, n, warm int, respond standin.Responder) (*archive, []*house) {
+func fleet(t *testing.T, n, warm int, respond standin.Responder) (*archive, []*harness) {
 	t.Helper()
 	a := newArchive()
-	houses := []*house{newHouse(t, respond)}
+	harnesses := []*harness{newHarness(t, respond)}
 	for range n - 1 {
-		h := *houses[0]
+		h := *harnesses[0]
 		h.home = t.TempDir()
 		h.config.Workdir, h.config.StateDir = t.TempDir(), t.TempDir()
 		h.config.Environ = append([]string{}, h.config.Environ...)
 		h.setEnv("HOME", h.home)
-		houses = append(houses, &h)
+		harnesses = append(harnesses, &h)
 	}
-	for _, h := range houses {
+	for _, h := range harnesses {
 		h.config.Warm, h.config.Transcripts = warm, a
 	}
-	return a, houses
+	return a, harnesses
 }
 
 // turn runs a task to its completion.
-func (h *house) turn(a *archive, prompt string) (bloom.Run, *journal) {
+func (h *harness) turn(a *archive, prompt string) (bloom.Run, *journal) {
 	h.t.Helper()
 	b := task(prompt)
 	run, j := h.run(b)
@@ -170,7 +176,7 @@ func (h *house) turn(a *archive, prompt string) (bloom.Run, *journal) {
 	return run, j
 }
 
-func (h *house) conversation() string {
+func (h *harness) conversation() string {
 	requests := h.model.Requests()
 	return requests[len(requests)-1].Conversation()
 }

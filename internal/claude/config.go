@@ -22,6 +22,7 @@ const (
 	DefaultSilence        = 10 * time.Minute
 	DefaultAfterResult    = 10 * time.Second
 	DefaultGrace          = 5 * time.Second
+	DefaultUploadGrace    = 10 * time.Second
 	DefaultMaxRetries     = 4
 	DefaultHintBytes      = 256 << 10
 	DefaultMaxLine        = 64 << 20
@@ -78,6 +79,9 @@ type Config struct {
 	AfterResult time.Duration
 	// Grace is the time between TERM and KILL; 0 means DefaultGrace.
 	Grace time.Duration
+	// UploadGrace is how long the uploads of a task that has succeeded may continue when
+	// the worker stops; 0 means DefaultUploadGrace.
+	UploadGrace time.Duration
 	// MaxRetries is how often claude retries an API request; 0 means
 	// DefaultMaxRetries.
 	MaxRetries int
@@ -117,6 +121,7 @@ func (c Config) withDefaults() Config {
 	c.Silence = cmp.Or(c.Silence, DefaultSilence)
 	c.AfterResult = cmp.Or(c.AfterResult, DefaultAfterResult)
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.UploadGrace = cmp.Or(c.UploadGrace, DefaultUploadGrace)
 	c.MaxRetries = cmp.Or(c.MaxRetries, DefaultMaxRetries)
 	c.HintBytes = cmp.Or(c.HintBytes, DefaultHintBytes)
 	c.MaxLine = cmp.Or(c.MaxLine, DefaultMaxLine)
@@ -152,7 +157,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("--pass-env: %s belongs to the runtime and is never passed on", name))
 		}
 	}
-	for name, value := range map[string]time.Duration{"silence": c.Silence, "after result": c.AfterResult, "grace": c.Grace} {
+	for name, value := range map[string]time.Duration{"silence": c.Silence, "after result": c.AfterResult, "grace": c.Grace, "upload grace": c.UploadGrace} {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}

@@ -66,23 +66,23 @@ func (f *folders) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.Tran
 // crew are workers whose contexts' folders move, with a model that does what the prompt
 // says in a shell.
 type crew struct {
-	t       *testing.T
-	archive *archive
-	folders *folders
-	houses  []*house
+	t         *testing.T
+	archive   *archive
+	folders   *folders
+	harnesses []*harness
 }
 
 func newCrew(t *testing.T, n, warm int) *crew {
 	t.Helper()
 	c := &crew{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
-	c.archive, c.houses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
+	c.archive, c.harnesses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
 		_, command, ok := strings.Cut(r.LastUser(), "sh: ")
 		if !ok || r.HasToolResult() {
 			return standin.Reply{Text: "done"}
 		}
 		return standin.Tool("", "Bash", map[string]any{"command": command, "description": "work"})
 	})
-	for _, h := range c.houses {
+	for _, h := range c.harnesses {
 		h.config.Workspaces, h.config.AllowedTools = c.folders, []string{"Bash"}
 	}
 	return c
@@ -98,7 +98,7 @@ func moving(prompt string) bloom.Task {
 // delivered.
 func (c *crew) attempt(worker int, command string) (bloom.Run, *journal) {
 	c.t.Helper()
-	return c.houses[worker].run(moving("sh: " + command))
+	return c.harnesses[worker].run(moving("sh: " + command))
 }
 
 // turn is attempt with the completion delivered.
@@ -118,11 +118,19 @@ func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
 	return run, j
 }
 
+// restart ends a worker's runner and has the next task start another, as after a kill.
+func (c *crew) restart(worker int) {
+	c.t.Helper()
+	h := c.harnesses[worker]
+	h.runner().Close()
+	h.made = nil
+}
+
 // folder is the context's folder on a worker.
 func (c *crew) folder(worker int) string {
 	c.t.Helper()
 	sum := sha256.Sum256([]byte("ctx"))
-	return filepath.Join(c.houses[worker].config.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(c.harnesses[worker].config.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
 }
 
 // has fails unless the context's folder on the worker has the file with the content; an

@@ -11,8 +11,8 @@ import (
 
 func TestAContextIsForgotten(t *testing.T) {
 	t.Parallel()
-	a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
-	h := houses[0]
+	a, harnesses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
+	h := harnesses[0]
 	h.turn(a, "my colour is green")
 	if err := h.runner().Forget("ctx")(t.Context()); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestAContextIsForgotten(t *testing.T) {
 	}
 }
 
-func sessionFiles(t *testing.T, h *house) (files []string) {
+func sessionFiles(t *testing.T, h *harness) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(h.home, ".claude", "projects"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".jsonl") {

@@ -13,13 +13,13 @@ import (
 func TestForgettingWaitsForTheTaskThatRuns(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
-	_, houses := fleet(t, 1, 0, func(r standin.Request) standin.Reply {
+	_, harnesses := fleet(t, 1, 0, func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "hold") {
 			return standin.Reply{Text: "noted", Until: held}
 		}
 		return standin.Reply{Text: "noted"}
 	})
-	h := houses[0]
+	h := harnesses[0]
 	runner, ran := h.runner(), make(chan bloom.Run)
 	go func() { ran <- runner.Run(t.Context(), task("hold"), func(string, any) {}) }()
 	for n, more := h.model.Arrived(); n == 0; n, more = h.model.Arrived() {
@@ -44,8 +44,8 @@ func TestForgettingWaitsForTheTaskThatRuns(t *testing.T) {
 
 func TestATaskWaitsUntilItsContextIsForgotten(t *testing.T) {
 	t.Parallel()
-	a, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
-	h := houses[0]
+	a, harnesses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	h := harnesses[0]
 	h.turn(a, "my colour is green")
 	finish := h.runner().Forget("ctx")
 	ctx, cancel := context.WithCancelCause(t.Context())

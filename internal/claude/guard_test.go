@@ -14,7 +14,7 @@ import (
 // author must not reach the worker's files that way.
 func TestMentionsDoNotReachFilesOutsideTheWorkdir(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	secret := filepath.Join(t.TempDir(), "secret.txt")
 	if err := os.WriteFile(secret, []byte("canary-content"), 0o600); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestMentionsDoNotReachFilesOutsideTheWorkdir(t *testing.T) {
 // name; what is no file or folder is not opened at all.
 func TestMentionsOfLinksAndPipesDoNotReachOutside(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("canary-content"), 0o600); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestMentionsOfLinksAndPipesDoNotReachOutside(t *testing.T) {
 
 func TestOrdinaryAtSignsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	prompt := "mail a@b.example, @decorator, import x from \"@/components/x\""
 	run, _ := h.run(task(prompt))
 	wantSuccess(t, run, "ok")

@@ -65,7 +65,7 @@ func TestCostlyHintsAreBounded(t *testing.T) {
 
 func TestPipesAndDevicesAreNotReadAsHintsOrAgents(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	h.file(".claude/agents/good.md", "---\nname: good\n---\nBe good.")
 	for _, name := range []string{"pipe", ".claude/agents/pipe.md"} {
 		if err := syscall.Mkfifo(filepath.Join(h.config.Workdir, name), 0o600); err != nil {
@@ -83,5 +83,10 @@ func TestPipesAndDevicesAreNotReadAsHintsOrAgents(t *testing.T) {
 	}
 	h.config.MCPConfig = []string{filepath.Join(h.config.Workdir, "pipe")}
 	run, _ := h.run(task("hello"))
-	wantError(t, run, bloom.ClassInternal)
+	if wantError(t, run, bloom.ClassInternal); !run.Completion.Retryable {
+		t.Error("another worker may not try the task")
+	}
+	if err := h.runner().Usable(t.Context()); err == nil || !strings.Contains(err.Error(), "MCP configuration") {
+		t.Errorf("the worker goes on claiming: %v", err)
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 func TestJSONOutputLosesItsFence(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "```json\n{\"a\": 1}\n```"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "```json\n{\"a\": 1}\n```"}))
 	jsonTask := task("json please")
 	jsonTask.DesiredFormat = bloom.FormatJSON
 	run, _ := h.run(jsonTask)
@@ -22,7 +22,7 @@ func TestJSONOutputLosesItsFence(t *testing.T) {
 
 func TestJSONOutputIsRepairedOnceInTheSameSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "here you are"}, standin.Reply{Text: "[1]"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "here you are"}, standin.Reply{Text: "[1]"}))
 	jsonTask := task("json please")
 	jsonTask.DesiredFormat = bloom.FormatJSON
 	run, j := h.run(jsonTask)
@@ -41,7 +41,7 @@ func TestJSONOutputIsRepairedOnceInTheSameSession(t *testing.T) {
 
 func TestJSONOutputThatStaysInvalidFails(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "never"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "never"}))
 	jsonTask := task("json please")
 	jsonTask.DesiredFormat = bloom.FormatJSON
 	run, _ := h.run(jsonTask)

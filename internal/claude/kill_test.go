@@ -44,7 +44,7 @@ func doomedWorker() {
 
 func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(r standin.Request) standin.Reply {
+	h := newHarness(t, func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "say something") {
 			return standin.Reply{Text: "something"}
 		}

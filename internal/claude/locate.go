@@ -132,7 +132,7 @@ func hasCredentials(c Config) bool {
 func runClaude(ctx context.Context, c Config, path string, args ...string) (string, process.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	var stdout bytes.Buffer
+	stdout := limitedBuffer{full: cancel}
 	p, err := process.Start(process.Command{
 		Path: path, Args: args, Env: c.environment(), Stdout: &stdout, Grace: c.Grace,
 	})
@@ -142,8 +142,30 @@ func runClaude(ctx context.Context, c Config, path string, args ...string) (stri
 	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()
 	exit, err := p.Wait()
-	if ctx.Err() != nil && exit.Stopped {
+	switch {
+	case stdout.truncated:
+		return "", exit, fmt.Errorf("%s %s printed more than %d bytes", path, strings.Join(args, " "), maxAnswer)
+	case ctx.Err() != nil && exit.Stopped:
 		return "", exit, fmt.Errorf("%s %s did not answer in time", path, strings.Join(args, " "))
 	}
-	return stdout.String(), exit, err
+	return stdout.text.String(), exit, err
+}
+
+// maxAnswer is the largest output, in bytes, that runClaude accepts.
+const maxAnswer = 1 << 20
+
+// limitedBuffer keeps maxAnswer bytes. It calls full when there are more.
+type limitedBuffer struct {
+	text      bytes.Buffer
+	full      func()
+	truncated bool
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.text.Len()+len(p) > maxAnswer {
+		b.truncated = true
+		b.full()
+		return len(p), nil
+	}
+	return b.text.Write(p)
 }

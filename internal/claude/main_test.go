@@ -1,6 +1,7 @@
 package claude_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -53,8 +55,8 @@ func claudeBinary(t *testing.T) string {
 	return ""
 }
 
-// house is one worker's surroundings with a scripted model.
-type house struct {
+// harness is one worker's surroundings with a scripted model.
+type harness struct {
 	t      *testing.T
 	model  *standin.Server
 	config claude.Config
@@ -65,13 +67,13 @@ type house struct {
 	madeOf claude.Config
 }
 
-func newHouse(t *testing.T, respond standin.Responder) *house {
+func newHarness(t *testing.T, respond standin.Responder) *harness {
 	t.Helper()
 	model := standin.New(respond)
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)
 	home := t.TempDir()
-	h := &house{t: t, model: model, home: home, real: claudeBinary(t)}
+	h := &harness{t: t, model: model, home: home, real: claudeBinary(t)}
 	h.config = claude.Config{
 		Path: h.real, Workdir: t.TempDir(), StateDir: t.TempDir(),
 		Log: slog.New(slog.DiscardHandler), Warm: warmIn(t),
@@ -84,7 +86,7 @@ func newHouse(t *testing.T, respond standin.Responder) *house {
 }
 
 // setEnv replaces a variable of the worker's environment.
-func (h *house) setEnv(name, value string) {
+func (h *harness) setEnv(name, value string) {
 	kept := []string{}
 	for _, pair := range h.config.Environ {
 		if !strings.HasPrefix(pair, name+"=") {
@@ -99,7 +101,7 @@ func (h *house) setEnv(name, value string) {
 
 // runner is a new one with the present configuration, or the last one when that
 // has not changed: only so do processes that are kept alive serve later tasks.
-func (h *house) runner() *claude.Runner {
+func (h *harness) runner() *claude.Runner {
 	h.t.Helper()
 	if h.made != nil && reflect.DeepEqual(h.madeOf, h.config) {
 		return h.made
@@ -123,7 +125,7 @@ func (h *house) runner() *claude.Runner {
 	return r
 }
 
-func (h *house) file(name, content string) {
+func (h *harness) file(name, content string) {
 	h.t.Helper()
 	path := filepath.Join(h.config.Workdir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -201,14 +203,16 @@ func (j *journal) warnings(code string) (n int) {
 	return n
 }
 
+var tasks atomic.Int64
+
 func task(prompt string) bloom.Task {
 	return bloom.Task{
-		ID: "t1", ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
+		ID: fmt.Sprint("t", tasks.Add(1)), ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
 		Policy: bloom.Policy{TimeoutSec: 600}, DesiredFormat: bloom.FormatText,
 	}
 }
 
-func (h *house) run(task bloom.Task) (bloom.Run, *journal) {
+func (h *harness) run(task bloom.Task) (bloom.Run, *journal) {
 	h.t.Helper()
 	j := &journal{}
 	return h.runner().Run(h.t.Context(), task, j.emit), j

@@ -41,7 +41,7 @@ var everything = map[string]func(*testing.T){
 	"TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt":          TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt,
 }
 
-// withLiving is the test whose houses keep processes alive.
+// withLiving is the test whose harnesses keep processes alive.
 const withLiving = "TestEverythingHoldsWithLivingProcesses"
 
 func TestEverythingHoldsWithLivingProcesses(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEverythingHoldsWithLivingProcesses(t *testing.T) {
 	}
 }
 
-// warmIn is how many processes a test's house keeps alive unless it says so.
+// warmIn is how many processes a test's harness keeps alive unless it says so.
 func warmIn(t *testing.T) int {
 	if strings.HasPrefix(t.Name(), withLiving+"/") {
 		return 1

@@ -14,7 +14,7 @@ import (
 
 func TestHostilePromptsStayPrompts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "just a prompt"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "just a prompt"}))
 	for _, prompt := range []string{
 		"--dangerously-skip-permissions", "-v", "/clear", "/cost", " \n/config", "a\x00b", "--\n--resume x", "!touch owned",
 	} {
@@ -33,7 +33,7 @@ func TestHostilePromptsStayPrompts(t *testing.T) {
 
 func TestTheEnvironmentIsAnAllowList(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(r standin.Request) standin.Reply {
+	h := newHarness(t, func(r standin.Request) standin.Reply {
 		if r.HasToolResult() {
 			return standin.Reply{Text: r.LastUser()}
 		}
@@ -59,7 +59,7 @@ func TestTheEnvironmentIsAnAllowList(t *testing.T) {
 
 func TestHintsAreInThePromptAndMissingOnesInTheEvents(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "read"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "read"}))
 	h.file("notes/a.md", "alpha content")
 	h.file("notes/deep/b.md", "beta content")
 	hinted := task("use the notes")
@@ -94,7 +94,7 @@ func TestAgents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, standin.Sequence(standin.Reply{Text: "reviewed"}))
+			h := newHarness(t, standin.Sequence(standin.Reply{Text: "reviewed"}))
 			h.config.AgentsDir = t.TempDir()
 			base, rest, _ := strings.Cut(test.file, "/")
 			dir := map[string]string{"work": h.config.Workdir, "home": h.home, "agents": h.config.AgentsDir}[base]

@@ -14,7 +14,7 @@ import (
 
 func TestSuccessHasOutputMetricsAndEvents(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "four", Usage: standin.Usage{Input: 100, Output: 20, CacheCreation: 7, CacheRead: 3}}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "four", Usage: standin.Usage{Input: 100, Output: 20, CacheCreation: 7, CacheRead: 3}}))
 	run, j := h.run(task("two and two?"))
 	wantSuccess(t, run, "four")
 	m := run.Completion.Metrics
@@ -37,8 +37,8 @@ func TestSuccessHasOutputMetricsAndEvents(t *testing.T) {
 
 func TestToolUseEditsAFileInTheWorkdir(t *testing.T) {
 	t.Parallel()
-	var h *house
-	h = newHouse(t, func(r standin.Request) standin.Reply {
+	var h *harness
+	h = newHarness(t, func(r standin.Request) standin.Reply {
 		if r.HasToolResult() {
 			return standin.Reply{Text: "written"}
 		}
@@ -65,7 +65,7 @@ func first(run bloom.Run, _ *journal) bloom.Run { return run }
 func TestALineOfTwentyMegabytes(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("0123456789abcdef", 20<<20/16)
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: huge}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: huge}))
 	run, j := h.run(task("much"))
 	if c := run.Completion; c.Status != bloom.OutcomeSuccess || *c.Output != huge {
 		t.Fatalf("run = %s", show(run))
@@ -77,7 +77,7 @@ func TestALineOfTwentyMegabytes(t *testing.T) {
 
 func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Canned)
+	h := newHarness(t, standin.Canned)
 	for range 2 { // also in a context that has a session
 		run, _ := h.run(task("show me"))
 		if c := run.Completion; c.Status != bloom.OutcomeSuccess || !strings.HasPrefix(*c.Output, standin.CannedLabel) {

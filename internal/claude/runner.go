@@ -2,6 +2,7 @@ package claude
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 // Runner runs tasks with the claude command line. It may run many at once.
 type Runner struct {
+	id       string // of this process
 	config   Config
 	sessions *sessions
 	versions fileCache // output of claude --version
@@ -56,7 +58,7 @@ func New(config Config) (*Runner, error) {
 	for _, warning := range config.Warnings() {
 		config.Log.Warn(warning)
 	}
-	return &Runner{config: config, sessions: sessions, versions: fileCache{failureTTL: unusableFor}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
+	return &Runner{id: rand.Text(), config: config, sessions: sessions, versions: fileCache{failureTTL: unusableFor}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
 }
 
 // Close stops the processes that are kept for later tasks. It does not stop running
@@ -84,7 +86,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	}
 	c := v.completion(metrics)
 	c.Transcript, c.Workspace = run.transcript, run.workspaceUpdate
-	return bloom.Run{Completion: c}
+	return bloom.Run{Completion: c, Refused: v.refused}
 }
 
 func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {

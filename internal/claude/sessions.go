@@ -40,11 +40,13 @@ type savedSession struct {
 	// Movable means that the server stores the context's transcript. Base is the stored
 	// version before the last turn that ended here, nil for none; Next is the version
 	// after it, and Pushed whether it was uploaded. Parts is the number of uploaded parts.
+	// TaskID is the turn's task; if it is run again, the turn was not completed.
 	Movable bool               `json:"movable,omitempty"`
 	Base    *transcriptVersion `json:"base,omitempty"`
 	Next    *transcriptVersion `json:"next,omitempty"`
 	Pushed  bool               `json:"pushed,omitempty"`
 	Parts   int                `json:"parts,omitempty"`
+	TaskID  string             `json:"task_id,omitempty"`
 }
 
 func openSessions(stateDir string) (*sessions, error) {

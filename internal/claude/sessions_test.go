@@ -13,7 +13,7 @@ import (
 
 func TestResumeCarriesTheFirstTasksMessages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "noted"}, standin.Reply{Text: "green"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "noted"}, standin.Reply{Text: "green"}))
 	wantSuccess(t, first(h.run(task("my colour is green"))), "noted")
 	run, j := h.run(task("what is my colour?"))
 	wantSuccess(t, run, "green")
@@ -28,7 +28,7 @@ func TestResumeCarriesTheFirstTasksMessages(t *testing.T) {
 
 func TestAResumedTaskIsChargedForItselfOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok", Usage: standin.Usage{Input: 1000, Output: 100}}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok", Usage: standin.Usage{Input: 1000, Output: 100}}))
 	one, two := first(h.run(task("one"))).Completion.Metrics, first(h.run(task("two"))).Completion.Metrics
 	if *one.TokensUsed != 1100 || *two.TokensUsed != 1100 || *one.CostUSD != *two.CostUSD {
 		t.Errorf("first %d tokens, %g dollars; second %d tokens, %g dollars; want the same",
@@ -38,7 +38,7 @@ func TestAResumedTaskIsChargedForItselfOnly(t *testing.T) {
 
 func TestALostSessionBeginsANewOneAndSaysSo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	wantSuccess(t, first(h.run(task("one"))), "ok")
 	h.runner().Close() // a process that is kept alive needs no files
 	if err := os.RemoveAll(filepath.Join(h.home, ".claude", "projects")); err != nil {
@@ -54,7 +54,7 @@ func TestALostSessionBeginsANewOneAndSaysSo(t *testing.T) {
 func TestTwoTasksOfOneContextForkTheSession(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	h := newHouse(t, func(r standin.Request) standin.Reply {
+	h := newHarness(t, func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "slow") {
 			return standin.Reply{Text: "slow done", Until: release}
 		}

@@ -15,7 +15,7 @@ func TestTimeoutEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for timeout := 4; ; timeout *= 2 {
 		var asked atomic.Pointer[time.Time]
-		h := newHouse(t, func(standin.Request) standin.Reply {
+		h := newHarness(t, func(standin.Request) standin.Reply {
 			now := time.Now()
 			asked.Store(&now)
 			return standin.Reply{Text: "late", HangAfterStart: true, Until: make(chan struct{}), Usage: standin.Usage{Input: 1000, Output: 1}}
@@ -37,7 +37,7 @@ func TestTimeoutEndsTheRun(t *testing.T) {
 
 func TestSilenceEndsTheRun(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+	h := newHarness(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
 	h.config.Silence = 3 * time.Second
 	run, _ := h.run(task("hang"))
 	wantError(t, run, bloom.ClassTimeout)
@@ -56,7 +56,7 @@ func TestTheCauseOfACancelledContextDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
+			h := newHarness(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			j := &journal{}
 			running := j.on(claude.EventSession)
@@ -72,7 +72,7 @@ func TestTheCauseOfACancelledContextDecides(t *testing.T) {
 
 func TestBudgetIsEnforced(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(standin.Request) standin.Reply {
+	h := newHarness(t, func(standin.Request) standin.Reply {
 		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
 		reply.Usage = standin.Usage{Input: 400, Output: 100}
 		return reply

@@ -29,6 +29,7 @@ type taskRun struct {
 	transcript  *bloom.TranscriptUpdate
 
 	// The context's working folder; see workspaces.go.
+	inode           uint64 // its number before the task, 0 if it did not exist
 	snapshot        string // its SHA-256 when the task began
 	workspaceUpdate *bloom.WorkspaceUpdate
 
@@ -50,7 +51,9 @@ func (t *taskRun) do(parent context.Context) verdict {
 	}
 	if err := t.config.checkMCP(); err != nil {
 		t.config.Log.Error("the MCP configuration cannot be read", "error", err)
-		return failed(bloom.ClassInternal, "the worker cannot read its MCP configuration")
+		v := failed(bloom.ClassInternal, "the worker cannot read its MCP configuration")
+		v.retryable = true
+		return v
 	}
 	if err := t.chooseWorkdir(); err != nil {
 		t.config.Log.Error("the working folder cannot be used", "error", err)
@@ -102,10 +105,12 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
 		v = t.asJSON(ctx, session, v)
 	}
-	t.transcript = t.saveTranscript(parent, v)
-	session.close(v.ok)
+	keeping, stop := t.keeping(parent)
+	defer stop()
+	t.transcript = t.saveTranscript(keeping, v)
+	session.close(v.ok && !lost(keeping))
 	t.uploadFiles(parent, v)
-	t.workspaceUpdate = t.saveWorkspace(parent, v)
+	t.workspaceUpdate = t.saveWorkspace(keeping, v)
 	t.runner.Prepare()
 	return v
 }
@@ -168,6 +173,7 @@ func (t *taskRun) chooseWorkdir() error {
 	if t.config.WorkdirPerContext || t.task.Policy.Workspace == bloom.WorkspaceContext {
 		t.workdir = t.config.workspaceOf(t.task.ContextID)
 	}
+	t.inode = inode(t.workdir)
 	return os.MkdirAll(t.workdir, 0o755)
 }
 

@@ -13,18 +13,17 @@ import (
 // saveTranscript uploads what the task added to the context's transcript, and returns the
 // update for its completion. An attempt that will be retried adds nothing.
 func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.TranscriptUpdate {
-	if t.config.Transcripts == nil || !t.exclusive || v.release || v.retryable || !validSession(t.sessionID) ||
-		errors.Is(context.Cause(ctx), bloom.ErrLeaseGone) {
+	if t.config.Transcripts == nil || !t.exclusive || v.release || v.retryable || !validSession(t.sessionID) || lost(ctx) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTimeout)
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	path := t.config.sessionFile(t.workdir, t.sessionID)
 	if v.ok {
-		awaitLine(ctx, path, t.lastMessage)
+		awaitLine(context.WithoutCancel(ctx), path, t.lastMessage)
 	}
 	update, err := t.uploadTranscript(ctx, path)
-	if err != nil {
+	if err != nil && !lost(ctx) {
 		t.config.Log.Warn("a context's transcript could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("transcript_not_kept", "this task's transcript could not be uploaded; until a later task's is, only this worker has it")
 	}
@@ -51,8 +50,11 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 		u.After, from = stored.SHA256, stored.Size
 	}
 	saved := savedSession{ContextID: t.task.ContextID, SessionID: t.sessionID, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()), Movable: true,
-		Base: t.stored, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts}
+		Base: t.stored, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts, TaskID: t.task.ID}
 	u.Parts, err = t.uploadRange(ctx, path, from, size)
+	if lost(ctx) {
+		return nil, context.Cause(ctx)
+	}
 	if saved.Pushed = err == nil; saved.Pushed {
 		if saved.Parts += len(u.Parts); u.After == "" {
 			saved.Parts = len(u.Parts)
@@ -65,6 +67,9 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 
 // uploadRange uploads a range of a file, in compressed parts.
 func (t *taskRun) uploadRange(ctx context.Context, path string, from, to int64) ([]bloom.TranscriptPart, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	f, _, err := workspace.OpenRegularPath(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err

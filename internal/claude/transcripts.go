@@ -73,9 +73,12 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 	sameDir := saved.Workdir == t.workdir
 	switch {
 	case !sameDir:
-	case saved.Next.is(st), saved.Base.is(st) && saved.Pushed:
+	case saved.Next.is(st), saved.Base.is(st) && (saved.Pushed || saved.TaskID == t.task.ID):
 		// The last turn was completed, or it was uploaded but not completed and must be
-		// removed.
+		// removed, also from a live process.
+		if !saved.Next.is(st) {
+			t.runner.pool.evict(t.task.ContextID)
+		}
 		if t.truncateTo(*t.stored) {
 			saved.SessionID = st.SessionID
 			return saved, nil
@@ -104,7 +107,7 @@ func (t *taskRun) syncLocal(ctx context.Context, saved savedSession, st bloom.Tr
 	switch {
 	case saved.SessionID != "" && !saved.Movable:
 		return saved // it began before the worker stored transcripts
-	case saved.Next != nil && !saved.Pushed && saved.Workdir == t.workdir && t.truncateTo(*saved.Next):
+	case saved.Next != nil && !saved.Pushed && saved.TaskID != t.task.ID && saved.Workdir == t.workdir && t.truncateTo(*saved.Next):
 		saved.SessionID = saved.Next.SessionID
 		return saved
 	}

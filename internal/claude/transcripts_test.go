@@ -18,16 +18,16 @@ func TestAContextMovesFromWorkerToWorker(t *testing.T) {
 	for mode, warm := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			a, houses := fleet(t, 3, warm, standin.Sequence(standin.Reply{Text: "noted"}))
+			a, harnesses := fleet(t, 3, warm, standin.Sequence(standin.Reply{Text: "noted"}))
 			turns := []string{"first: my colour is green", "second: my number is 7", "third", "fourth", "fifth", "sixth"}
 			for i, prompt := range turns {
 				// Twice here, then twice on the next worker.
-				run, j := houses[i/2%3].turn(a, prompt)
+				run, j := harnesses[i/2%3].turn(a, prompt)
 				wantSuccess(t, run, "noted")
 				if run.Completion.Transcript == nil {
 					t.Fatalf("turn %d gave the server no transcript: %v", i, j.of(claude.EventWarning))
 				}
-				got := houses[0].conversation()
+				got := harnesses[0].conversation()
 				for _, earlier := range turns[:i+1] {
 					if n := strings.Count(got, earlier); n != 1 {
 						t.Errorf("%q is %d times in the conversation of turn %d", earlier, n, i)
@@ -37,14 +37,14 @@ func TestAContextMovesFromWorkerToWorker(t *testing.T) {
 					t.Errorf("turn %d restored %d times", i, restored)
 				}
 			}
-			if whole := run0(houses[0], a).Completion.Transcript.After; whole == "" {
+			if whole := run0(harnesses[0], a).Completion.Transcript.After; whole == "" {
 				t.Error("a later turn sent the whole transcript again")
 			}
 		})
 	}
 }
 
-func run0(h *house, a *archive) bloom.Run {
+func run0(h *harness, a *archive) bloom.Run {
 	run, _ := h.turn(a, "once more")
 	return run
 }
@@ -54,17 +54,21 @@ func TestATurnThatWasNotCompletedIsTakenBack(t *testing.T) {
 	for mode, warm := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			a, houses := fleet(t, 1, warm, standin.Sequence(standin.Reply{Text: "noted"}))
-			h := houses[0]
+			a, harnesses := fleet(t, 1, warm, standin.Sequence(standin.Reply{Text: "noted"}))
+			h := harnesses[0]
 			h.turn(a, "my colour is green")
-			h.run(task("the lost turn")) // its completion never comes
-			h.runner().Close()
-			h.made = nil // as after a kill
-			run, j := h.turn(a, "the lost turn")
-			wantSuccess(t, run, "noted")
-			got := h.conversation()
-			if strings.Count(got, "the lost turn") != 1 || !strings.Contains(got, "my colour is green") {
-				t.Errorf("the conversation (%v):\n%s", j.of(claude.EventWarning), got)
+			for _, killed := range []bool{false, true} {
+				h.run(task("the lost turn")) // its completion never comes
+				if killed {
+					h.runner().Close()
+					h.made = nil
+				}
+				run, j := h.turn(a, "the next turn")
+				wantSuccess(t, run, "noted")
+				got := h.conversation()
+				if strings.Contains(got, "the lost turn") || !strings.Contains(got, "my colour is green") {
+					t.Errorf("killed %v: the conversation (%v):\n%s", killed, j.of(claude.EventWarning), got)
+				}
 			}
 		})
 	}
@@ -72,18 +76,18 @@ func TestATurnThatWasNotCompletedIsTakenBack(t *testing.T) {
 
 func TestWhatTheServerCouldNotBeGivenIsNotLost(t *testing.T) {
 	t.Parallel()
-	a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
-	houses[0].turn(a, "one green")
+	a, harnesses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	harnesses[0].turn(a, "one green")
 	a.away = true
-	run, j := houses[0].turn(a, "two blue")
+	run, j := harnesses[0].turn(a, "two blue")
 	wantSuccess(t, run, "noted")
 	if run.Completion.Transcript != nil || !j.warned("transcript_not_kept") {
 		t.Errorf("events %v", j.of(claude.EventWarning))
 	}
 	a.away = false
-	houses[0].turn(a, "three red")
-	houses[1].turn(a, "four")
-	got := houses[0].conversation()
+	harnesses[0].turn(a, "three red")
+	harnesses[1].turn(a, "four")
+	got := harnesses[0].conversation()
 	for _, word := range []string{"one green", "two blue", "three red"} {
 		if !strings.Contains(got, word) {
 			t.Errorf("%q is lost:\n%s", word, got)
@@ -93,31 +97,31 @@ func TestWhatTheServerCouldNotBeGivenIsNotLost(t *testing.T) {
 
 func TestAnOutageCostsTimeAndNotTheConversation(t *testing.T) {
 	t.Parallel()
-	a, houses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
-	houses[0].turn(a, "my colour is green")
+	a, harnesses := fleet(t, 2, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	harnesses[0].turn(a, "my colour is green")
 	was := a.kept["ctx"]
 	a.refuse = -1
 	short := task("what is my colour?")
 	short.Policy.TimeoutSec = 1
-	run, j := houses[1].run(short)
+	run, j := harnesses[1].run(short)
 	if wantError(t, run, bloom.ClassTimeout); run.Completion.Transcript != nil || len(j.of(claude.EventWarning)) > 0 {
 		t.Errorf("events %v, %s", j.of(claude.EventWarning), show(run))
 	}
 	a.refuse, a.cut = 3, 2
-	run, j = houses[1].turn(a, "what is my colour?")
+	run, j = harnesses[1].turn(a, "what is my colour?")
 	wantSuccess(t, run, "noted")
 	if u := run.Completion.Transcript; u == nil || u.After != was.SHA256 || len(j.of(claude.EventRestored)) != 1 || len(j.of(claude.EventWarning)) > 0 {
 		t.Errorf("events %v, the transcript goes on with %+v", j.of(claude.EventWarning), u)
 	}
-	if got := houses[1].conversation(); !strings.Contains(got, "my colour is green") || strings.Contains(got, "earlier_message") {
+	if got := harnesses[1].conversation(); !strings.Contains(got, "my colour is green") || strings.Contains(got, "earlier_message") {
 		t.Errorf("the conversation:\n%s", got)
 	}
 }
 
 func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	t.Parallel()
-	before, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
-	houses[0].turn(before, "my colour is green")
+	before, harnesses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	harnesses[0].turn(before, "my colour is green")
 	setFault := func(a *archive, with []byte) {
 		for url := range a.frames {
 			a.frames[url] = with
@@ -143,18 +147,18 @@ func TestATranscriptThatCannotBeUsedIsReplacedByASummary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, houses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+			_, harnesses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
 			a := before.copied()
-			houses[0].config.Transcripts = a
+			harnesses[0].config.Transcripts = a
 			c.harm(a)
-			houses[0].beginsAnew(a, c.code)
+			harnesses[0].beginsAnew(a, c.code)
 		})
 	}
 }
 
 // beginsAnew takes a turn and wants a new session with a summary, and an event that says
 // why.
-func (h *house) beginsAnew(a *archive, code string) {
+func (h *harness) beginsAnew(a *archive, code string) {
 	h.t.Helper()
 	run, j := h.turn(a, "what is my colour?")
 	wantSuccess(h.t, run, "noted")
@@ -172,8 +176,8 @@ func TestATranscriptThatIsNoFileHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	const setFault = `for f in "$HOME"/.claude/projects/*/*.jsonl; do ln -sf /dev/zero "$f"; done`
 	noted := standin.Reply{Text: "noted"}
-	a, houses := fleet(t, 1, 0, standin.Sequence(noted, noted, standin.Tool("", "Bash", map[string]any{"command": setFault}), noted))
-	h := houses[0]
+	a, harnesses := fleet(t, 1, 0, standin.Sequence(noted, noted, standin.Tool("", "Bash", map[string]any{"command": setFault}), noted))
+	h := harnesses[0]
 	h.config.AllowedTools = []string{"Bash"}
 	h.turn(a, "my colour is green")
 	files, err := filepath.Glob(filepath.Join(h.home, ".claude/projects/*/*.jsonl"))
@@ -198,25 +202,25 @@ func TestATranscriptThatIsNoFileHoldsUpNobody(t *testing.T) {
 func TestATranscriptThatItsOwnWorkerCannotUseIsReplacedByASummary(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		before func(h *house) // the first turn
-		harm   func(a *archive, h *house)
+		before func(h *harness) // the first turn
+		harm   func(a *archive, h *harness)
 		code   string
 	}{
-		"the server has lost it": {harm: func(a *archive, _ *house) { clear(a.kept) }, code: "transcript_missing"},
-		"a newer version has written to it": {harm: func(a *archive, h *house) {
+		"the server has lost it": {harm: func(a *archive, _ *harness) { clear(a.kept) }, code: "transcript_missing"},
+		"a newer version has written to it": {harm: func(a *archive, h *harness) {
 			a.rewrite(`{"type":"turn/v9"}` + "\n")
 		}, code: "session_gone"},
 		"for another folder": {
-			before: func(h *house) { h.config.Transcripts = nil }, // a worker of before there were transcripts
-			harm: func(a *archive, h *house) {
+			before: func(h *harness) { h.config.Transcripts = nil }, // a worker of before there were transcripts
+			harm: func(a *archive, h *harness) {
 				a.said["ctx"] = []bloom.Exchange{{Prompt: "my colour is green", Output: "noted"}}
 				h.config.Transcripts, h.config.Workdir = a, t.TempDir()
 			}, code: "session_elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, houses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
-			h := houses[0]
+			a, harnesses := fleet(t, 1, 1, standin.Sequence(standin.Reply{Text: "noted"}))
+			h := harnesses[0]
 			if c.before != nil {
 				c.before(h)
 			}

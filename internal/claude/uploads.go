@@ -59,13 +59,17 @@ func (r plainReason) Error() string { return string(r) }
 func (t *taskRun) uploadFiles(ctx context.Context, v verdict) {
 	globs := t.task.Policy.Artifacts
 	switch {
-	case len(globs) == 0 || v.release || ctx.Err() != nil:
+	case len(globs) == 0 || v.release:
 		return
 	case t.config.Uploads == nil || t.config.MaxFiles <= 0 || t.config.MaxFileBytes <= 0:
 		t.emit.warn("artifacts_disabled", "the task asks for files as artifacts, but uploads are disabled on this worker (--upload-max-files, --upload-max-mib)")
 		return
 	}
 	u := &uploads{taskRun: t, until: t.config.Clock.Now().Add(uploadRetryTime)}
+	if ctx.Err() != nil {
+		u.skip("*", plainReason("the run was stopped"))
+		return
+	}
 	root, err := os.OpenRoot(t.workdir)
 	if err != nil {
 		t.config.Log.Error("the working folder cannot be read", "error", err)

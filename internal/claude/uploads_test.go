@@ -153,9 +153,9 @@ func TestUploadsAreRepeatedWhereThatHelps(t *testing.T) {
 		case path == "away" && try < 3:
 			return true, errors.New("the server is away")
 		case path == "changed" && try < 2, path == "wrong":
-			return false, bloom.Invalid("The content is not what was announced")
+			return false, bloom.Invalid("The content does not match the announced size or digest")
 		case path == "large":
-			return false, &bloom.Error{Kind: bloom.KindTooLarge, Message: "The file is larger than the 1 bytes that this server takes"}
+			return false, &bloom.Error{Kind: bloom.KindTooLarge, Message: "The file is larger than the 1 bytes that this server accepts"}
 		}
 		return false, nil
 	}}

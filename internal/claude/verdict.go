@@ -17,11 +17,18 @@ type verdict struct {
 	retryable bool
 	release   bool   // release the task instead of completing it
 	notBefore int64  // when it may start again, with release; Unix milliseconds
+	refused   bool   // the worker's credentials, whatever the task
 	output    string // the answer, possibly partial
 }
 
 func failed(class bloom.ErrorClass, message string) verdict {
 	return verdict{class: class, message: message, retryable: bloom.Retryable(class)}
+}
+
+func refused(message string) verdict {
+	v := failed(bloom.ClassAuth, message)
+	v.refused = true
+	return v
 }
 
 // verdictOf derives the verdict from all evidence: why the worker stopped claude, the exit
@@ -105,7 +112,7 @@ func noResult(o outcome) verdict {
 	case o.noConversation():
 		return failed(bloom.ClassCrashed, "claude does not know the session to resume")
 	case loginMissing(o.stderr):
-		return failed(bloom.ClassAuth, notLoggedIn+evidence(o))
+		return refused(notLoggedIn + evidence(o))
 	case o.skipped > 0:
 		return failed(bloom.ClassOutputInvalid, fmt.Sprintf("claude printed a line of %d bytes, which is longer than the worker's limit", o.skipped))
 	case o.exit.Code == 1 && strings.Contains(o.stderr, "unknown option"):
@@ -137,7 +144,7 @@ func errorResult(o outcome) verdict {
 	case m.APIErrorStatus >= 400:
 		return apiError(o, m.APIErrorStatus, text)
 	case loginMissing(text):
-		return failed(bloom.ClassAuth, notLoggedIn+quote(text))
+		return refused(notLoggedIn + quote(text))
 	case o.limit != nil && o.limit.Status == "rejected", strings.Contains(lower, "usage limit reached"), strings.Contains(lower, "hit your limit"):
 		return rateLimitVerdict(o, text)
 	case o.retry != nil, strings.HasPrefix(text, "API Error"), strings.Contains(lower, "connection error"):
@@ -151,7 +158,9 @@ func errorResult(o outcome) verdict {
 func apiError(o outcome, status int, text string) verdict {
 	switch {
 	case status == 401 || status == 403 || loginMissing(text):
-		return failed(bloom.ClassAuth, fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
+		v := refused(fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
+		v.refused = status != 403 || loginMissing(text) // 403 may concern the task's model alone
+		return v
 	case status == 429:
 		return rateLimitVerdict(o, text)
 	case status == 413 || strings.Contains(strings.ToLower(text), "prompt is too long"):

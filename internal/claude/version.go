@@ -74,6 +74,9 @@ func (r *Runner) usable(ctx context.Context) (path string, err error) {
 	if path, err = Locate(r.config.Path); err != nil {
 		return "", err
 	}
+	if err := r.config.checkMCP(); err != nil {
+		return "", fmt.Errorf("the MCP configuration cannot be read: %w", err)
+	}
 	_, err = r.versions.get(ctx, path, func() (string, error) { return identify(ctx, r.config, path) })
 	return path, err
 }
@@ -93,8 +96,9 @@ func (r *Runner) has(ctx context.Context, path, option string) bool {
 type fileCache struct {
 	failureTTL time.Duration // how long a failure is cached
 
-	mu     sync.Mutex
-	key    string // path, modification time and size
+	made   sync.Once
+	turn   chan struct{} // holds a token while a caller uses the rest
+	key    string        // path, modification time and size
 	answer string
 	err    error
 	failed time.Time // when err came
@@ -106,8 +110,14 @@ func (p *fileCache) get(ctx context.Context, path string, runClaude func() (stri
 		return "", err
 	}
 	key := fmt.Sprintf("%s %d %d", path, info.ModTime().UnixNano(), info.Size())
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	// A program that hangs must not hold up a task that is cancelled or out of time.
+	p.made.Do(func() { p.turn = make(chan struct{}, 1) })
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 	if p.key == key && (p.err == nil || time.Since(p.failed) < p.failureTTL) {
 		return p.answer, p.err
 	}

@@ -110,7 +110,7 @@ cat >/dev/null
 
 // newFickleHouse keeps one process alive, of a claude that does what the script says
 // after its first turn.
-func newFickleHouse(t *testing.T, script string) *house {
+func newFickleHouse(t *testing.T, script string) *harness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claude")
 	if err := os.WriteFile(path, []byte(fmt.Sprintf(fickle, script)), 0o755); err != nil {

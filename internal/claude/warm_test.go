@@ -12,10 +12,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// newWarmHouse is a house whose runner keeps processes alive.
-func newWarmHouse(t *testing.T, warm int, respond standin.Responder) *house {
+// newWarmHouse is a harness whose runner keeps processes alive.
+func newWarmHouse(t *testing.T, warm int, respond standin.Responder) *harness {
 	t.Helper()
-	h := newHouse(t, respond)
+	h := newHarness(t, respond)
 	h.config.Warm = warm
 	return h
 }

@@ -17,9 +17,9 @@ func warned(run bloom.Run, code string) bool {
 
 func TestASuccessDuringWhichEveryToolWasDeniedSaysSo(t *testing.T) {
 	t.Parallel()
-	var h *house
+	var h *harness
 	denied := map[string]any{"command": "python3 -c 'open(\"made\", \"w\")'", "description": "make a file"}
-	h = newHouse(t, func(r standin.Request) standin.Reply {
+	h = newHarness(t, func(r standin.Request) standin.Reply {
 		switch {
 		case r.HasToolResult() && (!strings.Contains(r.Conversation(), "both") || strings.Contains(r.LastUser(), "ermission")):
 			return standin.Reply{Text: "all done"}
@@ -47,7 +47,7 @@ func TestASuccessDuringWhichEveryToolWasDeniedSaysSo(t *testing.T) {
 
 func TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(r standin.Request) standin.Reply {
+	h := newHarness(t, func(r standin.Request) standin.Reply {
 		if r.HasToolResult() {
 			return standin.Reply{Text: "it runs"}
 		}

@@ -3,14 +3,11 @@ package claude
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -34,49 +31,6 @@ const workspaceTimeout = 10 * time.Minute
 
 var workspaceLimits = workspace.Limits{Bytes: bloom.MaxWorkspace, Entries: bloom.MaxWorkspaceFiles}
 
-// workspaceRecord is this machine's record of a context's folder. It is written before a
-// task begins in the folder, and again with Clean after it has succeeded.
-type workspaceRecord struct {
-	ContextID string `json:"context_id"`
-	// SHA256 is the snapshot of the folder. If the upload of the folder failed, Ahead is
-	// set and Base is the snapshot that the server has. Both may be empty.
-	SHA256 string `json:"sha256"`
-	Base   string `json:"base"`
-	Ahead  bool   `json:"ahead"`
-	Clean  bool   `json:"clean"`
-}
-
-// workspaceOf returns the context's own folder.
-func (c Config) workspaceOf(contextID string) string {
-	sum := sha256.Sum256([]byte(contextID))
-	return filepath.Join(c.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
-}
-
-func (c Config) workspaceRecordPath(contextID string) string {
-	sum := sha256.Sum256([]byte(contextID))
-	return filepath.Join(c.StateDir, "workspaces", hex.EncodeToString(sum[:])+".json")
-}
-
-func (c Config) workspaceRecord(contextID string) (*workspaceRecord, error) {
-	raw, err := readRecord(c.workspaceRecordPath(contextID))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nil means none
-	}
-	n := &workspaceRecord{}
-	if errors.Is(err, workspace.ErrNotRegular) || err == nil && json.Unmarshal(raw, n) != nil {
-		return &workspaceRecord{}, nil // damaged: the folder will be restored
-	}
-	return n, err
-}
-
-func (c Config) saveWorkspaceRecord(n workspaceRecord) error {
-	path := c.workspaceRecordPath(n.ContextID)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return durable.Replace(path, bloom.MustJSON(n))
-}
-
 // moving reports whether the task's working folder moves with its context.
 func (t *taskRun) moving() bool {
 	return t.task.Policy.Workspace == bloom.WorkspaceContext && t.config.Workspaces != nil
@@ -94,17 +48,27 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, workspaceTimeout)
 	defer cancel()
-	st, err := t.config.Workspaces.State(ctx, t.task)
+	note, err := t.config.workspaceRecord(t.task.ContextID)
 	if err != nil {
 		return err
 	}
-	note, err := t.config.workspaceRecord(t.task.ContextID)
+	if note != nil && note.Clean && t.inode == 0 {
+		// The folder was missing, and an empty one was just made. If this attempt ends before
+		// it is restored, the next one must know.
+		note.ContextID, note.Clean = t.task.ContextID, false
+		if err := t.config.saveWorkspaceRecord(*note); err != nil {
+			return err
+		}
+	}
+	st, err := t.config.Workspaces.State(ctx, t.task)
 	if err != nil {
 		return err
 	}
 	switch {
 	case note == nil && st.SHA256 == "": // the first task: use the folder as it is
-	case note != nil && note.Clean && (!note.Ahead && note.SHA256 == st.SHA256 || note.Ahead && note.Base == st.SHA256) && isDir(t.workdir):
+	case note != nil && t.matches(ctx, *note, st):
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	default:
 		if err := t.restoreWorkspace(ctx, st); err != nil {
 			return err
@@ -112,11 +76,6 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	}
 	t.snapshot = st.SHA256
 	return t.config.saveWorkspaceRecord(workspaceRecord{ContextID: t.task.ContextID, SHA256: st.SHA256})
-}
-
-func isDir(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.IsDir()
 }
 
 // restoreWorkspace atomically replaces the folder by the server's version.
@@ -170,22 +129,33 @@ func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.Work
 // saveWorkspace uploads the folder of a task that succeeded, and returns the update for its
 // completion.
 func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.WorkspaceUpdate {
-	if !t.moving() || !t.exclusive || !v.ok || v.release || errors.Is(context.Cause(ctx), bloom.ErrLeaseGone) {
+	if !t.moving() || !t.exclusive || !v.ok || v.release || lost(ctx) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, workspaceTimeout)
 	defer cancel()
 	update, err := t.packWorkspace(ctx)
-	note := workspaceRecord{ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true}
+	note := workspaceRecord{
+		ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true,
+		Folder: t.workdir, Inode: inode(t.workdir), Process: t.runner.id, TaskID: t.task.ID,
+	}
 	switch {
+	case lost(ctx):
+		return nil
 	case err != nil:
 		t.config.Log.Warn("a context's working folder could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("workspace_not_kept", "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())
-		note.Base, note.Ahead = t.snapshot, true
+		note.Base, note.Ahead, err = t.snapshot, true, nil
 	case update != nil:
 		note.SHA256 = update.SHA256
 	}
-	if err := t.config.saveWorkspaceRecord(note); err != nil {
+	if note.Ahead { // nothing else can tell whether the files survived a power failure
+		err = durable.SyncTree(t.workdir)
+	}
+	if err == nil {
+		err = t.config.saveWorkspaceRecord(note)
+	}
+	if err != nil {
 		t.config.Log.Error("the record of a context's working folder could not be written", "context_id", t.task.ContextID, "error", err)
 	}
 	return update
@@ -194,8 +164,7 @@ func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.Workspace
 // packWorkspace uploads the folder if it has changed.
 func (t *taskRun) packWorkspace(ctx context.Context) (*bloom.WorkspaceUpdate, error) {
 	if t.snapshot != "" {
-		sum := sha256.New()
-		if _, err := workspace.Pack(ctx, sum, t.workdir, workspaceLimits); err != nil || hexSum(sum) == t.snapshot {
+		if sum, err := t.folderSum(ctx); err != nil || sum == t.snapshot {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package claude_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ func TestAWorkingFolderMovesWithItsContext(t *testing.T) {
 			c.turn(0, "echo four >> a")
 			c.has(0, "a", "three\nfour")
 			c.has(0, "d/run", "")
-			if got := c.houses[0].conversation(); !strings.Contains(got, "echo one") || !strings.Contains(got, "echo four") {
+			if got := c.harnesses[0].conversation(); !strings.Contains(got, "echo one") || !strings.Contains(got, "echo four") {
 				t.Errorf("the conversation did not move along:\n%s", got)
 			}
 			puts := c.folders.puts
@@ -53,7 +54,7 @@ func TestWhatAnAttemptThatDidNotCountMadeOfTheFolderIsTakenBack(t *testing.T) {
 		"failed": func() {
 			b := moving("sh: echo bad > a; echo bad > extra; sleep 600")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			runner, done := c.houses[0].runner(), make(chan bloom.Run)
+			runner, done := c.harnesses[0].runner(), make(chan bloom.Run)
 			go func() { done <- runner.Run(ctx, b, nil) }()
 			waitForFile(t, filepath.Join(c.folder(0), "extra"))
 			cancel(bloom.ErrCancelled)
@@ -82,7 +83,7 @@ func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 2, 0)
 	c.turn(0, "echo one > a")
-	run, j := c.houses[0].run(moving("sh: echo two > a; truncate -s 600M big"))
+	run, j := c.harnesses[0].run(moving("sh: echo two > a; truncate -s 600M big"))
 	wantSuccess(t, run, "done")
 	if run.Completion.Workspace != nil || !j.warned("workspace_not_kept") {
 		t.Errorf("events %v", j.events)
@@ -130,10 +131,60 @@ func TestAFolderIsForgottenWithItsContext(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 1, 1)
 	c.turn(0, "echo secret > a; mkdir d; touch d/x; chmod 500 d")
-	if err := c.houses[0].runner().Forget("ctx")(t.Context()); err != nil {
+	if err := c.harnesses[0].runner().Forget("ctx")(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(c.houses[0].config.Workdir); len(left) > 0 || err != nil {
+	if left, err := os.ReadDir(c.harnesses[0].config.Workdir); len(left) > 0 || err != nil {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+func TestAFolderThatIsNotAsTheRecordSaysIsRestored(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(c *crew){
+		"removed": func(c *crew) {
+			if err := os.RemoveAll(c.folder(0)); err != nil {
+				t.Error(err)
+			}
+		},
+		"replaced": func(c *crew) { // as when a volume is mounted
+			if err := errors.Join(os.Rename(c.folder(0), c.folder(0)+".was"), os.Mkdir(c.folder(0), 0o755)); err != nil {
+				t.Error(err)
+			}
+		},
+		"elsewhere": func(c *crew) {
+			c.restart(0)
+			c.harnesses[0].config.Workdir = t.TempDir()
+		},
+		"damaged by a power failure": func(c *crew) {
+			c.restart(0)
+			if err := os.Truncate(filepath.Join(c.folder(0), "a"), 0); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrew(t, 1, 0)
+			c.turn(0, "echo one > a")
+			harm(c)
+			_, j := c.turn(0, "cat a > b")
+			if len(j.of(claude.EventWorkspaceRestored)) != 1 {
+				t.Errorf("events %v", j.events)
+			}
+			c.has(0, "b", "one")
+		})
+	}
+}
+
+func TestAFolderThatARestartLeftAsItWasIsNotDownloaded(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 1, 0)
+	c.turn(0, "echo '*.log' > .bloomignore; echo one > a.log; mkdir d; ln -s d l; mkfifo p")
+	c.restart(0)
+	_, j := c.turn(0, "cat a.log > b")
+	if len(j.of(claude.EventWorkspaceRestored)) != 0 {
+		t.Errorf("events %v", j.events)
+	}
+	c.has(0, "b", "one")
 }

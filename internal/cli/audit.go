@@ -43,9 +43,9 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, entries)
 	}
-	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "FROM", "DETAIL")
+	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "KEY", "FROM", "DETAIL")
 	for _, e := range entries {
-		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.Address), oneLine(e.Detail, 70))
+		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.KeyID), dash(e.Address), oneLine(e.Detail, 70))
 	}
 	return t.print(inv.Out, inv.outPainter())
 }

@@ -45,8 +45,8 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 			a.start()
 			a.server.await("that it notices", func() bool {
 				var at struct{ Branch int }
-				told := decode[[]bloom.Audit](a.T, a.p.must("audit", "--action", "audit_forked", "--json"))
-				return len(told) == 1 && json.Unmarshal(told[0].Data, &at) == nil && at.Branch == round
+				entries := decode[[]bloom.Audit](a.T, a.p.must("audit", "--action", "audit_forked", "--json"))
+				return len(entries) == 1 && json.Unmarshal(entries[0].Data, &at) == nil && at.Branch == round
 			})
 			// Before the branch has its first file, too.
 			if r := a.report("--files", a.dir); len(r.Forks) != round {

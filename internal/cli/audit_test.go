@@ -122,7 +122,7 @@ func TestTheAuditInFoldersOfSeveralServers(t *testing.T) {
 		a.server.stop()
 	}
 	for _, dir := range folders {
-		a.verify(1, "where each server writes to a folder of its own, give all of them with --files", append(a.offline(), "--files", dir)...)
+		a.verify(1, "if each server writes to its own folder, pass all of them with --files", append(a.offline(), "--files", dir)...)
 	}
 	a.verify(0, " files with", append(a.offline(), all...)...)
 	a.verify(0, " files with", append([]string{"--files-only"}, all...)...)

@@ -133,7 +133,7 @@ func TestBenchLeavesOthersTasksAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.run(measure...); got.code != cli.ExitFailure || !strings.Contains(got.err, task.ID) || !strings.Contains(got.err, "a server of its own") {
+			if got := p.run(measure...); got.code != cli.ExitFailure || !strings.Contains(got.err, task.ID) || !strings.Contains(got.err, "a server without other tasks") {
 				t.Errorf("exit code %d, %s", got.code, got.err)
 			}
 			if task, err = api.Task(t.Context(), task.ID); err != nil || task.Status != bloom.TaskQueued || task.Attempts != 0 {

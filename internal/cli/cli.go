@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"os/user"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -228,12 +230,25 @@ func fail(sys System, err error) int {
 	case errors.Is(err, errSilent):
 		return ExitFailure
 	case isUsage(err):
-		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error(), true))
+		fmt.Fprintln(sys.Err, "bloom:", clean(err.Error()+whoMayNot(err), true))
 		return ExitUsage
 	}
-	fmt.Fprintln(sys.Err, "bloom:", clean(explain(err), true))
+	fmt.Fprintln(sys.Err, "bloom:", clean(explain(err)+whoMayNot(err), true))
 	if exit := (exitError{}); errors.As(err, &exit) {
 		return exit.code
 	}
 	return ExitFailure
+}
+
+// whoMayNot says as whom bloom runs and what to do if a file's permissions are the cause.
+func whoMayNot(err error) string {
+	var file *fs.PathError
+	if !errors.As(err, &file) || !errors.Is(file.Err, fs.ErrPermission) {
+		return ""
+	}
+	who := fmt.Sprint("the user ", os.Getuid())
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+	}
+	return fmt.Sprintf("\nbloom runs as %s: run it as another user, or change the owner or the mode of the file or its folder.", who)
 }

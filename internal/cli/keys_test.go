@@ -41,6 +41,26 @@ func TestKeysAreCreatedListedAndRevokedAtAServer(t *testing.T) {
 	}
 }
 
+// Two that have one name are told apart by their keys.
+func TestTheAuditShowsTheKeyOfAChange(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	p.must("keys", "create", "--role", "viewer", "--name", "x")
+	clerk := newPerson(t, rt)
+	clerk.env["BLOOM_API_KEY"] = strings.TrimSpace(p.must("keys", "create", "--role", "client", "--name", "admin"))
+	clerk.must("task", "submit", "--context", "c", "--agent", "a", "do it")
+	keys := map[string]bool{}
+	for line := range strings.Lines(p.must("audit")) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[5] == "admin" {
+			keys[fields[6]] = true
+		}
+	}
+	if id := strings.Split(clerk.env["BLOOM_API_KEY"], "_")[1]; len(keys) != 2 || !keys[id] {
+		t.Errorf("keys of changes by admin: %v, want %s and the server's own", keys, id)
+	}
+}
+
 func TestTheFirstKeyIsMadeWithoutAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -26,14 +26,14 @@ func TestASubmitterWhoWaitsReadsWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
 	p := newPerson(t, rt)
-	var told atomic.Bool
+	var answered atomic.Bool
 	p.stderr = func(b []byte) {
 		if strings.Contains(string(b), "Still trying") {
-			told.Store(true)
+			answered.Store(true)
 		}
 	}
 	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if told.Load() || r.Method != http.MethodPost {
+		if answered.Load() || r.Method != http.MethodPost {
 			return false
 		}
 		w.Header().Set("Retry-After", "2")
@@ -45,7 +45,7 @@ func TestASubmitterWhoWaitsReadsWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-func TestAStreamThatTheServerEndsIsToldOf(t *testing.T) {
+func TestAStreamThatTheServerEndsIsReported(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
 	p := newPerson(t, rt)

@@ -50,7 +50,7 @@ func (p *place) put(name string, value any) {
 // stored reads a small object from the place's bucket, or from the one beside it whose name
 // has this at its end.
 func (p *place) stored(beside, project, name string) string {
-	data, _, err := p.bucket.Other(p.bucket.Name()+beside).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
+	data, _, err := p.bucket.Sibling(p.bucket.Name()+beside).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
 	if err != nil {
 		return err.Error()
 	}

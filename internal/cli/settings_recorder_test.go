@@ -11,10 +11,10 @@ import (
 
 // recorder notes the requests that a stand-in gets.
 type recorder struct {
-	mu   sync.Mutex
-	got  []recorded
-	hang chan struct{} // nil: nothing hangs
-	told string        // a command for an agent
+	mu      sync.Mutex
+	got     []recorded
+	hang    chan struct{} // nil: nothing hangs
+	command string        // a command for an agent
 }
 
 type recorded struct {
@@ -50,7 +50,7 @@ func with(header, value string) func(recorded) bool {
 func (r *recorder) order(command string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = command
+	r.command = command
 }
 
 // stall lets health hang until release.
@@ -76,7 +76,7 @@ func (r *recorder) membridge() http.Handler {
 		_ = json.NewDecoder(q.Body).Decode(&body)
 		r.note(q, body)
 		r.mu.Lock()
-		hang, told := r.hang, r.told
+		hang, command := r.hang, r.command
 		r.mu.Unlock()
 		if hang != nil && q.URL.Path == "/health" {
 			<-hang
@@ -85,8 +85,8 @@ func (r *recorder) membridge() http.Handler {
 		switch {
 		case q.URL.Path == "/agent/heartbeat":
 			answer = `{"ok":true,"role":"unknown","canonical_id":"x"}`
-		case strings.HasSuffix(q.URL.Path, "/heartbeat") && told != "":
-			answer = `{"name":"somebody","commands":[` + told + `]}`
+		case strings.HasSuffix(q.URL.Path, "/heartbeat") && command != "":
+			answer = `{"name":"somebody","commands":[` + command + `]}`
 		}
 		if q.Method == http.MethodGet && q.URL.Path != "/health" {
 			answer = `[]`

@@ -134,7 +134,7 @@ func serverScenes() map[string]scene {
 			{"--max-queued-per-key", "2", queueHas(2, "that this key created")},
 		}},
 		"queue limit": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, up: []string{"--no-worker"}, sets: []set{
-			{"--max-queued", "3", queueHas(3, "as many as the runtime takes")},
+			{"--max-queued", "3", queueHas(3, "the most that the runtime accepts")},
 		}},
 		"origin": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-origin", "https://app.example", func(s *stage) {
 			from := func(origin string) []string {

@@ -72,7 +72,7 @@ func workerScenes() map[string]scene {
 					}
 				}},
 			}},
-		"what a worker tells": {roles: workers, sets: []set{
+		"what a worker reports": {roles: workers, sets: []set{
 			{"--name", "unusual-name", about(func(w bloom.Worker) bool { return w.ID == "unusual-name" })},
 			{"--max-concurrency", "7", about(func(w bloom.Worker) bool { return w.Capabilities.MaxConcurrency == 7 })},
 			{"--label", "unusual", about(func(w bloom.Worker) bool { return slices.Equal(w.Capabilities.Labels, []string{"unusual"}) })},
@@ -111,7 +111,7 @@ func workerScenes() map[string]scene {
 	}
 }
 
-// skips is that a task with files is told of one that was not uploaded, and has the other.
+// skips is that a task with files gets a warning for one that was not uploaded, and has the other.
 func skips(why string) func(*stage) {
 	return func(s *stage) {
 		task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: "files", AgentSlug: "poet", Prompt: "say pong", Policy: bloom.Policy{Artifacts: []string{"*"}}})

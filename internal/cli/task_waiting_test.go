@@ -16,16 +16,16 @@ func TestSubmitSaysWhyItIsStillTrying(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
 	p := newPerson(t, rt)
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	p.stderr = func(b []byte) {
 		if strings.Contains(string(b), "cannot reach its database. Still trying") {
-			close(told)
+			close(notified)
 		}
 	}
 	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Method == http.MethodPost:
-			<-told // the answer comes once the person was told
+			<-notified // the answer comes once the person was notified
 			return false
 		case strings.HasSuffix(r.URL.Path, "/health"):
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -46,7 +46,7 @@ func TestAMissingHintIsShownWithItsReason(t *testing.T) {
 		bloom.Completion{Status: bloom.OutcomeSuccess, Output: text("done")})
 	got := newPerson(t, rt).run("task", "run", "x", "--hint", "notes.md")
 	if !strings.Contains(got.err, "hint notes.md is skipped: no such file") {
-		t.Errorf("told: %s", got.err)
+		t.Errorf("notified: %s", got.err)
 	}
 }
 
@@ -70,18 +70,18 @@ func TestTaskRunSaysWhatATaskWaitsFor(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
 	p := newPerson(t, rt)
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	var once sync.Once
 	p.stderr = func(b []byte) {
 		if strings.Contains(string(b), "! waiting: No worker is registered") {
-			once.Do(func() { close(told) })
+			once.Do(func() { close(notified) })
 		}
 	}
 	var got outcome
 	var running sync.WaitGroup
 	running.Go(func() { got = p.run("task", "run", "What is it?") })
 	select {
-	case <-told:
+	case <-notified:
 	case <-time.After(time.Minute):
 		t.Error("it never says what the task waits for")
 	}

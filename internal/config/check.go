@@ -93,12 +93,18 @@ func positive(durations map[string]time.Duration) error {
 	return nil
 }
 
-// writerGrace is how long a pipe may have no writer.
-const writerGrace = 5 * time.Second
+const (
+	writerGrace = 5 * time.Second  // how long a pipe may have no writer
+	writerTime  = 30 * time.Second // how long a pipe's writer, or a terminal, may take
+)
 
 // readSmall reads a file of at most limit bytes. It may be a pipe, such as the shell's
-// <(command). A pipe that nobody writes to is an error: reading it would never end.
+// <(command). It is an error if nobody writes to the pipe or closes it: reading it would never end.
 func readSmall(path string, limit int64) ([]byte, error) {
+	return readWithin(path, limit, writerGrace, writerTime)
+}
+
+func readWithin(path string, limit int64, grace, most time.Duration) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe waits for its writer
 	if err != nil {
 		return nil, err
@@ -108,18 +114,21 @@ func readSmall(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = f.SetReadDeadline(time.Now().Add(most)) // a regular file has none, and needs none
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for since := time.Now(); ; <-tick.C {
 		raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, fmt.Errorf("%s did not end within %s: write to it and close it", path, most)
 		case err != nil:
 			return nil, err
 		case int64(len(raw)) > limit:
 			return nil, fmt.Errorf("%s is larger than %d KiB", path, limit>>10)
 		case len(raw) > 0 || info.Mode()&os.ModeNamedPipe == 0:
 			return raw, nil
-		case time.Since(since) > writerGrace:
+		case time.Since(since) > grace:
 			return nil, fmt.Errorf("%s is a pipe, and nothing was written to it", path)
 		}
 	}

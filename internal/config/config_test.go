@@ -80,7 +80,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestMistakesAreToldBeforeAnythingStarts(t *testing.T) {
+func TestMistakesAreReportedBeforeAnythingStarts(t *testing.T) {
 	t.Parallel()
 	keyFile := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(keyFile, []byte("\n"), 0o600); err != nil {

@@ -1,17 +1,13 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/bloom-runtime/bloom"
 )
 
 // Finish derives settings from each other, reads key files and validates the result. Its errors are
@@ -68,44 +64,6 @@ func (s *Server) Finish(src Sources) error {
 	return s.Data.finish()
 }
 
-// Secure reports whether the server speaks https.
-func (t *TLS) Secure() bool { return t.TLSCert != "" || len(t.ACMEDomain) > 0 }
-
-// finish refuses settings that would have no effect: an operator who configures TLS must not get
-// plain HTTP.
-func (t *TLS) finish() error {
-	if err := pair("--tls-cert", t.TLSCert, "--tls-key", t.TLSKey); err != nil {
-		return err
-	}
-	if err := errors.Join(present("--tls-cert", t.TLSCert), present("--tls-key", t.TLSKey), present("--tls-client-ca", t.TLSClientCA)); err != nil {
-		return err
-	}
-	if t.TLSCert != "" && len(t.ACMEDomain) > 0 {
-		return errors.New("--tls-cert and --acme-domain: set only one; a certificate comes from files or from ACME")
-	}
-	for _, one := range []struct {
-		flag, value string
-		on          bool
-		needs       string
-	}{
-		{"--tls-client-ca", t.TLSClientCA, t.Secure(), "--tls-cert or --acme-domain"},
-		{"--http-redirect", t.HTTPRedirect, t.Secure(), "--tls-cert or --acme-domain"},
-		{"--acme-email", t.ACMEEmail, len(t.ACMEDomain) > 0, "--acme-domain"},
-		{"--acme-directory", t.ACMEDirectory, len(t.ACMEDomain) > 0, "--acme-domain"},
-		{"--acme-roots", t.ACMERoots, len(t.ACMEDomain) > 0, "--acme-domain"},
-	} {
-		if one.value != "" && !one.on {
-			return fmt.Errorf("%s has no effect without %s", one.flag, one.needs)
-		}
-	}
-	if t.HTTPRedirect != "" {
-		if _, err := withPort(t.HTTPRedirect, 0, FromDefault, FromDefault, "--http-redirect", ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (d *Data) finish() (err error) {
 	if d.DataDir, err = filepath.Abs(d.DataDir); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -157,19 +115,6 @@ func (m *Membridge) Finish(src Sources) (err error) {
 	return ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &m.AgentKey, m.AgentKeyFile)
 }
 
-// Finish validates a worker's settings for membridge.
-func (a *Announcement) Finish() error {
-	if a.MembridgeURL != "" {
-		if err := CheckURL(a.MembridgeURL); err != nil {
-			return fmt.Errorf("--membridge-url: %w", err)
-		}
-	}
-	if err := ReadKey("--membridge-agent-key-file", "MEMBRIDGE_AGENT_KEY", &a.AgentKey, a.AgentKeyFile); err != nil {
-		return err
-	}
-	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
-}
-
 // Finish validates a client's settings.
 func (c *Client) Finish() error {
 	if err := CheckURL(c.URL); err != nil {
@@ -185,63 +130,6 @@ func (c *Client) Finish() error {
 	return ReadKey("--key-file", "BLOOM_API_KEY", &c.APIKey, c.KeyFile)
 }
 
-// Finish validates a worker's settings. Folders that are not set default to the data folder.
-func (r *Run) Finish(dataDir string) error {
-	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
-		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)
-	}
-	if r.KeepAlive = -1; r.Warm != "auto" {
-		n, err := strconv.Atoi(r.Warm)
-		if err != nil || n < 0 || n > 64 {
-			return fmt.Errorf("--warm: %q is neither auto nor a number from 0 to 64", r.Warm)
-		}
-		r.KeepAlive = n
-	}
-	if r.UploadMaxMiB < 0 || r.UploadMaxMiB > maxFileMiB {
-		return fmt.Errorf("--upload-max-mib: %d is not between 0 and %d", r.UploadMaxMiB, maxFileMiB)
-	}
-	if r.UploadMaxFiles < 0 || r.UploadMaxFiles > bloom.MaxFiles {
-		return fmt.Errorf("--upload-max-files: %d is not between 0 and %d", r.UploadMaxFiles, bloom.MaxFiles)
-	}
-	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
-		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)
-	}
-	if r.AnnounceEvery < time.Second || r.AnnounceEvery > time.Hour {
-		return fmt.Errorf("--membridge-interval: %s is not between 1s and 1h", r.AnnounceEvery)
-	}
-	if r.DrainGrace < 0 {
-		return errors.New("--drain-grace: must not be negative")
-	}
-	if wrong := (bloom.WorkerSpec{Name: r.Name}).Check(); len(wrong) > 0 {
-		return fmt.Errorf("--name: %q %s", r.Name, wrong[0].Message)
-	}
-	r.MCPConfig = mcpConfigs(r.MCPConfig)
-	for _, c := range r.MCPConfig {
-		if err := checkMCP(c); err != nil {
-			return fmt.Errorf("--mcp-config: %w", err)
-		}
-	}
-	for _, name := range r.PassEnv {
-		if strings.ContainsAny(name, "= \t") {
-			return fmt.Errorf("--pass-env: %q is not a valid variable name", name)
-		}
-	}
-	for _, dir := range []struct {
-		path  *string
-		inner string
-	}{{&r.Workdir, "workdir"}, {&r.AgentsDir, "agents"}} {
-		if *dir.path == "" {
-			*dir.path = filepath.Join(dataDir, dir.inner)
-		}
-		abs, err := filepath.Abs(*dir.path)
-		if err != nil {
-			return err
-		}
-		*dir.path = abs
-	}
-	return nil
-}
-
 // mcpConfigs separates the names of files; JSON has commas of its own.
 func mcpConfigs(given []string) (all []string) {
 	for _, c := range given {
@@ -255,30 +143,6 @@ func mcpConfigs(given []string) (all []string) {
 }
 
 func isJSON(c string) bool { return strings.HasPrefix(strings.TrimSpace(c), "{") }
-
-// checkMCP refuses what claude would refuse in every run: c is the configuration itself,
-// or the name of its file.
-func checkMCP(c string) error {
-	name, raw := "the value", []byte(c)
-	if !isJSON(c) {
-		info, err := os.Stat(c)
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() { // a named pipe would never end
-			return fmt.Errorf("%s is not a regular file", c)
-		}
-		if raw, err = os.ReadFile(c); err != nil {
-			return err
-		}
-		name = c
-	}
-	var object map[string]any
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return fmt.Errorf("%s is not a JSON object: %w", name, err)
-	}
-	return nil
-}
 
 // present refuses the name of a file that is not there.
 func present(flag, path string) error {

@@ -12,24 +12,24 @@ import (
 
 // Bulk is an operation on all tasks that match a filter.
 type Bulk struct {
-	Name     string             // of the route
-	done     string             // in the audit log
-	statuses []bloom.TaskStatus // that it changes, in the order in which tasks pass through them
+	Name     string             // in the route
+	done     string             // in the audit
+	statuses []bloom.TaskStatus // of the tasks that it changes, in the order in which tasks pass through them
 }
 
-// The operations.
+// The bulk operations.
 var (
 	BulkCancel  = Bulk{"cancel", "Cancelled", []bloom.TaskStatus{bloom.TaskQueued, bloom.TaskLeased, bloom.TaskRunning}}
 	BulkRequeue = Bulk{"requeue", "Requeued", []bloom.TaskStatus{bloom.TaskFailed, bloom.TaskDead, bloom.TaskCancelled}}
 )
 
-// bulkPages is how many pages of the store one request reads at most: each page looks at
-// a bounded number of rows, however few of them match.
+// bulkPages limits the pages of the store that one request reads. Each page reads a
+// bounded number of rows, even if few of them match.
 const bulkPages = 50
 
 // Matching lists the ids of the next tasks that an operation changes, newest first
-// within each status, and where to continue; next is empty when there are no more. A
-// walk that follows next comes to each task once, however the tasks change meanwhile.
+// within each status, and where to continue; next is "" if there are no more.
+// Following next visits each task once, however the tasks change meanwhile.
 func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (ids []string, next string, err error) {
 	input.Normalize(&m)
 	if m.Empty() {
@@ -39,7 +39,7 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 	if m.Status != "" {
 		statuses = slices.DeleteFunc(slices.Clone(statuses), func(is bloom.TaskStatus) bool { return is != m.Status })
 	}
-	at, cursor, err := bulkPlace(m.Next, statuses)
+	at, cursor, err := bulkPosition(m.Next, statuses)
 	if err != nil {
 		return nil, "", err
 	}
@@ -75,20 +75,21 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 	return ids, string(statuses[at]) + "." + cursor.String(), nil
 }
 
-// bulkPlace is where a walk through tasks of these statuses goes on.
-func bulkPlace(next string, statuses []bloom.TaskStatus) (at int, cursor bloom.Cursor, err error) {
+// bulkPosition parses next: an index in statuses, and a cursor in the tasks of that
+// status.
+func bulkPosition(next string, statuses []bloom.TaskStatus) (at int, cursor bloom.Cursor, err error) {
 	if next == "" {
 		return 0, cursor, nil
 	}
 	status, rest, _ := strings.Cut(next, ".")
 	if at = slices.Index(statuses, bloom.TaskStatus(status)); at < 0 {
-		return 0, cursor, bloom.Invalid("The cursor is not one of this request", bloom.FieldError{Field: "next", Message: "must be next of the answer before, with the same conditions"})
+		return 0, cursor, bloom.Invalid("The cursor does not belong to this request", bloom.FieldError{Field: "next", Message: "must be next of the previous answer, with the same conditions"})
 	}
 	cursor, err = bloom.ParseCursor(rest)
 	return at, cursor, err
 }
 
-// AuditMatched records who changed all tasks that match, in addition to the entry of
+// AuditMatched records who changed all matching tasks, in addition to the entry of
 // each task.
 func (s *Service) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
 	var of []string

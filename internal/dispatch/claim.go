@@ -9,38 +9,37 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// MaxClaimWait is the longest a claim may wait.
+// MaxClaimWait is the longest time that a claim may wait.
 const MaxClaimWait = 60 * time.Second
 
-// Claim is a worker's long poll. It renews what the worker holds, then waits
-// for at most wait until there is new work, a lease it has lost, a run to
-// cancel, or the worker is drained. It comes back with what it has when ctx ends or
-// the service closes.
+// Claim is a worker's long poll. It renews the worker's leases, then waits up to wait
+// for new work, a lost lease, a task to cancel, or a drain. If ctx ends or the
+// service closes, it returns what it has.
 func (s *Service) Claim(ctx context.Context, r bloom.ClaimRequest, wait time.Duration) (bloom.ClaimResult, error) {
 	p := s.newPoll(r, wait)
 	if wait <= 0 {
 		err := p.renew(ctx)
 		return p.answer, err
 	}
-	p.waiter = s.hub.join(p.request) // before the first look: what comes after it is not missed
+	p.waiter = s.hub.join(p.request) // before the first claim, so that no later change is missed
 	defer s.hub.leave(p.waiter)
 	err := p.begin(ctx)
-	if err == nil && !p.over {
+	if err == nil && !p.done {
 		err = p.run(ctx)
 	}
 	return p.answer, err
 }
 
-// poll is one claim. It is passed on by its address, since its frames are what a
-// thousand that wait hold on to: requests and answers are 200 bytes in each.
+// poll is one claim. Methods take a pointer to it, because with a thousand waiting
+// polls the size of their stack frames counts.
 type poll struct {
 	svc     *Service
 	request bloom.ClaimRequest
-	foreign []string // of what the worker holds, what cannot be ours
+	foreign []string // named leases whose ids are invalid
 	wait    time.Duration
 	waiter  *waiter
 	answer  bloom.ClaimResult
-	over    bool // the answer is one to come back with now
+	done    bool // answer is to be returned now
 }
 
 func (s *Service) newPoll(r bloom.ClaimRequest, wait time.Duration) *poll {
@@ -50,7 +49,7 @@ func (s *Service) newPoll(r bloom.ClaimRequest, wait time.Duration) *poll {
 	return p
 }
 
-// renew is the first look of a poll, which renews what the worker holds.
+// renew runs the first claim, which renews the worker's leases.
 func (p *poll) renew(ctx context.Context) error {
 	p.request.Renew = true
 	res, err := p.svc.store.Claim(ctx, p.request)
@@ -59,7 +58,7 @@ func (p *poll) renew(ctx context.Context) error {
 	return err
 }
 
-// begin looks for the first time and gets the poll ready to wait.
+// begin runs the first claim and prepares the poll to wait.
 func (p *poll) begin(ctx context.Context) error {
 	hub := p.svc.hub
 	wakes, _ := hub.take(p.waiter)
@@ -68,7 +67,7 @@ func (p *poll) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.over = p.svc.urgent(p.request, p.answer); p.over {
+	if p.done = p.svc.urgent(p.request, p.answer); p.done {
 		return nil
 	}
 	if p.answer.Urgent() {
@@ -78,7 +77,7 @@ func (p *poll) begin(ctx context.Context) error {
 	return nil
 }
 
-// run waits and looks until there is something to come back with.
+// run waits and claims until there is something to return.
 func (p *poll) run(ctx context.Context) error {
 	deadline := time.NewTimer(p.wait)
 	defer deadline.Stop()
@@ -95,33 +94,33 @@ func (p *poll) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := p.look(ctx); err != nil || p.over {
+		if err := p.claim(ctx); err != nil || p.done {
 			return err
 		}
 		regular.Reset(jittered(p.svc.poll))
 	}
 }
 
-// look looks again. What it finds becomes the answer if it is news.
-func (p *poll) look(ctx context.Context) error {
+// claim claims again. The result becomes the answer if it contains anything new.
+func (p *poll) claim(ctx context.Context) error {
 	hub := p.svc.hub
 	wakes, ended := hub.take(p.waiter)
 	if ended {
 		hub.unused(p.waiter, wakes)
-		p.over = true
+		p.done = true
 		return nil
 	}
 	res, err := p.svc.store.Claim(ctx, p.request)
 	hub.unused(p.waiter, without(wakes, res.Leases))
 	switch {
 	case errors.Is(err, context.Canceled):
-		p.over = true
+		p.done = true
 		return nil
 	case err != nil:
 		return err
 	}
 	hub.know(p.waiter, res.Labels)
-	if p.over = p.svc.urgent(p.request, res); p.over {
+	if p.done = p.svc.urgent(p.request, res); p.done {
 		renewed := p.answer.Renewed
 		p.answer = filled(res, nil)
 		p.answer.Renewed = renewed
@@ -129,37 +128,36 @@ func (p *poll) look(ctx context.Context) error {
 	return nil
 }
 
-// repeatOrders is how soon a worker that still runs what it was ordered to cancel,
-// or drains, is ordered so again: its last answer may have been lost.
+// repeatOrders is how soon an answer repeats a cancellation or a drain: the previous
+// answer may have been lost.
 const repeatOrders = 5 * time.Second
 
-// urgent reports whether an answer holds something its worker does not know.
+// urgent reports whether the answer contains something that its worker does not know.
 func (s *Service) urgent(r bloom.ClaimRequest, res bloom.ClaimResult) bool {
-	news := s.hub.tell(r, res)
-	return news || len(res.Leases) > 0 || len(res.Lost) > 0
+	isNew := s.hub.noteOrders(r, res)
+	return isNew || len(res.Leases) > 0 || len(res.Lost) > 0
 }
 
-// without is the wakes whose task is not among the leases.
+// without returns the wakes whose task is not among the leases.
 func without(wakes []*wake, leases []bloom.LeasedTask) []*wake {
 	return slices.DeleteFunc(wakes, func(k *wake) bool {
 		return slices.ContainsFunc(leases, func(l bloom.LeasedTask) bool { return l.Task.ID == k.taskID })
 	})
 }
 
-// partition separates lease ids that can be ours from those that cannot: the latter
-// are lost by definition.
-func partition(held []string) (ours, foreign []string) {
+// partition separates valid lease ids from invalid ones, which count as lost.
+func partition(held []string) (valid, foreign []string) {
 	for _, id := range held {
 		if isID(id) {
-			ours = append(ours, id)
+			valid = append(valid, id)
 		} else {
 			foreign = append(foreign, bloom.CleanText(id))
 		}
 	}
-	return ours, foreign
+	return valid, foreign
 }
 
-// filled is r with the foreign ids counted as lost and no list nil.
+// filled returns r with the foreign ids counted as lost and no list nil.
 func filled(r bloom.ClaimResult, foreign []string) bloom.ClaimResult {
 	r.Lost = append(slices.Clip(r.Lost), foreign...)
 	r.Leases = orEmpty(r.Leases)
@@ -176,5 +174,5 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// Waiting is how many long polls wait.
+// Waiting returns the number of waiting long polls.
 func (s *Service) Waiting() int { return s.hub.idle() }

@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// AppendEvents adds a worker's events under its current lease and answers with
-// the number of the stream's last one.
+// AppendEvents appends a worker's events under its current lease and returns the
+// number of the stream's last event.
 func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
 	if !isID(taskID) {
 		return 0, bloom.ErrTaskNotFound
@@ -30,7 +30,8 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 // eventPage is how many events are read at once.
 const eventPage = 256
 
-// Stream is one reader's place in a task's stream. It is for one goroutine.
+// Stream is one reader's position in a task's stream. It must not be used by several
+// goroutines at once.
 type Stream struct {
 	s      *Service
 	taskID string
@@ -40,9 +41,9 @@ type Stream struct {
 	past   past
 }
 
-// Stream opens a task's stream after the event numbered after. finished says
-// that the task has ended and there is nothing more to read. The caller closes
-// the stream in any case.
+// Stream opens a task's stream after the event numbered after. finished means that
+// the task has ended and nothing is left to read. The caller must close the stream if
+// err is nil.
 func (s *Service) Stream(ctx context.Context, taskID string, after int64) (stream *Stream, finished bool, err error) {
 	task, err := s.Task(ctx, taskID)
 	if err != nil {
@@ -71,19 +72,18 @@ func (st *Stream) Close() {
 	st.past.close()
 }
 
-// Next waits for more events, for at most idle. It answers with none when the
-// time is up, so that the caller can show the line is alive, and with done when
-// the stream has ended: after the terminal event, or because the service is
-// closing.
+// Next waits for more events, up to idle. It returns none when that time is over, so
+// that the caller can send a keep-alive. done means that the stream has ended: after
+// the terminal event, or because the service is closing.
 func (st *Stream) Next(ctx context.Context, idle time.Duration) (events []bloom.Event, done bool, err error) {
 	deadline := time.NewTimer(idle)
 	defer deadline.Stop()
 	for {
-		events, done, err := st.look(ctx)
+		events, done, err := st.read(ctx)
 		if err != nil || done || len(events) > 0 {
 			return events, done, err
 		}
-		if up := st.wait(ctx, deadline.C); up {
+		if timeout := st.wait(ctx, deadline.C); timeout {
 			return nil, false, ctx.Err()
 		}
 		select {
@@ -94,9 +94,9 @@ func (st *Stream) Next(ctx context.Context, idle time.Duration) (events []bloom.
 	}
 }
 
-// look reads what there is. Whether the task has ended is asked before the
-// stream is read: what a later event says cannot be missed then.
-func (st *Stream) look(ctx context.Context) (events []bloom.Event, done bool, err error) {
+// read reads the next events. It checks whether the task has ended before the last
+// read, so that it cannot miss the terminal event.
+func (st *Stream) read(ctx context.Context) (events []bloom.Event, done bool, err error) {
 	if events, err = st.page(ctx, false); err != nil || len(events) > 0 {
 		return events, false, err
 	}
@@ -108,8 +108,8 @@ func (st *Stream) look(ctx context.Context) (events []bloom.Event, done bool, er
 	return events, err == nil && len(events) == 0, err
 }
 
-// page is the next page of the stream. What was removed of it is read from the run's
-// transcripts, where it lies in one.
+// page reads the next page of the stream. It reads removed events from the
+// transcripts.
 func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, err error) {
 	events, err = st.s.store.Events(ctx, st.taskID, st.last, eventPage)
 	if err != nil {
@@ -130,9 +130,9 @@ func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, e
 	return events, nil
 }
 
-// wait returns when something may have happened; up reports that the reader has
-// to be heard first.
-func (st *Stream) wait(ctx context.Context, deadline <-chan time.Time) (up bool) {
+// wait returns when there may be more events, or with timeout set when deadline or ctx
+// ends.
+func (st *Stream) wait(ctx context.Context, deadline <-chan time.Time) (timeout bool) {
 	poll := time.NewTimer(jittered(st.s.poll))
 	defer poll.Stop()
 	select {
@@ -147,7 +147,7 @@ func (st *Stream) wait(ctx context.Context, deadline <-chan time.Time) (up bool)
 	return false
 }
 
-// jittered is d give or take a quarter, so that those who wait do not all look
+// jittered returns d plus or minus a quarter, so that waiting polls do not all read
 // at once.
 func jittered(d time.Duration) time.Duration {
 	return d - d/4 + rand.N(d/2+1)

@@ -6,8 +6,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// feeds notifies streams that something changed. A feed of one task is a mere
-// signal; a feed of everything collects what changed since it was last read.
+// feeds notifies streams of changes. A feed of one task is only a signal; a feed of
+// everything collects the changes since it was last read.
 type feeds struct {
 	mu     sync.Mutex
 	byTask map[string]map[*taskFeed]struct{}
@@ -52,11 +52,11 @@ func (f *feeds) watchTask(id string) (feed *taskFeed, stop func()) {
 	}
 }
 
-// maxPendingChanges bounds what a slow reader of changes can pile up.
+// maxPendingChanges limits what a slow reader of changes accumulates.
 const maxPendingChanges = 1024
 
-// ChangeFeed collects the changes of the whole server, each thing's last one
-// only, until they are read.
+// ChangeFeed collects the changes of the whole server until they are read: only the
+// last change of each task and worker.
 type ChangeFeed struct {
 	signal chan struct{}
 
@@ -107,12 +107,11 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 	offer(f.signal)
 }
 
-// Signal has a value when there is something to take.
+// Signal receives a value when there are changes to take.
 func (f *ChangeFeed) Signal() <-chan struct{} { return f.signal }
 
-// Take empties the feed. missed reports that there was more than it could hold, or
-// that the store itself did not hear of all:
-// whoever shows lists should read them again.
+// Take empties the feed. missed means that changes were lost, because the feed was
+// full or the store missed notifications: the reader should read its lists again.
 func (f *ChangeFeed) Take() (changes []bloom.Change, missed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

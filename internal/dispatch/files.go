@@ -17,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// FileUpload describes a file that a worker uploads for a run.
+// FileUpload describes a file that a worker uploads for an attempt.
 type FileUpload struct {
 	TaskID, LeaseID string
 	Path            string
@@ -28,49 +28,49 @@ type FileUpload struct {
 	Actor           string
 }
 
-// ErrNoFiles refuses files where none are taken.
-var ErrNoFiles = &bloom.Error{Kind: bloom.KindConflict, Code: "artifacts_disabled", Message: "This server takes no files from workers (--artifact-limit-mib 0)"}
+// ErrNoFiles means that this server accepts no files.
+var ErrNoFiles = &bloom.Error{Kind: bloom.KindConflict, Code: "artifacts_disabled", Message: "This server accepts no files from workers (--artifact-limit-mib 0)"}
 
-// CheckFile refuses a file before its content is read: one that is larger than allowed,
-// or described wrongly, or of a lease that is not active.
+// CheckFile refuses a file before its content is read: if it is too large, its
+// description is invalid, or its lease is not active.
 func (s *Service) CheckFile(ctx context.Context, f FileUpload) error {
-	var wrong []bloom.FieldError
+	var invalid []bloom.FieldError
 	if problem := bloom.CheckArtifactPath(f.Path); problem != "" {
-		wrong = append(wrong, bloom.FieldError{Field: "path", Message: problem})
+		invalid = append(invalid, bloom.FieldError{Field: "path", Message: problem})
 	} else if bloom.IsTranscriptPath(f.Path) {
-		wrong = append(wrong, bloom.FieldError{Field: "path", Message: "must not be in transcript/, which is for the transcripts that the server makes"})
+		invalid = append(invalid, bloom.FieldError{Field: "path", Message: "must not be in transcript/, which is for the transcripts that the server makes"})
 	}
 	if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
-		wrong = append(wrong, bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
+		invalid = append(invalid, bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
 	}
 	if len(f.Type) > 128 || f.Type == bloom.ArtifactTranscript {
-		wrong = append(wrong, bloom.FieldError{Field: "type", Message: "must have at most 128 bytes and not be transcript"})
+		invalid = append(invalid, bloom.FieldError{Field: "type", Message: "must have at most 128 bytes and not be transcript"})
 	}
 	if len(f.Tags) > 64 || len(strings.Join(f.Tags, "")) > 4096 {
-		wrong = append(wrong, bloom.FieldError{Field: "tag", Message: "must be at most 64, with 4096 bytes together"})
+		invalid = append(invalid, bloom.FieldError{Field: "tag", Message: "must be at most 64, with 4096 bytes together"})
 	}
 	switch {
 	case s.maxFile == 0:
 		return ErrNoFiles
-	case len(wrong) > 0:
-		return bloom.Invalid("The file is described wrongly", wrong...)
+	case len(invalid) > 0:
+		return bloom.Invalid("The description of the file is invalid", invalid...)
 	case f.Size > s.maxFile:
-		return &bloom.Error{Kind: bloom.KindTooLarge, Code: bloom.CodeTooLarge, Message: fmt.Sprintf("The file is larger than the %d bytes that this server takes", s.maxFile)}
+		return &bloom.Error{Kind: bloom.KindTooLarge, Code: bloom.CodeTooLarge, Message: fmt.Sprintf("The file is larger than the %d bytes that this server accepts", s.maxFile)}
 	case f.LeaseID == "":
 		return bloom.ErrLeaseLost
 	}
 	return s.CheckActive(ctx, f.TaskID, f.LeaseID)
 }
 
-// PutFile stores a file of a run: it is uploaded and verified first and recorded
-// second, under the lease. Nothing of it is held in memory. The same path with the same
-// content again answers with the first artifact.
+// PutFile stores a file of an attempt: it uploads and verifies the content, then
+// records it under the lease. It streams the content. The same path with the same
+// content again returns the first artifact.
 func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) (bloom.Artifact, error) {
 	f.Path, f.Type = bloom.CleanText(f.Path), bloom.CleanText(cmp.Or(f.Type, bloom.ArtifactFile))
 	if err := s.CheckFile(ctx, f); err != nil {
 		return bloom.Artifact{}, err
 	}
-	n, err := s.placeFile(ctx, f.TaskID, content, f.Size, strings.ToLower(f.SHA256))
+	n, err := s.uploadFile(ctx, f.TaskID, content, f.Size, strings.ToLower(f.SHA256))
 	if err != nil {
 		return bloom.Artifact{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	a, replayed, err := s.store.AddArtifact(ctx, n)
 	var refused *bloom.Error
 	if replayed || errors.As(err, &refused) && refused.Kind != bloom.KindInternal && refused.Kind != bloom.KindUnavailable {
-		s.takeBack(ctx, bloom.CompleteRequest{URL: &n.URL}, nil) // its key is this call's alone
+		s.deleteUpload(ctx, bloom.CompleteRequest{URL: &n.URL}, nil) // no other call uses this key
 	}
 	if err != nil {
 		s.refusedStale(ctx, f.TaskID, f.LeaseID, f.Actor, err)
@@ -89,8 +89,8 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	return a, err
 }
 
-// placeFile uploads content of an artifact that has yet to be recorded.
-func (s *Service) placeFile(ctx context.Context, taskID string, content io.Reader, size int64, sum string) (n bloom.NewArtifact, err error) {
+// uploadFile uploads the content of an artifact that is not recorded yet.
+func (s *Service) uploadFile(ctx context.Context, taskID string, content io.Reader, size int64, sum string) (n bloom.NewArtifact, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return n, bloom.Internal(err)
@@ -102,7 +102,8 @@ func (s *Service) placeFile(ctx context.Context, taskID string, content io.Reade
 	return bloom.NewArtifact{ID: id.String(), TaskID: taskID, URL: url, Size: size, SHA256: sum, Displaced: s.objects != nil && !s.objects.Placed(url)}, nil
 }
 
-// putLarge stores content that no row can keep, also while the object storage is away.
+// putLarge stores content that is too large for a row, even while the object storage
+// is unavailable.
 func (s *Service) putLarge(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	put := s.blobs.Put
 	if s.objects != nil {
@@ -115,12 +116,13 @@ func (s *Service) putLarge(ctx context.Context, key string, content io.Reader, s
 	return url, nil
 }
 
-// fileKey is for one upload. The day keeps the sweep away, see contentKey.
+// fileKey returns a unique key. See contentKey for the day in it.
 func fileKey(taskID, id string, now time.Time) string {
 	return "artifacts/" + taskID + "/" + id + "-" + now.UTC().Format("20060102")
 }
 
-// mediaOf is the media type by a file's name, of those that are known everywhere.
+// mediaOf returns the media type of a file's extension. It does not use the system's
+// table, which differs between machines.
 func mediaOf(name string) string {
 	switch ext := strings.ToLower(path.Ext(name)); ext {
 	case ".txt", ".log", ".md", ".csv":

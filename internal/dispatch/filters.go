@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// settingFilter begins the names of the settings that hold saved filters.
+// settingFilter is the prefix of the settings that hold saved filters.
 const settingFilter = "filter."
 
 // Filters lists the saved filters by name.
@@ -33,7 +33,7 @@ func (s *Service) Filters(ctx context.Context) ([]bloom.TaskFilter, error) {
 	return filters, nil
 }
 
-// Filter is one saved filter.
+// Filter returns one saved filter.
 func (s *Service) Filter(ctx context.Context, name string) (bloom.TaskFilter, error) {
 	filters, err := s.Filters(ctx)
 	if err != nil {
@@ -45,10 +45,10 @@ func (s *Service) Filter(ctx context.Context, name string) (bloom.TaskFilter, er
 	return bloom.TaskFilter{}, bloom.NotFound("Filter")
 }
 
-// SaveFilter saves a filter under its name, in place of one that has it.
+// SaveFilter saves a filter, replacing one with the same name.
 func (s *Service) SaveFilter(ctx context.Context, f bloom.TaskFilter, actor string) (bloom.TaskFilter, error) {
 	if n := utf8.RuneCountInString(f.Name); n == 0 || n > bloom.MaxFilterName || f.Name != bloom.CleanText(f.Name) || strings.TrimSpace(f.Name) != f.Name {
-		return f, bloom.Invalid("The filter's name is wrong", bloom.FieldError{Field: "name", Message: "must be 1 to 64 characters of text"})
+		return f, bloom.Invalid("The filter's name is invalid", bloom.FieldError{Field: "name", Message: "must be 1 to 64 characters of text"})
 	}
 	filters, err := s.Filters(ctx)
 	if err != nil {
@@ -56,14 +56,14 @@ func (s *Service) SaveFilter(ctx context.Context, f bloom.TaskFilter, actor stri
 	}
 	known := slices.ContainsFunc(filters, func(is bloom.TaskFilter) bool { return is.Name == f.Name })
 	if !known && len(filters) >= bloom.MaxFilters {
-		return f, bloom.Conflict("There are %d saved filters, which is the most; delete one first", len(filters))
+		return f, bloom.Conflict("There are %d saved filters, which is the limit; delete one first", len(filters))
 	}
 	return f, s.store.PutSettings(ctx, map[string]string{settingFilter + f.Name: string(bloom.MustJSON(f))}, bloom.Audit{
 		Action: bloom.ActionFilterSaved, EntityType: bloom.EntityFilter, EntityID: f.Name, Actor: actor, Detail: "Saved the filter " + f.Name, Data: bloom.MustJSON(f),
 	})
 }
 
-// RemoveFilter forgets a saved filter.
+// RemoveFilter deletes a saved filter.
 func (s *Service) RemoveFilter(ctx context.Context, name, actor string) error {
 	if _, err := s.Filter(ctx, name); err != nil {
 		return err

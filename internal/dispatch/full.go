@@ -9,39 +9,40 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// countFor is how long a count of the queue is used. What this server adds meanwhile
-// is added to it; what other servers add, and what workers take, is seen by the next.
+// countFor is how long a count of the queue is used. This server adds the tasks that
+// it creates meanwhile. The next count includes what other servers create and what
+// workers claim.
 const countFor = time.Second
 
-// fullness decides whether the queue has room. It counts in the store at most once in
-// countFor for each actor, not with every task. It is safe for concurrent use.
+// fullness decides whether the queue has room. For each actor it counts at most once
+// in countFor. It is safe for concurrent use.
 type fullness struct {
 	store   bloom.Store
 	clock   bloom.Clock
-	all     int64 // most tasks queued; 0 has no limit
-	byActor int64 // most of them by one actor; 0 has no limit
+	all     int64 // limit of queued tasks; 0: none
+	byActor int64 // limit of one actor's; 0: none
 
 	mu     sync.Mutex
 	total  *depth
 	actors map[string]*depth
 }
 
-// depth is how many tasks wait, as far as this server knows: never fewer than there are.
+// depth is the number of queued tasks, as far as this server knows: never too low.
 type depth struct {
-	mu      sync.Mutex // held while it is counted
+	mu      sync.Mutex // held during the count
 	counted time.Time
 	known   int64
-	adding  int64         // under way
-	doubted bool          // it may be more than there are: some were counted twice, or were perhaps not created
-	idle    chan struct{} // closed when none is under way; nil while nobody waits for that
+	adding  int64         // tasks being created, which the count may include
+	doubted bool          // the count may be too high: tasks were counted twice, or perhaps not created
+	idle    chan struct{} // closed when no task is being created; nil if nobody waits for that
 }
 
 func newFullness(c Config) *fullness {
 	return &fullness{store: c.Store, clock: c.Clock, all: c.MaxQueued, byActor: c.MaxQueuedByActor, total: &depth{}, actors: map[string]*depth{}}
 }
 
-// enter takes room for a task of an actor; full says which limit left none. leave
-// must be called when the task has been created, or not.
+// enter reserves room for a task of an actor; full names the limit that was reached.
+// The caller must call leave once it knows whether the task was created.
 func (f *fullness) enter(ctx context.Context, actor string) (leave func(outcome), full *bloom.Error, err error) {
 	leave = func(outcome) {}
 	if f.byActor > 0 {
@@ -51,7 +52,7 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(outcome)
 			return leave, nil, err
 		}
 		if !room {
-			return leave, queueFull(fmt.Sprintf("%d tasks that this key created are queued, as many as one key may have", f.byActor)), nil
+			return leave, queueFull(fmt.Sprintf("%d tasks that this key created are queued, the most that one key may have", f.byActor)), nil
 		}
 		leave = d.leave
 	}
@@ -68,7 +69,7 @@ func (f *fullness) enter(ctx context.Context, actor string) (leave func(outcome)
 			return leave, nil, err
 		}
 		if !room {
-			return leave, queueFull(fmt.Sprintf("%d tasks are queued, as many as the runtime takes", f.all)), nil
+			return leave, queueFull(fmt.Sprintf("%d tasks are queued, the most that the runtime accepts", f.all)), nil
 		}
 		actors := leave
 		leave = func(o outcome) { actors(o); f.total.leave(o) }
@@ -81,7 +82,7 @@ func queueFull(why string) *bloom.Error {
 		Message: "The queue is full: " + why + "; try again when workers have taken some of them"}
 }
 
-// maxDepths bounds the actors that are remembered: beyond it they are counted anew.
+// maxDepths limits the cached actors. When it is reached, the cache is emptied.
 const maxDepths = 4096
 
 func (f *fullness) of(actor string) *depth {
@@ -98,9 +99,9 @@ func (f *fullness) of(actor string) *depth {
 	return d
 }
 
-// take makes room for one task, unless most are there. A task that is committed during a
-// count is in the count and under way. Before that refuses another one, the count is
-// repeated when none is under way.
+// take reserves room for one task, while there are fewer than most. A task that is
+// committed during a count is both counted and being added. Before that leads to a refusal,
+// take counts again while no task is being added.
 func (d *depth) take(ctx context.Context, clock bloom.Clock, most int64, count func() (int64, error)) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +127,7 @@ func (d *depth) take(ctx context.Context, clock bloom.Clock, most int64, count f
 	return true, nil
 }
 
-// wait gives up the lock until no task is under way.
+// wait gives up the lock until no task is being added.
 func (d *depth) wait(ctx context.Context) error {
 	if d.idle == nil {
 		d.idle = make(chan struct{})

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"sync"
 	"time"
@@ -10,47 +9,30 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// hub wakes those who wait in a long poll. It acts on hints only: whoever is
-// woken looks at the store, and looks from time to time without being woken.
+// hub wakes long polls. It works on hints: a poll that is woken claims from the store,
+// and polls also claim from time to time without being woken.
 //
-// A newly queued task wakes one worker that carries its labels, the one that
-// waits longest, and not a thousand. Whoever is woken and gets nothing hands
-// the wake on to the next that has not tried; when all have, it is tried once
-// more after the grace in which the task was kept for the worker of its context.
+// A newly queued task wakes one worker that has its labels: the one that has waited
+// longest. A poll that is woken and does not get the task passes the wake on to the
+// next one. When all have tried, the wake is repeated once, after the grace period in
+// which the task is reserved for the worker of its context.
 type hub struct {
 	clock bloom.Clock
 
 	mu      sync.Mutex
-	waiters []*waiter // longest waiting first
-	live    map[string]*wake
-	told    map[string]orders
+	waiters []*waiter         // longest waiting first
+	live    map[string]*wake  // by task
+	orders  map[string]orders // by worker: what its last answer contained
 	timed   timedWakes
 	rearm   chan struct{}
 }
 
-// orders is what a worker's process was ordered last: these stay true for a while,
-// and must not make every one of its polls come back at once.
+// orders is what the last answer to a worker's process ordered. Orders stay in force
+// for a while, and must not make every poll return at once.
 type orders struct {
 	instanceID string
 	cancel     []string
 	drain      bool
-}
-
-// maxTimedWakes bounds the wakes kept for later. Beyond it the regular look
-// finds the task, a few seconds late.
-const maxTimedWakes = 100_000
-
-// maxTries bounds how many are woken for one task that none of them gets: a task
-// kept for one worker must not wake a thousand in turn.
-const maxTries = 32
-
-// wake is the news of one queued task on its way to somebody who takes it.
-type wake struct {
-	taskID string
-	labels []string
-	tried  map[*waiter]bool
-	graced bool // has been tried again after the sticky grace
-	at     time.Time
 }
 
 // waiter is one long poll.
@@ -58,7 +40,7 @@ type waiter struct {
 	workerID   string
 	instanceID string
 	labels     []string
-	known      bool // labels are known; until then any task may fit
+	known      bool // labels is set; until then any task may match
 	wantsWork  bool
 	signal     chan struct{}
 	wakes      []*wake
@@ -66,15 +48,15 @@ type waiter struct {
 }
 
 func newHub(clock bloom.Clock) *hub {
-	return &hub{clock: clock, live: map[string]*wake{}, told: map[string]orders{}, rearm: make(chan struct{}, 1)}
+	return &hub{clock: clock, live: map[string]*wake{}, orders: map[string]orders{}, rearm: make(chan struct{}, 1)}
 }
 
-// maxPolls is how many long polls of one worker wait: one is enough for a worker, and a
-// stolen key must not hold connections without end.
+// maxPolls limits the waiting long polls of a worker: a worker needs one, and a stolen key
+// must not open connections without limit.
 const maxPolls = 8
 
-// join adds a long poll. An older one of the same process is sent home: its
-// caller is gone, or would get what the newer one asks for.
+// join adds a long poll. It ends an older one of the same process: its caller is
+// gone, or would get what the newer poll asks for.
 func (h *hub) join(r bloom.ClaimRequest) *waiter {
 	w := &waiter{workerID: r.WorkerID, instanceID: r.InstanceID, wantsWork: r.Max > 0, signal: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -93,32 +75,31 @@ func (w *waiter) end() {
 	offer(w.signal)
 }
 
-// leave removes a long poll; news that it was woken for and did not use goes to
-// others.
+// leave removes a long poll and passes its unused wakes on.
 func (h *hub) leave(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if i := slices.Index(h.waiters, w); i >= 0 {
 		h.waiters = slices.Delete(h.waiters, i, i+1)
 	}
-	h.handOn(w, w.wakes)
+	h.passOn(w, w.wakes)
 	w.wakes = nil
 }
 
-// tell notes the orders in an answer to a worker's process. news reports that
-// there is one in it that the process does not know.
-func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
+// noteOrders records the orders in an answer to a worker's process, and reports whether
+// one of them is new to the process.
+func (h *hub) noteOrders(r bloom.ClaimRequest, res bloom.ClaimResult) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before := h.told[r.WorkerID]
+	before := h.orders[r.WorkerID]
 	if before.instanceID != r.InstanceID {
 		before = orders{}
 	}
 	if len(res.Cancel) == 0 && !res.Drain {
-		delete(h.told, r.WorkerID)
+		delete(h.orders, r.WorkerID)
 		return false
 	}
-	h.told[r.WorkerID] = orders{instanceID: r.InstanceID, cancel: res.Cancel, drain: res.Drain}
+	h.orders[r.WorkerID] = orders{instanceID: r.InstanceID, cancel: res.Cancel, drain: res.Drain}
 	for _, id := range res.Cancel {
 		if !slices.Contains(before.cancel, id) {
 			return true
@@ -127,8 +108,8 @@ func (h *hub) tell(r bloom.ClaimRequest, res bloom.ClaimResult) (news bool) {
 	return res.Drain && !before.drain
 }
 
-// know sets which labels the poll's worker carries: the store took its claim. The oldest of
-// too many such polls of one worker is sent home.
+// know sets the labels of the poll's worker, whose claim the store accepted. It ends the
+// oldest of too many such polls of one worker.
 func (h *hub) know(w *waiter, labels []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +129,7 @@ func (h *hub) know(w *waiter, labels []string) {
 	w.labels, w.known = labels, true
 }
 
-// idle is how many polls have looked and wait, known to the hub.
+// idle returns the number of polls that have claimed once and wait.
 func (h *hub) idle() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,8 +142,8 @@ func (h *hub) idle() int {
 	return n
 }
 
-// take is the news that w was woken for, before it looks. ended reports that a
-// newer poll has taken its place.
+// take returns the wakes of w, before it claims. ended means that a newer poll has
+// replaced w.
 func (h *hub) take(w *waiter) (wakes []*wake, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,21 +151,21 @@ func (h *hub) take(w *waiter) (wakes []*wake, ended bool) {
 	return wakes, w.ended
 }
 
-// unused hands on what w looked for and did not get.
+// unused passes on the wakes of tasks that w did not get.
 func (h *hub) unused(w *waiter, wakes []*wake) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handOn(w, wakes)
+	h.passOn(w, wakes)
 }
 
-func (h *hub) handOn(from *waiter, wakes []*wake) {
+func (h *hub) passOn(from *waiter, wakes []*wake) {
 	for _, k := range wakes {
 		k.tried[from] = true
 		h.deliver(k)
 	}
 }
 
-// changed takes in what was committed. It never blocks.
+// changed processes committed changes. It never blocks.
 func (h *hub) changed(changes []bloom.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +183,7 @@ func (h *hub) changed(changes []bloom.Change) {
 }
 
 func (h *hub) taskChanged(c bloom.Change) {
-	delete(h.live, c.TaskID) // older news of the task is void
+	delete(h.live, c.TaskID) // an older wake of the task is obsolete
 	if c.TaskStatus != bloom.TaskQueued {
 		return
 	}
@@ -215,8 +196,8 @@ func (h *hub) taskChanged(c bloom.Change) {
 	h.deliver(k)
 }
 
-// wakeWorkers makes every poll of some workers look: they were given a task, have lost
-// one, are to stop one, or to drain.
+// wakeWorkers wakes every poll of some workers: they were given a lease, lost one, or
+// must cancel or drain.
 func (h *hub) wakeWorkers(workers map[string]bool) {
 	for _, w := range h.waiters {
 		if workers[w.workerID] && w.workerID != "" {
@@ -225,96 +206,6 @@ func (h *hub) wakeWorkers(workers map[string]bool) {
 	}
 }
 
-// deliver gives a wake to the longest waiting worker that fits, has not tried
-// and has the fewest other wakes before it.
-func (h *hub) deliver(k *wake) {
-	if h.live[k.taskID] != k {
-		return // somebody has the task, or there is newer news
-	}
-	var to *waiter
-	for _, w := range h.waiters {
-		if !w.fits(k) || k.tried[w] {
-			continue
-		}
-		if to == nil || len(w.wakes) < len(to.wakes) {
-			to = w
-		}
-		if len(to.wakes) == 0 && to.known {
-			break
-		}
-	}
-	if to != nil && len(k.tried) < maxTries {
-		to.wakes = append(to.wakes, k)
-		offer(to.signal)
-		return
-	}
-	if !k.graced {
-		k.graced = true
-		h.later(k, h.clock.Now().Add(bloom.StickyGrace+10*time.Millisecond))
-		return
-	}
-	delete(h.live, k.taskID)
-}
-
 func (w *waiter) fits(k *wake) bool {
 	return w.wantsWork && !w.ended && (!w.known || bloom.Capabilities{Labels: w.labels}.Carries(k.labels))
-}
-
-// later keeps a wake until a time.
-func (h *hub) later(k *wake, at time.Time) {
-	if len(h.timed) >= maxTimedWakes {
-		delete(h.live, k.taskID)
-		return
-	}
-	k.at = at
-	heap.Push(&h.timed, k)
-	if h.timed[0] == k {
-		offer(h.rearm)
-	}
-}
-
-// run delivers the wakes whose time has come, until closing.
-func (h *hub) run(closing <-chan struct{}) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Reset(h.deliverDue())
-		select {
-		case <-closing:
-			return
-		case <-h.rearm:
-		case <-timer.C:
-		}
-	}
-}
-
-// deliverDue delivers what is due and returns how long to wait for the next.
-func (h *hub) deliverDue() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.clock.Now()
-	for len(h.timed) > 0 {
-		if wait := h.timed[0].at.Sub(now); wait > 0 {
-			return wait
-		}
-		k := heap.Pop(&h.timed).(*wake)
-		clear(k.tried)
-		h.deliver(k)
-	}
-	return time.Hour
-}
-
-// timedWakes is a heap by time.
-type timedWakes []*wake
-
-func (t timedWakes) Len() int           { return len(t) }
-func (t timedWakes) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
-func (t timedWakes) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *timedWakes) Push(x any)        { *t = append(*t, x.(*wake)) }
-func (t *timedWakes) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	return last
 }

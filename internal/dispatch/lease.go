@@ -1,13 +1,14 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// Lease gives one task to a worker now.
+// Lease leases one task to a worker now.
 func (s *Service) Lease(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
 	if !isID(r.TaskID) {
 		return bloom.Lease{}, bloom.Worker{}, bloom.ErrTaskNotFound
@@ -16,7 +17,7 @@ func (s *Service) Lease(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease,
 	return s.store.LeaseTask(ctx, r)
 }
 
-// Heartbeat renews a lease; the first makes its task running.
+// Heartbeat renews a lease; the first one sets its task running.
 func (s *Service) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
 	if !isID(taskID) {
 		return bloom.HeartbeatResult{}, bloom.ErrTaskNotFound
@@ -27,7 +28,7 @@ func (s *Service) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.
 	return s.store.Heartbeat(ctx, taskID, leaseID)
 }
 
-// Release gives a task back unfinished.
+// Release returns an unfinished task to the queue.
 func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
 	if !isID(taskID) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
@@ -48,27 +49,67 @@ func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease
 	return list(q)
 }
 
-// staleAudited is how many completions under lost leases a minute are in the audit: anybody
-// with a worker's key can make up leases.
-const staleAudited = 60
-
-// refusedStale records in the audit that somebody worked on under a lost lease, a few times a
-// minute. Without an actor it is the worker that had the lease. The refusal stands whether or
-// not this can be written.
+// refusedStale records in the audit that a request under a lost lease was refused, as often as
+// staleEntries allows. Without an actor it names the worker that had the lease. If recording
+// fails, the refusal still holds.
 func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor string, refusal error) {
-	if !errors.Is(refusal, bloom.ErrLeaseLost) || !s.stale.AllowN(s.clock.Now(), 1) {
+	if !errors.Is(refusal, bloom.ErrLeaseLost) {
 		return
 	}
-	if actor == "" {
-		lease, _ := s.leaseOf(ctx, taskID, leaseID) // who had it, if anybody
-		actor = lease.WorkerID
+	lease, _ := s.leaseOf(ctx, taskID, leaseID) // who had it, if anybody
+	if !s.stale.allow(bloom.CallerOf(ctx).KeyID, lease.WorkerID, s.clock.Now()) {
+		return
 	}
+	actor = cmp.Or(actor, lease.WorkerID)
 	err := s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
 		Action: bloom.ActionLeaseLost, EntityType: bloom.EntityTask, EntityID: taskID, Actor: actor,
 		Detail: "A completion under a lease that is no longer current was refused",
 		Data:   bloom.MustJSON(map[string]string{"lease_id": leaseID}),
 	})
 	if err != nil {
-		s.log.WarnContext(ctx, "a refused completion could not be audited", "task_id", taskID, "error", err)
+		s.log.WarnContext(ctx, "auditing a refused completion failed", "task_id", taskID, "error", err)
 	}
+}
+
+// CheckCompletable refuses, before a long completion is read, what Complete would
+// refuse in any case: an unknown task, or a lease that the task never had. Without a
+// leaseID it only checks the task.
+func (s *Service) CheckCompletable(ctx context.Context, taskID, leaseID, actor string) error {
+	_, err := s.leaseOf(ctx, taskID, leaseID)
+	s.refusedStale(ctx, taskID, leaseID, actor, err)
+	return err
+}
+
+// CheckActive returns ErrLeaseLost unless the lease is active.
+func (s *Service) CheckActive(ctx context.Context, taskID, leaseID string) error {
+	lease, err := s.leaseOf(ctx, taskID, leaseID)
+	if err == nil && lease.Status != bloom.LeaseActive {
+		return bloom.ErrLeaseLost
+	}
+	return err
+}
+
+// Holder returns the worker of a task's lease.
+func (s *Service) Holder(ctx context.Context, taskID, leaseID string) (string, error) {
+	lease, err := s.leaseOf(ctx, taskID, leaseID)
+	return lease.WorkerID, err
+}
+
+// leaseOf returns a lease of a task: ErrTaskNotFound, ErrLeaseLost, or the zero Lease
+// if leaseID is empty.
+func (s *Service) leaseOf(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+	if leaseID == "" || !isID(taskID) {
+		_, err := s.Task(ctx, taskID)
+		return bloom.Lease{}, err
+	}
+	lease, err := bloom.Lease{}, error(bloom.ErrLeaseLost)
+	if isID(leaseID) {
+		lease, err = s.store.Lease(ctx, taskID, leaseID)
+	}
+	if errors.Is(err, bloom.ErrLeaseLost) {
+		if _, missing := s.Task(ctx, taskID); missing != nil {
+			return lease, missing
+		}
+	}
+	return lease, err
 }

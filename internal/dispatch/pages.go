@@ -9,17 +9,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// DefaultPageBytes bounds what one page of a list holds in memory, in bytes.
+// DefaultPageBytes is the default limit of one list page in memory, in bytes.
 const DefaultPageBytes = 4 << 20
 
-// leastText is the shortest to which a page cuts long texts by itself: what fits
-// into it is always shown whole.
+// leastText is the shortest length to which a page truncates texts on its own.
 const leastText = 1 << 10
 
-// Tasks lists tasks, newest first. Texts longer than q.TextBytes are cut; with 0 only
-// as much as the page's bound asks for. When even then the rows do not fit into the
-// bound, the page is shorter than asked for and next goes on after it. A search lists at
-// most bloom.MaxSearchPage tasks, with the beginnings of their texts.
+// Tasks lists tasks, newest first. Texts longer than q.TextBytes are truncated; with
+// 0, only as far as the page's byte limit requires. If the rows still exceed the
+// limit, the page is shorter than requested and next continues after it. A search
+// lists at most bloom.MaxSearchPage tasks, with truncated texts.
 func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	if q.Text != "" {
@@ -46,13 +45,13 @@ func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 		cut:  func(t *bloom.Task) bool { return t.PromptTruncated || t.HintsTruncated },
 		whole: func(t *bloom.Task) (bloom.Task, error) {
 			full, err := s.store.Task(ctx, t.ID)
-			full.TaskState = t.TaskState // as the list found it
+			full.TaskState = t.TaskState // consistent with the rest of the list
 			return full, err
 		},
 	})
 }
 
-// Artifacts lists artifacts, newest first, bounded as Tasks is.
+// Artifacts lists artifacts, newest first, with the same limits as Tasks.
 func (s *Service) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts []bloom.Artifact, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	return bounded(q.Page, s.pageBytes, kind[bloom.Artifact]{
@@ -66,7 +65,7 @@ func (s *Service) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifac
 	})
 }
 
-// kind is what bounded has to know of a kind of row.
+// kind is what bounded needs to know about a type of rows.
 type kind[T any] struct {
 	list  func(bloom.Page) ([]T, bloom.Cursor, error)
 	size  func(*T) int
@@ -74,9 +73,9 @@ type kind[T any] struct {
 	whole func(*T) (T, error)
 }
 
-// bounded reads one page that holds no more than most bytes. It first reads each text up
-// to an even share of them, then, from the newest row on, reads texts that were cut
-// whole while they fit.
+// bounded reads one page, at most "most" bytes long. It first reads each text up to an
+// even share of them. Then, from the newest row on, it reads truncated texts in full
+// while they fit.
 func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cursor, err error) {
 	preview := p.TextBytes > 0
 	share := max(leastText, most/p.Size())
@@ -91,7 +90,7 @@ func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cur
 	}
 	fit, size := k.fit(rows, most)
 	if share = max(leastText, most/max(1, len(rows))); fit < len(rows) && p.TextBytes > share {
-		p.TextBytes = share // more rows than asked for
+		p.TextBytes = share // there are more rows than requested
 		if rows, next, err = k.list(p); err != nil {
 			return nil, next, err
 		}
@@ -99,7 +98,7 @@ func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cur
 	}
 	if fit < len(rows) {
 		if knowsNoPages(p) {
-			return rows, next, nil // who knows no paging must see all of it
+			return rows, next, nil // a client without paging needs all rows
 		}
 		p.Limit = fit
 		return k.list(p)
@@ -110,22 +109,22 @@ func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cur
 		}
 		full, err := k.whole(&rows[i])
 		if bloom.KindOf(err) == bloom.KindNotFound {
-			continue // removed since the list was read
+			continue // removed in the meantime
 		}
 		if err != nil {
 			return nil, next, err
 		}
 		more := k.size(&full) - k.size(&rows[i])
 		if size+more > most {
-			break // what does not fit is read once and no more of them
+			break // stop after the first that does not fit
 		}
 		rows[i], size = full, size+more
 	}
 	return rows, next, nil
 }
 
-// fit is how many rows fit into most bytes, one at least, and how many bytes all of
-// them take.
+// fit returns how many rows fit into most bytes, at least one, and the size of all
+// rows.
 func (k kind[T]) fit(rows []T, most int) (fit, size int) {
 	for i := range rows {
 		if size += k.size(&rows[i]); size <= most || i == 0 {
@@ -135,7 +134,7 @@ func (k kind[T]) fit(rows []T, most int) (fit, size int) {
 	return fit, size
 }
 
-// rowBytes is about what the short fields of a row take.
+// rowBytes is roughly the size of a row's short fields.
 const rowBytes = 512
 
 func taskSize(t *bloom.Task) int {
@@ -159,9 +158,8 @@ func artifactSize(a *bloom.Artifact) int {
 	return n
 }
 
-// Results lists a task's results, newest first, with their output wherever it lies.
-// The newest has all of it; of the others as many as fit into the bound of a page,
-// the rest is cut and marked.
+// Results lists a task's results, newest first, with their output. The newest output
+// is complete; the others are truncated beyond the byte limit of a page.
 func (s *Service) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
 	if _, err := s.Task(ctx, taskID); err != nil {
 		return nil, err
@@ -185,12 +183,11 @@ func (s *Service) Results(ctx context.Context, taskID string) ([]bloom.Result, e
 	return results, nil
 }
 
-// fillOutput completes a result with its output, or with its beginning when it is
-// longer than most bytes.
+// fillOutput sets a result's output, truncated to most bytes.
 func (s *Service) fillOutput(ctx context.Context, r *bloom.Result, most int) error {
 	most = max(most, leastText)
 	if r.Output == nil {
-		out, cut, err := s.placedOutput(ctx, r.ArtifactID, most)
+		out, cut, err := s.readOutput(ctx, r.ArtifactID, most)
 		r.Output, r.OutputTruncated = out, cut
 		return err
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// past is how far a stream has read in transcripts. Its zero value has read nothing.
+// past is a stream's position in transcripts. The zero value has read nothing.
 type past struct {
 	known bool
 	runs  []transcript // in the order of their events
-	now   *transcript  // the one that is open
+	now   *transcript  // the open one
 	open  io.Closer
 	lines *json.Decoder
 }
 
-// transcript is one with the numbers of its first and its last event.
+// transcript is a transcript artifact with the numbers of its first and last event.
 type transcript struct {
 	artifact    bloom.Artifact
 	first, last int64
@@ -63,7 +63,7 @@ func (st *Stream) list(ctx context.Context) error {
 	return nil
 }
 
-// lastTranscribed is the number of the last event that lies in a transcript.
+// lastTranscribed returns the number of the last event in a transcript.
 func (st *Stream) lastTranscribed(ctx context.Context) (int64, error) {
 	if err := st.list(ctx); err != nil || len(st.past.runs) == 0 {
 		return 0, err
@@ -71,7 +71,7 @@ func (st *Stream) lastTranscribed(ctx context.Context) (int64, error) {
 	return st.past.runs[len(st.past.runs)-1].last, nil
 }
 
-// transcribed is the next page of events after the last one, from transcripts.
+// transcribed reads the next page of events from transcripts.
 func (st *Stream) transcribed(ctx context.Context) (events []bloom.Event, err error) {
 	if err := st.list(ctx); err != nil {
 		return nil, err

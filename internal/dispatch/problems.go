@@ -3,36 +3,32 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// Machine is what a server knows of itself beside its store.
+// Machine is what a server knows about itself, apart from its store.
 type Machine struct {
 	Version     string
-	WritesFail  string // why the database took the last write not, in a sentence; empty when it did
-	FreeBytes   uint64 // of the data folder
+	WritesFail  string // why the database refused the last write, as a sentence; "" if it did not
+	FreeBytes   uint64 // on the disk of the data folder
 	DiskLow     bool
 	Domain      string // of the certificate
-	CertExpires int64  // Unix milliseconds; 0: there is none, or it is not known
+	CertExpires int64  // Unix milliseconds; 0: unknown, or there is none
 }
 
-// Bounds of looking for problems: how long what was found is used, how much of each
-// kind is looked at, and how long a look may take.
 const (
-	problemsFor  = 2 * time.Second
-	problemsWait = 5 * time.Second
+	problemsFor  = 2 * time.Second // how long the cached problems are used
+	problemsWait = 5 * time.Second // how long finding them may take
 	problemTasks = 1000
-	problemSets  = 100 // of labels
+	problemSets  = 100 // label sets
 	problemPage  = 100
 )
 
-// When something becomes a problem.
+// Thresholds from which something counts as a problem.
 const (
 	waitPatience  = time.Minute
 	failedLately  = 24 * time.Hour
@@ -43,26 +39,26 @@ const (
 	membridgeFail = 3 // failures in a row
 )
 
-// problems is what was last found. It is safe for concurrent use.
+// problems caches the problems last found. It is safe for concurrent use.
 type problems struct {
-	mu    sync.Mutex // held while somebody looks
+	mu    sync.Mutex // held while they are being found
 	found bloom.Problems
 	at    time.Time
 }
 
-// Problems is what is wrong with the installation, the worst first. It reads what is
-// bounded, and at most every two seconds, whoever asks. A store that does not answer
-// is a problem, and no error. What is said of keys is for administrators.
+// Problems returns what is wrong with the installation, the worst first. It reads a
+// bounded number of rows, at most every two seconds. An unavailable store is a
+// problem, not an error. Only administrators see problems of keys.
 func (s *Service) Problems(ctx context.Context, admin bool) (bloom.Problems, error) {
 	s.problems.mu.Lock()
 	defer s.problems.mu.Unlock()
 	if now := s.clock.Now(); s.problems.at.IsZero() || now.Sub(s.problems.at).Abs() >= problemsFor {
-		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), problemsWait) // it is looked for others, too
+		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), problemsWait) // the result is for other callers, too
 		defer done()
 		f, err := s.facts(ctx, now)
 		if err != nil {
-			f.away = true
-			s.log.WarnContext(ctx, "the store does not answer what is wrong", "error", err)
+			f.unavailable = true
+			s.log.WarnContext(ctx, "finding problems failed: the store is unavailable", "error", err)
 		}
 		s.problems.found, s.problems.at = bloom.Problems{At: f.now, Problems: f.problems()}, now
 	}
@@ -73,14 +69,15 @@ func (s *Service) Problems(ctx context.Context, admin bool) (bloom.Problems, err
 	return found, nil
 }
 
-// facts are what problems are found in.
+// facts are the data from which problems are derived.
 type facts struct {
-	now       int64 // Unix milliseconds
-	away      bool  // the store does not answer: nothing below Blobs is known
-	machine   Machine
-	membridge MembridgeState
-	blobs     bloom.BlobState
-	maxQueued int64
+	now int64 // Unix milliseconds
+	// unavailable: the store does not answer, so nothing below maxQueued is set.
+	unavailable bool
+	machine     Machine
+	membridge   MembridgeState
+	blobs       bloom.BlobState
+	maxQueued   int64
 
 	stats     bloom.Stats
 	workers   []bloom.Worker
@@ -101,7 +98,7 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 		f.machine = s.machine()
 	}
 	page := bloom.Page{Limit: problemPage, TextBytes: 1}
-	for _, look := range []func() error{
+	for _, read := range []func() error{
 		func() (err error) { f.stats, err = s.store.Stats(ctx); return err },
 		func() (err error) { f.workers, err = s.store.Workers(ctx); return err },
 		func() (err error) { f.depths, err = s.store.QueueDepths(ctx, problemSets, problemTasks); return err },
@@ -142,7 +139,7 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 			return err
 		},
 	} {
-		if err := look(); err != nil {
+		if err := read(); err != nil {
 			return f, err
 		}
 	}
@@ -151,15 +148,15 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 
 var severities = []bloom.Severity{bloom.SeverityError, bloom.SeverityWarning, bloom.SeverityInfo}
 
-// problems are what the facts come to, the worst first.
+// problems derives the problems, the worst first.
 func (f *facts) problems() []bloom.Problem {
 	found := []bloom.Problem{}
-	if f.away {
+	if f.unavailable {
 		found = append(found, bloom.Problem{Code: bloom.ProblemStorage, Severity: bloom.SeverityError, Link: "/settings",
 			Sentence: "The storage does not answer", Action: "Nothing can be read or written. Look at the server's log and its disk or database."})
 	}
 	found = append(found, f.ofMachine()...)
-	if !f.away {
+	if !f.unavailable {
 		for _, of := range []func() []bloom.Problem{f.ofWorkers, f.ofCredentials, f.ofQueue, f.ofEnded, f.ofKeys} {
 			found = append(found, of()...)
 		}
@@ -169,32 +166,4 @@ func (f *facts) problems() []bloom.Problem {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
 	})
 	return found
-}
-
-// some are names as a sentence lists them.
-func some(names []string) string {
-	if len(names) > 3 {
-		return strings.Join(names[:3], ", ") + " and others"
-	}
-	return strings.Join(names, ", ")
-}
-
-func bounded20(names []string) []string { return names[:min(len(names), bloom.MaxProblemNames)] }
-
-// limitedUntil is until when each worker's credentials are limited, by what it released
-// until later because of that, Unix milliseconds. A release has its reason in words
-// alone, which for a limit are "rate_limited", "the model's provider rate-limits this worker"
-// and the like.
-func (f *facts) limitedUntil() map[string]int64 {
-	until := map[string]int64{}
-	for _, a := range f.released {
-		var data struct {
-			RunAt int64 `json:"run_at"`
-		}
-		_, reason, _ := strings.Cut(a.Detail, ": ")
-		if json.Unmarshal(a.Data, &data) == nil && data.RunAt > f.now && strings.Contains(strings.ToLower(reason), "limit") {
-			until[a.Actor] = max(until[a.Actor], data.RunAt)
-		}
-	}
-	return until
 }

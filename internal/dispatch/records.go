@@ -16,9 +16,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// placedOutput is the content of an artifact, nil when it has none. Of content that is
-// longer than most bytes it is the beginning, and cut is true.
-func (s *Service) placedOutput(ctx context.Context, artifactID string, most int) (out *string, cut bool, err error) {
+// readOutput returns the content of an artifact, nil if it has none. Content longer
+// than most bytes is truncated, and cut is true.
+func (s *Service) readOutput(ctx context.Context, artifactID string, most int) (out *string, cut bool, err error) {
 	a, err := s.store.Artifact(ctx, artifactID)
 	if err != nil || (a.URL == nil && a.Content == nil) {
 		return nil, false, err
@@ -40,12 +40,12 @@ func (s *Service) placedOutput(ctx context.Context, artifactID string, most int)
 	}
 	text := b.String()
 	if cut {
-		text = strings.ToValidUTF8(text, "") // the end may be half a character
+		text = strings.ToValidUTF8(text, "") // the last character may be incomplete
 	}
 	return &text, cut, nil
 }
 
-// Artifact is one artifact.
+// Artifact returns one artifact.
 func (s *Service) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	if !isID(id) {
 		return bloom.Artifact{}, bloom.NotFound("Artifact")
@@ -53,8 +53,8 @@ func (s *Service) Artifact(ctx context.Context, id string) (bloom.Artifact, erro
 	return s.store.Artifact(ctx, id)
 }
 
-// ArtifactContent opens the bytes of an artifact; the caller closes them. A
-// read fails at the end when they are not the bytes that were recorded.
+// ArtifactContent opens the content of an artifact; the caller closes it. The last
+// Read fails if the content is not what was recorded.
 func (s *Service) ArtifactContent(ctx context.Context, id string) (bloom.Artifact, io.ReadCloser, error) {
 	a, err := s.Artifact(ctx, id)
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *Service) ArtifactContent(ctx context.Context, id string) (bloom.Artifac
 	return a, content, err
 }
 
-// OpenRange opens a part of an artifact's content, as bloom.Blobs does. Nothing is
-// held against the digest.
+// OpenRange opens a part of an artifact's content, as bloom.Blobs does. It does not
+// verify the digest.
 func (s *Service) OpenRange(ctx context.Context, a bloom.Artifact, offset, length int64) (io.ReadCloser, error) {
 	if a.URL != nil {
 		content, err := s.blobs.OpenRange(ctx, *a.URL, offset, length)
@@ -84,11 +84,11 @@ func (s *Service) OpenRange(ctx context.Context, a bloom.Artifact, offset, lengt
 	return io.NopCloser(io.NewSectionReader(strings.NewReader(text), offset, length)), nil
 }
 
-// LinkValid is for how long a link to content works.
+// LinkValid is how long a link to content works.
 const LinkValid = 15 * time.Minute
 
-// ContentLink is an address of the content in object storage that needs no key and
-// works for LinkValid; "" when it does not lie there.
+// ContentLink returns a URL of the content in object storage that needs no key and
+// works for LinkValid; "" if the content is elsewhere.
 func (s *Service) ContentLink(ctx context.Context, a bloom.Artifact) (string, error) {
 	if s.objects == nil || a.URL == nil {
 		return "", nil
@@ -100,37 +100,37 @@ func (s *Service) ContentLink(ctx context.Context, a bloom.Artifact) (string, er
 	return link, nil
 }
 
-// MoveContents takes the content of all artifacts to the object storage. tell hears of
-// the progress.
-func (s *Service) MoveContents(ctx context.Context, actor string, tell func(bloom.ContentLine)) error {
+// MoveContents moves the content of all artifacts to the object storage and reports the
+// progress.
+func (s *Service) MoveContents(ctx context.Context, actor string, report func(bloom.ContentLine)) error {
 	if s.contents == nil || s.objects == nil {
 		return bloom.Conflict("No object storage is configured to move artifacts to")
 	}
-	did, err := s.contents.Move(ctx, true, func(r bloom.MoveReport) { tell(bloom.ContentLine{Moved: &r}) })
+	result, err := s.contents.Move(ctx, true, func(r bloom.MoveReport) { report(bloom.ContentLine{Moved: &r}) })
 	err = errors.Join(err, s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
 		Action: bloom.ActionArtifactsMoved, EntityType: bloom.EntityArtifact, EntityID: "all", Actor: actor,
-		Detail: fmt.Sprintf("Moved the content of %d artifacts to the object storage", did.Moved), Data: bloom.MustJSON(did),
+		Detail: fmt.Sprintf("Moved the content of %d artifacts to the object storage", result.Moved), Data: bloom.MustJSON(result),
 	}))
-	if err == nil || did != (bloom.MoveReport{}) {
-		tell(bloom.ContentLine{Moved: &did, Done: err == nil})
+	if err == nil || result != (bloom.MoveReport{}) {
+		report(bloom.ContentLine{Moved: &result, Done: err == nil})
 	}
 	return err
 }
 
-// VerifyContents reads the content of all artifacts again. tell hears of the progress
-// and of every defect.
-func (s *Service) VerifyContents(ctx context.Context, tell func(bloom.ContentLine)) error {
+// VerifyContents reads the content of all artifacts and reports the progress and every
+// defect.
+func (s *Service) VerifyContents(ctx context.Context, report func(bloom.ContentLine)) error {
 	if s.contents == nil {
 		return bloom.Conflict("This server does not verify artifacts")
 	}
-	did, err := s.contents.Verify(ctx, func(r bloom.VerifyReport, d *bloom.ContentDefect) { tell(bloom.ContentLine{Verified: &r, Defect: d}) })
+	result, err := s.contents.Verify(ctx, func(r bloom.VerifyReport, d *bloom.ContentDefect) { report(bloom.ContentLine{Verified: &r, Defect: d}) })
 	if err == nil {
-		tell(bloom.ContentLine{Verified: &did, Done: true})
+		report(bloom.ContentLine{Verified: &result, Done: true})
 	}
 	return err
 }
 
-// Blobs is what is known of the storage of artifacts.
+// Blobs returns the state of the artifact storage.
 func (s *Service) Blobs() bloom.BlobState {
 	switch {
 	case s.objects != nil:
@@ -141,8 +141,8 @@ func (s *Service) Blobs() bloom.BlobState {
 	return bloom.BlobState{Kind: bloom.BlobsLocal, Connected: true, Can: []string{"write", "read", "delete"}}
 }
 
-// WaitingContent is how many artifacts and contexts wait to be moved to the object
-// storage, up to bloom.MaxWaiting; 0 where there is none.
+// WaitingContent returns how many artifacts and contexts wait to be moved to the
+// object storage, up to bloom.MaxWaiting; 0 if there is none.
 func (s *Service) WaitingContent(ctx context.Context) (int64, error) {
 	if s.objects == nil {
 		return 0, nil
@@ -165,7 +165,7 @@ func (s *Service) openContent(ctx context.Context, a bloom.Artifact) (io.ReadClo
 	return &verified{ReadCloser: content, hash: sha256.New(), size: a.Size, sum: a.SHA256}, nil
 }
 
-// verified reads content and holds it against its recorded size and digest.
+// verified checks content against its recorded size and digest while it is read.
 type verified struct {
 	io.ReadCloser
 	hash hash.Hash
@@ -195,13 +195,13 @@ func (s *Service) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit,
 	return s.store.Audit(ctx, q)
 }
 
-// Contexts lists contexts, the one used last first.
+// Contexts lists contexts, the most recently used first.
 func (s *Service) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	input.Normalize(&q)
 	return s.store.Contexts(ctx, q)
 }
 
-// Context is one context.
+// Context returns one context.
 func (s *Service) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return s.store.Context(ctx, bloom.CleanText(id))
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 )
 
-// Bounds of what searches may cost.
+// Limits of a search.
 const (
-	searchText     = 4 << 10 // bytes of each text in the list itself
-	snippetBatch   = 4       // tasks whose texts a search has in memory together
-	snippetsAtOnce = 4       // batches of all searches together
-	// snippetWait is how long a search waits for its turn, and for outputs in the blob
-	// store. A task whose turn or output does not come in time goes without a snippet
-	// of it.
+	searchText     = 4 << 10 // bytes of each text in the list
+	snippetBatch   = 4       // tasks whose texts a search has in memory at once
+	snippetsAtOnce = 4       // concurrent batches of all searches
+	// snippetWait is how long a search waits for its turn and for outputs in the blob
+	// store. Tasks that are not ready by then get no snippet.
 	snippetWait = 2 * time.Second
 )
 
-// searchPage makes a search's page small: it looks at many more tasks than it lists.
+// searchPage makes a search's page small, because a search reads many more tasks than
+// it lists.
 func searchPage(p bloom.Page) bloom.Page {
 	p.Limit = min(p.Size(), bloom.MaxSearchPage)
 	p.TextBytes = min(cmp.Or(p.TextBytes, searchText), searchText)
 	return p
 }
 
-// addSnippets notes where a search found tasks.
+// addSnippets sets the snippets of found tasks.
 func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Task) error {
 	q := fulltext.Parse(text)
 	soon, done := context.WithTimeout(ctx, snippetWait)
@@ -39,7 +39,7 @@ func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Ta
 	for batch := range slices.Chunk(tasks, snippetBatch) {
 		if err := s.addBatch(soon, q, batch); err != nil {
 			if soon.Err() != nil {
-				return ctx.Err() // nil: the rest goes without
+				return ctx.Err() // nil: the other tasks get no snippet
 			}
 			return err
 		}
@@ -70,7 +70,7 @@ func (s *Service) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.
 	return nil
 }
 
-// readOutputs completes texts with what lies in the blob store.
+// readOutputs reads outputs from the blob store.
 func (s *Service) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom.TaskText {
 	var all sync.WaitGroup
 	for i := range texts {
@@ -83,8 +83,8 @@ func (s *Service) readOutputs(ctx context.Context, texts []bloom.TaskText) []blo
 	return texts
 }
 
-// snippetOf shows the text that contains more of the query, the prompt where both
-// contain as much; nil when neither contains any.
+// snippetOf returns a snippet of the text that matches more of the query, of the
+// prompt if both match equally, nil if neither matches.
 func snippetOf(q fulltext.Query, t bloom.TaskText) *bloom.Snippet {
 	t.Cut()
 	inPrompt, most := q.Snippet(t.Prompt)
@@ -97,7 +97,7 @@ func snippetOf(q fulltext.Query, t bloom.TaskText) *bloom.Snippet {
 	return &bloom.Snippet{In: "prompt", Parts: inPrompt}
 }
 
-// ReadContent is a bloom.ReadContent.
+// ReadContent implements bloom.ReadContent.
 func (s *Service) ReadContent(ctx context.Context, url string, most int) (string, error) {
 	content, err := s.blobs.OpenRange(ctx, url, 0, int64(most))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// sealedSettings are the settings that rest in the store encrypted.
+// sealedSettings are the settings that the store holds encrypted.
 var sealedSettings = []string{settingMembridgeKey}
 
 // SettingsStore is the part of a store that keeps settings.
@@ -19,57 +19,73 @@ type SettingsStore interface {
 // KeyRing is a Sealer whose keys can change.
 type KeyRing interface {
 	Sealer
-	// AddKey puts a new key first; DropKeys removes all others.
-	AddKey() error
-	DropKeys() error
+	// AddKey puts a new key first. DropKeys removes the other keys. Both keep every key
+	// that one of the sealed values, by name, needs.
+	AddKey(sealed map[string]string) error
+	DropKeys(sealed map[string]string) error
 }
 
-// RotateSecrets makes a new key, seals every secret under it, and drops the earlier
-// keys unless keepOld; browsers then have to sign in again. It may be repeated after
-// any failure: until the last step the earlier keys are kept.
+// RotateSecrets creates a new key, seals every secret with it, and deletes the
+// earlier keys unless keepOld is set. Deleting them ends browser sessions. It may be
+// repeated after any failure: no key is deleted that a stored secret needs.
 func RotateSecrets(ctx context.Context, store SettingsStore, ring KeyRing, keepOld bool, actor string) (bloom.SecretRotation, error) {
-	if err := ring.AddKey(); err != nil {
-		return bloom.SecretRotation{}, err
-	}
 	saved, err := store.Settings(ctx)
 	if err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	anew := map[string]string{}
+	sealed, err := reseal(saved, ring)
+	if err != nil {
+		return bloom.SecretRotation{}, err
+	}
+	err = store.PutSettings(ctx, sealed, bloom.Audit{
+		Action: bloom.ActionSecretsRotated, EntityType: bloom.EntityConfig, EntityID: "secrets", Actor: actor,
+		Detail: fmt.Sprintf("%d secrets are sealed under a new key", len(sealed)),
+	})
+	if err != nil {
+		return bloom.SecretRotation{}, err
+	}
+	if !keepOld {
+		if err := ring.DropKeys(sealed); err != nil {
+			return bloom.SecretRotation{}, err
+		}
+	}
+	return bloom.SecretRotation{Secrets: len(sealed), KeptOld: keepOld}, nil
+}
+
+// reseal adds a key to the ring and returns the saved secrets sealed with it. It changes
+// nothing unless it can open all of them.
+func reseal(saved map[string]string, ring KeyRing) (map[string]string, error) {
+	before, secrets := map[string]string{}, map[string]string{}
 	for _, name := range sealedSettings {
 		if saved[name] == "" {
 			continue
 		}
 		secret, err := ring.Open(name, saved[name])
 		if err != nil {
-			return bloom.SecretRotation{}, bloom.Conflict("The secret %s was sealed under a key that is not here: restore secret.key, or save the secret again, and then rotate", name)
+			return nil, bloom.Conflict("The secret %s was sealed with a key that is missing: restore secret.key, or save the secret again, and then rotate", name)
 		}
-		if anew[name], err = ring.Seal(name, secret); err != nil {
-			return bloom.SecretRotation{}, bloom.Internal(err)
-		}
+		before[name], secrets[name] = saved[name], secret
 	}
-	err = store.PutSettings(ctx, anew, bloom.Audit{
-		Action: bloom.ActionSecretsRotated, EntityType: bloom.EntityConfig, EntityID: "secrets", Actor: actor,
-		Detail: fmt.Sprintf("%d secrets are sealed under a new key", len(anew)),
-	})
-	if err != nil {
-		return bloom.SecretRotation{}, err
+	if err := ring.AddKey(before); err != nil {
+		return nil, err
 	}
-	if !keepOld {
-		if err := ring.DropKeys(); err != nil {
-			return bloom.SecretRotation{}, err
+	sealed := make(map[string]string, len(secrets))
+	for name, secret := range secrets {
+		var err error
+		if sealed[name], err = ring.Seal(name, secret); err != nil {
+			return nil, bloom.Internal(err)
 		}
 	}
-	return bloom.SecretRotation{Secrets: len(anew), KeptOld: keepOld}, nil
+	return sealed, nil
 }
 
-// RotateSecrets is the package's function of that name for the server's own secrets.
+// RotateSecrets rotates the server's secrets.
 func (s *Service) RotateSecrets(ctx context.Context, keepOld bool, actor string) (bloom.SecretRotation, error) {
 	ring, ok := s.seal.(KeyRing)
 	if !ok {
 		return bloom.SecretRotation{}, bloom.Internal(fmt.Errorf("%T has no keys to rotate", s.seal))
 	}
-	s.configuring.Lock() // or a key that is saved meanwhile would be lost
+	s.configuring.Lock() // otherwise a key saved meanwhile would be lost
 	defer s.configuring.Unlock()
 	return RotateSecrets(ctx, s.store, ring, keepOld, actor)
 }

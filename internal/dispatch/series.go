@@ -7,13 +7,13 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// defaultSeries is how long a time series is when its beginning is not named.
+// defaultSeries is the length of a time series without a beginning.
 const defaultSeries = 24 * time.Hour
 
-// Series is the time series between two times, Unix milliseconds, in steps of so many
-// seconds. 0 stands for the last day, until now, and the finest step that there is for
-// the whole of it. A step that is finer is raised to that: minutes become hours after
-// bloom.SeriesMinutes.
+// Series returns the time series between two times in Unix milliseconds, in steps of
+// stepSec seconds. A from of 0 means one day before to, and a to of 0 means now. A
+// stepSec of 0, or one that is too fine, becomes the finest step of the whole range:
+// minutes become hours after bloom.SeriesMinutes.
 func (s *Service) Series(ctx context.Context, from, to, stepSec int64) (bloom.Series, error) {
 	now := bloom.Millis(s.clock.Now())
 	if to == 0 {
@@ -32,7 +32,7 @@ func (s *Service) Series(ctx context.Context, from, to, stepSec int64) (bloom.Se
 		details = []bloom.FieldError{{Field: "step", Message: "is too small: there would be more than 2500 points"}}
 	}
 	if details != nil {
-		return out, bloom.Invalid("The time series cannot be given: "+details[0].Field+" "+details[0].Message, details...)
+		return out, bloom.Invalid("The time series is not available: "+details[0].Field+" "+details[0].Message, details...)
 	}
 	points, err := s.store.Series(ctx, out.From, out.To, out.Step)
 	if err != nil {
@@ -53,7 +53,7 @@ func seriesStep(now, from, to, asked int64) int64 {
 	switch {
 	case asked > least && asked%least == 0:
 		return asked
-	case asked > least: // 90 minutes of a time that is kept by the hour
+	case asked > least: // such as 90 minutes where only hours are kept
 		return (asked/least + 1) * least
 	case asked > 0 || to-from <= defaultSeries.Milliseconds()+minute:
 		return least
@@ -61,7 +61,7 @@ func seriesStep(now, from, to, asked int64) int64 {
 	return hour
 }
 
-// dense has a point for every step.
+// dense returns the points with one for every step.
 func dense(points []bloom.SeriesPoint, s bloom.Series) []bloom.SeriesPoint {
 	all := make([]bloom.SeriesPoint, 0, (s.To-s.From)/s.Step)
 	for at := s.From; at < s.To; at += s.Step {
@@ -77,7 +77,7 @@ func dense(points []bloom.SeriesPoint, s bloom.Series) []bloom.SeriesPoint {
 	return all
 }
 
-// queueGauge is the queue at the moment.
+// queueGauge reads the present state of the queue.
 func (s *Service) queueGauge(ctx context.Context, now int64) (g bloom.QueueGauge, err error) {
 	st, err := s.store.Stats(ctx)
 	if err != nil {

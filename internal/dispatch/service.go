@@ -1,8 +1,7 @@
 // Package dispatch holds the use cases of the runtime: submit, lease, claim,
-// heartbeat, complete, release, requeue, cancel, follow, and the reading of
-// what they left. It cleans and normalises what comes in, waits for those who
-// wait, places large content, and leaves every rule to internal/lifecycle and
-// every transaction to the store. It knows no HTTP.
+// heartbeat, complete, release, requeue, cancel, follow, and the reads of their
+// results. It normalises input, runs long polls and uploads large content. The rules
+// are in internal/lifecycle and the transactions in the store. It knows no HTTP.
 package dispatch
 
 import (
@@ -16,108 +15,112 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
 )
 
-// Membridge is what the runtime asks of the control plane. The client behind it
-// retries and counts on its own.
+// Membridge is the control plane as the use cases need it. Its client retries and
+// counts failures.
 type Membridge interface {
-	// Health is the control plane's own health answer, as it gave it.
+	// Health returns the control plane's health response unchanged.
 	Health(ctx context.Context) (json.RawMessage, error)
-	// Check makes one cheap call that the control plane answers to its admin key only.
-	// A *bloom.Error with CodeMembridgeForbidden: the key is not that.
+	// Check makes one cheap call that requires the admin key. It returns a *bloom.Error
+	// with CodeMembridgeForbidden if the key is refused.
 	Check(ctx context.Context) error
-	// State is what the client has lived through.
+	// State returns the state of the connection.
 	State() MembridgeState
-	// Configure replaces address and key at once.
+	// Configure replaces address and key together.
 	Configure(url, adminKey string)
 }
 
-// MembridgeState is how the connection to the control plane has fared.
+// MembridgeState is the state of the connection to the control plane.
 type MembridgeState struct {
 	ConsecutiveFailures int     `json:"consecutiveFailures"`
 	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
-	SkippedAgents       int     `json:"skippedAgents,omitempty" doc:"Entries of the last list of agents that were none; absent when there were none"`
-	SkippedWhy          string  `json:"skippedWhy,omitempty" doc:"What is wrong with the first of them"`
+	SkippedAgents       int     `json:"skippedAgents,omitempty" doc:"Invalid entries in the last list of agents; absent if there were none"`
+	SkippedWhy          string  `json:"skippedWhy,omitempty" doc:"Why the first of them is invalid"`
 }
 
-// Sealer encrypts a secret that rests in the settings.
+// Sealer encrypts secrets that are stored in the settings.
 type Sealer interface {
 	Seal(name, secret string) (string, error)
 	Open(name, sealed string) (string, error)
 }
 
-// Config is what a Service needs. Store, Blobs and Seal are required.
+// Config configures a Service. Store, Blobs and Seal are required.
 type Config struct {
 	Store bloom.Store
 	Blobs bloom.Blobs
 	Seal  Sealer
-	// Membridge may be nil: then no control plane is configured.
+	// Membridge is the control plane; nil: there is none.
 	Membridge Membridge
 	// Clock is bloom.SystemClock when nil; Logger discards when nil.
 	Clock  bloom.Clock
 	Logger *slog.Logger
-	// MembridgeURL and MembridgeAdminKey are the environment's; saved ones win.
+	// MembridgeURL and MembridgeAdminKey come from the environment; saved settings take
+	// precedence.
 	MembridgeURL      string
 	MembridgeAdminKey string
-	// Objects is the object storage that Blobs keeps content in, all of it and not only
-	// what is longer than bloom.InlineContentLimit. Nil: there is none.
+	// Objects is the object storage in which Blobs stores all content, not only content
+	// longer than bloom.InlineContentLimit. Nil: there is none.
 	Objects ObjectStorage
-	// BlobState is what is known of Blobs where there are no Objects; nil: nothing but
-	// good.
+	// BlobState returns the state of Blobs if there are no Objects; nil: always healthy.
 	BlobState func() bloom.BlobState
-	// Contents moves and verifies all artifacts' content; nil: that is not offered.
+	// Contents moves and verifies the content of all artifacts; nil: not supported.
 	Contents Contents
-	// RowLimit is the longest content that may lie in its row while the object storage
-	// is away and Blobs has no other place, in bytes.
+	// RowLimit is the longest content that may stay in its row while the object storage
+	// is unavailable and Blobs has no other place, in bytes.
 	RowLimit int
-	// MaxFile is the largest file that a worker may upload, in bytes; 0 takes none.
+	// MaxFile is the largest file that a worker may upload, in bytes; 0: none.
 	MaxFile int64
-	// PageBytes bounds what one page of a list holds, in bytes; 0 means
-	// DefaultPageBytes.
+	// PageBytes limits one page of a list, in bytes; 0: DefaultPageBytes.
 	PageBytes int
-	// MaxQueued is how many tasks may be queued, MaxQueuedByActor how many of one
-	// actor; 0 has no limit. Several servers together may queue as many more as they
-	// create in a second.
+	// MaxQueued limits the queued tasks, MaxQueuedByActor those of one actor; 0: no
+	// limit. Several servers together may exceed it by what they create in a second.
 	MaxQueued, MaxQueuedByActor int64
-	// MaxWorkers is how many workers there may be before workers' keys make no new one
-	// known; 0 means bloom.MaxWorkers.
+	// MaxWorkers is the number of workers from which worker keys may not register
+	// further ones; 0: bloom.MaxWorkers.
 	MaxWorkers int64
-	// Machine is what the server knows of its machine, for Problems; nil knows nothing.
+	// Machine returns what the server knows of its machine, for Problems; it may be nil.
 	Machine func() Machine
-	// Poll is how often those who wait look at the store although nothing woke
-	// them, jittered by a quarter; 0 means DefaultPoll.
+	// Poll is how often waiting polls and streams read the store without being woken,
+	// jittered by a quarter; 0: DefaultPoll.
 	Poll time.Duration
+	// SettingsPoll is how often the saved settings are read without a hint, jittered by a
+	// quarter; 0: DefaultSettingsPoll.
+	SettingsPoll time.Duration
 }
 
 // Contents works on the content of all artifacts.
 type Contents interface {
-	Move(ctx context.Context, all bool, tell func(bloom.MoveReport)) (bloom.MoveReport, error)
-	Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom.ContentDefect)) (bloom.VerifyReport, error)
+	Move(ctx context.Context, all bool, report func(bloom.MoveReport)) (bloom.MoveReport, error)
+	Verify(ctx context.Context, report func(bloom.VerifyReport, *bloom.ContentDefect)) (bloom.VerifyReport, error)
 }
 
-// ObjectStorage is what the use cases ask of object storage beyond bloom.Blobs.
+// ObjectStorage is the object storage as the use cases need it beyond bloom.Blobs.
 type ObjectStorage interface {
-	// State is what is known of it; cheap.
+	// State returns its state, without a request.
 	State() bloom.BlobState
-	// Placed reports whether url is one of its own.
+	// Placed reports whether url is in the object storage.
 	Placed(url string) bool
-	// PutFile is Put of content that cannot lie in a row instead.
+	// PutFile is Put for content that is too large for a row.
 	PutFile(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
-	// Link is an address from which anybody can read the content until valid is over;
-	// "" when it does not lie in object storage.
+	// Link returns a URL from which anybody can read the content for the time valid; ""
+	// if the content is not in object storage.
 	Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error)
 }
 
-// DefaultPoll is how long a change that no hint announced stays unseen by those
-// who wait.
+// DefaultPoll is how long a change may go unnoticed by waiting polls and streams if
+// no hint announces it.
 const DefaultPoll = 4 * time.Second
 
-// Service is the runtime's use cases. It is safe for concurrent use.
+// DefaultSettingsPoll is how long another replica's change of the settings may go
+// unnoticed if its hint is lost.
+const DefaultSettingsPoll = 30 * time.Second
+
+// Service implements the runtime's use cases. It is safe for concurrent use.
 type Service struct {
 	store     bloom.Store
 	blobs     bloom.Blobs
@@ -126,7 +129,7 @@ type Service struct {
 	state     func() bloom.BlobState
 	rowLimit  int
 	maxFile   int64
-	most      int64 // workers
+	most      int64 // MaxWorkers
 	seal      Sealer
 	membridge Membridge
 	clock     bloom.Clock
@@ -141,20 +144,20 @@ type Service struct {
 	full        *fullness
 	hub         *hub
 	feeds       *feeds
-	unhook      func()
+	unsubscribe func()
 	settings    settingsCache
 	configuring sync.Mutex // held while secrets are saved
 	forgot      forgotten
-	snippets    *semaphore.Weighted // batches of texts that searches have in memory
-	stale       *rate.Limiter       // entries of refusedStale
+	snippets    *semaphore.Weighted // limits concurrent batches of snippets
+	stale       *staleEntries
 
 	closing   chan struct{}
 	closeOnce sync.Once
 	wg        sync.WaitGroup
 }
 
-// New starts a Service on a store; Close ends it. The saved settings are read
-// at once, so the store has to answer.
+// New starts a Service; Close ends it. It reads the saved settings, so the store must
+// be available.
 func New(ctx context.Context, c Config) (*Service, error) {
 	if c.Store == nil || c.Blobs == nil || c.Seal == nil {
 		return nil, errors.New("dispatch: Store, Blobs and Seal are required")
@@ -177,7 +180,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		s.inline = -1
 	}
 	s.full = newFullness(c)
-	s.stale = rate.NewLimiter(rate.Every(time.Minute/staleAudited), staleAudited)
+	s.stale = newStaleEntries()
 	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()
@@ -185,30 +188,29 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		return nil, err
 	}
 	reload := make(chan struct{}, 1)
-	s.unhook = c.Store.Subscribe(func(changes []bloom.Change) {
+	s.unsubscribe = c.Store.Subscribe(func(changes []bloom.Change) {
 		s.hub.changed(changes)
 		s.feeds.publish(changes)
 		if touches(changes, bloom.ChangeSettings) || touches(changes, bloom.ChangeMissed) {
 			offer(reload)
 		}
 	})
-	s.wg.Go(func() { s.reloadSettings(reload) })
+	s.wg.Go(func() { s.reloadSettings(reload, cmp.Or(c.SettingsPoll, DefaultSettingsPoll)) })
 	s.wg.Go(func() { s.hub.run(s.closing) })
 	return s, nil
 }
 
-// Close makes every long poll and every stream come back with what it has, and
-// waits for the service's own loops. The store stays open. Closing twice is
-// allowed.
+// Close makes every long poll and stream return what it has, and waits for the
+// service's loops. It does not close the store. It may be called again.
 func (s *Service) Close() {
 	s.closeOnce.Do(func() {
 		close(s.closing)
-		s.unhook()
+		s.unsubscribe()
 	})
 	s.wg.Wait()
 }
 
-// Closing is closed when the service begins to end.
+// Closing returns a channel that is closed when the service begins to close.
 func (s *Service) Closing() <-chan struct{} { return s.closing }
 
 func touches(changes []bloom.Change, kind string) bool {
@@ -220,7 +222,7 @@ func touches(changes []bloom.Change, kind string) bool {
 	return false
 }
 
-// offer leaves a signal unless one is waiting already.
+// offer sends a signal unless one is pending.
 func offer(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -2,12 +2,11 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -19,7 +18,7 @@ const (
 	settingLastTest     = "membridge_last_test"
 )
 
-// defaultMembridge is where the described system looks when nothing is said.
+// defaultMembridge is the control plane's address if none is configured.
 const defaultMembridge = "http://127.0.0.1:8000"
 
 type membridgeSettings struct {
@@ -32,9 +31,11 @@ type membridgeSettings struct {
 type settingsCache struct {
 	mu  sync.Mutex
 	now membridgeSettings
+
+	unreadable string // the sealed key that loadSettings has logged; only it uses this
 }
 
-// Settings is what GET /config shows. The key itself never leaves the server.
+// Settings is what GET /config shows. It never contains the key.
 type Settings struct {
 	MembridgeURL   string `json:"membridge_server_url"`
 	AdminKeyMasked string `json:"admin_key_masked" doc:"First and last four characters"`
@@ -42,9 +43,9 @@ type Settings struct {
 	LastTest       *int64 `json:"last_test" doc:"Unix milliseconds"`
 }
 
-// loadSettings reads the saved settings, which win over the environment's, and
-// hands them to the client of the control plane. A key that cannot be opened
-// (another key file) is said in the log and passed over.
+// loadSettings reads the saved settings, which take precedence over the
+// environment's, and configures the control plane's client. It logs once, and ignores, a
+// key that cannot be decrypted, for example after the key file was replaced.
 func (s *Service) loadSettings(ctx context.Context) error {
 	saved, err := s.store.Settings(ctx)
 	if err != nil {
@@ -56,10 +57,13 @@ func (s *Service) loadSettings(ctx context.Context) error {
 	}
 	if sealed := saved[settingMembridgeKey]; sealed != "" {
 		key, err := s.seal.Open(settingMembridgeKey, sealed)
-		if err != nil {
-			s.log.ErrorContext(ctx, "the saved membridge key cannot be opened; save it again", "error", err)
-		} else {
+		switch {
+		case err == nil:
 			next.adminKey, next.savedKey = key, true
+			s.settings.unreadable = ""
+		case s.settings.unreadable != sealed:
+			s.log.ErrorContext(ctx, "ignoring the saved membridge key: it cannot be decrypted; save it again", "error", err)
+			s.settings.unreadable = sealed
 		}
 	}
 	if ms, err := strconv.ParseInt(saved[settingLastTest], 10, 64); err == nil {
@@ -85,21 +89,29 @@ func (s *Service) currentSettings() membridgeSettings {
 	return s.settings.now
 }
 
-// reloadSettings follows changes that another replica saved.
-func (s *Service) reloadSettings(signal <-chan struct{}) {
-	for {
+// reloadSettings follows changes that other replicas save: on their hints, and regularly,
+// because hints can be lost.
+func (s *Service) reloadSettings(signal <-chan struct{}, every time.Duration) {
+	timer := time.NewTimer(jittered(every))
+	defer timer.Stop()
+	for failing := false; ; timer.Reset(jittered(every)) {
 		select {
 		case <-s.closing:
 			return
 		case <-signal:
+		case <-timer.C:
 		}
-		if err := s.loadSettings(context.Background()); err != nil {
-			s.log.Warn("changed settings could not be read", "error", err)
+		s.configuring.Lock() // or this could undo what is being saved
+		err := s.loadSettings(context.Background())
+		s.configuring.Unlock()
+		if err != nil && !failing {
+			s.log.Warn("reading changed settings failed; retrying", "error", err)
 		}
+		failing = err != nil
 	}
 }
 
-// Settings is the configuration as it may be shown.
+// Settings returns the configuration without its secrets.
 func (s *Service) Settings() Settings {
 	now := s.currentSettings()
 	return Settings{
@@ -108,7 +120,7 @@ func (s *Service) Settings() Settings {
 	}
 }
 
-// Mask shows of a secret as much as distinguishes it from another one.
+// Mask returns enough of a secret to distinguish it from another one.
 func Mask(secret string) string {
 	switch {
 	case secret == "":
@@ -119,14 +131,14 @@ func Mask(secret string) string {
 	return secret[:4] + "****" + secret[len(secret)-4:]
 }
 
-// Configure saves where the control plane is and the key to it.
+// Configure saves the control plane's address and admin key.
 func (s *Service) Configure(ctx context.Context, address, adminKey, actor string) (Settings, error) {
 	address, err := cleanAddress(address)
 	if err != nil {
 		return Settings{}, err
 	}
 	if strings.ContainsFunc(adminKey, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return Settings{}, bloom.Invalid("The admin key is not one", bloom.FieldError{Field: "admin_key", Message: "must be printable ASCII"})
+		return Settings{}, bloom.Invalid("The admin key is invalid", bloom.FieldError{Field: "admin_key", Message: "must be printable ASCII"})
 	}
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
@@ -148,7 +160,7 @@ func (s *Service) Configure(ctx context.Context, address, adminKey, actor string
 
 func cleanAddress(address string) (string, error) {
 	wrong := func(message string) error {
-		return bloom.Invalid("The address is not one of a server", bloom.FieldError{Field: "membridge_server_url", Message: message})
+		return bloom.Invalid("The server address is invalid", bloom.FieldError{Field: "membridge_server_url", Message: message})
 	}
 	u, err := url.Parse(strings.TrimSpace(bloom.CleanText(address)))
 	switch {
@@ -164,140 +176,8 @@ func cleanAddress(address string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// Connection is what a test of the connection to the control plane found.
-type Connection struct {
-	Connected bool            `json:"connected"`
-	Health    json.RawMessage `json:"health,omitempty" doc:"Membridge's own answer"`
-	Error     string          `json:"error,omitempty"`
-}
-
-// TestConnection asks the control plane, under the stored settings, for its health,
-// which is open to everybody, and for something that needs the admin key. Only an
-// audited test is recorded.
-func (s *Service) TestConnection(ctx context.Context, actor string, audited bool) (Connection, error) {
-	found := s.tryMembridge(ctx)
-	if !audited {
-		return found, nil
-	}
-	detail := "Connected"
-	if !found.Connected {
-		detail = found.Error
-	}
-	ms := bloom.Millis(s.clock.Now())
-	err := s.store.PutSettings(ctx, map[string]string{settingLastTest: strconv.FormatInt(ms, 10)}, bloom.Audit{
-		Action: bloom.ActionConnectionTest, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: actor,
-		Detail: detail, Data: bloom.MustJSON(map[string]bool{"connected": found.Connected}),
-	})
-	if err != nil {
-		return Connection{}, err
-	}
-	s.settings.mu.Lock()
-	s.settings.now.lastTest = &ms
-	s.settings.mu.Unlock()
-	return found, nil
-}
-
-// NoMembridge is what a server says that was started without a control plane.
-const NoMembridge = "This server was started without membridge (--no-membridge); restart it with membridge to use it"
-
-func (s *Service) tryMembridge(ctx context.Context) Connection {
-	if s.membridge == nil {
-		return Connection{Error: NoMembridge}
-	}
-	if s.currentSettings().url == "" {
-		return Connection{Error: "No membridge address is configured"}
-	}
-	health, err := s.membridge.Health(ctx)
-	if err == nil {
-		if err = s.membridge.Check(ctx); err == nil {
-			return Connection{Connected: true, Health: health}
-		}
-	}
-	if e := (*bloom.Error)(nil); errors.As(err, &e) && e.Code == bloom.CodeMembridgeForbidden {
-		return Connection{Health: health, Error: "Membridge answers, but not to " + s.currentSettings().keyName() + ": GET /projects was refused"}
-	}
-	s.log.WarnContext(ctx, "membridge does not answer", "error", err)
-	var e *bloom.Error
-	if errors.As(err, &e) && e.Kind != bloom.KindInternal {
-		return Connection{Error: e.Message}
-	}
-	return Connection{Error: "Membridge does not answer at the configured address"}
-}
-
-// keyName is which key is shown to the control plane.
-func (m membridgeSettings) keyName() string {
-	switch {
-	case m.adminKey == "":
-		return "a server without a key; save its admin key in the settings, or set MEMBRIDGE_ADMIN_KEY"
-	case m.savedKey:
-		return "the admin key that was saved in the settings (it wins over MEMBRIDGE_ADMIN_KEY)"
-	}
-	return "the admin key in MEMBRIDGE_ADMIN_KEY"
-}
-
-// MembridgeState is how the connection to the control plane has fared.
-func (s *Service) MembridgeState() MembridgeState {
-	if s.membridge == nil {
-		return MembridgeState{}
-	}
-	return s.membridge.State()
-}
-
-// MembridgeForWorkers is where a worker finds the control plane, empty when there
-// is none that anybody chose or that answers: nobody should look for a membridge
-// that is only the default's.
-func (s *Service) MembridgeForWorkers() string {
-	now := s.currentSettings().url
-	if s.membridge == nil || now == defaultMembridge && !s.MembridgeState().Connected {
-		return ""
-	}
-	return now
-}
-
 // Ready reports whether the store answers.
 func (s *Service) Ready(ctx context.Context) error { return s.store.Ping(ctx) }
 
-// StoreName is which store is in use.
+// StoreName returns the name of the store.
 func (s *Service) StoreName() string { return s.store.Name() }
-
-// Promoted records in the audit that somebody chose which node leads a project.
-func (s *Service) Promoted(ctx context.Context, project, node, actor string) error {
-	project, node = bloom.CleanText(project), bloom.CleanText(node)
-	return s.store.AppendAudit(ctx, bloom.Audit{
-		Action: bloom.ActionLeadershipPromote, EntityType: "project", EntityID: project, Actor: actor,
-		Detail: node + " leads " + project,
-		Data:   bloom.MustJSON(map[string]string{"primary_node_id": node}),
-	})
-}
-
-// SyncRequested records in the audit that somebody had an agent push or pull a project's
-// memory. jobID is empty when the control plane did not say whether it took the order.
-func (s *Service) SyncRequested(ctx context.Context, kind, project, agent, jobID, actor string) error {
-	project, agent = bloom.CleanText(project), bloom.CleanText(agent)
-	detail := agent + " is to " + kind + " the memory of " + project
-	if jobID == "" {
-		detail = "Outcome unknown: membridge did not answer whether " + detail
-	}
-	return s.store.AppendAudit(ctx, bloom.Audit{
-		Action: bloom.ActionSyncRequested, EntityType: "project", EntityID: project, Actor: actor, Detail: detail,
-		Data: bloom.MustJSON(map[string]string{"kind": kind, "agent": agent, "job_id": bloom.CleanText(jobID)}),
-	})
-}
-
-// Refused records in the audit that a change was asked for without the right to it.
-func (s *Service) Refused(ctx context.Context, route, actor, why string) error {
-	return s.store.AppendAudit(ctx, bloom.Audit{
-		Action: bloom.ActionRefused, EntityType: "route", EntityID: route, Actor: actor, Detail: why, Data: nil,
-	})
-}
-
-// PromotionUnknown records in the audit that somebody chose a node, and that the control
-// plane gave no answer by which to tell whether it leads.
-func (s *Service) PromotionUnknown(ctx context.Context, project, node, actor string) error {
-	project, node = bloom.CleanText(project), bloom.CleanText(node)
-	return s.store.AppendAudit(ctx, bloom.Audit{
-		Action: bloom.ActionLeadershipPromote, EntityType: "project", EntityID: project, Actor: actor,
-		Detail: "Outcome unknown: membridge did not answer whether " + node + " leads " + project,
-		Data:   bloom.MustJSON(map[string]string{"primary_node_id": node, "outcome": "unknown"}),
-	})
-}

@@ -15,20 +15,21 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// Submission is a task that somebody posts.
+// Submission is a task to create.
 type Submission struct {
 	Spec bloom.TaskSpec
-	// Actor posts it. Keys of idempotency are unique in Scope, in Actor when empty.
+	// Actor creates it. Idempotency keys are unique within Scope, or within Actor if that
+	// is empty.
 	Actor, Scope string
-	RequestID    string // of the request that posts it
+	RequestID    string // of the creating request
 }
 
-// Submit queues a task. A spec is taken as validated in its form (the limits of
-// bloom.TaskSpec); text in it is cleaned before anything is hashed or stored. A
-// repeated idempotency key answers with the first task, also when the queue is full.
+// Submit queues a task. The caller has validated the spec (the limits of
+// bloom.TaskSpec); Submit normalises its texts before it hashes or stores them. A
+// repeated idempotency key returns the first task, even if the queue is full.
 func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, replayed bool, err error) {
 	spec := sub.Spec
-	input.Normalize(&spec) // two bodies that mean the same have the same hash
+	input.Normalize(&spec) // equivalent bodies get the same hash
 	id, err := uuid.NewV7()
 	if err != nil {
 		return bloom.Task{}, false, bloom.Internal(err)
@@ -65,17 +66,17 @@ func mayBe(err error) bool {
 }
 
 func specHash(spec bloom.TaskSpec) string {
-	spec.IdempotencyKey = "" // it finds the body, it is not part of it
+	spec.IdempotencyKey = "" // not part of the body
 	return jsonHash(spec)
 }
 
-// jsonHash is the SHA-256 of v's encoding.
+// jsonHash returns the SHA-256 of v's encoding.
 func jsonHash(v any) string {
 	sum := sha256.Sum256(encodeJSON(v))
 	return hex.EncodeToString(sum[:])
 }
 
-// encodeJSON is v as a line of JSON.
+// encodeJSON returns v as a line of JSON.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

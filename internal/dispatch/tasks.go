@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Task is one task.
+// Task returns one task.
 func (s *Service) Task(ctx context.Context, id string) (bloom.Task, error) {
 	if !isID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
@@ -16,7 +16,7 @@ func (s *Service) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return s.store.Task(ctx, id)
 }
 
-// Cancel calls a task off, or asks its worker to.
+// Cancel cancels a task, or asks its worker to stop.
 func (s *Service) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
 	if !isID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
@@ -24,7 +24,7 @@ func (s *Service) Cancel(ctx context.Context, id, actor string) (bloom.Task, err
 	return s.store.Cancel(ctx, id, actor)
 }
 
-// Requeue puts an ended task back.
+// Requeue requeues an ended task.
 func (s *Service) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
 	if !isID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
@@ -32,7 +32,7 @@ func (s *Service) Requeue(ctx context.Context, id, actor string) (bloom.Task, er
 	return s.store.Requeue(ctx, id, actor)
 }
 
-// Stats counts what there is.
+// Stats returns the numbers of tasks, leases and workers.
 func (s *Service) Stats(ctx context.Context) (bloom.Stats, error) {
 	st, err := s.store.Stats(ctx)
 	if st.Tasks.ByStatus == nil {
@@ -41,8 +41,8 @@ func (s *Service) Stats(ctx context.Context) (bloom.Stats, error) {
 	return st, err
 }
 
-// isID reports whether id can be one of ours at all: a UUID as we write it. What
-// is not never reaches a store, where a dialect might refuse its form.
+// isID reports whether id has the form of an ID: a UUID in its canonical form. Other
+// IDs never reach a store, because a database might refuse them.
 func isID(id string) bool {
 	if len(id) != 36 {
 		return false

@@ -7,29 +7,29 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// unpaged reads a list for clients that know no pages: all that is open, up to
-// bloom.MaxPageSize, and the newest of the rest, at least bloom.DefaultPageSize, the
-// newest first. It asks a store several times, so that an entry which changes
-// meanwhile is as one of the readings found it.
+// unpaged reads a list for clients without paging: all open entries, up to
+// bloom.MaxPageSize, and the newest ended ones, at least bloom.DefaultPageSize. It
+// makes several queries, so an entry that changes meanwhile may be in the state of
+// any of them.
 type unpaged[T any, S ~string] struct {
 	list   func(status S, p bloom.Page) ([]T, bloom.Cursor, error)
-	open   []S // each is asked for in turn; an entry moves from the first to the last, and seldom back
+	open   []S // queried in this order, in which entries usually change
 	ended  []S
 	status func(*T) S
 	id     func(*T) string
-	at     func(*T) int64 // when it began, Unix milliseconds
+	at     func(*T) int64 // when it was created or started, Unix milliseconds
 }
 
-// walkPages bounds how far the list is read for what has ended, before that is asked
-// for by status.
+// walkPages limits how many pages are read in search of ended entries, before those
+// are queried by status.
 const walkPages = 20
 
-// read answers like a page's list. next goes on where the walk stopped.
+// read returns the list. next continues where it stopped.
 func (u unpaged[T, S]) read(p bloom.Page) (rows []T, next bloom.Cursor, err error) {
 	seen := map[string]bool{}
-	add := func(more []T, most int, wanted []S) {
+	add := func(more []T, most int, statuses []S) {
 		for i := range more {
-			if id := u.id(&more[i]); len(rows) < most && !seen[id] && slices.Contains(wanted, u.status(&more[i])) {
+			if id := u.id(&more[i]); len(rows) < most && !seen[id] && slices.Contains(statuses, u.status(&more[i])) {
 				seen[id] = true
 				rows = append(rows, more[i])
 			}
@@ -37,7 +37,7 @@ func (u unpaged[T, S]) read(p bloom.Page) (rows []T, next bloom.Cursor, err erro
 	}
 	p.Limit = bloom.MaxPageSize
 	open := []T{}
-	for _, status := range append(slices.Clip(u.open), u.open[0]) { // released meanwhile: back at the first
+	for _, status := range append(slices.Clip(u.open), u.open[0]) { // the first again: an entry may have been released meanwhile
 		more, _, err := u.list(status, p)
 		if err != nil {
 			return nil, next, err
@@ -75,17 +75,18 @@ func (u unpaged[T, S]) read(p bloom.Page) (rows []T, next bloom.Cursor, err erro
 	return rows, next, nil
 }
 
-// sort puts the newest first. Ids grow with time.
+// sort sorts rows, the newest first. Ids grow with time.
 func (u unpaged[T, S]) sort(rows []T) {
 	slices.SortStableFunc(rows, func(a, b T) int {
 		return cmp.Or(cmp.Compare(u.at(&b), u.at(&a)), cmp.Compare(u.id(&b), u.id(&a)))
 	})
 }
 
-// knowsNoPages reports whether a list was asked for without a limit and a cursor.
+// knowsNoPages reports whether the client does not use paging: it sent neither a
+// limit nor a cursor.
 func knowsNoPages(p bloom.Page) bool { return p.Limit == 0 && p.Cursor == bloom.Cursor{} }
 
-// oneStatus is the page of a list by status that was asked for without pages.
+// oneStatus returns the page of an unpaged list of one status.
 func oneStatus[S ~string](p bloom.Page, status S, open []S) bloom.Page {
 	if slices.Contains(open, status) {
 		p.Limit = bloom.MaxPageSize
@@ -100,8 +101,8 @@ var (
 	endedLeases = []bloom.LeaseStatus{bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed}
 )
 
-// tasksUnpaged lists tasks for clients that know no pages. A search for text is paged
-// all the same: each page of it may read much.
+// tasksUnpaged lists tasks for clients without paging. A text search is paged anyway,
+// because each page of it may read many rows.
 func tasksUnpaged(q bloom.TaskQuery, list func(bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error)) ([]bloom.Task, bloom.Cursor, error) {
 	switch {
 	case q.Text != "":
@@ -122,7 +123,7 @@ func tasksUnpaged(q bloom.TaskQuery, list func(bloom.TaskQuery) ([]bloom.Task, b
 	}.read(q.Page)
 }
 
-// leasesUnpaged is the same for leases.
+// leasesUnpaged lists leases for clients without paging.
 func leasesUnpaged(q bloom.LeaseQuery, list func(bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)) ([]bloom.Lease, bloom.Cursor, error) {
 	if q.Status != "" {
 		q.Page = oneStatus(q.Page, q.Status, openLeases)

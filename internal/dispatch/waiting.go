@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ExplainedTask is one task; a queued one says what it waits for. That costs one look
-// at the task's turn and one at the workers.
+// ExplainedTask returns one task; a queued one says what it waits for, which costs
+// two more queries.
 func (s *Service) ExplainedTask(ctx context.Context, id string) (bloom.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil || t.Status != bloom.TaskQueued {
@@ -30,7 +30,7 @@ func (s *Service) ExplainedTask(ctx context.Context, id string) (bloom.Task, err
 	return t, nil
 }
 
-// waitingFor is why a queued task has not started; now is Unix milliseconds.
+// waitingFor returns why a queued task has not started; now is in Unix milliseconds.
 func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now int64) bloom.WaitingFor {
 	switch {
 	case p.Gate == bloom.GateOrdered && p.Before != "":
@@ -48,12 +48,12 @@ func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now in
 	return bloom.WaitingFor{Reason: bloom.WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
 }
 
-// noWorkerFor is why none of the workers can take a task with the labels; stuck is
-// false when one can.
+// noWorkerFor returns why no worker can take a task with the labels; stuck is false
+// if one can.
 func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuck bool) {
 	left := slices.Clone(workers)
-	keep := func(fits func(bloom.Worker) bool) bool {
-		left = slices.DeleteFunc(left, func(w bloom.Worker) bool { return !fits(w) })
+	keep := func(match func(bloom.Worker) bool) bool {
+		left = slices.DeleteFunc(left, func(w bloom.Worker) bool { return !match(w) })
 		return len(left) > 0
 	}
 	switch {

@@ -11,24 +11,24 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// RegisterWorker makes a worker known or updates it; created says which.
+// RegisterWorker creates or updates a worker, and reports whether it was created.
 func (s *Service) RegisterWorker(ctx context.Context, w bloom.WorkerSpec, actor string) (worker bloom.Worker, created bool, err error) {
 	input.Normalize(&w)
 	if w.MustName {
-		if err := s.bound(ctx, &w); err != nil {
+		if err := s.limitWorker(ctx, &w); err != nil {
 			return worker, false, err
 		}
 	}
 	return s.store.RegisterWorker(ctx, w, actor)
 }
 
-// From a tenth of the most workers on, the record of one is short: every list of workers is
-// read whole.
-const shortRecord = 2 << 10 // bytes
+// shortRecord limits a worker's record, in bytes, once there are a tenth of MaxWorkers:
+// lists of workers are read into memory as a whole.
+const shortRecord = 2 << 10
 
-// bound refuses a worker that is not known when there are very many, and shortens one
-// where there are many.
-func (s *Service) bound(ctx context.Context, w *bloom.WorkerSpec) error {
+// limitWorker refuses a new worker if there are MaxWorkers, and shortens the record of
+// one if there are many.
+func (s *Service) limitWorker(ctx context.Context, w *bloom.WorkerSpec) error {
 	_, _, err := s.store.Worker(ctx, w.Name)
 	unknown := errors.Is(err, bloom.ErrWorkerNotFound)
 	if err != nil && !unknown {
@@ -39,7 +39,7 @@ func (s *Service) bound(ctx context.Context, w *bloom.WorkerSpec) error {
 	case err != nil:
 		return err
 	case unknown && n >= s.most:
-		return bloom.Conflict("There are %d workers, which is the most that a worker's key may make known; remove those that are gone", n)
+		return bloom.Conflict("There are %d workers, which is the limit for registrations with worker keys; remove those that no longer exist", n)
 	case n < s.most/10:
 		return nil
 	}
@@ -47,13 +47,13 @@ func (s *Service) bound(ctx context.Context, w *bloom.WorkerSpec) error {
 		w.Agents = w.Agents[:len(w.Agents)-1]
 	}
 	if w.Bytes() > shortRecord {
-		return bloom.Invalid("With so many workers the record of one must be short",
-			bloom.FieldError{Field: "capabilities.labels", Message: fmt.Sprintf("must have, with all other texts, at most %d bytes", shortRecord)})
+		return bloom.Invalid("With this many workers a worker's record must be short",
+			bloom.FieldError{Field: "capabilities.labels", Message: fmt.Sprintf("must have, together with all other texts, at most %d bytes", shortRecord)})
 	}
 	return nil
 }
 
-// Worker is one worker and its active leases.
+// Worker returns one worker and its active leases.
 func (s *Service) Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error) {
 	return s.store.Worker(ctx, bloom.CleanText(id))
 }
@@ -63,12 +63,12 @@ func (s *Service) WorkersAfter(ctx context.Context, name string, n int) ([]bloom
 	return s.store.WorkersAfter(ctx, name, n)
 }
 
-// RemoveWorker forgets a worker; its active leases go back to the queue.
+// RemoveWorker removes a worker; its active leases are released.
 func (s *Service) RemoveWorker(ctx context.Context, id, actor string) error {
 	return s.store.RemoveWorker(ctx, bloom.CleanText(id), actor)
 }
 
-// DrainWorker drains a worker at the runtime, or undrains it there.
+// DrainWorker drains or undrains a worker at the runtime.
 func (s *Service) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
 	return s.store.DrainWorker(ctx, bloom.CleanText(id), drain, actor)
 }
@@ -78,8 +78,8 @@ func (s *Service) ReportLogs(ctx context.Context, id string, r bloom.LogReport) 
 	return s.store.ReportLogs(ctx, bloom.CleanText(id), r)
 }
 
-// WorkerLogs are the last lines that a worker reported. They tell one process from
-// another, and not what a process proves with that it is the worker.
+// WorkerLogs returns the last lines that a worker reported. Instance ids are hashed:
+// they distinguish processes, but a process proves its identity with the real one.
 func (s *Service) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
 	logs, err := s.store.WorkerLogs(ctx, bloom.CleanText(id))
 	for i, l := range logs.Lines {

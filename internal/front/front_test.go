@@ -227,7 +227,7 @@ func TestRequestsWaitForAServerThatStarts(t *testing.T) {
 	}
 }
 
-func TestAStartThatTakesTooLongIsTold(t *testing.T) {
+func TestAStartThatTakesTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
 	open(t, front.Config{Listener: l, Starting: 50 * time.Millisecond})

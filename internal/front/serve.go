@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -77,14 +78,18 @@ func (f *Front) toHTTPS(secure net.Addr) http.HandlerFunc {
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 		if host == "" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprintln(w, `{"error":"This server requires https; replace any key that was sent over plain http","code":"https_required"}`)
 			return
 		}
-		if port != "" {
+		switch {
+		case port != "":
 			host = net.JoinHostPort(host, port)
+		case strings.Contains(host, ":"): // IPv6
+			host = "[" + host + "]"
 		}
 		w.Header().Set("Location", "https://"+host+r.URL.RequestURI())
 		w.WriteHeader(http.StatusPermanentRedirect)

@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/group"
 )
 
-func TestAFeedTellsThoseWhoListen(t *testing.T) {
+func TestAFeedNotifiesItsSubscribers(t *testing.T) {
 	t.Parallel()
 	var feed group.Feed
 	var first, second []string
@@ -19,15 +19,15 @@ func TestAFeedTellsThoseWhoListen(t *testing.T) {
 			}
 		})
 	}
-	tell := func(id string) { feed.Publish([]bloom.Change{{TaskID: id}}) }
-	tell("nobody listens")
+	publish := func(id string) { feed.Publish([]bloom.Change{{TaskID: id}}) }
+	publish("nobody listens")
 	stop := listen(&first)
-	tell("a")
+	publish("a")
 	listen(&second)
-	tell("b")
+	publish("b")
 	stop()
 	stop()
-	tell("c")
+	publish("c")
 	if !slices.Equal(first, []string{"a", "b"}) || !slices.Equal(second, []string{"b", "c"}) {
 		t.Errorf("heard %v and %v", first, second)
 	}

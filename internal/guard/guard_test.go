@@ -52,7 +52,7 @@ func TestOnlyDirectRequestsOfThisMachineAreLocal(t *testing.T) {
 		"a forwarded port":                  {"127.0.0.1:9", "localhost:8080", at(5000), "", false},
 		"the port of the scheme":            {"127.0.0.1:9", "localhost", at(80), "", true},
 		"a proxy":                           {"127.0.0.1:9", "localhost:5000", at(5000), "X-Forwarded-For", false},
-		"a proxy that tells the host":       {"127.0.0.1:9", "localhost:5000", at(5000), "X-Forwarded-Host", false},
+		"a proxy that forwards the host":    {"127.0.0.1:9", "localhost:5000", at(5000), "X-Forwarded-Host", false},
 		"a proxy by RFC 7239":               {"127.0.0.1:9", "localhost:5000", at(5000), "Forwarded", false},
 		"a proxy by RFC 9110":               {"127.0.0.1:9", "localhost:5000", at(5000), "Via", false},
 		"nginx":                             {"127.0.0.1:9", "localhost:5000", at(5000), "X-Real-IP", false},

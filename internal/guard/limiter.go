@@ -80,6 +80,15 @@ func (l *Limiter) Allow(caller string) Allowance {
 	return Allowance{Limit: l.burst, Remaining: int(left), Wait: wait, Reset: time.Duration((float64(l.burst) - left) * float64(l.every))}
 }
 
+// Spent reports whether an event of a caller would have to wait. It counts nothing.
+func (l *Limiter) Spent(caller string) bool {
+	if l == nil {
+		return false
+	}
+	now := l.clock.Now()
+	return l.limiter(caller, now).TokensAt(now) < 1
+}
+
 func (l *Limiter) limiter(caller string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

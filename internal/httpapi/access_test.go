@@ -12,7 +12,7 @@ import (
 
 func TestAKeyBoundToAWorkerActsAsThatWorkerAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	bound := r.newKey(auth.RoleWorker, `,"worker_id":"w2"`).Key
 	r.worker("w1", 1)
 	r.worker("w2", 1)
@@ -35,7 +35,7 @@ func TestAKeyBoundToAWorkerActsAsThatWorkerAlone(t *testing.T) {
 
 func TestRefusedChangesAreInTheAudit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	viewer := r.newKey(auth.RoleViewer)
 	r.fails(403, "forbidden", "POST", "/llm-tasks", `{}`, auth.HeaderKey, viewer.Key)
 	for range 100 {
@@ -58,7 +58,7 @@ func TestRefusedChangesAreInTheAudit(t *testing.T) {
 // The name of a worker is its key's choice: in the audit it never stands for somebody else.
 func TestAWorkersNameIsNoOtherActors(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	worker := r.newKey(auth.RoleWorker)
 	for _, name := range []string{"admin", "Membridge", "w1"} {
 		r.call(201, nil, "POST", "/workers", `{"name":"`+name+`"}`, auth.HeaderKey, worker.Key)
@@ -79,7 +79,7 @@ func TestAWorkersNameIsNoOtherActors(t *testing.T) {
 // A misspelt restriction must not make a key without it.
 func TestAKeyWithAnUnknownFieldIsNotCreated(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	f := r.fails(400, "invalid_request", "POST", "/keys", `{"name":"k","role":"worker","worker":"w1"}`)
 	if !strings.Contains(f.Message, "worker_id") || strings.Contains(f.Message, `"worker"`) {
 		t.Errorf("refused with %q", f.Message)

@@ -20,7 +20,7 @@ import (
 // change is one request that changes something, with a key that the audit has to name.
 type change struct {
 	actions []string // that the audit has then
-	do      func(r *rig, key string)
+	do      func(r *fixture, key string)
 }
 
 // unaudited are the routes that leave no entry, each for a reason.
@@ -34,7 +34,7 @@ var unaudited = map[string]string{
 }
 
 // leasedTask is a task that is leased to w1.
-func (r *rig) leasedTask() (at, lease string) {
+func (r *fixture) leasedTask() (at, lease string) {
 	r.t.Helper()
 	task := r.task("")
 	return "/llm-tasks/" + task.ID, r.lease(task.ID).Lease.ID
@@ -42,17 +42,17 @@ func (r *rig) leasedTask() (at, lease string) {
 
 // changes are all changing routes that are audited.
 func changes() map[string]change {
-	request := func(want int, method, path, body string) func(*rig, string) {
-		return func(r *rig, key string) { r.call(want, nil, method, path, body, auth.HeaderKey, key) }
+	request := func(want int, method, path, body string) func(*fixture, string) {
+		return func(r *fixture, key string) { r.call(want, nil, method, path, body, auth.HeaderKey, key) }
 	}
-	ofLease := func(want int, path, body string) func(*rig, string) {
-		return func(r *rig, key string) {
+	ofLease := func(want int, path, body string) func(*fixture, string) {
+		return func(r *fixture, key string) {
 			at, lease := r.leasedTask()
 			r.call(want, nil, "POST", at+path, strings.ReplaceAll(body, "LEASE", lease), auth.HeaderKey, key)
 		}
 	}
-	ofTask := func(path, body string, before ...string) func(*rig, string) {
-		return func(r *rig, key string) {
+	ofTask := func(path, body string, before ...string) func(*fixture, string) {
+		return func(r *fixture, key string) {
 			task := r.task("")
 			for _, b := range before {
 				r.call(200, nil, "POST", "/llm-tasks/"+task.ID+b, "")
@@ -60,8 +60,8 @@ func changes() map[string]change {
 			r.call(200, nil, "POST", strings.ReplaceAll(path, "TASK", task.ID), strings.ReplaceAll(body, "TASK", task.ID), auth.HeaderKey, key)
 		}
 	}
-	membridge := func(path, body string) func(*rig, string) {
-		return func(r *rig, key string) {
+	membridge := func(path, body string) func(*fixture, string) {
+		return func(r *fixture, key string) {
 			if a := r.do("POST", "/api/membridge"+path, body, auth.HeaderKey, key); a.status != http.StatusOK {
 				r.t.Fatalf("%s: %d %s", path, a.status, a.body)
 			}
@@ -75,47 +75,47 @@ func changes() map[string]change {
 		"POST /api/runtime/llm-tasks/requeue":          {[]string{"task_requeued"}, ofTask("/llm-tasks/requeue", `{"ids":["TASK"]}`, "/cancel")},
 		"POST /api/runtime/llm-tasks/cancel-matching":  {[]string{"tasks_matched", "task_cancelled"}, ofTask("/llm-tasks/cancel-matching", `{"context_id":"ctx","status":"queued"}`)},
 		"POST /api/runtime/llm-tasks/requeue-matching": {[]string{"tasks_matched", "task_requeued"}, ofTask("/llm-tasks/requeue-matching", `{"context_id":"ctx"}`, "/cancel")},
-		"POST /api/runtime/llm-tasks/{id}/lease": {[]string{"task_leased"}, func(r *rig, key string) {
+		"POST /api/runtime/llm-tasks/{id}/lease": {[]string{"task_leased"}, func(r *fixture, key string) {
 			r.call(201, nil, "POST", "/llm-tasks/"+r.task("").ID+"/lease", `{"worker_id":"w1"}`, auth.HeaderKey, key)
 		}},
 		"POST /api/runtime/llm-tasks/{id}/heartbeat": {[]string{"task_started"}, ofLease(200, "/heartbeat", `{"lease_id":"LEASE"}`)},
 		"POST /api/runtime/llm-tasks/{id}/release":   {[]string{"task_released"}, ofLease(200, "/release", `{"lease_id":"LEASE","reason":"full"}`)},
 		"POST /api/runtime/llm-tasks/{id}/complete":  {[]string{"task_completed"}, ofLease(200, "/complete", `{"lease_id":"LEASE","status":"success","output":"o"}`)},
-		"PUT /api/runtime/llm-tasks/{id}/artifacts": {[]string{"artifact_added"}, func(r *rig, key string) {
+		"PUT /api/runtime/llm-tasks/{id}/artifacts": {[]string{"artifact_added"}, func(r *fixture, key string) {
 			at, lease := r.leasedTask()
 			r.call(200, nil, "PUT", at+"/artifacts?lease_id="+lease+"&path=f&sha256="+sumOf("x"), "x", auth.HeaderKey, key)
 		}},
-		"POST /api/runtime/workers/{id}/claim": {[]string{"task_leased"}, func(r *rig, key string) {
+		"POST /api/runtime/workers/{id}/claim": {[]string{"task_leased"}, func(r *fixture, key string) {
 			r.task("")
 			r.call(200, nil, "POST", "/workers/w1/claim", `{"max":1}`, auth.HeaderKey, key)
 		}},
 		"POST /api/runtime/workers":            {[]string{"worker_registered"}, request(201, "POST", "/workers", `{"name":"w2"}`)},
 		"POST /api/runtime/workers/{id}/drain": {[]string{"worker_drain"}, request(200, "POST", "/workers/w1/drain", `{"drain":true}`)},
 		"DELETE /api/runtime/workers/{id}":     {[]string{"worker_removed"}, request(200, "DELETE", "/workers/w1", "")},
-		"DELETE /api/runtime/contexts/{id}": {[]string{"context_forgotten"}, func(r *rig, key string) {
+		"DELETE /api/runtime/contexts/{id}": {[]string{"context_forgotten"}, func(r *fixture, key string) {
 			at, lease := r.leasedTask()
 			r.call(200, nil, "POST", at+"/complete", `{"lease_id":"`+lease+`","status":"success","output":"o"}`)
 			r.call(200, nil, "DELETE", "/contexts/ctx", "", auth.HeaderKey, key)
 		}},
 		"PUT /api/runtime/filters/{name}": {[]string{"filter_saved"}, request(200, "PUT", "/filters/f", `{"status":"failed"}`)},
-		"DELETE /api/runtime/filters/{name}": {[]string{"filter_removed"}, func(r *rig, key string) {
+		"DELETE /api/runtime/filters/{name}": {[]string{"filter_removed"}, func(r *fixture, key string) {
 			r.call(200, nil, "PUT", "/filters/f", `{"status":"failed"}`)
 			r.call(200, nil, "DELETE", "/filters/f", "", auth.HeaderKey, key)
 		}},
 		"POST /api/runtime/config":          {[]string{"config_updated"}, request(200, "POST", "/config", `{"membridge_server_url":"http://127.0.0.1:1","admin_key":"k-0123456789"}`)},
 		"POST /api/runtime/test-connection": {[]string{"connection_test"}, request(200, "POST", "/test-connection", "")},
 		"POST /api/runtime/keys":            {[]string{"key_created"}, request(201, "POST", "/keys", `{"name":"n","role":"viewer"}`)},
-		"DELETE /api/runtime/keys/{id}": {[]string{"key_revoked"}, func(r *rig, key string) {
+		"DELETE /api/runtime/keys/{id}": {[]string{"key_revoked"}, func(r *fixture, key string) {
 			r.call(200, nil, "DELETE", "/keys/"+r.newKey(auth.RoleViewer).ID, "", auth.HeaderKey, key)
 		}},
-		"POST /api/runtime/session": {[]string{"login"}, func(r *rig, key string) {
+		"POST /api/runtime/session": {[]string{"login"}, func(r *fixture, key string) {
 			r.call(200, nil, "POST", "/session", `{"key":"`+key+`"}`, auth.HeaderKey, key)
 		}},
-		"DELETE /api/runtime/session": {[]string{"session_ended"}, func(r *rig, key string) {
+		"DELETE /api/runtime/session": {[]string{"session_ended"}, func(r *fixture, key string) {
 			cookie := cookieOf(r.t, r.call(200, nil, "POST", "/session", `{"key":"`+key+`"}`))
 			r.call(200, nil, "DELETE", "/session", "", auth.HeaderKey, "", "Cookie", cookie)
 		}},
-		"DELETE /api/runtime/sessions/{id}": {[]string{"session_ended"}, func(r *rig, key string) {
+		"DELETE /api/runtime/sessions/{id}": {[]string{"session_ended"}, func(r *fixture, key string) {
 			r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`)
 			var sessions []bloom.BrowserSession
 			r.call(200, &sessions, "GET", "/sessions", "")
@@ -134,7 +134,7 @@ func changes() map[string]change {
 func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 	t.Parallel()
 	changes := changes()
-	routes := newRig(t).api.Policies()
+	routes := newFixture(t).api.Policies()
 	for route := range routes {
 		_, audited := changes[route]
 		_, excused := unaudited[route]
@@ -149,7 +149,7 @@ func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 			if !there {
 				t.Fatal("there is no such route")
 			}
-			r := newRig(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+			r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 				d.MaxFile, d.Contents, d.Objects = 1<<20, moves{}, inFolder{d.Blobs}
 				d.Membridge = &bridge{}
 				h.Proxy = &proxy{status: 200, answer: `{"ok":true,"canonical_id":"abc","primary_node_id":"n1","job_id":"j1"}`}
@@ -170,7 +170,7 @@ func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 }
 
 // wantAudited looks for an entry of each action, made with the key.
-func (r *rig) wantAudited(actions []string, k bloom.CreatedKey) {
+func (r *fixture) wantAudited(actions []string, k bloom.CreatedKey) {
 	r.t.Helper()
 	var entries []bloom.Audit
 	r.call(200, &entries, "GET", "/audit?limit=1000", "")

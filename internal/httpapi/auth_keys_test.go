@@ -12,7 +12,7 @@ import (
 
 func TestKeysComeInBothHeadersAndAnyCase(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.key = ""
 	r.call(200, nil, "GET", "/stats", "", "x-runtime-api-key", adminKey)
 	r.call(200, nil, "GET", "/stats", "", "Authorization", "bearer "+adminKey)
@@ -24,7 +24,7 @@ func TestKeysComeInBothHeadersAndAnyCase(t *testing.T) {
 
 func TestAWorkersKeyHasToNameTheLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	r.lease(task.ID)
@@ -41,7 +41,7 @@ func noKeys(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
 
 func TestDevelopmentModeServesThisMachineOnly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, noKeys)
+	r := newFixture(t, noKeys)
 	r.key = ""
 	r.call(200, nil, "GET", "/config", "")
 	for name, value := range map[string]string{
@@ -61,7 +61,7 @@ func TestDevelopmentModeServesThisMachineOnly(t *testing.T) {
 
 func TestPagesOfOtherOriginsCannotAct(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, noKeys)
+	r := newFixture(t, noKeys)
 	r.key = ""
 	body := `{"context_id":"c","agent_slug":"a","prompt":"p"}`
 	r.fails(403, "cross_origin", "POST", "/llm-tasks", body, "Origin", "https://evil.example")
@@ -75,7 +75,7 @@ func TestPagesOfOtherOriginsCannotAct(t *testing.T) {
 
 func TestConnectionTestsAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.DefaultLimits))
+	r := newFixture(t, withLimits(httpapi.DefaultLimits))
 	r.key = ""
 	for range 20 {
 		r.call(200, nil, "POST", "/test-connection", "")

@@ -108,7 +108,7 @@ var policies = map[string]string{
 
 // everyCaller is a key of each kind, by the letter of its role; callers with longer
 // names are strangers, and so is "-", who has none.
-func (r *rig) everyCaller() map[string]string {
+func (r *fixture) everyCaller() map[string]string {
 	callers := map[string]string{"a": adminKey, "w": workerKey, "-": "", "bad": "not-a-key-0123456789"}
 	for letter, role := range map[string]auth.Role{"c": auth.RoleClient, "v": auth.RoleViewer, "stored worker": auth.RoleWorker} {
 		callers[letter] = r.newKey(role).Key
@@ -124,7 +124,7 @@ func (r *rig) everyCaller() map[string]string {
 }
 
 // stored creates a key in the store, without a request.
-func (r *rig) stored(role auth.Role) string {
+func (r *fixture) stored(role auth.Role) string {
 	r.t.Helper()
 	k, err := auth.CreateKey(r.t.Context(), r.store, bloom.KeySpec{Name: string(role), Role: role}, "test", bloom.Millis(time.Now()), true)
 	must(r.t, err)
@@ -132,7 +132,7 @@ func (r *rig) stored(role auth.Role) string {
 }
 
 // newKey creates a key through the API.
-func (r *rig) newKey(role auth.Role, more ...string) bloom.CreatedKey {
+func (r *fixture) newKey(role auth.Role, more ...string) bloom.CreatedKey {
 	r.t.Helper()
 	var k bloom.CreatedKey
 	r.call(201, &k, "POST", "/keys", `{"name":"`+string(role)+`","role":"`+string(role)+`"`+strings.Join(more, "")+`}`, auth.HeaderKey, adminKey)
@@ -141,7 +141,7 @@ func (r *rig) newKey(role auth.Role, more ...string) bloom.CreatedKey {
 
 func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	callers := r.everyCaller()
 	for route := range r.api.Policies() {
 		admitted, decided := policies[route]
@@ -177,7 +177,7 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 }
 
 // The description says of each operation whom it admits, as the policies do.
-func TestTheDescriptionTellsThePolicies(t *testing.T) {
+func TestTheOpenAPIDescriptionStatesThePolicies(t *testing.T) {
 	t.Parallel()
 	var spec struct {
 		Paths map[string]map[string]struct {
@@ -211,7 +211,7 @@ func TestTheDescriptionTellsThePolicies(t *testing.T) {
 }
 
 // statusOf reads no body: streams have no end.
-func (r *rig) statusOf(method, path, key string) int {
+func (r *fixture) statusOf(method, path, key string) int {
 	r.t.Helper()
 	req := r.request(method, path, "", auth.HeaderKey, key)
 	ctx, cancel := context.WithCancel(r.t.Context())

@@ -18,7 +18,7 @@ func BenchmarkRequest(b *testing.B) {
 		"heartbeat": {"POST", "/api/runtime/llm-tasks/{id}/heartbeat", `{}`},
 	} {
 		b.Run(name, func(b *testing.B) {
-			r := newRig(b)
+			r := newFixture(b)
 			r.worker("w1", 1)
 			task := r.task("")
 			r.lease(task.ID)

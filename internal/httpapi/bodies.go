@@ -5,12 +5,12 @@ import "strconv"
 // claimBody is a worker's long poll.
 type claimBody struct {
 	InstanceID string   `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process"`
-	Max        int      `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"New tasks wanted; 0 only renews and listens"`
-	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for something to say, in seconds"`
+	Max        int      `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"How many new tasks the worker can take; 0 only renews and waits"`
+	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for news, in seconds"`
 	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
 	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
-	// Forgotten is how far the worker has come with forgetting contexts.
-	Forgotten *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent when it does not want to know"`
+	// Forgotten is the last forgotten context that the worker knows of.
+	Forgotten *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent: forgotten is not listed"`
 }
 
 // leaseBody asks to lease one task.
@@ -21,16 +21,16 @@ type leaseBody struct {
 
 // heartbeatBody names the lease that a heartbeat renews.
 type heartbeatBody struct {
-	LeaseID string `json:"lease_id" required:"false" doc:"Without one the task's active lease is meant"`
+	LeaseID string `json:"lease_id" required:"false" doc:"Absent: the task's active lease"`
 }
 
-// configBody says where the control plane is.
+// configBody sets the control plane's address and admin key.
 type configBody struct {
 	MembridgeURL string `json:"membridge_server_url" minLength:"1" maxLength:"2048"`
 	AdminKey     string `json:"admin_key" minLength:"1" maxLength:"1024"`
 }
 
-// drainBody drains a worker at the runtime, or undrains it there.
+// drainBody drains or undrains a worker at the runtime.
 type drainBody struct {
 	Drain bool `json:"drain" required:"false" default:"true"`
 }

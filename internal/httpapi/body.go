@@ -21,25 +21,24 @@ const (
 	limitBody     = 1 << 20
 	limitCreate   = 4 << 20
 	limitComplete = 32 << 20
-	limitEvents   = 32 << 20 // of one request; a single event is cut at bloom.MaxEventData
+	limitEvents   = 32 << 20 // of one request; a single event is truncated at bloom.MaxEventData
 )
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// keepBuffer is the largest buffer that goes back to the pool: one huge request
-// must not pin its memory.
+// keepBuffer is the capacity of the largest buffer that is returned to the pool, so
+// that one huge request does not keep its memory.
 const keepBuffer = 1 << 20
 
-// decode reads a JSON body of at most limit bytes into the struct that dst points
-// to, and refuses what is beyond the limits of its fields. An absent field and a
-// null leave a field's default, unknown fields are ignored, and no body is the empty
-// object.
+// decode reads a JSON body of at most limit bytes into the struct that dst points to,
+// and checks the limits of its fields. Absent and null fields keep their defaults,
+// unknown fields are ignored, and an empty body is the empty object.
 func (s *Server) decode(c *call, limit int64, dst any) error {
 	return s.decodeChecked(c, limit, dst, nil)
 }
 
-// decodeExactly is decode for bodies whose unknown fields are refused: what somebody
-// meant to forbid must not be ignored.
+// decodeExactly is decode for bodies in which an unknown field is an error, because
+// ignoring it could drop a restriction.
 func (s *Server) decodeExactly(c *call, limit int64, dst any) error {
 	given := map[string]json.RawMessage{}
 	if err := s.read(c, limit, &given, nil); err != nil {
@@ -52,7 +51,7 @@ func (s *Server) decodeExactly(c *call, limit int64, dst any) error {
 	}
 	for name := range given {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
-			return bloom.Invalid("The body has a field that is not known here; it may have " + strings.Join(known, ", "))
+			return bloom.Invalid("The body has an unknown field; the known fields are " + strings.Join(known, ", "))
 		}
 	}
 	input.Defaults(dst)
@@ -62,7 +61,7 @@ func (s *Server) decodeExactly(c *call, limit int64, dst any) error {
 	return input.Check(dst)
 }
 
-// decodeChecked is decode for bodies that may be large; check is readBody's.
+// decodeChecked is decode for bodies that may be large. check is that of readBody.
 func (s *Server) decodeChecked(c *call, limit int64, dst any, check func([]byte) error) error {
 	input.Defaults(dst)
 	if err := s.read(c, limit, dst, check); err != nil {
@@ -71,7 +70,7 @@ func (s *Server) decodeChecked(c *call, limit int64, dst any, check func([]byte)
 	return input.Check(dst)
 }
 
-// read decodes a JSON body over what dst holds already.
+// read decodes a JSON body into dst, keeping what dst has for absent fields.
 func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -96,8 +95,8 @@ func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) e
 	return unmarshal(body, dst)
 }
 
-// unmarshal decodes JSON. Numbers like 120.0 and 1e3 are integers, in JSON Schema as
-// for the programs that send them; Go's decoder refuses them.
+// unmarshal decodes JSON. It also accepts integers written like 120.0 and 1e3, which
+// JSON Schema allows and encoding/json refuses.
 func unmarshal(body []byte, dst any) error {
 	err := json.Unmarshal(body, dst)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") {
@@ -114,7 +113,7 @@ func bodyError(err error) error {
 	if errors.As(err, &large) {
 		return errTooLarge(large.Limit)
 	}
-	return &bloom.Error{Kind: bloom.KindInvalid, Code: bloom.CodeInvalid, Message: "The body could not be read to its end", Cause: err}
+	return &bloom.Error{Kind: bloom.KindInvalid, Code: bloom.CodeInvalid, Message: "The body could not be read completely", Cause: err}
 }
 
 func errTooLarge(limit int64) error {
@@ -126,8 +125,8 @@ func bytesText(n int64) string {
 	return itoa(n>>20) + " MB"
 }
 
-// isJSON reports whether a body of this type is taken. No type at all is: many
-// scripts send none, and a browser's form cannot leave it out.
+// isJSON reports whether a body with this content type is accepted. Without a content
+// type it is: many scripts send none.
 func isJSON(contentType string) bool {
 	if contentType == "" || contentType == "application/json" {
 		return true
@@ -137,7 +136,7 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || (strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
 }
 
-// jsonError says what is wrong with a body without repeating any of it.
+// jsonError describes what is wrong with a body without quoting it.
 func jsonError(err error) error {
 	if err == nil {
 		return nil

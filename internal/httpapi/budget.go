@@ -24,28 +24,27 @@ const (
 const (
 	smallBody = 64 << 10        // bodies up to this many bytes need no admission
 	bodyWait  = 5 * time.Second // for admission
-	// collectBody is the admission, in bytes, from which on the garbage is worth a collection.
+	// collectBody is the admission, in bytes, from which release collects garbage.
 	collectBody = 16 << 20
 )
 
 var errBusy = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
-	Message: "The server is reading as many large requests as it has memory for; try again shortly"}
+	Message: "The server has no memory for another large request now; try again shortly"}
 
-// budget bounds the memory that all large bodies take at once. It is safe for
-// concurrent use.
+// budget limits the memory of all large bodies together. It is safe for concurrent
+// use.
 type budget struct {
 	size int64
 	sem  *semaphore.Weighted
 }
 
 func newBudget(size int64) *budget {
-	size = max(size, limitComplete) // the largest body must get in when it is alone
+	size = max(size, limitComplete) // the largest body must fit when it is the only one
 	return &budget{size: size, sem: semaphore.NewWeighted(size)}
 }
 
-// admit waits until a body of n bytes fits, in order of arrival and for at most bodyWait;
-// then the call is answered with 503. What was admitted is released when the call
-// has been answered.
+// admit waits until a body of n bytes fits, in order of arrival. After bodyWait it
+// fails with errBusy. The admission ends when the call has been answered.
 func (b *budget) admit(ctx context.Context, c *call, n int64) error {
 	n = min(2*n, b.size-c.admitted) // the body and what is decoded from it
 	ctx, cancel := context.WithTimeout(ctx, bodyWait)
@@ -57,8 +56,8 @@ func (b *budget) admit(ctx context.Context, c *call, n int64) error {
 	return nil
 }
 
-// release ends an admission. What a large body took is collected first: the next one is
-// admitted to the memory, and the collector lets garbage grow with what was in use.
+// release ends a call's admission. After a large body it collects garbage first,
+// because the next body is admitted to that memory.
 func (b *budget) release(c *call) {
 	if c.admitted > 0 {
 		if c.admitted >= collectBody {
@@ -69,9 +68,9 @@ func (b *budget) release(c *call) {
 	}
 }
 
-// readBody reads a body of at most limit bytes into buf. A large one waits for its
-// admission first; check, unless nil, is asked before that, with the beginning of
-// the body, whether it is worth reading at all.
+// readBody reads a body of at most limit bytes into buf. A large body first waits for
+// admission. Before that, check, unless it is nil, gets the beginning of the body and
+// may refuse it.
 func (s *Server) readBody(c *call, buf *bytes.Buffer, limit int64, check func(beginning []byte) error) error {
 	size := c.r.ContentLength
 	if size > limit {
@@ -97,19 +96,19 @@ func (s *Server) readBody(c *call, buf *bytes.Buffer, limit int64, check func(be
 		}
 	}
 	if size < 0 {
-		size = limit // it may become that long
+		size = limit // the length is unknown
 	}
 	if err := s.bodies.admit(c.r.Context(), c, size); err != nil {
 		return err
 	}
 	if c.r.ContentLength > 0 {
-		buf.Grow(int(size) - n + bytes.MinRead) // growing by doubling would take twice as much
+		buf.Grow(int(size) - n + bytes.MinRead) // doubling would take twice as much
 	}
 	_, err = buf.ReadFrom(body)
 	return bodyError(err)
 }
 
-// readFull fills p from r; ended tells that r ended before or right after.
+// readFull fills p from r. ended means that r has no more data.
 func readFull(r io.Reader, p []byte) (n int, ended bool, err error) {
 	n, err = io.ReadFull(r, p)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -118,7 +117,7 @@ func readFull(r io.Reader, p []byte) (n int, ended bool, err error) {
 	return n, false, err
 }
 
-// leaseIn is the lease_id at the beginning of a JSON object, empty when it is not
+// leaseIn returns the lease_id from the beginning of a JSON object, "" if it is not
 // there: some clients send it last.
 func leaseIn(beginning []byte) string {
 	d := json.NewDecoder(bytes.NewReader(beginning))
@@ -133,7 +132,7 @@ func leaseIn(beginning []byte) string {
 		var id string
 		var skipped json.RawMessage
 		if key == "lease_id" {
-			_ = d.Decode(&id) // what is not a string is found out when the body is decoded
+			_ = d.Decode(&id) // decoding the whole body reports a wrong type
 			return id
 		}
 		if d.Decode(&skipped) != nil {
@@ -142,8 +141,8 @@ func leaseIn(beginning []byte) string {
 	}
 }
 
-// pacedWriter gives each write a time of its own: a reader that takes nothing for
-// that long loses the connection, and one that is slow but reads does not.
+// pacedWriter sets a deadline for each write. A reader that takes nothing for that
+// long loses the connection; a slow reader does not.
 type pacedWriter struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
@@ -159,12 +158,12 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// Flush sends what has been written.
+// Flush sends what was written.
 func (p *pacedWriter) Flush() error {
 	p.extend()
 	return p.rc.Flush()
 }
 
 func (p *pacedWriter) extend() {
-	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout)) // the connection's clock, not the engine's
+	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout)) // real time, not the injected clock
 }

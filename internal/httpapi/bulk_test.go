@@ -11,7 +11,7 @@ import (
 
 func TestBulkAnswersForEachTask(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	bulk := func(op string, ids ...string) []bloom.TaskOutcome {
 		t.Helper()
 		var out bloom.TaskOutcomes
@@ -61,7 +61,7 @@ func TestBulkAnswersForEachTask(t *testing.T) {
 
 func TestBulkChangesAllThatMatch(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	matching := func(op string, m bloom.TasksMatching) bloom.TasksMatched {
 		t.Helper()
 		var out bloom.TasksMatched
@@ -110,7 +110,7 @@ func TestBulkChangesAllThatMatch(t *testing.T) {
 
 func TestBulkGoesOnFromBatchToBatch(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const tasks = bloom.MaxBulkTasks + 200
 	var posting sync.WaitGroup
 	for range 40 {

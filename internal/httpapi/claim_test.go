@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// The rig's services look at the store by themselves only once an hour: what
+// The fixture's services look at the store by themselves only once an hour: what
 // comes back in these tests was woken.
 
 type claimed struct {
@@ -23,7 +23,7 @@ type claimed struct {
 }
 
 // claiming starts a long poll and returns once the service has it.
-func (r *rig) claiming(out chan<- claimed, worker, body string) {
+func (r *fixture) claiming(out chan<- claimed, worker, body string) {
 	r.t.Helper()
 	before := r.service.Waiting()
 	req := r.request("POST", "/api/runtime/workers/"+worker+"/claim", body)
@@ -41,7 +41,7 @@ func (r *rig) claiming(out chan<- claimed, worker, body string) {
 }
 
 // waiting returns when n long polls wait.
-func (r *rig) waiting(n int) {
+func (r *fixture) waiting(n int) {
 	r.t.Helper()
 	for r.service.Waiting() != n {
 		select {
@@ -54,7 +54,7 @@ func (r *rig) waiting(n int) {
 
 func TestCancelLossAndDrainEndAPoll(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	var first bloom.ClaimResult
@@ -66,24 +66,24 @@ func TestCancelLossAndDrainEndAPoll(t *testing.T) {
 	r.claiming(out, "w1", poll)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "")
 	if got := <-out; len(got.Cancel) != 1 || got.Cancel[0] != lease || len(got.Renewed) != 1 {
-		t.Fatalf("cancel told as %+v", got)
+		t.Fatalf("cancel reported as %+v", got)
 	}
 	// It knows of the cancel now: the next poll waits for something new.
 	r.claiming(out, "w1", poll)
 	r.call(200, nil, "POST", "/workers/w1/drain", `{"drain":true}`)
 	if got := <-out; !got.Drain || len(got.Cancel) != 1 {
-		t.Fatalf("drain told as %+v", got)
+		t.Fatalf("drain reported as %+v", got)
 	}
 	r.claiming(out, "w1", poll)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"lease_id":"`+lease+`","status":"error","error_message":"stopped"}`)
 	if got := <-out; len(got.Lost) != 1 || got.Lost[0] != lease {
-		t.Fatalf("loss told as %+v", got)
+		t.Fatalf("loss reported as %+v", got)
 	}
 }
 
 func TestALeaseGivenByHandReachesThePollingWorker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	out := make(chan claimed, 1)
 	r.claiming(out, "w1", `{"instance_id":"i","max":0,"wait_sec":60}`)
@@ -96,7 +96,7 @@ func TestALeaseGivenByHandReachesThePollingWorker(t *testing.T) {
 
 func TestANewerPollOfTheSameProcessEndsTheOlder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	old, fresh := make(chan claimed, 1), make(chan claimed, 1)
 	r.claiming(old, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
@@ -122,7 +122,7 @@ func TestANewerPollOfTheSameProcessEndsTheOlder(t *testing.T) {
 
 func TestAWorkerThatHungUpLeavesTheTaskToOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	r.worker("w2", 1)
 	out := make(chan claimed, 2)
@@ -141,7 +141,7 @@ func TestAWorkerThatHungUpLeavesTheTaskToOthers(t *testing.T) {
 
 func TestShutdownSendsPollsHome(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const n = 10
 	out := make(chan claimed, n)
 	for i := range n {
@@ -160,7 +160,7 @@ func TestShutdownSendsPollsHome(t *testing.T) {
 
 func TestTwoProcessesCannotShareAName(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	r.call(200, nil, "POST", "/workers/w1/claim", `{"instance_id":"one"}`)
 	r.fails(409, "worker_conflict", "POST", "/workers/w1/claim", `{"instance_id":"two"}`)
@@ -169,7 +169,7 @@ func TestTwoProcessesCannotShareAName(t *testing.T) {
 
 // brokenOff serves a claim whose caller leaves: at once, or when after is closed. It
 // returns when the server is done with it.
-func (r *rig) brokenOff(after <-chan struct{}, worker, body string) {
+func (r *fixture) brokenOff(after <-chan struct{}, worker, body string) {
 	r.t.Helper()
 	ctx, leave := context.WithCancel(r.t.Context())
 	defer leave()
@@ -188,7 +188,7 @@ func (r *rig) brokenOff(after <-chan struct{}, worker, body string) {
 
 func TestABrokenOffClaimHarmsNoLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 2)
 	held := r.lease(r.task("").ID).Lease
 	body := `{"instance_id":"i","max":1,"held":["` + held.ID + `"]}`
@@ -210,7 +210,7 @@ func TestABrokenOffClaimHarmsNoLease(t *testing.T) {
 
 func TestAnInterruptedPollIsNoWarning(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	interrupt, over := make(chan struct{}), make(chan struct{})
 	go func() {

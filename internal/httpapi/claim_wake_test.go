@@ -11,7 +11,7 @@ import (
 
 func TestADelayedTaskWakesWhenItIsDue(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	out := make(chan claimed, 1)
 	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
@@ -25,7 +25,7 @@ func TestADelayedTaskWakesWhenItIsDue(t *testing.T) {
 
 func TestAnOrphanedContextStartsElsewhereAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("home", 2)
 	first := r.task("")
 	l := r.lease(first.ID)
@@ -41,7 +41,7 @@ func TestAnOrphanedContextStartsElsewhereAfterTheGrace(t *testing.T) {
 
 func TestAnOrderedTaskWakesWhenTheOneBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 2)
 	first := r.task(`,"policy":{"ordered":true}`)
 	second := r.task(`,"policy":{"ordered":true}`)
@@ -61,7 +61,7 @@ func TestAnOrderedTaskWakesWhenTheOneBeforeItEnds(t *testing.T) {
 
 func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	out := make(chan claimed, 1)
 	r.claiming(out, "w1", `{"instance_id":"i","max":1,"wait_sec":60}`)
@@ -84,7 +84,7 @@ func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
 
 func TestOnlyAFittingWorkerIsWoken(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("plain", 1)
 	r.worker("gpu", 1, "gpu")
 	out := make(chan claimed, 2)
@@ -103,7 +103,7 @@ func TestOnlyAFittingWorkerIsWoken(t *testing.T) {
 
 func TestManyWaitingWorkersShareManyTasks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const n = 20
 	out := make(chan claimed, n)
 	for i := range n {

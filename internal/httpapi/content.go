@@ -18,13 +18,13 @@ import (
 
 type contentQuery struct {
 	ID       string `path:"id"`
-	Redirect string `query:"redirect" doc:"1: answer 307 to an address in the object storage that works for 15 minutes without a key; content that does not lie there is streamed as usual"`
+	Redirect string `query:"redirect" doc:"1: answer 307 with an address in the object storage that works for 15 minutes without a key; content that is stored elsewhere is streamed as usual"`
 }
 
-// artifactContent sends the bytes as an attachment: content that a model wrote must
-// never run as a page of ours. Ranges and conditions are served (RFC 9110). When the
-// whole turns out to be other bytes than were recorded the connection is cut, so that
-// nobody takes them for whole.
+// artifactContent sends the content as an attachment, because content that a model
+// wrote must never run as a page of this origin. It supports ranges and conditions
+// (RFC 9110). If the content turns out to differ from what was recorded, the
+// connection is cut, so that nobody takes it for complete.
 func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery) (*huma.StreamResponse, error) {
 	a, err := s.svc.Artifact(ctx, in.ID)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
 	h.Set("Content-Type", mediaOf(a))
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.FileName()}))
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	h.Set("Cache-Control", "private, no-cache") // a browser may keep it, and asks each time
+	h.Set("Cache-Control", "private, no-cache") // a browser may cache it, but must revalidate
 	h.Set("ETag", `"`+a.SHA256+`"`)
 	http.ServeContent(w, c.r, "", time.Time{}, content)
 	switch {
@@ -67,14 +67,14 @@ func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
 		s.failure(ctx, c.id, content.err).write(c.w)
 	default:
 		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "an artifact's content could not be sent whole", "request_id", c.id, "artifact_id", a.ID, "error", content.err)
+			s.log.ErrorContext(ctx, "sending an artifact's content failed", "request_id", c.id, "artifact_id", a.ID, "error", content.err)
 		}
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// heldHeader keeps the status back until there is something to send: content that
-// cannot be opened still gets a proper answer.
+// heldHeader delays the status until there is content, so that content that cannot be
+// opened still gets a proper error.
 type heldHeader struct {
 	w      http.ResponseWriter
 	to     io.Writer
@@ -99,9 +99,9 @@ func (h *heldHeader) Write(p []byte) (int, error) {
 
 var errAltered = errors.New("the stored content is not what was recorded")
 
-// contentReader is content for http.ServeContent: it opens where it is first read
-// after a seek, and holds what is read from the beginning to the end against the
-// recorded digest before it gives out the last part of it.
+// contentReader is the io.ReadSeeker for http.ServeContent. It opens the content at
+// the first read after a seek. When it reads from the beginning to the end, it checks
+// the digest before it returns the last part.
 type contentReader struct {
 	open func(offset int64) (io.ReadCloser, error)
 	size int64
@@ -114,7 +114,7 @@ type contentReader struct {
 	err   error
 }
 
-// Seek never looks at the content.
+// Seek does not open the content.
 func (c *contentReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -160,13 +160,13 @@ func (c *contentReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// intact reports whether all that was read is what was recorded, and nothing follows.
+// intact reports whether the digest is right and no further data follows.
 func (c *contentReader) intact() bool {
 	more, _ := io.ReadFull(c.src, make([]byte, 1))
 	return more == 0 && hex.EncodeToString(c.hash.Sum(nil)) == c.sum
 }
 
-// Close lets go of what is open.
+// Close closes the open content.
 func (c *contentReader) Close() {
 	if c.src != nil {
 		c.src.Close()
@@ -174,7 +174,7 @@ func (c *contentReader) Close() {
 	}
 }
 
-// contentLines answers with one JSON object a line, as the work goes on.
+// contentLines answers with one JSON object per line, while the work proceeds.
 func (s *Server) contentLines(ctx context.Context, c *call, work func(context.Context, func(bloom.ContentLine)) error) (*huma.StreamResponse, error) {
 	return lasting(c, func() {
 		var out *streamWriter
@@ -182,7 +182,7 @@ func (s *Server) contentLines(ctx context.Context, c *call, work func(context.Co
 			if out == nil {
 				out = s.openStream(c.w, true)
 			}
-			_, _ = out.w.Write(append(bloom.MustJSON(l), '\n')) // a caller that is gone ends ctx
+			_, _ = out.w.Write(append(bloom.MustJSON(l), '\n')) // if the caller is gone, ctx ends
 			_ = out.flush()
 		}
 		err := work(ctx, line)

@@ -8,7 +8,7 @@ import (
 
 func TestContextsAreListedByLastUse(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	first := r.finish("done").Task.ContextID
 	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"a/b c","agent_slug":"coder","prompt":"hello"}`)

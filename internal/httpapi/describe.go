@@ -11,16 +11,16 @@ import (
 //go:embed docs
 var docsFiles embed.FS
 
-// describe serves the API's description and the page that shows it. Both come
-// from the binary: the page works where nothing else can be reached.
+// describe serves the OpenAPI description and the page that shows it. Both are
+// embedded, so that the page works offline.
 func (s *Server) describe() {
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
-	delete(schemas, "ErrorModel") // huma's own shape, which nobody ever sees
+	delete(schemas, "ErrorModel") // huma's own error format, which humaFailure replaces
 	delete(schemas, "ErrorDetail")
 	s.completeOpenAPI()
 	spec, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
-		panic(err) // the description is made of types that always encode
+		panic(err) // these types always encode
 	}
 	s.spec = spec
 	s.serveStatic("/openapi.json", "application/json", spec)
@@ -39,7 +39,7 @@ var mediaTypes = map[string]string{
 
 func (s *Server) serveStatic(at, media string, content []byte) {
 	s.mux.HandleFunc(http.MethodGet+" "+at, func(w http.ResponseWriter, r *http.Request) {
-		if s.web != nil && s.web.Serves(r) { // it has a better page
+		if s.web != nil && s.web.Serves(r) { // the web application has a better page
 			s.web.ServeHTTP(w, r)
 			return
 		}

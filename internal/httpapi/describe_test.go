@@ -44,7 +44,7 @@ type description struct {
 	} `json:"components"`
 }
 
-func (r *rig) describe() (d description, raw string) {
+func (r *fixture) describe() (d description, raw string) {
 	a := r.do("GET", "/openapi.json", "")
 	must(r.t, json.Unmarshal(a.body, &d))
 	return d, string(a.body)
@@ -59,7 +59,7 @@ func (d description) resolve(s *schema) *schema {
 
 func TestTheDescriptionIsWhole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	d, raw := r.describe()
 	if !strings.HasPrefix(d.OpenAPI, "3.1") {
 		t.Fatalf("OpenAPI %s", d.OpenAPI)
@@ -83,7 +83,7 @@ func TestTheDescriptionIsWhole(t *testing.T) {
 
 func TestARegistrationsAnswersAreDescribed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	d, _ := r.describe()
 	for range 2 {
 		a := r.do("POST", "/api/runtime/workers", `{"name":"w"}`)
@@ -122,7 +122,7 @@ var samples = map[string]string{
 // stated is broken here once, and has to be refused by name.
 func TestEveryStatedLimitIsHeld(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	d, _ := r.describe()
 	limits := 0
 	for path, item := range d.Paths {
@@ -202,7 +202,7 @@ func (d description) violations(s *schema, prefix string) map[string][]any {
 // operator's to say: no body has a field for it.
 func TestNoRequestNamesAProgram(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	d, _ := r.describe()
 	program := regexp.MustCompile(`(?i)claude|binary|command|exec|arg[sv]|env|program|shell|option`)
 	fields := 0

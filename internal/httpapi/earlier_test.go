@@ -12,7 +12,7 @@ import (
 
 func TestATaskIsDispatched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task := r.task("")
 	type dispatched struct {
 		Dispatched *bool   `json:"dispatched"`
@@ -42,7 +42,7 @@ func TestATaskIsDispatched(t *testing.T) {
 
 func TestWholeNumbersMayHaveAFraction(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task := r.task(`,"policy":{"timeout_sec":120.0,"budget":1e3},"max_attempts":2.0,"priority":-5.00,"run_at":0.0,"labels":["1.0","\\",  "a\"2.0"]`)
 	if task.Policy.TimeoutSec != 120 || task.Policy.Budget != 1000 || task.MaxAttempts != 2 || task.Priority != -5 || strings.Join(task.Labels, "|") != `1.0|\|a"2.0` {
 		t.Fatalf("%+v", task)
@@ -67,7 +67,7 @@ func TestWholeNumbersMayHaveAFraction(t *testing.T) {
 
 func TestAWorkerThatSaysLittleIsShownAsUnknown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for _, body := range []string{`{"name":"w"}`, `{"name":"w","agent_version":"","install_method":null}`} {
 		a := r.do("POST", "/api/runtime/workers", body)
 		var w map[string]any
@@ -81,7 +81,7 @@ func TestAWorkerThatSaysLittleIsShownAsUnknown(t *testing.T) {
 
 func TestTheAuditNamesWhoAndTheLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task, lease := r.victim()
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"","lease_id":"`+lease.ID+`"}`)
 	r.key = adminKey

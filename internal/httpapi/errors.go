@@ -16,26 +16,26 @@ import (
 	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
-// Failure is the body of every answer that is not a success.
+// Failure is the body of every error response.
 type Failure struct {
-	Message   string             `json:"error" doc:"One sentence a person understands"`
-	Code      string             `json:"code" doc:"Stable; programs may branch on it"`
+	Message   string             `json:"error" doc:"One sentence for people"`
+	Code      string             `json:"code" doc:"Stable; for programs"`
 	Details   []bloom.FieldError `json:"details,omitempty" nullable:"false"`
 	RequestID string             `json:"request_id"`
-	// Detail is membridge's, in a refusal of its that the proxy passes on.
-	Detail json.RawMessage `json:"detail,omitempty" doc:"Membridge's own words, in what the proxy passes on"`
+	// Detail is membridge's detail in errors that the proxy passes on.
+	Detail json.RawMessage `json:"detail,omitempty" doc:"Membridge's own detail, in errors that the proxy passes on"`
 
 	status     int
 	retryAfter time.Duration
 }
 
-// Error makes a Failure something a handler returns.
+// Error implements error, so that handlers can return a Failure.
 func (f *Failure) Error() string { return f.Message }
 
-// GetStatus is the HTTP status; huma asks for it.
+// GetStatus returns the HTTP status, for huma.
 func (f *Failure) GetStatus() int { return f.status }
 
-// GetHeaders are the headers that go with it; huma asks for them.
+// GetHeaders returns the additional headers, for huma.
 func (f *Failure) GetHeaders() http.Header {
 	if f.retryAfter <= 0 {
 		return nil
@@ -43,7 +43,7 @@ func (f *Failure) GetHeaders() http.Header {
 	return http.Header{"Retry-After": {guard.Seconds(f.retryAfter)}}
 }
 
-// statuses maps kinds of failure to HTTP, here and nowhere else.
+// statuses maps kinds of errors to HTTP statuses. It is the only place that does.
 var statuses = map[bloom.Kind]int{
 	bloom.KindInternal:     http.StatusInternalServerError,
 	bloom.KindInvalid:      http.StatusBadRequest,
@@ -60,8 +60,8 @@ var statuses = map[bloom.Kind]int{
 var errUnsupportedMedia = &bloom.Error{Kind: bloom.KindInvalid, Code: "unsupported_media_type",
 	Message: "The body must be JSON: send Content-Type: application/json"}
 
-// failure turns an error into its answer. What is our own fault is logged here,
-// once, with its cause; the caller gets the safe sentence.
+// failure turns an error into a response. It logs internal errors once, with their
+// cause; the caller gets a safe sentence.
 func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	if f := (*Failure)(nil); errors.As(err, &f) {
 		f.RequestID = id
@@ -91,17 +91,17 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	return f
 }
 
-// foreign is the *bloom.Error of an error that is not ours. A call that its
-// caller gave up is no fault of the server.
+// foreign converts an error that is no *bloom.Error. A call that its caller cancelled
+// is not the server's fault.
 func foreign(err error) *bloom.Error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
-			Message: "The request was given up before it was done; it is safe to repeat"}
+			Message: "The request was cancelled before it completed; it is safe to retry"}
 	}
 	return bloom.Internal(err)
 }
 
-// write sends f outside of huma.
+// write sends f without huma.
 func (f *Failure) write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Del("Content-Length")
@@ -114,17 +114,17 @@ func (f *Failure) write(w http.ResponseWriter) {
 	writeJSON(w, f.status, f)
 }
 
-// writeJSON answers outside of huma, as huma does.
+// writeJSON writes a JSON response without huma.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the caller is gone then; nobody is left to tell
+	_ = enc.Encode(v) // fails only if the caller is gone
 }
 
-// jsonFormat is how huma writes answers. The answer to a completion repeats its output,
-// which may be long, and the list of workers has no pages: encoded at once they would take
+// jsonFormat is how huma encodes responses. A completion repeats its output, which
+// may be long, and the list of workers has no pages: encoded at once, they would take
 // several times their length.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
@@ -142,9 +142,8 @@ var jsonFormat = huma.Format{
 	Unmarshal: json.Unmarshal,
 }
 
-// humaFailure gives the few errors that huma makes by itself our shape. It runs
-// as this API's transformer, so that another API in the process keeps its own:
-// huma's error constructor is global and stays untouched.
+// humaFailure converts errors of huma itself to our format. It is this API's
+// transformer, because huma's error constructor is global.
 func humaFailure(ctx huma.Context, status string, v any) (any, error) {
 	if _, ours := v.(*Failure); ours {
 		return v, nil
@@ -154,7 +153,7 @@ func humaFailure(ctx huma.Context, status string, v any) (any, error) {
 		return v, nil
 	}
 	ctx.SetHeader("Content-Type", "application/json")
-	f := &Failure{Message: "The request is wrong", Code: bloom.CodeInvalid, RequestID: callOf(ctx.Context()).id, status: e.GetStatus()}
+	f := &Failure{Message: "The request is invalid", Code: bloom.CodeInvalid, RequestID: callOf(ctx.Context()).id, status: e.GetStatus()}
 	if e.GetStatus() >= 500 {
 		f.Message, f.Code = bloom.Internal(nil).Message, bloom.CodeInternal
 	}

@@ -21,7 +21,7 @@ import (
 
 func TestBodiesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const needed = `"context_id":"c","agent_slug":"a","prompt":"p"`
 	for name, test := range map[string]struct {
 		path, body, field string
@@ -77,7 +77,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 
 func TestUnknownFieldsAndNullsAreNoMistake(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	var task bloom.Task
 	a := r.call(201, &task, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","policy":null,"labels":null,
 		"context_hints":null,"desired_format":null,"max_attempts":null,"run_at":null,"unknown":{"deep":[1]},"idempotency_key":null}`)
@@ -98,7 +98,7 @@ func TestUnknownFieldsAndNullsAreNoMistake(t *testing.T) {
 
 func TestSizesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	big := func(n int) string { return `{"x":"` + strings.Repeat("x", n) + `"}` }
 	r.fails(413, "payload_too_large", "POST", "/workers", big(1<<20))
 	r.fails(413, "payload_too_large", "POST", "/llm-tasks", big(4<<20))
@@ -108,7 +108,7 @@ func TestSizesThatAreRefused(t *testing.T) {
 
 func TestWhatIsNotThere(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.fails(404, "not_found", "GET", "/nothing", "")
 	a := r.call(405, nil, "PUT", "/llm-tasks", "{}")
 	if !strings.Contains(a.header.Get("Allow"), "POST") || !strings.Contains(a.header.Get("Allow"), "GET") {
@@ -120,12 +120,16 @@ func TestWhatIsNotThere(t *testing.T) {
 	for _, bad := range []string{"?limit=0", "?limit=x", "?cursor=%21", "?status=odd"} {
 		r.fails(400, "invalid_request", "GET", "/llm-tasks"+bad, "")
 	}
+	for _, bad := range []string{"?limit=x", "?limit=-1", "?after=x", "?after=99999999999999999999"} {
+		r.fails(400, "invalid_request", "GET", "/audit/chain"+bad, "")
+	}
 	r.call(200, nil, "GET", "/llm-tasks?limit=99999", "")
+	r.call(200, nil, "GET", "/audit/chain?limit=99999&after=", "")
 }
 
 func TestAPanicIsAnAnswerAndALogLine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = panicking{} })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = panicking{} })
 	f := r.do("GET", "/api/membridge/health", "")
 	if f.status != 500 || strings.Contains(string(f.body), "inner secret") || !strings.Contains(string(f.body), `"code":"internal"`) {
 		t.Fatalf("a panic answers %d %s", f.status, f.body)
@@ -144,7 +148,7 @@ func (panicking) Do(context.Context, string, string, json.RawMessage) (int, json
 
 func TestARequestIsOneLogLineWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.call(200, nil, "GET", "/llm-tasks?q=query-secret", "", "X-Request-ID", "my-id.1")
 	r.do("POST", "/api/runtime/llm-tasks", `{"prompt":"body-secret"}`, "X-Request-ID", "bad id!")
 	log := r.log.String()
@@ -163,7 +167,7 @@ func TestARequestIsOneLogLineWithoutItsSecrets(t *testing.T) {
 
 func TestADeadStoreIsSaidPlainly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	must(t, r.store.Close())
 	a := r.call(503, nil, "GET", "/health", "")
 	if !strings.Contains(string(a.body), `"status":"degraded"`) {
@@ -178,7 +182,7 @@ func TestADeadStoreIsSaidPlainly(t *testing.T) {
 func TestHealthShowsStrangersLess(t *testing.T) {
 	t.Parallel()
 	text := "dial tcp 10.1.2.3:8000: refused"
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Disk = func() *httpapi.Disk { return &httpapi.Disk{Free: 5, Total: 10, Low: true} }
 		d.Membridge = &bridge{state: dispatch.MembridgeState{ConsecutiveFailures: 3, LastError: &text, SkippedAgents: 2, SkippedWhy: "entry 10.1.2.3"}}
 	})
@@ -195,7 +199,7 @@ func TestHealthShowsStrangersLess(t *testing.T) {
 // Requests whose length can be read in two ways are the stuff of smuggling.
 func TestAmbiguousLengthsAreRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, head := range map[string]string{
 		"both":          "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
 		"two lengths":   "Content-Length: 4\r\nContent-Length: 5\r\n",

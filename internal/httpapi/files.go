@@ -14,14 +14,14 @@ import (
 type fileUpload struct {
 	ID      string   `path:"id"`
 	LeaseID string   `query:"lease_id" doc:"The lease under which the caller holds the task"`
-	Path    string   `query:"path" doc:"The file's place in the worker's folder, relative and with slashes; unique within an attempt"`
+	Path    string   `query:"path" doc:"The file's path in the worker's folder, relative, with slashes; unique within an attempt"`
 	SHA256  string   `query:"sha256" doc:"Of the body, in hex"`
 	Type    string   `query:"type" doc:"FILE when absent"`
 	Tag     []string `query:"tag,explode" doc:"A tag of the artifact (repeatable)"`
 }
 
-// putFile passes the body on as it comes; nothing of it is held in memory. What would
-// be refused in any case is refused before the body is read.
+// putFile streams the body. What would be refused in any case is refused before the
+// body is read.
 func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[bloom.Artifact], error) {
 	size := c.r.ContentLength
 	if size < 0 {
@@ -37,23 +37,23 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 		return nil, err
 	}
 	a, err := s.svc.PutFile(ctx, f, body)
-	err = body.trouble(err)
+	err = body.cause(err)
 	return &reply[bloom.Artifact]{http.StatusOK, a}, err
 }
 
-// pacedReader gives each read of a body a time of its own: a sender that sends nothing
-// for that long loses the connection, and one that is slow but sends does not, until
-// the time for the whole is over.
+// pacedReader sets a deadline for each read of a body. A sender that sends nothing
+// for that long loses the connection; a slow sender does not, until the deadline of
+// the whole body.
 type pacedReader struct {
 	r       io.Reader
 	rc      *http.ResponseController
 	timeout time.Duration
-	until   time.Time // zero: however long it takes
+	until   time.Time // zero: no limit
 	err     error
 }
 
-// pacedBody is the request's body of size bytes, which may take as long as within in
-// whole; however long when that is 0. Call end when it is no longer read.
+// pacedBody returns the request's body of size bytes, which may take at most within,
+// or any time if that is 0. The caller calls end once it no longer reads it.
 func (s *Server) pacedBody(c *call, size int64, within time.Duration) *pacedReader {
 	s.allowUntil(c.w, within)
 	p := &pacedReader{r: http.MaxBytesReader(c.w, c.r.Body, size), rc: http.NewResponseController(c.w), timeout: s.streamTimeout}
@@ -71,7 +71,7 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	_ = p.rc.SetReadDeadline(limit)
 	n, err := p.r.Read(b)
 	if err == nil || errors.Is(err, io.EOF) {
-		_ = p.rc.SetReadDeadline(time.Time{}) // net/http takes its passing for the caller's leaving
+		_ = p.rc.SetReadDeadline(time.Time{}) // net/http would take an expired deadline for a disconnect
 	}
 	if err != nil {
 		p.err = err
@@ -79,15 +79,16 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end bounds what net/http reads of the rest, so as to use the connection again.
+// end limits how long net/http may read the rest of the body in order to reuse the
+// connection.
 func (p *pacedReader) end() {
 	if p.err == nil {
 		_ = p.rc.SetReadDeadline(time.Now().Add(p.timeout))
 	}
 }
 
-// trouble is the body's error where it has caused the given one.
-func (p *pacedReader) trouble(err error) error {
+// cause returns the body's error if it has caused err, else err.
+func (p *pacedReader) cause(err error) error {
 	if err == nil || p.err == nil || errors.Is(p.err, io.EOF) {
 		return err
 	}

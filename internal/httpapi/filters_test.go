@@ -10,7 +10,7 @@ import (
 
 func TestFiltersAreSavedForEverybody(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	list := func() (all []bloom.TaskFilter) {
 		t.Helper()
 		r.call(200, &all, "GET", "/filters", "")

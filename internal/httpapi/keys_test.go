@@ -23,7 +23,7 @@ var madeKey = regexp.MustCompile(`^blm_([a-z2-7]{16})_([a-z2-7]{52})$`)
 // A key is shown to whoever creates it, and afterwards nobody can read it anywhere.
 func TestAMadeKeyIsRandomAndOnlyItsDigestIsKept(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	secrets := map[string]bool{}
 	for range 20 {
 		made := r.newKey(auth.RoleViewer)
@@ -49,7 +49,7 @@ func TestAMadeKeyIsRandomAndOnlyItsDigestIsKept(t *testing.T) {
 }
 
 // onDisk reports whether the text is in a file of the server's.
-func (r *rig) onDisk(text string) (found bool) {
+func (r *fixture) onDisk(text string) (found bool) {
 	r.t.Helper()
 	must(r.t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -66,7 +66,7 @@ func (r *rig) onDisk(text string) (found bool) {
 // whoever has it is not.
 func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	held := r.newKey(auth.RoleViewer).Key
 	for _, id := range []string{held[:len("blm_")+16], "blm_aaaaaaaaaaaaaaaa"} {
 		guess := id + "_" + strings.Repeat("a", 52)
@@ -92,7 +92,7 @@ func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 // own ids alone.
 func TestObjectsAreNamedByTheServerAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxFile = 1 << 20 })
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxFile = 1 << 20 })
 	r.worker("w1", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease.ID

@@ -12,7 +12,7 @@ import (
 // larger anyway, so that their size tells nothing here.)
 func TestWhatLastsHoldsNoFramesOfHuma(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w", 1)
 	task := r.task("")
 	out := make(chan claimed, 1)

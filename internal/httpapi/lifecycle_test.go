@@ -16,7 +16,7 @@ import (
 
 func TestATaskFromPostToResult(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	if task.Status != bloom.TaskQueued || task.LeaseID != nil || task.Policy.TimeoutSec != 120 || task.MaxAttempts != 3 || task.DesiredFormat != "text" {
@@ -30,10 +30,10 @@ func TestATaskFromPostToResult(t *testing.T) {
 	if f.Message != "Task status is 'leased', expected 'queued'" {
 		t.Fatalf("a second lease says %q", f.Message)
 	}
-	var beat bloom.HeartbeatResult
-	r.call(200, &beat, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+l.Lease.ID+`"}`)
-	if beat.Lease.ID != l.Lease.ID || beat.ExpiresAt < l.Lease.ExpiresAt || beat.CancelRequested {
-		t.Fatalf("heartbeat %+v", beat)
+	var heartbeat bloom.HeartbeatResult
+	r.call(200, &heartbeat, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+l.Lease.ID+`"}`)
+	if heartbeat.Lease.ID != l.Lease.ID || heartbeat.ExpiresAt < l.Lease.ExpiresAt || heartbeat.CancelRequested {
+		t.Fatalf("heartbeat %+v", heartbeat)
 	}
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/heartbeat", "")
 	body := `{"lease_id":"` + l.Lease.ID + `","status":"success","output":"hello","metrics":{"duration_ms":5,"tokens_used":7}}`
@@ -61,7 +61,7 @@ func TestATaskFromPostToResult(t *testing.T) {
 
 func TestTheDescribedClientWithoutLeaseID(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	r.fails(404, "not_found", "POST", "/llm-tasks/"+task.ID+"/heartbeat", "{}")
@@ -83,7 +83,7 @@ func TestTheDescribedClientWithoutLeaseID(t *testing.T) {
 
 func TestNobodyToLeaseTo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task := r.task("")
 	f := r.fails(http.StatusServiceUnavailable, "no_worker", "POST", "/llm-tasks/"+task.ID+"/lease", "{}")
 	if f.Message != "No available worker with free capacity" {
@@ -102,7 +102,7 @@ func TestNobodyToLeaseTo(t *testing.T) {
 
 func TestFiftyPostsWithOneKeyMakeOneTask(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	ids := make([]string, 50)
 	var wg sync.WaitGroup
 	for i := range ids {
@@ -129,7 +129,7 @@ func TestFiftyPostsWithOneKeyMakeOneTask(t *testing.T) {
 
 func TestReleaseRefundsAndCancelStops(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	l := r.lease(task.ID)
@@ -155,10 +155,10 @@ func TestReleaseRefundsAndCancelStops(t *testing.T) {
 	if back.Status != bloom.TaskLeased || !back.CancelRequested {
 		t.Fatalf("cancel of a held task: %+v", back)
 	}
-	var beat bloom.HeartbeatResult
-	r.call(200, &beat, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+l.Lease.ID+`"}`)
-	if !beat.CancelRequested {
-		t.Fatal("the heartbeat does not tell of the cancel")
+	var heartbeat bloom.HeartbeatResult
+	r.call(200, &heartbeat, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+l.Lease.ID+`"}`)
+	if !heartbeat.CancelRequested {
+		t.Fatal("the heartbeat does not report the cancel")
 	}
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"lease_id":"`+l.Lease.ID+`","status":"error","error_message":"stopped"}`)
 	r.call(200, &back, "GET", "/llm-tasks/"+task.ID, "")
@@ -170,7 +170,7 @@ func TestReleaseRefundsAndCancelStops(t *testing.T) {
 
 func TestAStaleLeaseChangesNothingAndIsAudited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	old := r.lease(task.ID)
@@ -190,7 +190,7 @@ func TestAStaleLeaseChangesNothingAndIsAudited(t *testing.T) {
 
 func TestWorkersComeAndGo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 2, "gpu")
 	r.call(200, nil, "POST", "/workers", `{"name":"w1","capabilities":{"max_concurrency":1},"status":null}`)
 	var w struct {
@@ -218,4 +218,32 @@ func TestWorkersComeAndGo(t *testing.T) {
 		t.Fatalf("the removed worker's task is %s", back.Status)
 	}
 	r.fails(404, "not_found", "DELETE", "/workers/w1", "")
+}
+
+func TestALeaseLastsUntilItsWorkersLastReport(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w1", 2)
+	ended := map[string]string{
+		"complete": `{"lease_id":%q,"status":"success","output":"done"}`,
+		"release":  `{"lease_id":%q,"reason":"draining"}`,
+	}
+	held := map[string]bloom.Lease{}
+	for end := range ended {
+		held[end] = r.lease(r.task("").ID).Lease
+	}
+	r.clock.by.Add(int64(7 * time.Second))
+	for end, body := range ended {
+		r.call(200, nil, "POST", "/llm-tasks/"+held[end].TaskID+"/"+end, fmt.Sprintf(body, held[end].ID))
+	}
+	var leases []bloom.Lease
+	r.call(200, &leases, "GET", "/leases?status=released", "")
+	for _, l := range leases {
+		if l.LastHeartbeat-l.StartedAt < 7000 {
+			t.Errorf("a lease held for 7 s seems to have lasted %d ms", l.LastHeartbeat-l.StartedAt)
+		}
+	}
+	if len(leases) != len(ended) {
+		t.Errorf("%d leases were released, want %d", len(leases), len(ended))
+	}
 }

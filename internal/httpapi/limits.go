@@ -6,16 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
-// Limits are how many requests a minute are answered; 0 answers any number. Each
-// server counts for itself: n replicas let through n times as much. Development mode,
-// where every caller is on this machine, has only SignIn.
+// Limits are requests per minute; 0: no limit. Each server counts on its own, so n
+// replicas allow n times as many. In development mode, where every caller is on this
+// machine, only SignIn applies.
 type Limits struct {
 	Address int // of callers without a valid key, by address (IPv6: by /64 network)
 	SignIn  int // attempts to sign in, and as many connection tests, by address
@@ -31,11 +29,11 @@ type Limits struct {
 // register at once.
 const RegistrationsWindow = 2000 * time.Second
 
-// DefaultLimits are those of a server that nobody told otherwise.
+// DefaultLimits are the limits if none are configured.
 var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Registrations: defaultRegistrations, Streams: 1000}
 
-// defaultRegistrations lets twice as many workers register at once as a worker's key can make
-// known, and ten a second go on for ever.
+// defaultRegistrations lets twice as many workers register at once as a worker's key may
+// register, and allows ten registrations a second permanently.
 const defaultRegistrations = 2 * bloom.MaxWorkers
 
 // limits are those of a Server.
@@ -60,7 +58,7 @@ func newLimits(c Config) *limits {
 	}
 }
 
-// take counts a request of a caller and is a Failure when the limit is reached.
+// take counts a request of a caller and returns a Failure if the limit is reached.
 func (ls *limits) take(w http.ResponseWriter, l *guard.Limit, caller string) error {
 	if r := ls.Take(w.Header(), l, caller); r != nil {
 		return &Failure{Message: r.Message, Code: bloom.CodeRateLimited, status: http.StatusTooManyRequests, retryAfter: r.RetryAfter}
@@ -68,9 +66,9 @@ func (ls *limits) take(w http.ResponseWriter, l *guard.Limit, caller string) err
 	return nil
 }
 
-// limited counts a request for who sent it, by the class of the route.
+// limited counts a request for its sender, by the class of the route.
 func (s *Server) limited(w http.ResponseWriter, r *http.Request, caller auth.Principal, policy auth.Policy) error {
-	if s.auth.Mode() == auth.ModeDevelopment || isProbe(r.URL.Path) {
+	if s.auth.Mode() == auth.ModeDevelopment || isProbe(r.URL.Path) && !auth.Presented(r) {
 		return nil
 	}
 	who := s.counted(r, caller)
@@ -83,8 +81,8 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request, caller auth.Pri
 	return s.limits.take(w, s.limits.key, who)
 }
 
-// counted is whom a request counts for: the holder of the key, or an address where everybody
-// has one name.
+// counted returns whose limit a request counts against: the key's, or the network's if all
+// callers have the same name.
 func (s *Server) counted(r *http.Request, caller auth.Principal) string {
 	if !caller.Known() || s.auth.Mode() == auth.ModeInsecure {
 		return s.network(r)
@@ -92,7 +90,7 @@ func (s *Server) counted(r *http.Request, caller auth.Principal) string {
 	return caller.Scope()
 }
 
-// registrationOf counts a worker's registration.
+// registrationOf applies the limit of a worker's registrations.
 func (s *Server) registrationOf(c *call) error {
 	if !isWorker(c) {
 		return nil
@@ -102,14 +100,14 @@ func (s *Server) registrationOf(c *call) error {
 
 // streams counts the open streams of each caller. It is safe for concurrent use.
 type streams struct {
-	most int // of one caller; 0: any number
+	most int // per caller; 0: unlimited
 
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// take counts one more stream until done is called; ok is false when the caller has as many
-// as it may have.
+// take counts one more stream until done is called. ok is false if the caller has reached
+// the limit.
 func (s *streams) take(caller string) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,32 +127,30 @@ func (s *streams) take(caller string) (done func(), ok bool) {
 	}, true
 }
 
-// streaming is lasting for a stream, which counts for its caller while it is open.
-func (s *Server) streaming(c *call, write func()) (*huma.StreamResponse, error) {
+// countStream counts a stream for its caller until the call ends. It fails if the caller has as
+// many open as allowed.
+func (s *Server) countStream(c *call) error {
 	if s.auth.Mode() == auth.ModeDevelopment {
-		return lasting(c, write)
+		return nil
 	}
 	done, ok := s.limits.streams.take(s.counted(c.r, c.caller))
 	if !ok {
 		s.limits.Refused("streams")
-		return nil, &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
+		return &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
 			Message: fmt.Sprintf("This key has %d streams open, which is the most; close one first", s.limits.streams.most)}
 	}
-	return lasting(c, func() {
-		defer done()
-		write()
-	})
+	c.finally(done)
+	return nil
 }
 
-// network is the caller's address, as far as limits tell addresses apart.
+// network returns the caller's network, which is the unit of limits by address.
 func (s *Server) network(r *http.Request) string { return guard.Network(s.proxies.Client(r)) }
 
-// isProbe reports whether load balancers ask there: to refuse one of them would take
-// a healthy server out of service.
+// isProbe reports whether the path is one that load balancers probe, without a key. Refusing
+// a probe would take a healthy server out of service.
 func isProbe(path string) bool { return path == "/readyz" || path == "/health" || path == "/healthz" }
 
-// probe asks after the store for many at once: whoever asks within probeFor of the
-// last answer gets that one. It is safe for concurrent use.
+// probe caches for probeFor whether the store answers. It is safe for concurrent use.
 type probe struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -163,7 +159,7 @@ type probe struct {
 
 const probeFor = 100 * time.Millisecond
 
-func (p *probe) ask(clock bloom.Clock, ready func() error) error {
+func (p *probe) check(clock bloom.Clock, ready func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || clock.Now().Sub(p.at) >= probeFor {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -17,12 +18,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-func withLimits(l httpapi.Limits) rigOption {
+func withLimits(l httpapi.Limits) fixtureOption {
 	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Limits = l }
 }
 
 // limited wants a refusal by a limit, in its whole form.
-func (r *rig) limited(limit, method, path string, headers ...string) {
+func (r *fixture) limited(limit, method, path string, headers ...string) {
 	r.t.Helper()
 	a := r.do(method, path, "", headers...)
 	if a.status != http.StatusTooManyRequests || !strings.Contains(string(a.body), `"code":"rate_limited"`) {
@@ -38,7 +39,7 @@ func (r *rig) limited(limit, method, path string, headers ...string) {
 
 func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Address: 10, SignIn: 20, Key: 100, Worker: 100}))
+	r := newFixture(t, withLimits(httpapi.Limits{Address: 10, SignIn: 20, Key: 100, Worker: 100}))
 	viewerKey := r.stored(auth.RoleViewer)
 	r.key = ""
 	for i, path := range []string{"/api/runtime/health", "/api/runtime/stats", "/nothing", "/openapi.json", "/api/runtime/session"} {
@@ -62,6 +63,7 @@ func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 		if a := r.do("GET", probe, ""); a.status != 200 {
 			t.Errorf("a load balancer is refused at %s: %d", probe, a.status)
 		}
+		r.limited("address", "GET", probe, auth.HeaderKey, "not-a-key-0123456789")
 	}
 	// Whoever has a key is not held back by strangers at the same address.
 	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
@@ -69,7 +71,7 @@ func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 
 func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Address: 100, SignIn: 20, Key: 10, Worker: 20}))
+	r := newFixture(t, withLimits(httpapi.Limits{Address: 100, SignIn: 20, Key: 10, Worker: 20}))
 	viewerKey, clientKey := r.stored(auth.RoleViewer), r.stored(auth.RoleClient)
 	for range 10 {
 		r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
@@ -94,7 +96,7 @@ func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 // stolen worker's key must not fill the database with them. An admin is not counted.
 func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Registrations: 3}))
+	r := newFixture(t, withLimits(httpapi.Limits{Registrations: 3}))
 	worker := r.newKey(auth.RoleWorker).Key
 	for i := range 3 {
 		r.call(201, nil, "POST", "/workers", fmt.Sprintf(`{"name":"w%d"}`, i), auth.HeaderKey, worker)
@@ -115,13 +117,25 @@ func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	if r.call(200, &entries, "GET", "/audit?limit=1000&action=lease_lost", ""); len(entries) < 10 || len(entries) > most {
 		t.Errorf("%d refused completions are in the audit", len(entries))
 	}
+	// They hide those of nobody else: of another key, or of a worker that had a lease.
+	r.worker("other", 1)
+	task := r.task("")
+	lost := r.lease(task.ID).Lease.ID
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release", `{"lease_id":"`+lost+`","reason":"r"}`)
+	r.lease(task.ID)
+	for _, key := range []string{r.newKey(auth.RoleWorker).Key, worker} {
+		r.fails(409, "lease_lost", "POST", "/llm-tasks/"+task.ID+"/complete", `{"lease_id":"`+lost+`","status":"success","output":""}`, auth.HeaderKey, key)
+	}
+	if r.call(200, &entries, "GET", "/audit?action=lease_lost&entity_id="+task.ID, ""); len(entries) != 2 {
+		t.Errorf("%d entries of others", len(entries))
+	}
 }
 
 // Streams stay open, so that their number is bounded and not only their rate: else one key takes
 // all connections.
 func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Streams: 3}))
+	r := newFixture(t, withLimits(httpapi.Limits{Streams: 3}))
 	viewer, other := r.newKey(auth.RoleViewer).Key, r.newKey(auth.RoleViewer).Key
 	path := "/llm-tasks/" + r.task("").ID + "/events"
 	open := []*sse{r.stream(t, path, auth.HeaderKey, viewer), r.stream(t, "/events", auth.HeaderKey, viewer), r.stream(t, path, auth.HeaderKey, viewer)}
@@ -131,6 +145,8 @@ func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 			t.Error(f.Message)
 		}
 	}
+	// The limit is checked first: a refused request reads nothing.
+	r.fails(429, bloom.CodeRateLimited, "GET", "/llm-tasks/00000000-0000-7000-8000-000000000000/events", "", auth.HeaderKey, viewer)
 	r.stream(t, "/events", auth.HeaderKey, other).close()
 	open[1].close()
 	for limit := time.Now().Add(time.Minute); ; { // the server sees the end a moment later
@@ -147,12 +163,30 @@ func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 	}
 }
 
+// brokenTasks is a store in which reading a task panics.
+type brokenTasks struct{ bloom.Store }
+
+func (brokenTasks) Task(context.Context, string) (bloom.Task, error) { panic("broken") }
+
+func TestAStreamThatFailsBeforeItIsOpenDoesNotCount(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, withLimits(httpapi.Limits{Streams: 2}), func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Store = brokenTasks{d.Store} })
+	for range 5 {
+		r.fails(500, bloom.CodeInternal, "GET", "/llm-tasks/00000000-0000-7000-8000-000000000000/events", "")
+	}
+	s := r.stream(t, "/events")
+	defer s.close()
+	if s.res.StatusCode != 200 {
+		t.Errorf("after streams that failed: %d", s.res.StatusCode)
+	}
+}
+
 func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
 	t.Parallel()
-	off := newRig(t)
-	local := newRig(t, noKeys, withLimits(httpapi.Limits{Address: 1, Key: 1, Worker: 1}))
+	off := newFixture(t)
+	local := newFixture(t, noKeys, withLimits(httpapi.Limits{Address: 1, Key: 1, Worker: 1}))
 	local.key = ""
-	for _, r := range []*rig{off, local} {
+	for _, r := range []*fixture{off, local} {
 		for range 20 {
 			if a := r.call(200, nil, "GET", "/stats", ""); a.header.Get("RateLimit") != "" {
 				t.Fatalf("%v", a.header)
@@ -163,7 +197,7 @@ func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
 
 func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.DefaultLimits), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, withLimits(httpapi.DefaultLimits), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
 	})
 	r.key = ""
@@ -179,9 +213,9 @@ func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 	}
 }
 
-func TestATrustedProxysClientsAreToldApart(t *testing.T) {
+func TestClientsBehindATrustedProxyAreDistinguished(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	r.key = ""
@@ -200,7 +234,7 @@ func TestATrustedProxysClientsAreToldApart(t *testing.T) {
 // A worker's poll waits; too many of one worker send the oldest home.
 func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	ended := make(chan int, 20)
 	for range 20 {
@@ -232,7 +266,7 @@ func TestFloodsFillNoLog(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	refused := map[string]int{}
-	r := newRig(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, withLimits(httpapi.Limits{Address: 5}), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Refused = func(limit string) { mu.Lock(); refused[limit]++; mu.Unlock() }
 	})
 	r.key = ""
@@ -252,7 +286,7 @@ func TestFloodsFillNoLog(t *testing.T) {
 func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int32
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Refused = func(limit string) {
 			if limit == "queue" {
 				refused.Add(1)
@@ -304,7 +338,7 @@ func (c *hurriedClock) Now() time.Time {
 }
 
 // flood creates n tasks at once and counts those that are taken.
-func (r *rig) flood(n int, body string) (created int32) {
+func (r *fixture) flood(n int, body string) (created int32) {
 	var wg sync.WaitGroup
 	var taken atomic.Int32
 	for range n {

@@ -14,7 +14,7 @@ import (
 // Whoever has stolen a worker's key must not fill what every list of workers reads.
 func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxWorkers = 20 })
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxWorkers = 20 })
 	as := []string{"X-Runtime-API-Key", workerKey}
 	list := func(n, long int) string {
 		return strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("a", long)+`",`, n), ",")
@@ -62,7 +62,7 @@ func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 // Lists of workers have no pages, and are read and sent in parts all the same.
 func TestAListOfManyWorkersIsWhole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	var none []bloom.Worker
 	if a := r.call(200, &none, "GET", "/workers", ""); none == nil || len(none) != 0 {
 		t.Errorf("no workers are %s", a.body)

@@ -56,7 +56,7 @@ func (b *bridge) Configure(url, key string) {
 func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200, answer: `{"ok":true}`}
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
 	a := r.do("GET", "/api/membridge/projects/a%2Fb/nodes", "")
 	if a.status != 200 || strings.TrimSpace(string(a.body)) != p.answer || p.path != "/projects/a%2Fb/nodes" {
 		t.Fatalf("%d %s from %s", a.status, a.body, p.path)
@@ -103,7 +103,7 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200, answer: `{"ok":true,"canonical_id":"abc","primary_node_id":"n1"}`}
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
 	audited := func() []bloom.Audit {
 		var audit []bloom.Audit
 		r.call(200, &audit, "GET", "/audit?action=leadership_promote", "")
@@ -141,7 +141,7 @@ func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.
 func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200, answer: `{"ok":true,"job_id":"j1"}`}
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
 	audited := func() []bloom.Audit {
 		var audit []bloom.Audit
 		r.call(200, &audit, "GET", "/audit?action=sync_requested", "")
@@ -187,7 +187,7 @@ func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
 func TestASelectionThatIsNoneIsNotAudited(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200}
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
 	for _, p.answer = range []string{
 		`{}`, `[]`, `true`, `{"ok":false,"canonical_id":"abc","primary_node_id":"n1"}`, `{"ok":true}`, `<html>`,
 		`{"ok":true,"canonical_id":"other","primary_node_id":"n1"}`, `{"ok":true,"canonical_id":"abc","primary_node_id":"n2"}`,

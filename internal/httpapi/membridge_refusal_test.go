@@ -15,7 +15,7 @@ import (
 func TestMembridgesRefusalIsPassedOnInOurShape(t *testing.T) {
 	t.Parallel()
 	p := &proxy{}
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
 	for _, c := range []struct {
 		status        int
 		answer        string

@@ -132,9 +132,47 @@ func TestLargeCompletionsTakeLittleMemory(t *testing.T) {
 	}
 }
 
+// While one body may take all the memory there is for bodies, the next large one is refused.
+func TestLargeBodiesWaitForMemory(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w", 1)
+	task := r.task("")
+	lease := r.lease(task.ID)
+	send, body := net.Pipe()
+	defer body.Close()
+	head := `{"lease_id":"` + lease.Lease.ID + `","status":"success","metrics":{"duration_ms":1},"output":"`
+	req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+"/api/runtime/llm-tasks/"+task.ID+"/complete", send)
+	must(t, err)
+	req.ContentLength = 32 << 20
+	req.Header.Set(auth.HeaderKey, adminKey)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if res, err := r.client.Do(req); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	_, err = io.WriteString(body, head+strings.Repeat("o", 128<<10))
+	must(t, err)
+	large := `{"context_id":"c","agent_slug":"a","prompt":"` + strings.Repeat("p", 1<<20) + `"}`
+	for deadline := time.Now().Add(time.Minute); ; {
+		a := r.do("POST", "/api/runtime/llm-tasks", large)
+		if a.status == http.StatusServiceUnavailable && strings.Contains(string(a.body), `"busy"`) && a.header.Get("Retry-After") != "" {
+			break
+		}
+		if a.status != http.StatusCreated || time.Now().After(deadline) { // created: the other one was not yet admitted
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	must(t, body.Close())
+	<-ended
+	r.call(201, nil, "POST", "/llm-tasks", large)
+}
+
 func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withStreamTimeout(200*time.Millisecond))
+	r := newFixture(t, withStreamTimeout(200*time.Millisecond))
 	r.worker("w", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease
@@ -159,7 +197,7 @@ func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
 	}
 }
 
-func withStreamTimeout(d time.Duration) rigOption {
+func withStreamTimeout(d time.Duration) fixtureOption {
 	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.StreamTimeout = d }
 }
 

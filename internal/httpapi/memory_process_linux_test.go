@@ -22,7 +22,7 @@ const mostMemory = 300 << 20
 // process is a server in a process of its own, built without the race detector,
 // which multiplies memory.
 type process struct {
-	*rig
+	*fixture
 	cmd *exec.Cmd
 }
 
@@ -68,7 +68,7 @@ func startProcess(t *testing.T) *process {
 			}
 		}
 	})
-	r := &rig{t: t, dir: dir, key: adminKey, client: &http.Client{Transport: &http.Transport{}}}
+	r := &fixture{t: t, dir: dir, key: adminKey, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
 		_ = cmd.Process.Signal(syscall.SIGKILL)
@@ -80,7 +80,7 @@ func startProcess(t *testing.T) *process {
 	case <-time.After(time.Minute):
 		t.Fatal("the server does not say where it listens")
 	}
-	return &process{rig: r, cmd: cmd}
+	return &process{fixture: r, cmd: cmd}
 }
 
 // memory is the most memory that the process has had at once, in bytes.

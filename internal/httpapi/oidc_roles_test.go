@@ -32,6 +32,7 @@ func TestARoleFollowsItsRules(t *testing.T) {
 	r := oidcRig(p)
 	_, cookie := signIn(p, r)
 	r.call(200, nil, "GET", "/keys", "", "Cookie", cookie)
+	r.call(201, nil, "POST", "/keys", `{"name":"node","role":"worker"}`, "Cookie", cookie, "Sec-Fetch-Site", "same-origin")
 	var audit []bloom.Audit
 	r.call(200, &audit, "GET", "/audit?action=login", "", "Cookie", cookie)
 	if len(audit) != 1 || audit[0].KeyID != "oidc:u-17" {

@@ -19,8 +19,8 @@ import (
 )
 
 // oidcRig is a server that people sign in to at p.
-func oidcRig(p *oidctest.Provider) *rig {
-	r := newRig(p.TB, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+func oidcRig(p *oidctest.Provider) *fixture {
+	r := newFixture(p.TB, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
 		a.OIDC = &auth.OIDC{Issuer: p.URL, ClientID: "bloom", ClientSecret: p.Secret, RedirectURL: "https://bloom.example.org/api/runtime/session/oidc/callback",
 			Scopes: []string{"email"}, Claim: "realm.groups", Roles: []auth.RoleRule{{Role: auth.RoleViewer, Value: "staff"}, {Role: auth.RoleAdmin, Value: "operators"}}}
 	})
@@ -30,7 +30,7 @@ func oidcRig(p *oidctest.Provider) *rig {
 }
 
 // signIn goes to the provider and back: where it leads in the end, and the session's cookie.
-func signIn(p *oidctest.Provider, r *rig) (location, cookie string) {
+func signIn(p *oidctest.Provider, r *fixture) (location, cookie string) {
 	p.Helper()
 	a := r.do("GET", "/api/runtime/session/oidc?to=/tasks/7%3Fa%3D1", "")
 	if a.status != http.StatusSeeOther {
@@ -99,11 +99,13 @@ func TestSignInsAtAProviderThatAreRefused(t *testing.T) {
 		claims map[string]any
 		change func(url.Values)
 		broken bool
+		late   bool
 		code   string
 	}{
 		"no group":           {claims: map[string]any{}, code: "no_role"},
 		"another group":      {claims: map[string]any{"realm": map[string]any{"groups": []any{"guests", 7}}}, code: "no_role"},
 		"refused there":      {claims: staff, change: func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }, code: "sign_in_refused"},
+		"too late":           {claims: staff, late: true, code: "sign_in_stale"},
 		"another state":      {claims: staff, change: func(q url.Values) { q.Set("state", "x") }, code: "sign_in_stale"},
 		"another code":       {claims: staff, change: func(q url.Values) { q.Set("code", "x") }, code: "sign_in_refused"},
 		"another audience":   {claims: with("aud", "somebody-else"), code: "sign_in_refused"},
@@ -116,7 +118,11 @@ func TestSignInsAtAProviderThatAreRefused(t *testing.T) {
 			t.Parallel()
 			p := oidctest.Start(t)
 			p.Claims, p.Change, p.Broken = test.claims, test.change, test.broken
-			location, cookie := signIn(p, oidcRig(p))
+			r := oidcRig(p)
+			if test.late {
+				p.Change = func(url.Values) { r.clock.by.Store(int64(time.Hour)) }
+			}
+			location, cookie := signIn(p, r)
 			u, err := url.Parse(location)
 			must(t, err)
 			if u.Path != "/sign-in" || u.Query().Get("error") != test.code || cookie != "" {
@@ -163,7 +169,7 @@ func TestASignInLeadsToNoOtherSite(t *testing.T) {
 
 func TestWithoutAProviderThereIsNoSignInAtOne(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.fails(404, "not_found", "GET", "/session/oidc", "")
 	r.fails(404, "not_found", "GET", "/session/oidc/callback?code=x&state=y", "")
 }
@@ -181,7 +187,7 @@ func TestAProviderThatHangsHoldsUpNobody(t *testing.T) {
 	}))
 	t.Cleanup(hanging.Close)
 	t.Cleanup(sync.OnceFunc(func() { close(release) }))
-	r := newRig(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
+	r := newFixture(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
 		a.OIDC = &auth.OIDC{Issuer: hanging.URL, ClientID: "bloom", RedirectURL: "https://bloom.example.org/back", Claim: "groups"}
 	})
 	begin := func(ctx context.Context) chan int {
@@ -206,8 +212,12 @@ func TestAProviderThatHangsHoldsUpNobody(t *testing.T) {
 			t.Fatal("a sign-in outlasts its request")
 		}
 	}
+	select {
+	case <-one: // without leaving: the provider is given up
+	case <-time.After(time.Minute):
+		t.Error("a provider that hangs is waited for without end")
+	}
 	leave()
-	<-one
 	if asked.Load() != 1 {
 		t.Errorf("the provider was asked %d times", asked.Load())
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// What huma cannot know of an operation: a description and examples, by its id. In
-// an answer the name of a sample stands for it.
+// Descriptions and examples by operation id. In an answer, the name of a sample is
+// replaced by it.
 //
 //go:embed operations.json
 var operationsFile []byte
@@ -32,9 +32,9 @@ type operationText struct {
 // tags group the operations, in the order in which they are shown.
 var tags = []*huma.Tag{
 	{Name: "Tasks", Description: "Post tasks, follow them, and steer them."},
-	{Name: "Leases", Description: "What workers do under a lease."},
+	{Name: "Leases", Description: "Calls of workers under a lease."},
 	{Name: "Workers", Description: "The nodes that run tasks."},
-	{Name: "Records", Description: "What tasks left: artifacts and the audit log."},
+	{Name: "Records", Description: "Results of tasks: artifacts, contexts and the audit log."},
 	{Name: "Access", Description: "Keys with roles, and the sessions of browsers."},
 	{Name: "Membridge", Description: "The control plane, through this server and with its key."},
 	{Name: "System", Description: "Health, settings and counts."},
@@ -43,11 +43,11 @@ var tags = []*huma.Tag{
 var parameterTexts = map[string]string{
 	"id": "The task's, worker's, artifact's, key's or session's id", "cid": "The project's canonical id",
 	"task_id": "Only of this task", "entity_id": "Only of this task, worker or setting", "action": "Only this action, for example task_created",
-	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker", "error_class": "Only those whose last attempt failed so",
+	"status": "Only of this status", "context_id": "Only of this context", "agent_slug": "Only of this agent", "worker_id": "Only of this worker", "error_class": "Only tasks whose last attempt failed with this class",
 }
 
-// completeOpenAPI adds what the routes' types do not say. It panics when an operation
-// is not described: a route needs its entry in operations.json.
+// completeOpenAPI adds descriptions and examples. It panics if an operation has no
+// entry in operations.json.
 func (s *Server) completeOpenAPI() {
 	doc := s.api.OpenAPI()
 	doc.Servers = []*huma.Server{{URL: "/", Description: "This server"}}
@@ -72,7 +72,7 @@ func (s *Server) completeOpenAPI() {
 	}
 	for name, schema := range doc.Components.Schemas.Map() {
 		for _, p := range schema.Properties {
-			tellDefault(p)
+			describeDefault(p)
 		}
 		if t := doc.Components.Schemas.TypeFromRef(refTo + name); t != nil && t.Kind() == reflect.Struct {
 			describeEntries(schema, t)
@@ -113,7 +113,7 @@ func describeOperation(op *huma.Operation, text operationText, samples map[strin
 	}
 }
 
-// sampled is v with the samples that it names.
+// sampled replaces names of samples in v by the samples.
 func sampled(v any, samples map[string]any) any {
 	switch v := v.(type) {
 	case string:
@@ -132,9 +132,9 @@ func sampled(v any, samples map[string]any) any {
 	return v
 }
 
-// tellDefault moves a default into the description. Generators take a field with a
-// default for one that is always there, and make their users send it.
-func tellDefault(p *huma.Schema) {
+// describeDefault moves a default into the description. Code generators take a field
+// with a default for a required one.
+func describeDefault(p *huma.Schema) {
 	if p.Default == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func tellDefault(p *huma.Schema) {
 	p.Default = nil
 }
 
-// describeEntries adds the limits of a list's entries, for which huma has no tags.
+// describeEntries adds the limits of list entries, for which huma has no tags.
 func describeEntries(schema *huma.Schema, t reflect.Type) {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -163,8 +163,9 @@ func describeEntries(schema *huma.Schema, t reflect.Type) {
 	}
 }
 
-// splitInputs gives bodies a form of their own of what is also in answers: a caller
-// may leave out what has a default, and answers always hold it.
+// splitInputs gives types that are used both in bodies and in answers a schema for
+// bodies: there, fields with a default are optional; in answers they are always
+// present.
 func (s *Server) splitInputs() {
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	for name, always := range map[string][]string{
@@ -184,7 +185,7 @@ func (s *Server) splitInputs() {
 	}
 }
 
-// describeHealth says that health which is not well is an answer too.
+// describeHealth documents the answer 503 of health.
 func (s *Server) describeHealth() {
 	paths := s.api.OpenAPI().Paths
 	for _, path := range healthPaths {
@@ -197,21 +198,20 @@ func (s *Server) describeHealth() {
 
 const refTo = "#/components/schemas/"
 
-// describeStreams gives the streams their media types: huma sees only that the
-// handlers write.
+// describeStreams documents the media types of streams, which huma does not know.
 func (s *Server) describeStreams() {
 	paths := s.api.OpenAPI().Paths
 	event := &huma.MediaType{Schema: s.schema(reflect.TypeFor[bloom.Event]()), Example: map[string]any{
-		"seq": 3, "type": "text", "at": 1795307427310, "epoch": 1, "data": map[string]any{"text": "Reading the changes."},
+		"seq": 3, "type": "text", "at": int64(1795307427310), "epoch": 1, "data": map[string]any{"text": "Reading the changes."},
 	}}
 	task := paths[tasksPath+"/{id}/events"]
 	task.Get.Responses["200"] = &huma.Response{
 		Description: "Events as they happen; the schema is that of one event: a frame's data, or a line",
 		Content:     map[string]*huma.MediaType{eventStream: event, ndjson: event},
 	}
-	task.Get.Responses["204"] = &huma.Response{Description: "The stream has ended and was read to its end"}
+	task.Get.Responses["204"] = &huma.Response{Description: "The stream has ended, and there are no more events"}
 	task.Post.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {
-		Schema: s.schema(reflect.TypeFor[bloom.WorkerEvent]()), Example: map[string]any{"seq": 1, "type": "text", "at": 1795307427310, "data": map[string]any{"text": "Reading the changes."}},
+		Schema: s.schema(reflect.TypeFor[bloom.WorkerEvent]()), Example: map[string]any{"seq": 1, "type": "text", "at": int64(1795307427310), "data": map[string]any{"text": "Reading the changes."}},
 	}}}
 	paths[runtimePath+"/events"].Get.Responses["200"] = &huma.Response{
 		Description: "Changes as they happen; the schema is that of a frame's data",

@@ -29,7 +29,7 @@ func (s cutStore) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.
 func TestRetriesOfACompletionLeaveOneUpload(t *testing.T) {
 	t.Parallel()
 	var cut atomic.Bool
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Store = cutStore{d.Store, &cut} })
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Store = cutStore{d.Store, &cut} })
 	r.worker("w", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease.ID

@@ -27,7 +27,7 @@ var leaseInBody = map[string]string{
 
 func TestNoRouteTakesALeaseOfAnotherWorkersFromABoundKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease.ID
@@ -63,7 +63,7 @@ func TestNoRouteTakesALeaseOfAnotherWorkersFromABoundKey(t *testing.T) {
 
 func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withStreamTimeout(100*time.Millisecond))
+	r := newFixture(t, withStreamTimeout(100*time.Millisecond))
 	r.worker("w1", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease.ID
@@ -90,7 +90,7 @@ func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 }
 
 // halfSent sends the beginning of a body and waits for the server to hang up.
-func (r *rig) halfSent(name, at string, size int) {
+func (r *fixture) halfSent(name, at string, size int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	defer cancel()
@@ -119,7 +119,7 @@ func (r *rig) halfSent(name, at string, size int) {
 
 func TestACompletionNamesNothingButWhatWasUploadedUnderItsLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task(`,"policy":{"workspace":"context"}`)
 	lease := r.lease(task.ID).Lease.ID

@@ -2,11 +2,11 @@ package httpapi
 
 import "github.com/bloom-runtime/bloom/internal/auth"
 
-// policies says for every route whom it admits. It is the only place that does: a route
-// that is not here cannot be registered, and OpenAPI says what is here.
+// policies maps every route to those whom it admits. A route without an entry cannot be
+// registered. OpenAPI is generated from it.
 var policies = map[string]auth.Policy{
-	// Callers without a key: health for load balancers, the sign-in, and files that hold no
-	// secret. Open routes show strangers less than those who have a key.
+	// Callers without a key: health for load balancers, the sign-in, and files without
+	// secrets. Callers without a key see less than those with one.
 	"GET /api/runtime/health":                auth.Open,
 	"DELETE /api/runtime/session":            auth.Open,
 	"GET /api/runtime/session":               auth.Open,
@@ -24,7 +24,7 @@ var policies = map[string]auth.Policy{
 	"GET /openapi.json":                      auth.Open,
 	"GET /readyz":                            auth.Open,
 
-	// Whoever may look.
+	// Viewers.
 	"GET /api/membridge/agents":                    auth.Read,
 	"GET /api/membridge/health":                    auth.Read,
 	"GET /api/membridge/jobs":                      auth.Read,
@@ -56,7 +56,7 @@ var policies = map[string]auth.Policy{
 	"GET /api/runtime/workers/{id}/logs":           auth.Read,
 	"GET /metrics":                                 auth.Read,
 
-	// Whoever may act on tasks.
+	// Clients, who may act on tasks.
 	"DELETE /api/runtime/contexts/{id}":            auth.Client,
 	"DELETE /api/runtime/filters/{name}":           auth.Client,
 	"PUT /api/runtime/filters/{name}":              auth.Client,
@@ -70,7 +70,7 @@ var policies = map[string]auth.Policy{
 	"POST /api/runtime/llm-tasks/{id}/lease":       auth.Client,
 	"POST /api/runtime/llm-tasks/{id}/requeue":     auth.Client,
 
-	// Workers, each on its own leases.
+	// Workers, on their own leases.
 	"PUT /api/runtime/llm-tasks/{id}/artifacts":          auth.Worker,
 	"POST /api/runtime/llm-tasks/{id}/complete":          auth.Worker,
 	"GET /api/runtime/llm-tasks/{id}/earlier":            auth.Worker,
@@ -87,7 +87,7 @@ var policies = map[string]auth.Policy{
 	"POST /api/runtime/workers/{id}/claim":               auth.Worker,
 	"POST /api/runtime/workers/{id}/logs":                auth.Worker,
 
-	// Admins alone.
+	// Admins.
 	"POST /api/membridge/projects/{cid}/leadership/select": auth.Admin,
 	"POST /api/membridge/sync/pull":                        auth.Admin,
 	"POST /api/membridge/sync/push":                        auth.Admin,

@@ -45,7 +45,7 @@ func (elsewhere) Link(context.Context, string, time.Duration, string, string) (s
 }
 
 // ends leases a task and ends it in error.
-func (r *rig) ends(more, class string) bloom.Task {
+func (r *fixture) ends(more, class string) bloom.Task {
 	r.t.Helper()
 	task := r.task(more)
 	r.lease(task.ID)
@@ -56,7 +56,7 @@ func (r *rig) ends(more, class string) bloom.Task {
 // A scene is what has to be wrong for a problem to be found.
 type scene struct {
 	set     func(*dispatch.Config)
-	provoke func(*rig)
+	provoke func(*fixture)
 }
 
 func machine(m dispatch.Machine) func(*dispatch.Config) {
@@ -70,89 +70,89 @@ func blobs(kind string) func(*dispatch.Config) {
 }
 
 // later lets more time pass than a task may wait without a reason.
-func (r *rig) later() { r.clock.by.Add(int64(2 * time.Minute)) }
+func (r *fixture) later() { r.clock.by.Add(int64(2 * time.Minute)) }
 
 var scenes = map[string]scene{
-	bloom.ProblemStorage:     {provoke: func(r *rig) { must(r.t, r.store.Close()) }},
+	bloom.ProblemStorage:     {provoke: func(r *fixture) { must(r.t, r.store.Close()) }},
 	bloom.ProblemWrites:      {set: machine(dispatch.Machine{WritesFail: "The disk that holds the database is full"})},
 	bloom.ProblemDisk:        {set: machine(dispatch.Machine{DiskLow: true, FreeBytes: 1 << 30})},
 	bloom.ProblemCertificate: {set: machine(dispatch.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
-	bloom.ProblemNoWorkers:   {provoke: func(r *rig) { r.task("") }},
-	bloom.ProblemAllOffline:  {provoke: func(r *rig) { r.offline("w1") }},
-	bloom.ProblemOffline: {provoke: func(r *rig) {
+	bloom.ProblemNoWorkers:   {provoke: func(r *fixture) { r.task("") }},
+	bloom.ProblemAllOffline:  {provoke: func(r *fixture) { r.offline("w1") }},
+	bloom.ProblemOffline: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.offline("w2")
 	}},
-	bloom.ProblemNoClaude: {provoke: func(r *rig) {
+	bloom.ProblemNoClaude: {provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"online","capabilities":{"claude_cli":false}}`)
 	}},
-	bloom.ProblemWorkerError: {provoke: func(r *rig) {
+	bloom.ProblemWorkerError: {provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"error"}`)
 	}},
-	bloom.ProblemDrained: {provoke: func(r *rig) { r.drained("w1") }},
-	bloom.ProblemVersions: {set: machine(dispatch.Machine{Version: "2.0"}), provoke: func(r *rig) {
+	bloom.ProblemDrained: {provoke: func(r *fixture) { r.drained("w1") }},
+	bloom.ProblemVersions: {set: machine(dispatch.Machine{Version: "2.0"}), provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)
 	}},
-	bloom.ProblemLimited: {provoke: func(r *rig) {
+	bloom.ProblemLimited: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		task := r.task("")
 		l := r.lease(task.ID)
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
 			`{"lease_id":"`+l.Lease.ID+`","reason":"rate_limited","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
 	}},
-	bloom.ProblemRefused: {provoke: func(r *rig) {
+	bloom.ProblemRefused: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassAuth)
 	}},
-	bloom.ProblemFailed: {provoke: func(r *rig) {
+	bloom.ProblemFailed: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassInvalidInput)
 	}},
-	bloom.ProblemDead: {provoke: func(r *rig) {
+	bloom.ProblemDead: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.lease(r.task(`,"max_attempts":1`).ID)
 		r.clock.by.Add(int64(time.Hour))
 		_, err := r.store.Reap(context.Background(), 10)
 		must(r.t, err)
 	}},
-	bloom.ProblemWaitLabels: {provoke: func(r *rig) {
+	bloom.ProblemWaitLabels: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task(`,"labels":["gpu"]`)
 	}},
-	bloom.ProblemWaitDrained: {provoke: func(r *rig) {
+	bloom.ProblemWaitDrained: {provoke: func(r *fixture) {
 		r.drained("w1")
 		r.task("")
 	}},
-	bloom.ProblemWaitSlots: {provoke: func(r *rig) {
+	bloom.ProblemWaitSlots: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.lease(r.task("").ID)
 		r.task("")
 		r.later()
 	}},
-	bloom.ProblemWaitOrder: {provoke: func(r *rig) {
+	bloom.ProblemWaitOrder: {provoke: func(r *fixture) {
 		r.worker("w1", 2)
 		r.lease(r.task(`,"policy":{"ordered":true}`).ID)
 		r.task(`,"policy":{"ordered":true}`)
 		r.later()
 	}},
-	bloom.ProblemWait: {provoke: func(r *rig) {
+	bloom.ProblemWait: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task("")
 		r.later()
 	}},
-	bloom.ProblemDelayed: {provoke: func(r *rig) {
+	bloom.ProblemDelayed: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task(`,"run_at":` + itoa(bloom.Millis(r.clock.Now().Add(time.Hour))))
 	}},
-	bloom.ProblemQueueFull: {set: func(dc *dispatch.Config) { dc.MaxQueued = 1 }, provoke: func(r *rig) {
+	bloom.ProblemQueueFull: {set: func(dc *dispatch.Config) { dc.MaxQueued = 1 }, provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task("")
 	}},
-	bloom.ProblemKeysExpire: {provoke: func(r *rig) {
+	bloom.ProblemKeysExpire: {provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
 	}},
 	bloom.ProblemArtifacts: {set: blobs(bloom.BlobsS3)},
-	bloom.ProblemArtifactsWait: {set: func(dc *dispatch.Config) { dc.Objects = elsewhere{} }, provoke: func(r *rig) {
+	bloom.ProblemArtifactsWait: {set: func(dc *dispatch.Config) { dc.Objects = elsewhere{} }, provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		task := r.task("")
 		r.lease(task.ID)
@@ -161,11 +161,11 @@ var scenes = map[string]scene{
 	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = awayMembridge{} }},
 }
 
-func (r *rig) offline(name string) {
+func (r *fixture) offline(name string) {
 	r.call(201, nil, "POST", "/workers", `{"name":"`+name+`","status":"offline"}`)
 }
 
-func (r *rig) drained(name string) {
+func (r *fixture) drained(name string) {
 	r.worker(name, 1)
 	r.call(200, nil, "POST", "/workers/"+name+"/drain", `{"drain":true}`)
 }
@@ -182,7 +182,7 @@ func TestEachProblemIsFound(t *testing.T) {
 	for code, s := range scenes {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+			r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
 				if s.set != nil {
 					s.set(dc)
 				}
@@ -222,7 +222,7 @@ func problemCodes(t *testing.T) (all []string) {
 
 func TestFailedTasksAreGroupedByCause(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 9)
 	r.ends("", bloom.ClassInvalidInput)
 	r.ends("", bloom.ClassAuth) // is a problem of its own
@@ -230,7 +230,7 @@ func TestFailedTasksAreGroupedByCause(t *testing.T) {
 	newest := r.ends("", bloom.ClassInvalidInput)
 	p := r.problems()["tasks_failed"]
 	if p.Count != 3 || len(p.Causes) != 2 || p.Causes[0] != (bloom.Cause{ErrorClass: bloom.ClassInvalidInput, Count: 2, TaskID: newest.ID}) || p.Causes[1].Count != 1 {
-		t.Errorf("told as %+v", p)
+		t.Errorf("reported as %+v", p)
 	}
 	if want := "3 tasks failed in the last 24 hours: invalid_input 2, budget_exceeded 1"; p.Sentence != want {
 		t.Errorf("%q, want %q", p.Sentence, want)

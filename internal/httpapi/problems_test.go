@@ -13,7 +13,7 @@ import (
 )
 
 // problems are looked for anew: the clock moves past what was found before.
-func (r *rig) problems() map[string]bloom.Problem {
+func (r *fixture) problems() map[string]bloom.Problem {
 	r.t.Helper()
 	r.clock.by.Add(int64(3 * time.Second))
 	var found bloom.Problems
@@ -39,7 +39,7 @@ func codes(found map[string]bloom.Problem) (all []string) {
 func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 	t.Parallel()
 	machine := dispatch.Machine{Version: "2.0"}
-	r := newRig(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
 		dc.Machine = func() dispatch.Machine { return machine }
 		dc.MaxQueued = 3
 	})
@@ -58,7 +58,7 @@ func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 	r.worker("w1", 1)
 	found := wants("no worker with its labels", "tasks_wait_for_labels")
 	if p := found["tasks_wait_for_labels"]; p.Count != 1 || !slices.Equal(p.Labels, []string{"gpu"}) || p.Severity != bloom.SeverityError || p.Sentence != "1 task waits for a worker with the labels gpu" {
-		t.Errorf("it is told as %+v", p)
+		t.Errorf("it is reported as %+v", p)
 	}
 	r.call(200, nil, "POST", "/workers", `{"name":"w1","capabilities":{"labels":["gpu"],"claude_cli":true},"agent_version":"1.0"}`)
 	wants("another version", "worker_versions_differ")
@@ -73,13 +73,13 @@ func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 	machine.FreeBytes, machine.DiskLow, machine.CertExpires = 1<<20, true, bloom.Millis(dc.Now().Add(50*time.Hour))
 	found = wants("all at once", "certificate_expires", "disk_low", "queue_full", "tasks_delayed", "worker_versions_differ")
 	if found["disk_low"].Severity != bloom.SeverityError || found["certificate_expires"].Severity != bloom.SeverityError || found["tasks_delayed"].Severity != bloom.SeverityInfo {
-		t.Errorf("told as %+v", found)
+		t.Errorf("reported as %+v", found)
 	}
 }
 
 func TestProblemsAreLookedForAtMostEveryTwoSeconds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	if got := r.problems(); len(got) != 0 {
 		t.Fatalf("at first: %v", got)
 	}
@@ -95,17 +95,17 @@ func TestProblemsAreLookedForAtMostEveryTwoSeconds(t *testing.T) {
 
 func TestProblemsTellOfAStoreThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.problems()
 	must(t, r.store.Close())
 	if p := r.problems()["storage_unavailable"]; p.Severity != bloom.SeverityError {
-		t.Errorf("told as %+v", p)
+		t.Errorf("reported as %+v", p)
 	}
 }
 
 func TestProblemsOfCredentialsAndEndedTasks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 9)
 	refused, failed, limited := r.task(""), r.task(""), r.task("")
 	for _, task := range []bloom.Task{refused, failed, limited} {
@@ -129,15 +129,15 @@ func TestProblemsOfCredentialsAndEndedTasks(t *testing.T) {
 
 func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	soon := bloom.Millis(r.clock.Now().Add(24 * time.Hour))
 	r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(soon)+`}`)
 	if p := r.problems()["keys_expire"]; p.Count != 1 || !slices.Equal(p.Names, []string{"ci"}) || p.Until != soon {
-		t.Errorf("told as %+v", p)
+		t.Errorf("reported as %+v", p)
 	}
 	r.key = r.stored("viewer")
 	if got := r.problems(); len(got) != 0 {
-		t.Errorf("a viewer is told %+v", got)
+		t.Errorf("a viewer gets %+v", got)
 	}
 }
 
@@ -145,7 +145,7 @@ func itoa(n int64) string { return string(bloom.MustJSON(n)) }
 
 func TestATaskReleasedForLaterIsNoLimitOfCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("limit-1", 1)
 	task := r.task("")
 	l := r.lease(task.ID)

@@ -8,13 +8,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// recorder notes what a handler answers, for the log, and holds back what the
-// mux says by itself (its plain 404 and 405), for which we have words of our own.
+// recorder records the response's status for the log, and intercepts the mux's own
+// 404 and 405, which unmatched answers.
 type recorder struct {
 	http.ResponseWriter
 	status  int
-	matched bool // a route of ours has taken over
-	held    int  // the status the mux wanted to send
+	matched bool // a route handles the request
+	held    int  // the intercepted status of the mux
 }
 
 var recorders = sync.Pool{New: func() any { return new(recorder) }}
@@ -40,7 +40,7 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return rec.ResponseWriter.Write(p)
 }
 
-// Flush makes streams flow.
+// Flush implements http.Flusher.
 func (rec *recorder) Flush() {
 	if f, ok := rec.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
@@ -50,21 +50,33 @@ func (rec *recorder) Flush() {
 // Unwrap lets http.ResponseController find the connection.
 func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
-// call is one request on its way through: who sent it and how it is named.
+// call is one request and its caller.
 type call struct {
 	id     string
 	caller auth.Principal
 	r      *http.Request
 	w      http.ResponseWriter
 	accept string // the header
-	rest   func() // what lasting has left to do
+	rest   func() // the part of the handler that lasting has deferred
+	ends   func() // what follows at the end of the call, however it ends; or nil
 
-	admitted int64 // bytes of the server's budget that the call holds
+	admitted int64 // bytes of the body budget
+}
+
+// finally adds what follows at the end of the call: last added, first done.
+func (c *call) finally(f func()) {
+	next := c.ends
+	c.ends = func() {
+		if next != nil {
+			defer next()
+		}
+		f()
+	}
 }
 
 type callKey struct{}
 
-// callOf is the call that ctx belongs to.
+// callOf returns the call of ctx.
 func callOf(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c

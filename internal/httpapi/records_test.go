@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-func (r *rig) finish(output string) bloom.Completed {
+func (r *fixture) finish(output string) bloom.Completed {
 	r.t.Helper()
 	task := r.task("")
 	l := r.lease(task.ID)
@@ -23,7 +23,7 @@ func (r *rig) finish(output string) bloom.Completed {
 	return done
 }
 
-func (r *rig) files() (n int) {
+func (r *fixture) files() (n int) {
 	r.t.Helper()
 	must(r.t, filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(_ string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -36,7 +36,7 @@ func (r *rig) files() (n int) {
 
 func TestLargeContentLiesInTheBlobStore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	small, large := strings.Repeat("s", bloom.InlineContentLimit), strings.Repeat("ä", bloom.InlineContentLimit)
 	if done := r.finish(small); done.Artifact.Content == nil || done.Artifact.URL != nil || r.files() != 0 {
@@ -76,7 +76,7 @@ func TestLargeContentLiesInTheBlobStore(t *testing.T) {
 
 func TestAlteredContentIsNeverServedWhole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	done := r.finish(strings.Repeat("x", bloom.InlineContentLimit+1))
 	path := filepath.Join(r.dir, "artifacts", strings.TrimPrefix(*done.Artifact.URL, "file:"))
@@ -93,7 +93,7 @@ func TestAlteredContentIsNeverServedWhole(t *testing.T) {
 
 func TestPoisonTextGoesThroughCleaned(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	var task bloom.Task
 	r.call(201, &task, "POST", "/llm-tasks", "{\"context_id\":\"c\\u0000\",\"agent_slug\":\"a\",\"prompt\":\"nul \\u0000 lone \\ud800 raw \xff end\"}")
@@ -134,7 +134,7 @@ func TestPoisonTextGoesThroughCleaned(t *testing.T) {
 }
 
 // events reads a finished task's stream as lines.
-func (r *rig) events(taskID, after string) (events []bloom.Event) {
+func (r *fixture) events(taskID, after string) (events []bloom.Event) {
 	r.t.Helper()
 	a := r.call(200, nil, "GET", "/llm-tasks/"+taskID+"/events?after="+after, "", "Accept", "application/x-ndjson")
 	for line := range strings.Lines(string(a.body)) {
@@ -147,7 +147,7 @@ func (r *rig) events(taskID, after string) (events []bloom.Event) {
 
 func TestPagesFollowTheLink(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	var want, got []string
 	for range 7 {
 		want = append([]string{r.task("").ID}, want...)

@@ -8,15 +8,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// Refused changes in the audit: a minute, of one address and of all together. Others
-// are counted by metrics alone.
+// How many refused changes are audited per minute, of one address and of all together.
+// Metrics count all of them.
 const (
 	refusalsOfOne = 5
 	refusalsOfAll = 60
 )
 
-// auditRefusal notes that a change was refused for want of a key or a role. The request
-// is never held up by it for long, and a flood of them fills no database.
+// auditRefusal records that a change was refused because of a missing key or role.
 func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error) {
 	kind := bloom.KindOf(err)
 	if r.Method == http.MethodGet || kind != bloom.KindUnauthorized && kind != bloom.KindForbidden {
@@ -32,6 +31,6 @@ func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error)
 	f := s.failure(r.Context(), "", err)
 	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)})
 	if err := s.svc.Refused(ctx, r.Pattern, actor, f.Message); err != nil {
-		s.log.WarnContext(ctx, "a refused request could not be audited", "error", err)
+		s.log.WarnContext(ctx, "auditing a refused request failed", "error", err)
 	}
 }

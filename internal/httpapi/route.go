@@ -20,20 +20,20 @@ const (
 	membridgePath = "/api/membridge"
 )
 
-// route is everything about a route but its handler.
+// route is everything about a route except its handler.
 type route struct {
 	method, path string
-	id           string // the operation's name in the API's description
+	id           string // operationId in OpenAPI
 	summary      string
 	tag          string
 	status       int    // of a success; 0 means 200
 	body         any    // a value of the body's type, for the description; nil: none
-	raw          bool   // the body is bytes, for the description
-	answer       any    // a value of the type that a streamed answer writes; nil: none
-	media        string // of that answer; "" means application/json
+	raw          bool   // the body is binary, for the description
+	answer       any    // a value of the type that a streamed response writes; nil: none
+	media        string // of that response; "" means application/json
 }
 
-// reply is an answer whose status may vary.
+// reply is a response whose status may vary.
 type reply[T any] struct {
 	Status int
 	Body   T
@@ -47,9 +47,9 @@ type page[T any] struct {
 
 type none struct{}
 
-// handle registers a route. Bodies are decoded by the handlers themselves, with
-// decode: huma's own way parses every body twice, refuses nulls and repeats
-// what was submitted; its schemas still describe them.
+// handle registers a route. Handlers decode their bodies with decode: huma parses
+// every body twice, refuses nulls and quotes the input in errors. Its schemas are
+// still used for the description.
 func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, in *I) (*O, error)) {
 	policy := s.mux.Policy(rt.method + " " + rt.path)
 	op := huma.Operation{
@@ -86,9 +86,9 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 	}
 }
 
-// lasting has write give the answer once the handler has returned, and huma with
-// it. Who waits holds on to the stack of all that called it, and huma's part is
-// what makes it 16 KB instead of 8 for every poll and every stream.
+// lasting defers write until the handler has returned. A waiting request keeps the
+// stack of its callers, and huma's part makes it 16 KB instead of 8 for every poll
+// and stream.
 func lasting(c *call, write func()) (*huma.StreamResponse, error) {
 	c.rest = write
 	return &huma.StreamResponse{Body: func(huma.Context) {}}, nil
@@ -98,8 +98,8 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 	return s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
 }
 
-// describeBody adds the body to the operation's description after the fact, so
-// that huma does not read it.
+// describeBody adds the body to the operation's description afterwards, so that huma
+// does not read it.
 func (s *Server) describeBody(rt route) {
 	item := s.api.OpenAPI().Paths[rt.path]
 	op := item.Post
@@ -111,17 +111,18 @@ func (s *Server) describeBody(rt route) {
 	}}
 }
 
-// number is a query parameter that is described as an integer and read by us, so
-// that a wrong one gets our sentence.
+// number is a query parameter that is described as an integer but parsed by us, for
+// our own error messages.
 type number string
 
-// Schema describes a number.
+// Schema implements huma.SchemaProvider.
 func (number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger} }
 
-// Paging is what every list takes. Huma reads embedded fields of exported types only.
+// Paging is the parameters of every list. It is exported because huma reads only
+// exported embedded types.
 type Paging struct {
-	Limit  number `query:"limit" doc:"Entries a page: 1 to 1000, 100 when absent"`
-	Cursor string `query:"cursor" doc:"From the Link header of the page before"`
+	Limit  number `query:"limit" doc:"Entries per page, 1 to 1000; absent: 100"`
+	Cursor string `query:"cursor" doc:"From the Link header of the previous page"`
 }
 
 func (p Paging) page() (bloom.Page, error) {
@@ -133,15 +134,15 @@ func (p Paging) page() (bloom.Page, error) {
 	if p.Limit != "" {
 		limit, err = strconv.Atoi(string(p.Limit))
 		if err != nil || limit < 1 {
-			return bloom.Page{}, bloom.Invalid("The limit is wrong", bloom.FieldError{Field: "limit", Message: "must be a number from 1 to 1000"})
+			return bloom.Page{}, bloom.Invalid("The limit is invalid", bloom.FieldError{Field: "limit", Message: "must be a number from 1 to 1000"})
 		}
 		limit = min(limit, bloom.MaxPageSize)
 	}
 	return bloom.Page{Limit: limit, Cursor: cursor}, nil
 }
 
-// whole leaves the page without a limit for clients that name neither limit nor
-// cursor: they know no pages and get all that is unfinished.
+// whole removes the limit for clients that send neither limit nor cursor: they do not
+// use paging and get everything that is unfinished.
 func (p Paging) whole(page bloom.Page) bloom.Page {
 	if p.Limit == "" && p.Cursor == "" {
 		page.Limit = 0
@@ -149,10 +150,10 @@ func (p Paging) whole(page bloom.Page) bloom.Page {
 	return page
 }
 
-// TextPaging is what lists of rows with long texts take.
+// TextPaging is the parameters of lists of rows with long texts.
 type TextPaging struct {
 	Paging
-	Preview number `query:"preview" doc:"Longest text a row shows, in bytes, 1 to 1048576; longer ones are cut and marked. When absent, only as much is cut as the page has to be"`
+	Preview number `query:"preview" doc:"Longest text in a row, in bytes, 1 to 1048576; longer ones are truncated and marked. Absent: texts are truncated only if the page would be too large"`
 }
 
 func (p TextPaging) page() (bloom.Page, error) {
@@ -162,12 +163,12 @@ func (p TextPaging) page() (bloom.Page, error) {
 	}
 	page.TextBytes, err = strconv.Atoi(string(p.Preview))
 	if err != nil || page.TextBytes < 1 || page.TextBytes > 1<<20 {
-		return page, bloom.Invalid("The preview is wrong", bloom.FieldError{Field: "preview", Message: "must be a number from 1 to 1048576"})
+		return page, bloom.Invalid("The preview is invalid", bloom.FieldError{Field: "preview", Message: "must be a number from 1 to 1048576"})
 	}
 	return page, nil
 }
 
-// paged is a page with the address of the next one.
+// paged returns a page with the address of the next one.
 func paged[T any](c *call, list []T, next bloom.Cursor) *page[T] {
 	if list == nil {
 		list = []T{}
@@ -192,7 +193,7 @@ type pathID struct {
 	ID string `path:"id"`
 }
 
-// checkFilter refuses a filter that no entry can match by its kind.
+// checkFilter refuses a value that no entry can have.
 func checkFilter[T ~string](field string, v T, allowed ...T) error {
 	if v == "" {
 		return nil

@@ -26,27 +26,27 @@ func (s *Server) routes() {
 	s.proxyRoutes()
 }
 
-// health is what GET /health answers.
+// health is the response of GET /health.
 type health struct {
 	Status    string                  `json:"status" enum:"ok,degraded"`
 	Service   string                  `json:"service"`
-	Version   string                  `json:"version" doc:"Of the program"`
+	Version   string                  `json:"version" doc:"Version of the program"`
 	Uptime    float64                 `json:"uptime" doc:"Seconds"`
 	Storage   string                  `json:"storage"`
 	Membridge dispatch.MembridgeState `json:"membridge"`
 	Artifacts bloom.BlobState         `json:"artifacts" doc:"Where artifacts are kept"`
-	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
-	Disk      *Disk                   `json:"disk,omitempty" doc:"Of the data folder; absent for callers without a key and where it is not known"`
+	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
+	Disk      *Disk                   `json:"disk,omitempty" doc:"Disk of the data folder; absent for callers without a key, and if it is unknown"`
 }
 
 // Disk is the space of the file system that holds the server's data folder.
 type Disk struct {
 	Free  uint64 `json:"free_bytes"`
 	Total uint64 `json:"total_bytes"`
-	Low   bool   `json:"low" doc:"Somebody should make room"`
+	Low   bool   `json:"low" doc:"The disk is almost full"`
 }
 
-// healthPaths are where health is asked for.
+// healthPaths are the paths that answer with health.
 var healthPaths = []string{runtimePath + "/health", "/health", "/healthz", "/readyz"}
 
 func (s *Server) systemRoutes() {
@@ -60,7 +60,7 @@ func (s *Server) systemRoutes() {
 		func(context.Context, *call, *none) (*reply[dispatch.Settings], error) {
 			return &reply[dispatch.Settings]{http.StatusOK, s.svc.Settings()}, nil
 		})
-	handle(s, route{method: http.MethodPost, path: runtimePath + "/config", id: "set-config", summary: "Save where membridge is and the key to it", tag: "system", body: configBody{}},
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/config", id: "set-config", summary: "Save membridge's address and key", tag: "system", body: configBody{}},
 		func(ctx context.Context, c *call, _ *none) (*reply[dispatch.Settings], error) {
 			var b configBody
 			if err := s.decode(c, limitBody, &b); err != nil {
@@ -69,7 +69,7 @@ func (s *Server) systemRoutes() {
 			set, err := s.svc.Configure(ctx, b.MembridgeURL, b.AdminKey, c.caller.Name)
 			return &reply[dispatch.Settings]{http.StatusOK, set}, err
 		})
-	handle(s, route{method: http.MethodPost, path: runtimePath + "/test-connection", id: "test-connection", summary: "Ask membridge for its health, under the stored settings", tag: "system"}, s.testConnection)
+	handle(s, route{method: http.MethodPost, path: runtimePath + "/test-connection", id: "test-connection", summary: "Test the connection to membridge with the stored settings", tag: "system"}, s.testConnection)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats", id: "stats", summary: "Counts at a glance", tag: "system"},
 		func(ctx context.Context, _ *call, _ *none) (*reply[bloom.Stats], error) {
 			st, err := s.svc.Stats(ctx)
@@ -77,7 +77,7 @@ func (s *Server) systemRoutes() {
 		})
 }
 
-// health shows strangers neither addresses nor inner errors.
+// health shows callers without a key neither addresses nor internal errors.
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
@@ -97,8 +97,8 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 			h.Artifacts.LastError = &hidden
 		}
 	}
-	if err := s.stored.ask(s.clock, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // it is asked for others, too
+	if err := s.stored.check(s.clock, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // the result is for other callers, too
 		defer cancel()
 		return s.svc.Ready(ctx)
 	}); err != nil {
@@ -120,7 +120,7 @@ func (s *Server) testConnection(ctx context.Context, c *call, _ *none) (*reply[d
 	actor, audited := c.caller.Name, true
 	if !c.caller.Known() {
 		actor = "anonymous"
-		audited = s.strangers.Allow("").Wait == 0 // all of them together fill no more of the audit
+		audited = s.anonymousAudits.Allow("").Wait == 0
 	}
 	found, err := s.svc.TestConnection(ctx, actor, audited)
 	return &reply[dispatch.Connection]{http.StatusOK, found}, err

@@ -51,7 +51,7 @@ func (s *Server) accessRoutes() {
 			return &reply[ended]{http.StatusOK, ended{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodPost, path: runtimePath + "/secrets/rotate", id: "rotate-secrets", tag: "access", body: rotateBody{},
-		summary: "Encrypt the secrets in the database under a new key; sessions end unless the old key is kept"},
+		summary: "Encrypt the secrets in the database with a new key; sessions end unless the old key is kept"},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.SecretRotation], error) {
 			var b rotateBody
 			if err := s.decode(c, limitBody, &b); err != nil {
@@ -63,10 +63,10 @@ func (s *Server) accessRoutes() {
 }
 
 type rotateBody struct {
-	KeepOld bool `json:"keep_old,omitempty" doc:"Let the earlier key open what it sealed until the next rotation, for replicas that have yet to get the new one"`
+	KeepOld bool `json:"keep_old,omitempty" doc:"Keep the earlier key for decryption until the next rotation, for replicas that do not have the new one yet"`
 }
 
-// ended is the answer to the end of a session.
+// ended is the response to the end of a session.
 type ended struct {
 	Ended bool   `json:"ended"`
 	ID    string `json:"id"`

@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
-// bulkAtOnce is how many tasks of one request are changed at the same time: the
-// store commits what waits together.
+// bulkAtOnce is how many tasks of one request are changed concurrently, so that the
+// store can batch them.
 const bulkAtOnce = 16
 
 func (s *Server) bulkRoutes() {
@@ -28,7 +28,7 @@ func (s *Server) bulkRoutes() {
 				if err := s.decode(c, limitBody, &in); err != nil {
 					return nil, err
 				}
-				results := s.each(ctx, c, in.IDs, op.do)
+				results := s.forEach(ctx, c, in.IDs, op.do)
 				return &reply[bloom.TaskOutcomes]{http.StatusOK, bloom.TaskOutcomes{Results: results}}, nil
 			})
 		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name + "-matching", id: op.Name + "-matching-tasks", summary: op.all, tag: "tasks", body: bloom.TasksMatching{}},
@@ -43,7 +43,7 @@ func (s *Server) bulkRoutes() {
 	}
 }
 
-// matching does one thing to the next of the tasks that match, or counts them.
+// matching changes the next tasks that match, or counts them.
 func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in bloom.TasksMatching, do func(ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
 	ids, next, err := s.svc.Matching(ctx, op, in)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in blo
 	if in.DryRun || len(ids) == 0 {
 		return done, nil
 	}
-	for _, r := range s.each(ctx, c, ids, do) {
+	for _, r := range s.forEach(ctx, c, ids, do) {
 		if r.OK {
 			done.Changed++
 		}
@@ -61,8 +61,8 @@ func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in blo
 	return done, s.svc.AuditMatched(ctx, op, in, done, c.caller.Name)
 }
 
-// each does one thing to each of the tasks; one that is refused stops no other.
-func (s *Server) each(ctx context.Context, c *call, ids []string, do func(ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
+// forEach changes each of the tasks. A refusal of one does not affect the others.
+func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
 	results := make([]bloom.TaskOutcome, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -71,11 +71,11 @@ func (s *Server) each(ctx context.Context, c *call, ids []string, do func(ctx co
 			results = append(results, bloom.TaskOutcome{ID: id})
 		}
 	}
-	var running sync.WaitGroup
+	var wg sync.WaitGroup
 	slots := make(chan struct{}, bulkAtOnce)
 	for i := range results {
 		slots <- struct{}{}
-		running.Go(func() {
+		wg.Go(func() {
 			defer func() { <-slots }()
 			r := &results[i]
 			t, err := do(ctx, r.ID, c.caller.Name)
@@ -87,6 +87,6 @@ func (s *Server) each(ctx context.Context, c *call, ids []string, do func(ctx co
 			r.OK, r.Status = true, t.Status
 		})
 	}
-	running.Wait()
+	wg.Wait()
 	return results
 }

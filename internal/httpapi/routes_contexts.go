@@ -24,7 +24,7 @@ type leaseOfTask struct {
 	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
 }
 
-// underLease holds callers of what a lease may read to that lease.
+// underLease checks that the caller may use the lease, then calls h.
 func underLease[O any](s *Server, h func(context.Context, *call, *leaseOfTask) (*O, error)) func(context.Context, *call, *leaseOfTask) (*O, error) {
 	return func(ctx context.Context, c *call, in *leaseOfTask) (*O, error) {
 		if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
@@ -40,14 +40,14 @@ type partUpload struct {
 	SHA256  string `query:"sha256" doc:"Of the body, in hex"`
 }
 
-// droppedContext is the answer to forgetting.
+// droppedContext is the response to forgetting a context.
 type droppedContext struct {
 	Forgotten bool   `json:"forgotten"`
 	ID        string `json:"id"`
 }
 
 func (s *Server) contextRoutes() {
-	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, the one used last first", tag: "records"}, s.listContexts)
+	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, most recently used first", tag: "records"}, s.listContexts)
 	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
 			x, err := s.svc.Context(ctx, in.ID)
@@ -58,14 +58,14 @@ func (s *Server) contextRoutes() {
 			err := s.svc.ForgetContext(ctx, in.ID, c.caller.Name)
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "What the server has of a held task's context", tag: "leases"},
+	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "The state of the transcript of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
 			st, _, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", raw: true}, s.putTranscriptPart)
-	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "What the server has of the working folder of a held task's context", tag: "leases"},
+	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "The state of the working folder of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
 			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
@@ -92,10 +92,10 @@ func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[b
 	return paged(c, list, next), err
 }
 
-// partTime is how long one part may take on its way.
+// partTime is how long the upload of one part may take.
 const partTime = 5 * time.Minute
 
-// putTranscriptPart passes the body on as it comes; nothing of it is held in memory.
+// putTranscriptPart streams the body to the blob store.
 func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload) (*reply[bloom.TranscriptPart], error) {
 	size := c.r.ContentLength
 	switch {
@@ -110,12 +110,12 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 		return nil, err
 	}
 	part, err := s.svc.PutTranscriptPart(ctx, in.ID, in.LeaseID, body, size, in.SHA256)
-	err = body.trouble(err)
+	err = body.cause(err)
 	return &reply[bloom.TranscriptPart]{http.StatusOK, part}, err
 }
 
-// transcriptContent streams the parts as they were uploaded: each is a zstd frame, and
-// so are all of them together. The connection is cut when one cannot be read.
+// transcriptContent streams the parts as they were uploaded: each is a zstd frame,
+// and so is their concatenation. If one cannot be read, the connection is cut.
 func (s *Server) transcriptContent(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
 	st, content, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, true)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) transcriptContent(ctx context.Context, c *call, in *leaseOfTask
 	return s.frames(ctx, c, in, st.SHA256, content), nil
 }
 
-// frames streams content of a context, or nothing when there is none.
+// frames streams content of a context, or returns nil if there is none.
 func (s *Server) frames(ctx context.Context, c *call, in *leaseOfTask, sum string, content io.ReadCloser) *huma.StreamResponse {
 	if content == nil {
 		return nil
@@ -138,7 +138,7 @@ func (s *Server) frames(ctx context.Context, c *call, in *leaseOfTask, sum strin
 		s.allowUntil(w, 0)
 		if _, err := io.Copy(s.paced(w), content); err != nil {
 			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "a context's content could not be sent whole", "request_id", c.id, "task_id", in.ID, "error", err)
+				s.log.ErrorContext(ctx, "sending a context's content failed", "request_id", c.id, "task_id", in.ID, "error", err)
 			}
 			panic(http.ErrAbortHandler)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// leased is the answer to a lease.
+// leased is the response to a lease.
 type leased struct {
 	Lease  bloom.Lease  `json:"lease"`
 	Worker bloom.Worker `json:"worker"`
@@ -20,10 +20,10 @@ type leaseFilter struct {
 }
 
 func (s *Server) leaseRoutes() {
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/lease", id: "lease-task", summary: "Give a task to a worker now", tag: "leases", status: http.StatusCreated, body: leaseBody{}}, s.leaseTask)
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/heartbeat", id: "heartbeat", summary: "Renew a lease; the first heartbeat makes the task running", tag: "leases", body: heartbeatBody{}}, s.heartbeat)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/lease", id: "lease-task", summary: "Lease a task to a worker now", tag: "leases", status: http.StatusCreated, body: leaseBody{}}, s.leaseTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/heartbeat", id: "heartbeat", summary: "Renew a lease; the first heartbeat sets the task running", tag: "leases", body: heartbeatBody{}}, s.heartbeat)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/complete", id: "complete-task", summary: "Record the outcome of a lease", tag: "leases", body: bloom.Completion{}}, s.complete)
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/release", id: "release-task", summary: "Give a task back unfinished; the attempt is refunded", tag: "leases", body: bloom.ReleaseSpec{}}, s.release)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/release", id: "release-task", summary: "Release an unfinished task; the attempt is refunded", tag: "leases", body: bloom.ReleaseSpec{}}, s.release)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/leases", id: "list-leases", summary: "Leases, newest first", tag: "leases"}, s.listLeases)
 }
 
@@ -36,13 +36,14 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 	return &reply[leased]{http.StatusCreated, leased{lease, worker}}, err
 }
 
-// isWorker reports whether the caller's key is a worker's and nothing more. Such a
-// caller has to prove which worker it is: by the instance id of the process, and by
-// lease ids, which no route shows to other workers.
+// isWorker reports whether the caller has a worker's key. Such a caller has to prove
+// which worker it is: by the process's instance id, and by lease ids, which no route
+// shows to other workers.
 func isWorker(c *call) bool { return c.caller.Role == auth.RoleWorker }
 
-// actorOf is who the audit names. Many workers share a key, so that a worker's key
-// names nobody: then it is the worker itself, or the lease's when that is empty.
+// actorOf returns the actor for the audit. Workers may share a key, so a worker's key
+// does not identify one: then the actor is worker, or the lease's worker if that is
+// empty.
 func actorOf(c *call, worker string) string {
 	if isWorker(c) {
 		return worker
@@ -52,7 +53,7 @@ func actorOf(c *call, worker string) string {
 
 var errOtherWorker = &bloom.Error{Kind: bloom.KindForbidden, Code: bloom.CodeForbidden, Message: "This key is bound to another worker"}
 
-// actsAs holds a key that is bound to a worker to that worker.
+// actsAs refuses a key that is bound to another worker.
 func actsAs(c *call, worker string) error {
 	if c.caller.Worker != "" && c.caller.Worker != worker {
 		return errOtherWorker
@@ -60,9 +61,9 @@ func actsAs(c *call, worker string) error {
 	return nil
 }
 
-// mayUse holds a worker's key to naming the lease it acts under, for only then can a
-// stale worker be told from the present one, and a key that is bound to a worker to
-// leases of that worker.
+// mayUse requires a worker's key to name its lease, because only the lease
+// distinguishes a stale worker from the present one. A key that is bound to a worker
+// may only use that worker's leases.
 func (s *Server) mayUse(ctx context.Context, c *call, taskID, leaseID string) error {
 	if leaseID == "" && isWorker(c) {
 		return bloom.Invalid("A worker must name its lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})

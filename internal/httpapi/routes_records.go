@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,8 +24,8 @@ type auditFilter struct {
 }
 
 type chainRange struct {
-	After int64 `query:"after" minimum:"0" doc:"Only what comes after this seq"`
-	Limit int   `query:"limit" minimum:"0" maximum:"1000" doc:"Most links; 0: 100"`
+	After number `query:"after" doc:"Only links after this seq (absent: 0)"`
+	Limit number `query:"limit" doc:"Maximum number of links, 1 to 1000 (absent or 0: 100)"`
 }
 
 func (s *Server) recordRoutes() {
@@ -35,21 +36,26 @@ func (s *Server) recordRoutes() {
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records"}, s.artifactContent)
-	handle(s, route{method: http.MethodPut, path: tasksPath + "/{id}/artifacts", id: "put-artifact", summary: "Upload a file of a run as an artifact", tag: "leases", raw: true}, s.putFile)
-	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Take all content to the object storage", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
+	handle(s, route{method: http.MethodPut, path: tasksPath + "/{id}/artifacts", id: "put-artifact", summary: "Upload a file of an attempt as an artifact", tag: "leases", raw: true}, s.putFile)
+	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Move all content to the object storage", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, func(ctx context.Context, line func(bloom.ContentLine)) error {
 				return s.svc.MoveContents(ctx, c.caller.Name, line)
 			})
 		})
-	handle(s, route{method: http.MethodPost, path: artifactsPath + "/verify", id: "verify-artifacts", summary: "Read all content and compare it with what was recorded", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
+	handle(s, route{method: http.MethodPost, path: artifactsPath + "/verify", id: "verify-artifacts", summary: "Verify all stored content", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, s.svc.VerifyContents)
 		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", summary: "Audit entries, newest first", tag: "records"}, s.listAudit)
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", summary: "The audit's chain of hashes, oldest first", tag: "records"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", summary: "The audit's hash chain, oldest first", tag: "records"},
 		func(ctx context.Context, _ *call, in *chainRange) (*reply[bloom.ChainPart], error) {
-			part, err := s.svc.AuditChain(ctx, in.After, in.Limit)
+			q := numbers{}
+			after, limit := q.read("after", in.After, 0, math.MaxInt64), q.read("limit", in.Limit, 0, math.MaxInt32)
+			if err := q.err(); err != nil {
+				return nil, err
+			}
+			part, err := s.svc.AuditChain(ctx, after, int(limit))
 			return &reply[bloom.ChainPart]{http.StatusOK, part}, err
 		})
 }

@@ -12,13 +12,13 @@ import (
 )
 
 type seriesFilter struct {
-	From number `query:"from" doc:"Unix milliseconds; a day before to when absent"`
-	To   number `query:"to" doc:"Unix milliseconds; now when absent"`
-	Step number `query:"step" doc:"Seconds a point, a multiple of 60. Raised to 3600 where the series is kept by the hour only. When absent, a minute up to a day, else an hour"`
+	From number `query:"from" doc:"Unix milliseconds; absent: a day before to"`
+	To   number `query:"to" doc:"Unix milliseconds; absent: now"`
+	Step number `query:"step" doc:"Seconds per point, a multiple of 60. Raised to 3600 where only hours are kept. Absent: a minute for up to a day, else an hour"`
 }
 
 func (s *Server) seriesRoutes() {
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats/series", id: "stats-series", summary: "What happened to tasks over time", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats/series", id: "stats-series", summary: "Time series of tasks", tag: "system"},
 		func(ctx context.Context, _ *call, in *seriesFilter) (*reply[bloom.Series], error) {
 			q := numbers{}
 			from, to := q.read("from", in.From, 0, maxMillis), q.read("to", in.To, 0, maxMillis)
@@ -26,8 +26,8 @@ func (s *Server) seriesRoutes() {
 			if step%60 != 0 {
 				q.wrong = append(q.wrong, bloom.FieldError{Field: "step", Message: "must be a multiple of 60"})
 			}
-			if len(q.wrong) > 0 {
-				return nil, bloom.Invalid("The request is wrong: "+q.wrong[0].Field+" "+q.wrong[0].Message, q.wrong...)
+			if err := q.err(); err != nil {
+				return nil, err
 			}
 			series, err := s.svc.Series(ctx, from, to, step)
 			return &reply[bloom.Series]{http.StatusOK, series}, err
@@ -35,7 +35,7 @@ func (s *Server) seriesRoutes() {
 }
 
 func (s *Server) problemRoutes() {
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/problems", id: "list-problems", summary: "What is wrong, and what to do about it", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/problems", id: "list-problems", summary: "Problems of the installation, and what to do about them", tag: "system"},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.Problems], error) {
 			found, err := s.svc.Problems(ctx, c.caller.Role == auth.RoleAdmin)
 			return &reply[bloom.Problems]{http.StatusOK, found}, err
@@ -45,10 +45,18 @@ func (s *Server) problemRoutes() {
 // maxMillis is the end of the year 9999.
 const maxMillis = 253402300799999
 
-// numbers reads whole numbers of a query and collects what is wrong with them.
+// numbers parses integers of a query and collects the errors.
 type numbers struct{ wrong []bloom.FieldError }
 
-// read is 0 for a number that is absent.
+// err returns nil if no number is wrong.
+func (q *numbers) err() error {
+	if len(q.wrong) == 0 {
+		return nil
+	}
+	return bloom.Invalid("The request is invalid: "+q.wrong[0].Field+" "+q.wrong[0].Message, q.wrong...)
+}
+
+// read returns 0 for an absent number.
 func (q *numbers) read(field string, n number, least, most int64) int64 {
 	if n == "" {
 		return 0

@@ -12,13 +12,13 @@ import (
 
 const sessionPath = runtimePath + "/session"
 
-// session is who the server takes the caller for.
+// session is the caller's identity.
 type session struct {
-	Name   string    `json:"name" doc:"Name of the key; empty when no key was shown"`
-	Role   auth.Role `json:"role" enum:"admin,client,worker,viewer," doc:"Empty when no key was shown"`
-	Cookie bool      `json:"cookie" doc:"The caller is known by a session's cookie, which DELETE ends"`
-	Auth   auth.Mode `json:"auth" enum:"keys,development,insecure" doc:"How callers are told apart"`
-	OIDC   string    `json:"oidc,omitempty" doc:"Host of the sign-in provider, where there is one: GET /session/oidc leads to it"`
+	Name   string    `json:"name" doc:"Name of the key; empty without a key"`
+	Role   auth.Role `json:"role" enum:"admin,client,worker,viewer," doc:"Empty without a key"`
+	Cookie bool      `json:"cookie" doc:"The caller has a session cookie; DELETE ends the session"`
+	Auth   auth.Mode `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
+	OIDC   string    `json:"oidc,omitempty" doc:"Host of the sign-in provider, if there is one; GET /session/oidc redirects to it"`
 }
 
 // signInBody is the key to exchange for a session.
@@ -39,7 +39,7 @@ func (s *Server) sessionRoutes() {
 			}
 			return &reply[session]{http.StatusOK, session{Name: c.caller.Name, Role: c.caller.Role, Cookie: known, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
-	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session's cookie", tag: "system", body: signInBody{}}, s.signIn)
+	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session cookie", tag: "system", body: signInBody{}}, s.signIn)
 	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system"},
 		func(ctx context.Context, c *call, _ *none) (*reply[session], error) {
 			cookies, err := s.auth.SignOut(ctx, c.caller)
@@ -52,18 +52,18 @@ func (s *Server) sessionRoutes() {
 			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
 	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", summary: "Sign in at the provider", tag: "system", status: http.StatusSeeOther}, s.beginSignIn)
-	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider sends the browser back to", tag: "system", status: http.StatusSeeOther}, s.finishSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider redirects the browser", tag: "system", status: http.StatusSeeOther}, s.finishSignIn)
 }
 
-// redirect is an answer that leads elsewhere.
+// redirect is a redirecting response.
 type redirect struct {
 	Status   int
 	Location string `header:"Location"`
 }
 
-// backTo is the page to see after the sign-in.
+// backTo is the page to show after the sign-in.
 type backTo struct {
-	To string `query:"to" doc:"Path of the page to see afterwards; / when absent"`
+	To string `query:"to" doc:"Path of the page to show afterwards; absent: /"`
 }
 
 func (s *Server) beginSignIn(ctx context.Context, c *call, in *backTo) (*redirect, error) {
@@ -98,7 +98,7 @@ func (s *Server) finishSignIn(ctx context.Context, c *call, _ *none) (*redirect,
 	return &redirect{http.StatusSeeOther, back}, nil
 }
 
-// backToSignIn shows a person why the sign-in failed. The page knows the codes.
+// backToSignIn redirects to the sign-in page, which explains the error code.
 func (s *Server) backToSignIn(ctx context.Context, to string, err error) *redirect {
 	s.log.WarnContext(ctx, "a sign-in at the provider failed", "error", err)
 	q := url.Values{"error": {"sign_in_unavailable"}}
@@ -111,7 +111,7 @@ func (s *Server) backToSignIn(ctx context.Context, to string, err error) *redire
 	return &redirect{http.StatusSeeOther, "/sign-in?" + q.Encode()}
 }
 
-// signIn is slowed for each address, so that keys cannot be guessed here.
+// signIn is rate-limited by address, so that keys cannot be guessed.
 func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session], error) {
 	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
 		return nil, err

@@ -11,11 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Sync jobs: have an agent send a project's memory to object storage, or take it
-// from there, and read how that went.
-
 func (s *Server) syncRoutes() {
-	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs/{id}", id: "membridge-job", summary: "One sync job, with what it printed", tag: "membridge"},
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs/{id}", id: "membridge-job", summary: "One sync job with its output", tag: "membridge"},
 		func(ctx context.Context, _ *call, in *jobInput) (*reply[json.RawMessage], error) {
 			if in.ID == "." || in.ID == ".." || utf8.RuneCountInString(in.ID) > maxJob {
 				return nil, bloom.NotFound("Job")
@@ -28,25 +25,25 @@ func (s *Server) syncRoutes() {
 				return s.sync(ctx, c, kind)
 			})
 	}
-	order("push", "Have an agent send a project's memory to object storage")
-	order("pull", "Have an agent take a project's memory from object storage")
+	order("push", "Have an agent push a project's memory to object storage")
+	order("pull", "Have an agent pull a project's memory from object storage")
 }
 
 type jobInput struct {
 	ID string `path:"id"`
 }
 
-// maxJob is the most characters in a job's id.
+// maxJob is the maximum length of a job's id in characters.
 const maxJob = 64
 
-// syncBody is an order to an agent.
+// syncBody orders a sync job.
 type syncBody struct {
 	Project string `json:"project" minLength:"1" maxLength:"256" doc:"A project's name or canonical_id"`
-	Agent   string `json:"agent" minLength:"1" maxLength:"128" doc:"The name of the agent that does it"`
+	Agent   string `json:"agent" minLength:"1" maxLength:"128" doc:"The name of the agent that executes it"`
 }
 
-// sync passes the order on. Like a selection it is carried out, and audited,
-// whether or not its caller waits for it.
+// sync forwards the order. Like a selection it is executed and audited whether or not
+// the caller waits.
 func (s *Server) sync(ctx context.Context, c *call, kind string) (*reply[json.RawMessage], error) {
 	var b syncBody
 	if err := s.decode(c, limitBody, &b); err != nil {

@@ -12,7 +12,7 @@ import (
 const tasksPath = runtimePath + "/llm-tasks"
 
 type createInput struct {
-	Key string `header:"Idempotency-Key" doc:"A key of the caller's own; posting again with it answers with the first task"`
+	Key string `header:"Idempotency-Key" doc:"A key chosen by the caller; a repeated request with it returns the first task"`
 }
 
 type taskFilter struct {
@@ -22,12 +22,12 @@ type taskFilter struct {
 	AgentSlug string `query:"agent_slug"`
 	WorkerID  string `query:"worker_id"`
 	Error     string `query:"error_class"`
-	Text      string `query:"q" doc:"Words that the prompt or the newest output contains, phrases in quotation marks, beginnings of words with an asterisk; the last word is a beginning. Or part of the id, 4 characters at least. Each task has a snippet then, and a page at most 100 tasks, with texts of at most 4 KiB"`
+	Text      string `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
 }
 
 func (s *Server) taskRoutes() {
 	s.bulkRoutes()
-	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Post a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Create a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
 	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
@@ -37,7 +37,7 @@ func (s *Server) taskRoutes() {
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Ask for a task to be run", tag: "tasks"}, s.dispatchTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Report which worker runs a task", tag: "tasks"}, s.dispatchTask)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
@@ -78,16 +78,16 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 	return &reply[bloom.Task]{http.StatusCreated, task}, err
 }
 
-// dispatched is the answer to a request to run a task.
+// dispatched is the response of dispatchTask.
 type dispatched struct {
-	Dispatched bool    `json:"dispatched" doc:"Always true: workers pull tasks by themselves"`
+	Dispatched bool    `json:"dispatched" doc:"Always true: workers pull tasks"`
 	TaskID     string  `json:"task_id" format:"uuid"`
-	WorkerID   *string `json:"worker_id" doc:"Who has the task; null while it waits"`
+	WorkerID   *string `json:"worker_id" doc:"The worker that holds the task; null while it waits"`
 	LeaseID    *string `json:"lease_id" doc:"Its lease; null while it waits"`
 }
 
-// dispatchTask is the second step of clients of the earlier implementation, which
-// pushed tasks to workers. Here it only says where the task is.
+// dispatchTask is a compatibility route for clients of the earlier implementation, which
+// pushed tasks to workers. It only reports where the task is.
 func (s *Server) dispatchTask(ctx context.Context, _ *call, in *pathID) (*reply[dispatched], error) {
 	t, err := s.svc.Task(ctx, in.ID)
 	if err != nil {

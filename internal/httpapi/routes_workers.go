@@ -25,13 +25,13 @@ type workerDetail struct {
 	Leases []bloom.Lease `json:"leases" nullable:"false"`
 }
 
-// registeredWorker is the answer to a registration.
+// registeredWorker is the response to a registration.
 type registeredWorker struct {
 	bloom.Worker
-	MembridgeURL string `json:"membridge_url,omitempty" doc:"Where the control plane is, as the runtime finds it"`
+	MembridgeURL string `json:"membridge_url,omitempty" doc:"The control plane's address, as the runtime uses it"`
 }
 
-// removed is the answer to a removal.
+// removed is the response to a removal.
 type removed struct {
 	Removed bool   `json:"removed"`
 	ID      string `json:"id"`
@@ -100,25 +100,25 @@ func (s *Server) workerRoutes() {
 			}
 			return &reply[workerDetail]{http.StatusOK, workerDetail{w, leases}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Make a worker known, or update it", tag: "workers", body: bloom.WorkerSpec{}}, s.registerWorker)
-	// Of several successes huma describes one.
+	handle(s, route{method: http.MethodPost, path: workersPath, id: "register-worker", summary: "Register or update a worker", tag: "workers", body: bloom.WorkerSpec{}}, s.registerWorker)
+	// huma describes only one successful response.
 	answers := s.api.OpenAPI().Paths[workersPath].Post.Responses
 	created := *answers["200"]
-	answers["200"].Description, created.Description = "It was known, and is updated", "It was not known"
+	answers["200"].Description, created.Description = "The worker was updated", "The worker was created"
 	answers["201"] = &created
-	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Forget a worker; its leases go back to the queue", tag: "workers"},
+	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Remove a worker and release its leases", tag: "workers"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[removed], error) {
 			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain a worker at the runtime, or undrain it there", tag: "workers", body: drainBody{}}, s.drainWorker)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain or undrain a worker at the runtime", tag: "workers", body: drainBody{}}, s.drainWorker)
 	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}/logs", id: "worker-logs", summary: "The last log lines that a worker reported", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.WorkerLogs], error) {
 			logs, err := s.svc.WorkerLogs(ctx, in.ID)
 			return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 		})
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "A worker's last log lines", tag: "workers", body: bloom.LogReport{}}, s.reportLogs)
-	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews, hands over, cancels, drains", tag: "workers", body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "Report a worker's last log lines", tag: "workers", body: bloom.LogReport{}}, s.reportLogs)
+	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/claim", id: "claim", summary: "A worker's long poll: renews leases, returns new tasks, cancellations and drains", tag: "workers", body: claimBody{}, answer: bloom.ClaimResult{}}, s.claim)
 }
 
 func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[registeredWorker], error) {
@@ -145,9 +145,8 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	return &reply[registeredWorker]{status, registeredWorker{w, s.svc.MembridgeForWorkers()}}, err
 }
 
-// workerSpec reads a registration. What it does not name keeps what is known of
-// the worker, and is the default for a new one; the status is that of a worker
-// that speaks, online.
+// workerSpec reads a registration. Absent fields keep the known values of an existing
+// worker and get the defaults for a new one; the status becomes online.
 func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.WorkerSpec, error) {
 	read := func(spec bloom.WorkerSpec) (bloom.WorkerSpec, error) {
 		if len(body) > 0 {
@@ -175,7 +174,7 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 		ClaudeCLI: can.ClaudeCLI, MaxConcurrency: can.MaxConcurrency, Labels: slices.Clone(can.Labels)}}); err != nil {
 		return spec, err
 	}
-	// Programs send "" and null for what they do not set.
+	// Programs send "" and null for unset fields.
 	spec.URL = cmp.Or(spec.URL, known.URL)
 	spec.AgentVersion = cmp.Or(spec.AgentVersion, known.AgentVersion)
 	spec.OSInfo = cmp.Or(spec.OSInfo, known.OSInfo)
@@ -214,7 +213,7 @@ func (s *Server) reportLogs(ctx context.Context, c *call, in *pathID) (*reply[bl
 		return nil, err
 	}
 	logs, err := s.svc.WorkerLogs(ctx, in.ID)
-	logs.Lines = []bloom.LogLine{} // the caller has them
+	logs.Lines = []bloom.LogLine{} // the caller already has them
 	return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 }
 
@@ -239,15 +238,16 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 		}
 		if b.Forgotten != nil {
 			if res.Forgotten, err = s.svc.Forgotten(ctx, *b.Forgotten); err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "a worker is not told which contexts to forget", "error", err)
+				s.log.WarnContext(ctx, "listing forgotten contexts for a worker failed", "error", err)
 			}
 		}
 		writeJSON(c.w, http.StatusOK, res)
 	})
 }
 
-// allowUntil lifts the server's deadlines for an answer that takes its time. The
-// read deadline too: net/http takes its passing for the caller's leaving.
+// allowUntil extends the write deadline of a long response to d from now, or removes
+// it if d is 0. It removes the read deadline, because net/http would take an expired
+// one for a disconnect.
 func (s *Server) allowUntil(w http.ResponseWriter, d time.Duration) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
@@ -255,5 +255,5 @@ func (s *Server) allowUntil(w http.ResponseWriter, d time.Duration) {
 		_ = rc.SetWriteDeadline(time.Time{})
 		return
 	}
-	_ = rc.SetWriteDeadline(time.Now().Add(d)) // the connection's clock, not the engine's
+	_ = rc.SetWriteDeadline(time.Now().Add(d)) // real time, not the injected clock
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // index brings the search index up to date, as a server's loop does.
-func (r *rig) index() {
+func (r *fixture) index() {
 	r.t.Helper()
 	for more := true; more; {
 		var err error
@@ -22,7 +22,7 @@ func (r *rig) index() {
 
 func TestSearchFindsWordsInPromptsAndOutputs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w", 9)
 	a := r.task(`,"prompt":"Count the walruses <script>alert(1)</script> in the zoo"`)
 	r.lease(a.ID)
@@ -80,7 +80,7 @@ func TestSearchFindsWordsInPromptsAndOutputs(t *testing.T) {
 
 func TestASearchGoesOnFromPageToPage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for range 25 {
 		r.task(`,"prompt":"a common word"`)
 	}
@@ -107,7 +107,7 @@ func TestASearchGoesOnFromPageToPage(t *testing.T) {
 
 func TestASearchGoesOnWhileTheBlobStoreIsAway(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.task(`,"prompt":"one walrus"`)
 	_, _, err := r.store.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
 	must(t, err)

@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
@@ -15,7 +17,7 @@ import (
 const savedSecret = "abcd-a-very-secret-key-wxyz"
 
 // sealedKey is the key to membridge as it lies in the database.
-func (r *rig) sealedKey() string {
+func (r *fixture) sealedKey() string {
 	r.t.Helper()
 	saved, err := r.store.Settings(r.t.Context())
 	must(r.t, err)
@@ -24,7 +26,7 @@ func (r *rig) sealedKey() string {
 
 func TestSecretsAreSealedUnderANewKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	keyFile := filepath.Join(r.dir, auth.SealKeyFile)
 	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
 	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`))
@@ -79,7 +81,7 @@ func TestSecretsAreSealedUnderANewKey(t *testing.T) {
 // Whoever has lost the key file must not have the rotation make it worse.
 func TestSecretsOfAnotherKeyStopTheRotation(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
 	keyFile := filepath.Join(r.dir, auth.SealKeyFile)
 	right, err := os.ReadFile(keyFile)
@@ -99,7 +101,7 @@ func TestGivenKeysAreNotChanged(t *testing.T) {
 	older, newer := strings.Repeat("01", 32), strings.Repeat("02", 32)
 	first, err := auth.NewSealer(older)
 	must(t, err)
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Seal = first })
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.Seal = first })
 	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
 	f := r.fails(409, "conflict", "POST", "/secrets/rotate", `{}`)
 	if !strings.Contains(f.Message, "BLOOM_SECRET_KEY") {
@@ -114,5 +116,61 @@ func TestGivenKeysAreNotChanged(t *testing.T) {
 	must(t, err)
 	if opened, err := alone.Open("membridge_admin_key", r.sealedKey()); err != nil || opened != savedSecret || done.Secrets != 1 {
 		t.Fatalf("opens %q (%v) after %+v", opened, err, done)
+	}
+}
+
+// noSettings is a store that refuses to save settings a number of times.
+type noSettings struct {
+	bloom.Store
+
+	refusals atomic.Int64
+}
+
+func (s *noSettings) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
+	if s.refusals.Add(-1) >= 0 {
+		return bloom.ErrUnavailable
+	}
+	return s.Store.PutSettings(ctx, settings, a)
+}
+
+// However often a rotation fails, the key of the stored secret is kept, and so are the keys of
+// earlier rotations, which backups need.
+func TestFailedRotationsKeepTheKeyOfTheSecret(t *testing.T) {
+	t.Parallel()
+	store := &noSettings{}
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+		store.Store = d.Store
+		d.Store = store
+	})
+	keyFile := filepath.Join(r.dir, auth.SealKeyFile)
+	first, err := os.ReadFile(keyFile)
+	must(t, err)
+	r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
+	for round, keepOld := range []string{"true", "false"} {
+		store.refusals.Store(9)
+		for range 9 {
+			r.fails(503, "unavailable", "POST", "/secrets/rotate", `{"keep_old":`+keepOld+`}`)
+		}
+		sealer, err := auth.OpenSealer(keyFile)
+		must(t, err)
+		if opened, err := sealer.Open("membridge_admin_key", r.sealedKey()); err != nil || opened != savedSecret {
+			t.Fatalf("round %d: after nine failures the secret opens as %q (%v)", round, opened, err)
+		}
+		if keys, err := os.ReadFile(keyFile); err != nil || !strings.HasSuffix(string(keys), string(first)) {
+			t.Fatalf("round %d: the failures removed the key of earlier backups (%v)", round, err)
+		}
+		before := r.sealedKey()
+		r.call(200, nil, "POST", "/secrets/rotate", `{"keep_old":`+keepOld+`}`)
+		if r.sealedKey() == before {
+			t.Fatalf("round %d: the secret was not sealed again", round)
+		}
+	}
+	if keys, err := os.ReadFile(keyFile); err != nil || strings.Count(string(keys), "\n") != 1 || string(keys) == string(first) {
+		t.Fatalf("the last rotation left %d keys (%v)", strings.Count(string(keys), "\n"), err)
+	}
+	alone, err := auth.OpenSealer(keyFile)
+	must(t, err)
+	if opened, err := alone.Open("membridge_admin_key", r.sealedKey()); err != nil || opened != savedSecret {
+		t.Fatalf("the new key opens %q (%v)", opened, err)
 	}
 }

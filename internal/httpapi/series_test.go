@@ -8,9 +8,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-func TestTheTimeSeriesTellsWhatHappened(t *testing.T) {
+func TestTheTimeSeriesShowsWhatHappened(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	read := func(query string) (s bloom.Series) {
 		t.Helper()
 		r.call(200, &s, "GET", "/stats/series"+query, "")

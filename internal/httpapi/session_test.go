@@ -38,7 +38,7 @@ func cookieOf(t testing.TB, a answer) string {
 
 func TestAKeyIsExchangedForASession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	viewerKey := r.newKey(auth.RoleViewer).Key
 	r.key = ""
 	var s sessionState
@@ -83,7 +83,7 @@ func TestAKeyIsExchangedForASession(t *testing.T) {
 
 func TestASessionEndsWithItsKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	viewer := r.newKey(auth.RoleViewer)
 	r.key = ""
 	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+viewer.Key+`"}`))
@@ -94,7 +94,7 @@ func TestASessionEndsWithItsKey(t *testing.T) {
 
 func TestSigningInIsSlowed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withLimits(httpapi.DefaultLimits))
+	r := newFixture(t, withLimits(httpapi.DefaultLimits))
 	r.key = ""
 	for range 20 {
 		r.fails(401, "unauthorized", "POST", "/session", `{"key":"not-a-key-0123456789"}`)
@@ -105,7 +105,7 @@ func TestSigningInIsSlowed(t *testing.T) {
 func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
 	t.Parallel()
 	for network, trusted := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {
-		r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 			h.Proxies = guard.Proxies{netip.MustParsePrefix(network)}
 		})
 		r.key = ""

@@ -19,7 +19,7 @@ func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
 	withBridge := func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
 		d.Membridge, d.MembridgeURL, d.MembridgeAdminKey = b, "http://127.0.0.1:8000", "tiny"
 	}
-	r := newRig(t, withBridge)
+	r := newFixture(t, withBridge)
 	var set dispatch.Settings
 	r.call(200, &set, "GET", "/config", "")
 	if set.MembridgeURL != "http://127.0.0.1:8000" || set.AdminKeyMasked != "****" || set.LastTest != nil {
@@ -60,7 +60,7 @@ func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
 
 type noBlobs struct{ bloom.Blobs }
 
-func (r *rig) wantNoSecretOnDisk(secret string) {
+func (r *fixture) wantNoSecretOnDisk(secret string) {
 	r.t.Helper()
 	must(r.t, filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -77,7 +77,7 @@ func (r *rig) wantNoSecretOnDisk(secret string) {
 func TestAConnectionTestTriesTheKey(t *testing.T) {
 	t.Parallel()
 	b := &bridge{health: json.RawMessage(`{"status":"ok"}`), refuses: &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeForbidden, Message: "Membridge refused our key"}}
-	r := newRig(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
 		d.Membridge, d.MembridgeURL, d.MembridgeAdminKey = b, "http://127.0.0.1:8000", "a-key-of-the-environment"
 	})
 	var found dispatch.Connection

@@ -16,9 +16,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-func TestDevelopmentModeRefusesAProxyThatCanBeTold(t *testing.T) {
+func TestDevelopmentModeRefusesADetectableProxy(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, noKeys)
+	r := newFixture(t, noKeys)
 	r.key = ""
 	r.call(200, nil, "GET", "/stats", "")
 	r.fails(401, "unauthorized", "GET", "/stats", "", "Via", "1.1 proxy")
@@ -45,7 +45,7 @@ func TestDevelopmentModeRefusesAProxyThatCanBeTold(t *testing.T) {
 
 func TestStrangersFillNoMoreOfTheAuditThanTheirLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	r.key = ""

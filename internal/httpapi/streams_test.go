@@ -24,7 +24,7 @@ type sse struct {
 
 type frame struct{ id, event, data string }
 
-func (r *rig) stream(t *testing.T, path string, headers ...string) *sse {
+func (r *fixture) stream(t *testing.T, path string, headers ...string) *sse {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	res, err := r.client.Do(r.request("GET", "/api/runtime"+path, "", headers...).WithContext(ctx))
@@ -79,7 +79,7 @@ func (s *sse) types(n int) (types []string) {
 
 func TestATasksStreamIsFollowedLiveAndResumed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	path := "/llm-tasks/" + task.ID + "/events"
@@ -121,7 +121,7 @@ func TestATasksStreamIsFollowedLiveAndResumed(t *testing.T) {
 
 func TestARequeuedTasksStreamGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task := r.task("")
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "")
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/requeue", "")
@@ -140,7 +140,7 @@ func TestARequeuedTasksStreamGoesOn(t *testing.T) {
 
 func TestChangesAreSentAsTheyHappen(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	s := r.stream(t, "/events")
 	task := r.task("")
 	for {
@@ -158,7 +158,7 @@ func TestChangesAreSentAsTheyHappen(t *testing.T) {
 
 func TestShutdownEndsStreams(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task := r.task("")
 	one, all := r.stream(t, "/llm-tasks/"+task.ID+"/events"), r.stream(t, "/events")
 	one.types(1)
@@ -172,7 +172,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 
 func TestEventsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
 	l := r.lease(task.ID)

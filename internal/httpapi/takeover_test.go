@@ -8,7 +8,7 @@ import (
 )
 
 // victim registers a worker with a live process and gives it a running task.
-func (r *rig) victim() (task bloom.Task, lease bloom.Lease) {
+func (r *fixture) victim() (task bloom.Task, lease bloom.Lease) {
 	r.t.Helper()
 	r.key = workerKey
 	r.call(201, nil, "POST", "/workers", `{"name":"victim","instance_id":"its-own-secret","capabilities":{"max_concurrency":2}}`)
@@ -25,7 +25,7 @@ func (r *rig) victim() (task bloom.Task, lease bloom.Lease) {
 
 func TestAWorkerKeyCannotActAsAnotherLiveWorker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task, lease := r.victim()
 	for _, body := range []string{`{"max":1}`, `{"max":0}`, `{"max":1,"wait_sec":1}`, `{"instance_id":"","max":1}`, `{"instance_id":null,"max":1}`, `{"instance_id":"a-guess","max":1}`} {
 		f := r.fails(409, bloom.CodeWorkerConflict, "POST", "/workers/victim/claim", body)
@@ -50,7 +50,7 @@ func TestAWorkerKeyCannotActAsAnotherLiveWorker(t *testing.T) {
 
 func TestAWorkerKeyCannotReadAnotherWorkersLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task, lease := r.victim()
 	for route := range r.api.Policies() {
 		method, path, _ := strings.Cut(route, " ")
@@ -84,7 +84,7 @@ func TestAWorkerKeyCannotReadAnotherWorkersLease(t *testing.T) {
 
 func TestAnAdminMayActForAWorkerAndCompleteItsActiveLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	task, lease := r.victim()
 	r.key = adminKey
 	var res bloom.ClaimResult
@@ -100,7 +100,7 @@ func TestAnAdminMayActForAWorkerAndCompleteItsActiveLease(t *testing.T) {
 
 func TestAWorkerThatNeverNamedItsProcessGoesOnWithoutDoingSo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.key = workerKey
 	r.call(201, nil, "POST", "/workers", `{"name":"plain"}`)
 	r.call(200, nil, "POST", "/workers", `{"name":"plain"}`)

@@ -17,7 +17,7 @@ func sumOf(text string) string {
 
 func TestAWorkingFolderGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	r.fails(400, "invalid_request", "POST", "/llm-tasks", `{"context_id":"ctx","agent_slug":"a","prompt":"p","policy":{"workspace":"mine"}}`)
 	post := func() (id, lease string) {
@@ -62,7 +62,7 @@ func TestAWorkingFolderGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 
 func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.worker("w1", 4)
 	turn := func(after, body, whole string) bloom.Completed {
 		task := r.task("")
@@ -111,7 +111,7 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	var claim bloom.ClaimResult
 	r.call(200, &claim, "POST", "/workers/w1/claim", `{"instance_id":"w1-1","forgotten_after":0}`)
 	if len(claim.Forgotten) != 1 || claim.Forgotten[0].ID != "ctx" {
-		t.Errorf("a worker is told %+v", claim.Forgotten)
+		t.Errorf("a worker gets %+v", claim.Forgotten)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
 	}{"in time": {23 * time.Hour, "second"}, "late": {25 * time.Hour, "first"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			r.worker("w1", 4)
 			turn := func(after, whole string, late time.Duration) string {
 				task := r.task("")
@@ -157,8 +157,8 @@ func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
 			}
 			events := string(r.call(200, nil, "GET", "/llm-tasks/"+id+"/events", "", "Accept", "application/x-ndjson").body)
 			for _, typ := range []string{bloom.EventTranscript, bloom.EventWorkspace} {
-				if told := strings.Contains(events, typ); told != (c.kept == "first") {
-					t.Errorf("%s is in the events: %v\n%s", typ, told, events)
+				if present := strings.Contains(events, typ); present != (c.kept == "first") {
+					t.Errorf("%s is in the events: %v\n%s", typ, present, events)
 				}
 			}
 		})

@@ -18,7 +18,7 @@ func (s standing) Now() time.Time { return time.Time(s) }
 func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	// The service's time stands, so that the moment for the context's worker does not pass.
-	r := newRig(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { dc.Clock = standing(time.Now()) })
+	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { dc.Clock = standing(time.Now()) })
 	waits := func(id string, want bloom.WaitReason) bloom.WaitingFor {
 		t.Helper()
 		var task bloom.Task
@@ -55,7 +55,7 @@ func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
 	waits(plain.ID, bloom.WaitDrained)
 	for _, path := range []string{"/llm-tasks/" + first.ID, "/llm-tasks"} {
 		if a := r.call(200, nil, "GET", path, ""); strings.Contains(string(a.body), "waiting_for") {
-			t.Errorf("%s tells what is waited for: %s", path, a.body)
+			t.Errorf("%s shows what is waited for: %s", path, a.body)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestWorkersReportTheirLastLogLines(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.fails(404, "not_found", "GET", "/workers/w1/logs", "")
 	r.worker("w1", 1)
 	var logs bloom.WorkerLogs
@@ -29,7 +29,7 @@ func TestWorkersReportTheirLastLogLines(t *testing.T) {
 // logs must not learn it, nor another worker report in the worker's name.
 func TestLogsShowNoInstanceIDAndAreTheLivingProcesss(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const process = "the-instance-id-of-w1"
 	as := []string{"X-Runtime-API-Key", workerKey}
 	r.call(201, nil, "POST", "/workers", `{"name":"w1","instance_id":"`+process+`"}`, as...)

@@ -9,7 +9,7 @@ import (
 
 func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const full = `{"name":"w","url":"http://w:1","capabilities":{"claude_cli":false,"max_concurrency":4,"labels":["gpu"]},` +
 		`"ip_addrs":["127.0.0.2"],"agent_version":"1","os_info":"linux","install_method":"by hand"}`
 	var first bloom.Worker
@@ -40,7 +40,7 @@ func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 
 func TestAWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for _, step := range []struct {
 		path, key, body    string
 		atRuntime, atOther bool

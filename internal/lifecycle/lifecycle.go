@@ -4,123 +4,11 @@
 package lifecycle
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
-
-// This file has the rules for tasks and their leases. docs/state-machine.md shows the same table.
-
-// Operation is something that happens to a task.
-type Operation string
-
-// The operations of the lifecycle.
-const (
-	OpLease     Operation = "lease"     // leased to a worker
-	OpHeartbeat Operation = "heartbeat" // its worker sends a heartbeat
-	OpSucceed   Operation = "succeed"   // completion with a success
-	OpFail      Operation = "fail"      // completion with an error
-	OpRetry     Operation = "retry"     // completion with an error marked retryable
-	OpRelease   Operation = "release"   // its worker releases it
-	OpExpire    Operation = "expire"    // the reaper found its lease overdue
-	OpCancel    Operation = "cancel"
-	OpRequeue   Operation = "requeue"
-)
-
-// Edge is one allowed transition of a task.
-type Edge struct {
-	From bloom.TaskStatus
-	Op   Operation
-	To   bloom.TaskStatus
-	When string // the condition, in words; empty for none
-}
-
-// Edges is the transition table: every transition that the rules below allow, and no other. A test
-// derives the same set by trying every rule in every state.
-var Edges = []Edge{
-	{bloom.TaskQueued, OpLease, bloom.TaskLeased, "due and not waiting for an ordered task"},
-	{bloom.TaskQueued, OpSucceed, bloom.TaskCompleted, "late, by the last lease, not leased again"},
-	{bloom.TaskQueued, OpFail, bloom.TaskFailed, "late, by the last lease, not leased again"},
-	{bloom.TaskQueued, OpRetry, bloom.TaskQueued, "late, attempts left"},
-	{bloom.TaskQueued, OpRetry, bloom.TaskFailed, "late, no attempts left"},
-	{bloom.TaskQueued, OpCancel, bloom.TaskCancelled, ""},
-
-	{bloom.TaskLeased, OpHeartbeat, bloom.TaskRunning, ""},
-	{bloom.TaskLeased, OpSucceed, bloom.TaskCompleted, ""},
-	{bloom.TaskLeased, OpFail, bloom.TaskFailed, ""},
-	{bloom.TaskLeased, OpFail, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskLeased, OpRetry, bloom.TaskQueued, "attempts left"},
-	{bloom.TaskLeased, OpRetry, bloom.TaskFailed, "no attempts left"},
-	{bloom.TaskLeased, OpRetry, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskLeased, OpRelease, bloom.TaskQueued, ""},
-	{bloom.TaskLeased, OpRelease, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskLeased, OpExpire, bloom.TaskQueued, "attempts left"},
-	{bloom.TaskLeased, OpExpire, bloom.TaskDead, "no attempts left"},
-	{bloom.TaskLeased, OpExpire, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskLeased, OpCancel, bloom.TaskLeased, "cancel is requested"},
-
-	{bloom.TaskRunning, OpHeartbeat, bloom.TaskRunning, ""},
-	{bloom.TaskRunning, OpSucceed, bloom.TaskCompleted, ""},
-	{bloom.TaskRunning, OpFail, bloom.TaskFailed, ""},
-	{bloom.TaskRunning, OpFail, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskRunning, OpRetry, bloom.TaskQueued, "attempts left"},
-	{bloom.TaskRunning, OpRetry, bloom.TaskFailed, "no attempts left"},
-	{bloom.TaskRunning, OpRetry, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskRunning, OpRelease, bloom.TaskQueued, ""},
-	{bloom.TaskRunning, OpRelease, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskRunning, OpExpire, bloom.TaskQueued, "attempts left"},
-	{bloom.TaskRunning, OpExpire, bloom.TaskDead, "no attempts left"},
-	{bloom.TaskRunning, OpExpire, bloom.TaskCancelled, "cancel requested"},
-	{bloom.TaskRunning, OpCancel, bloom.TaskRunning, "cancel is requested"},
-
-	{bloom.TaskFailed, OpRequeue, bloom.TaskQueued, ""},
-	{bloom.TaskDead, OpRequeue, bloom.TaskQueued, ""},
-	{bloom.TaskCancelled, OpRequeue, bloom.TaskQueued, ""},
-}
-
-// Transition is the result of a rule: the new state, and how to record it.
-type Transition struct {
-	Task   bloom.TaskState
-	Lease  bloom.Lease // after; zero if no lease is involved
-	Action string      // the audit action; empty for no audit entry
-	Event  string      // the type of the event in the task's stream; empty for none
-	Detail string      // one sentence for the audit
-	Noop   bool        // a repetition: nothing to write
-}
-
-// Actor returns the actor for the audit: name, or the worker of the lease if it is empty.
-func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.WorkerID) }
-
-// Audited returns the state for the audit entry of a transition.
-func Audited(t bloom.TaskState) bloom.AuditState {
-	a := bloom.AuditState{
-		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
-		LeaseID: t.LeaseID, WorkerID: t.WorkerID, ErrorClass: t.ErrorClass,
-	}
-	if t.Status == bloom.TaskQueued && t.RunAt > t.UpdatedAt {
-		a.RunAt = t.RunAt
-	}
-	return a
-}
-
-// Same reports whether a rule left a task unchanged. Fields that are not compared never change
-// alone.
-func Same(t, b bloom.TaskState) bool {
-	return t.Status == b.Status && t.UpdatedAt == b.UpdatedAt && t.Epoch == b.Epoch && t.Attempts == b.Attempts &&
-		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt
-}
-
-// EventData returns the data of the transition's event in the task's stream.
-func (t Transition) EventData() json.RawMessage {
-	return bloom.EventData(bloom.MustJSON(struct {
-		WorkerID   string  `json:"worker_id,omitempty"`
-		Detail     string  `json:"detail"`
-		ErrorClass *string `json:"error_class,omitempty"`
-	}{t.Lease.WorkerID, t.Detail, t.Task.ErrorClass}))
-}
 
 // Created returns the transition of a new task.
 func Created(t bloom.Task) Transition {
@@ -185,7 +73,7 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 	if !current(t, l) && !late(t, l) {
 		return Transition{}, bloom.ErrLeaseLost
 	}
-	l.Status = bloom.LeaseReleased
+	l.Status, l.LastHeartbeat = bloom.LeaseReleased, now
 	t.UpdatedAt = now
 	t.LeaseID, t.WorkerID = &l.ID, &l.WorkerID
 	tr := Transition{Action: bloom.ActionTaskCompleted}
@@ -243,7 +131,7 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 	if !current(t, l) {
 		return Transition{}, bloom.ErrLeaseLost
 	}
-	l.Status = bloom.LeaseReleased
+	l.Status, l.LastHeartbeat = bloom.LeaseReleased, now
 	t.Attempts--
 	if t.CancelRequested {
 		return cancelled(t, l, now, "Cancelled; released by "+l.WorkerID), nil

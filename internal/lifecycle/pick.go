@@ -7,14 +7,14 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ContextWorkers are the workers that know a context.
+// ContextWorkers are the workers that have worked on a context.
 type ContextWorkers struct {
 	Holding []string // of its active leases
 	Last    string   // of its last lease; empty when it had none
 }
 
-// rank is how much is in favour of a worker: that it works on the context now, that it
-// did last.
+// rank returns how well a worker suits the context: 2 for holding one of its active
+// leases, plus 1 for its last lease.
 func (c ContextWorkers) rank(workerID string) (n int) {
 	if slices.Contains(c.Holding, workerID) {
 		n = 2
@@ -25,10 +25,9 @@ func (c ContextWorkers) rank(workerID string) (n int) {
 	return n
 }
 
-// PickWorker selects the worker for a task among those that can take it: first one that holds an
-// active lease of the same context, then the one with the most free capacity, then the most recent
-// contact, then by name. holdsContext reports whether a worker holds a lease of the task's context.
-// ok is false when no worker can take it.
+// PickWorker selects the worker for a task among those that can take it: first by the
+// rank in the task's context, then by free capacity, then by most recent contact,
+// then by name. ok is false if no worker can take it.
 func PickWorker(workers []bloom.Worker, labels []string, context ContextWorkers) (picked bloom.Worker, ok bool) {
 	for _, w := range workers {
 		if w.CanTake(labels) && (!ok || preferred(w, picked, context)) {

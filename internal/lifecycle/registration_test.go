@@ -27,11 +27,11 @@ func known(t *testing.T, now int64) lifecycle.KnownWorker {
 	return c.Worker
 }
 
-// told holds how a change is told against what is wanted.
-func told(t *testing.T, c lifecycle.WorkerChange, action, detail string) {
+// wantAudit checks the audit action and detail of a change.
+func wantAudit(t *testing.T, c lifecycle.WorkerChange, action, detail string) {
 	t.Helper()
 	if c.Action != action || c.Detail != detail {
-		t.Errorf("told as %q: %q; want %q: %q", c.Action, c.Detail, action, detail)
+		t.Errorf("audited as %q: %q; want %q: %q", c.Action, c.Detail, action, detail)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	if err != nil || !c.Created {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	told(t, c, bloom.ActionWorkerRegistered, "Registered")
+	wantAudit(t, c, bloom.ActionWorkerRegistered, "Registered")
 	when := at
 	want := lifecycle.KnownWorker{
 		Worker: bloom.Worker{
@@ -71,11 +71,11 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		created, draining bool
 		keepsCount        bool
 	}{
-		"the same process keeps its drain":       {was: was, instance: "p", draining: true, keepsCount: true},
-		"a person without a process does, too":   {was: was, draining: true, keepsCount: true},
-		"another one while the first is alive":   {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
-		"another one after its end was not told": {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
-		"one that was removed begins anew":       {was: gone, instance: "q", created: true},
+		"the same process keeps its drain":     {was: was, instance: "p", draining: true, keepsCount: true},
+		"a person without a process does, too": {was: was, draining: true, keepsCount: true},
+		"another one while the first is alive": {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
+		"another one after an unreported end":  {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
+		"one that was removed begins anew":     {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
 		got, err := lifecycle.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
@@ -100,7 +100,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
+func TestAWorkerThatReportsItsStopIsOffline(t *testing.T) {
 	t.Parallel()
 	is := known(t, at)
 	for _, step := range []struct {
@@ -116,7 +116,7 @@ func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
 	} {
 		c, err := lifecycle.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
 		if err != nil || c.Action != step.action || c.Detail != step.detail {
-			t.Errorf("%s: told as %q: %q, %v", step.name, c.Action, c.Detail, err)
+			t.Errorf("%s: audited as %q: %q, %v", step.name, c.Action, c.Detail, err)
 		}
 		is = c.Worker
 	}
@@ -124,7 +124,7 @@ func TestAWorkerThatSaysThatItGoesIsToldAsOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told(t, c, bloom.ActionWorkerRegistered, "Registered")
+	wantAudit(t, c, bloom.ActionWorkerRegistered, "Registered")
 }
 
 func TestAWorkerDrainsWhileEitherSaysSo(t *testing.T) {
@@ -182,7 +182,7 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 		was := known(t, at)
 		was.Status = status
 		c := was.Contact("p", at+1)
-		told(t, c, bloom.ActionWorkerOnline, "Contact again")
+		wantAudit(t, c, bloom.ActionWorkerOnline, "Contact again")
 		if c.Worker.Status != bloom.WorkerOnline || *c.Worker.LastHeartbeat != at+1 {
 			t.Errorf("from %s: %+v", status, c.Worker)
 		}

@@ -37,7 +37,7 @@ func TestOnlyAContextThatNothingHappensInMayBeForgotten(t *testing.T) {
 	}
 }
 
-func TestARemovalIsToldWithItsCut(t *testing.T) {
+func TestARemovalIsReportedWithItsCutoff(t *testing.T) {
 	t.Parallel()
 	r := bloom.Removed{Tasks: 2, Events: 9, Contents: 1, Next: 5, More: true}
 	a := lifecycle.RemovalAudit(bloom.ActionTasksRemoved, r, 1_772_000_000_000)

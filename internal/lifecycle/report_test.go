@@ -11,22 +11,22 @@ import (
 func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
-	told(t, lifecycle.DrainWorker(was, false), "", "")
+	wantAudit(t, lifecycle.DrainWorker(was, false), "", "")
 	drained := lifecycle.DrainWorker(was, true)
-	told(t, drained, bloom.ActionWorkerDrain, "Drained: takes no more work")
-	told(t, lifecycle.DrainWorker(drained.Worker, true), "", "")
+	wantAudit(t, drained, bloom.ActionWorkerDrain, "Drained: takes no more work")
+	wantAudit(t, lifecycle.DrainWorker(drained.Worker, true), "", "")
 	undrained := lifecycle.DrainWorker(drained.Worker, false)
-	told(t, undrained, bloom.ActionWorkerDrain, "Undrained")
+	wantAudit(t, undrained, bloom.ActionWorkerDrain, "Undrained")
 	if !drained.Worker.Draining || undrained.Worker.Draining {
 		t.Error("it is not drained, or not undrained")
 	}
 	silent := lifecycle.SilenceWorker(was, time.Minute)
-	told(t, silent, bloom.ActionWorkerOffline, "No contact for more than 1m0s")
+	wantAudit(t, silent, bloom.ActionWorkerOffline, "No contact for more than 1m0s")
 	if silent.Worker.Status != bloom.WorkerOffline || silent.Worker.InstanceID != "p" {
 		t.Errorf("%+v", silent.Worker)
 	}
 	gone := lifecycle.RemoveWorker(was)
-	told(t, gone, bloom.ActionWorkerRemoved, "Removed")
+	wantAudit(t, gone, bloom.ActionWorkerRemoved, "Removed")
 	if w := gone.Worker; !w.Removed || w.Status != bloom.WorkerOffline || w.InstanceID != "" || w.InstanceSeen != 0 || w.ConflictsWith("q", true, at) {
 		t.Errorf("%+v", w)
 	}

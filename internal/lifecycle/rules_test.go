@@ -49,7 +49,7 @@ func TestALeaseIsValidUntilItIsReaped(t *testing.T) {
 	overdue := now + time.Hour.Milliseconds()
 	tr, err := lifecycle.Heartbeat(s.task, s.lease, overdue)
 	if err != nil || tr.Lease.ExpiresAt != overdue+60_000 {
-		t.Errorf("overdue beat: expires_at %d, %v; want it revived for 60 s", tr.Lease.ExpiresAt, err)
+		t.Errorf("overdue heartbeat: expires_at %d, %v; want it revived for 60 s", tr.Lease.ExpiresAt, err)
 	}
 	if tr := lifecycle.Expire(s.task, s.lease, s.lease.ExpiresAt-1); !tr.Noop {
 		t.Error("a lease was expired before its time")

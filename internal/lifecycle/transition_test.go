@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-func TestHowATransitionIsTold(t *testing.T) {
+func TestDescriptionOfATransition(t *testing.T) {
 	t.Parallel()
 	class := "timeout"
 	for want, tr := range map[string]lifecycle.Transition{
@@ -17,7 +17,7 @@ func TestHowATransitionIsTold(t *testing.T) {
 		},
 	} {
 		if got := string(tr.EventData()); got != want {
-			t.Errorf("told as %s, want %s", got, want)
+			t.Errorf("described as %s, want %s", got, want)
 		}
 	}
 	created := lifecycle.Created(bloom.Task{AgentSlug: "a", TaskState: bloom.TaskState{Status: bloom.TaskQueued}})

@@ -168,14 +168,14 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			if n := files(t, dir); n != parts || heard.Contexts != want {
 				t.Errorf("%d parts are left, heard of %+v", n, heard)
 			}
-			told, err := s.Forgotten(t.Context(), 0, 10)
-			if err != nil || int64(len(told)) != want {
-				t.Fatalf("workers are told of %v, %v", told, err)
+			forgotten, err := s.Forgotten(t.Context(), 0, 10)
+			if err != nil || int64(len(forgotten)) != want {
+				t.Fatalf("workers get %v, %v", forgotten, err)
 			}
 			c.advance(bloom.ForgottenRetention + time.Minute)
 			runOnce(t, loop)
-			if told, err := s.Forgotten(t.Context(), 0, 10); err != nil || len(told) != 0 {
-				t.Errorf("after their time workers are told of %v, %v", told, err)
+			if forgotten, err := s.Forgotten(t.Context(), 0, 10); err != nil || len(forgotten) != 0 {
+				t.Errorf("after their time workers get %v, %v", forgotten, err)
 			}
 		})
 	}

@@ -27,6 +27,7 @@ type Loop struct {
 
 	isLeader     func(context.Context) (bool, error) // nil: every replica runs the job
 	observe      func(error)                         // may be nil
+	notRun       func()                              // called instead of job in a run that cannot or must not do it; may be nil
 	failureLevel slog.Level                          // of the first of several failures
 
 	turn   chan struct{} // holds one token: runs never overlap
@@ -180,8 +181,11 @@ func (l *Loop) once(ctx context.Context) (Result, bool, error) {
 		leads, err = l.isLeader(ctx)
 	}
 	var res Result
-	if leads && err == nil {
+	switch {
+	case leads && err == nil:
 		res, err = l.job(ctx)
+	case l.notRun != nil:
+		l.notRun()
 	}
 	l.report(ctx, res, err)
 	if l.observe != nil && ctx.Err() == nil && (leads || err != nil) {

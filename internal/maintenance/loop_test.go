@@ -103,7 +103,7 @@ func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	asking = nil
 	check = func(ctx context.Context) error { stop(); return ctx.Err() }
-	l = maintenance.NewWatch(maintenance.WatchConfig{Check: check}).Observe(func(error) { t.Error("a run that was stopped was told") })
+	l = maintenance.NewWatch(maintenance.WatchConfig{Check: check}).Observe(func(error) { t.Error("a stopped run was reported") })
 	_, _ = l.RunOnce(stopped)
 	if diff := cmp.Diff([]error{nil, trouble, trouble}, heard, cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)

@@ -3,6 +3,7 @@ package maintenance_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -156,6 +157,42 @@ func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "works again"); n != 1 {
 		t.Fatalf("the end of the outage was logged %d times", n)
+	}
+}
+
+// A replica that cannot ask for its leadership, or has lost it, does not run the job.
+func TestLeadershipThatReturnsIsFollowedByAGrace(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]struct {
+		leads bool
+		err   error
+	}{
+		"the database is unreachable": {err: bloom.ErrUnavailable},
+		"another replica leads":       {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClock()
+			s := open(t, c)
+			l := leased(t, s)
+			leads, err := true, error(nil)
+			reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s}).
+				OnlyLeader(func(context.Context) (bool, error) { return leads, err })
+			runOnce(t, reaper)
+			leads, err = without.leads, without.err
+			if _, got := reaper.RunOnce(t.Context()); !errors.Is(got, err) {
+				t.Fatalf("a run without leadership: %v", got)
+			}
+			c.advance(10 * time.Minute)
+			leads, err = true, nil
+			if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
+				t.Fatal("workers got no grace")
+			}
+			c.advance(2 * time.Minute)
+			if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskQueued {
+				t.Fatal("the grace never ends")
+			}
+		})
 	}
 }
 

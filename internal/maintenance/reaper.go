@@ -38,11 +38,14 @@ type reaper struct {
 	grace bool // extend all leases before the next reaping
 }
 
-// NewReaper makes the loop that ends expired leases. After a start and after a failure it
-// first extends every active lease, because workers could not renew them meanwhile.
+// NewReaper makes the loop that ends expired leases. After a start, after a failure and
+// after runs that were left to another replica it first extends every active lease, because
+// workers may not have been able to renew them meanwhile.
 func NewReaper(c ReaperConfig) *Loop {
 	r := &reaper{store: c.Store, grace: true}
-	return newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
+	l := newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
+	l.notRun = func() { r.grace = true }
+	return l
 }
 
 func (r *reaper) once(ctx context.Context) (res Result, err error) {

@@ -66,7 +66,7 @@ func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 	loop.Stop() // hangs if a run goes on for its minutes
 }
 
-func TestAStoreThatFailsIsTold(t *testing.T) {
+func TestAFailingStoreIsReported(t *testing.T) {
 	t.Parallel()
 	e := &endless{fail: bloom.ErrUnavailable}
 	if _, err := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {

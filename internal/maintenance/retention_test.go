@@ -78,7 +78,7 @@ func wantTask(t *testing.T, s bloom.Store, id string, there bool) {
 	}
 }
 
-func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
+func TestOldDataIsRemovedWithItsContentAndAuditedOnce(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := open(t, c)
@@ -107,7 +107,7 @@ func TestWhatHasGrownOldIsRemovedWithItsContentAndToldOnce(t *testing.T) {
 	}
 	runOnce(t, loop)
 	if details := log.String(); strings.Count(details, "level=INFO") != 1 || !strings.Contains(details, "1 tasks, 1 leases, 1 results, 1 artifacts, 3 events") {
-		t.Errorf("it is told as\n%s", details)
+		t.Errorf("it is reported as\n%s", details)
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
@@ -216,7 +216,7 @@ func TestContentThatCannotBeDeletedWaitsAndHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestABlobStoreThatIsAwayIsNotAskedForEverything(t *testing.T) {
+func TestAnUnavailableBlobStoreIsNotAskedForEveryObject(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := open(t, c)

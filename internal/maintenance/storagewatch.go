@@ -18,12 +18,12 @@ const (
 	storageCheck = time.Minute
 )
 
-// StorageWatchConfig is what NewStorageWatch needs. Refresh and Away are required.
+// StorageWatchConfig is what NewStorageWatch needs. Refresh and Unavailable are required.
 type StorageWatchConfig struct {
 	// Refresh probes the object storage and reports whether it is available again.
 	Refresh func(context.Context) (back bool, err error)
-	// Away reports whether the storage is known to be unavailable.
-	Away func() bool
+	// Unavailable reports whether the storage is known to be unavailable.
+	Unavailable func() bool
 	// Back, if not nil, is called when the storage is available again.
 	Back   func()
 	Clock  bloom.Clock   // bloom.SystemClock when nil
@@ -39,7 +39,7 @@ func NewStorageWatch(c StorageWatchConfig) *Loop {
 	var last time.Time
 	l := newLoop("artifact-storage", cmp.Or(c.Every, DefaultStorageEvery), c.Logger, func(ctx context.Context) (Result, error) {
 		now := c.Clock.Now()
-		if !c.Away() && now.Sub(last) < storageCheck {
+		if !c.Unavailable() && now.Sub(last) < storageCheck {
 			return Result{}, nil
 		}
 		last = now

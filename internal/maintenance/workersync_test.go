@@ -35,8 +35,8 @@ func (p *plane) set(err error, agents ...maintenance.Agent) {
 	p.agents, p.err = agents, err
 }
 
-func agent(name string, status bloom.WorkerStatus, beat int64) maintenance.Agent {
-	return maintenance.Agent{HeartbeatAt: beat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
+func agent(name string, status bloom.WorkerStatus, heartbeat int64) maintenance.Agent {
+	return maintenance.Agent{HeartbeatAt: heartbeat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
 }
 
 func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {
@@ -48,22 +48,22 @@ func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {
 	return w.Status
 }
 
-func TestAReportedWorkerLivesWhileItIsNamedOrBeats(t *testing.T) {
+func TestAReportedWorkerIsAliveWhileItIsListedOrSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := open(t, c)
 	p := &plane{}
 	sync, silent := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}), maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s})
-	// The control plane's clock says what it likes: only that beats go on counts.
-	beat, stopped := int64(99), int64(1)<<40
+	// The control plane's clock says what it likes: only that heartbeats continue counts.
+	heartbeat, stopped := int64(99), int64(1)<<40
 	for range 8 {
-		beat++
-		p.set(nil, agent("posted", bloom.WorkerOnline, 0), agent("beating", bloom.WorkerOnline, beat), agent("frozen", bloom.WorkerOnline, stopped))
+		heartbeat++
+		p.set(nil, agent("posted", bloom.WorkerOnline, 0), agent("alive", bloom.WorkerOnline, heartbeat), agent("frozen", bloom.WorkerOnline, stopped))
 		runOnce(t, sync)
 		runOnce(t, silent)
 		c.advance(10 * time.Second)
 	}
-	for name, want := range map[string]bloom.WorkerStatus{"posted": bloom.WorkerOnline, "beating": bloom.WorkerOnline, "frozen": bloom.WorkerOffline} {
+	for name, want := range map[string]bloom.WorkerStatus{"posted": bloom.WorkerOnline, "alive": bloom.WorkerOnline, "frozen": bloom.WorkerOffline} {
 		if got := workerStatus(t, s, name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
@@ -71,7 +71,7 @@ func TestAReportedWorkerLivesWhileItIsNamedOrBeats(t *testing.T) {
 	p.set(nil, agent("frozen", bloom.WorkerOnline, stopped+1))
 	runOnce(t, sync)
 	if got := workerStatus(t, s, "frozen"); got != bloom.WorkerOnline {
-		t.Errorf("one that beats again is %s", got)
+		t.Errorf("one that sends heartbeats again is %s", got)
 	}
 	c.advance(bloom.OfflineAfter)
 	runOnce(t, silent)
@@ -151,7 +151,7 @@ func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
 	runOnce(t, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}))
 }
 
-func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
+func TestAFailingControlPlaneHarmsNothingAndIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())
 	p := &plane{}
@@ -171,7 +171,7 @@ func TestAControlPlaneThatFailsHarmsNothingAndIsToldOnce(t *testing.T) {
 	p.set(nil, agent("a", bloom.WorkerOnline, 2))
 	runOnce(t, sync)
 	if details := log.String(); strings.Count(details, "level=WARN") != 1 || strings.Count(details, "works again") != 1 || strings.Contains(details, "level=ERROR") {
-		t.Errorf("it was told as\n%s", details)
+		t.Errorf("it was audited as\n%s", details)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge"
 )
 
-func TestAgentsAreToldWhereTheRuntimeIs(t *testing.T) {
+func TestAgentsReceiveTheRuntimesURL(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	for _, c := range []struct{ configured, host, want string }{
@@ -29,11 +29,11 @@ func TestAgentsAreToldWhereTheRuntimeIs(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
 			p.Handler().ServeHTTP(w, r)
-			var told struct {
+			var answer struct {
 				RuntimeURL string `json:"runtime_url"`
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || w.Code >= 300 || told.RuntimeURL != c.want {
-				t.Errorf("%s called by %s%s: %d, %q, want %q", c.configured, c.host, path, w.Code, told.RuntimeURL, c.want)
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code >= 300 || answer.RuntimeURL != c.want {
+				t.Errorf("%s called by %s%s: %d, %q, want %q", c.configured, c.host, path, w.Code, answer.RuntimeURL, c.want)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 				serveOnce(b, p, "POST", fmt.Sprintf("/agents/a%d/heartbeat", n.Add(1)%int64(agents)+1), `{"load":{"running":1}}`)
 			}
 		})
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "beats/s")
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "heartbeats/s")
 	})
 }
 

@@ -53,15 +53,15 @@ func TestAProjectsIDIsWhatItsNodesSay(t *testing.T) {
 	p := start(t)
 	p.want(t, 201, "POST", "/agents", `{"name":"a"}`)
 	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
-	beat := func(cid, name string) {
+	heartbeat := func(cid, name string) {
 		p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+cid+`","project_id":"`+name+`"}`)
 	}
-	beat("c1", "alpha")
+	heartbeat("c1", "alpha")
 	if l := p.want(t, 200, "GET", "/projects", "").list(t); len(l) != 1 || l[0]["name"] != "alpha" || l[0]["canonical_id"] != "c1" {
 		t.Errorf("projects: %v", l)
 	}
 	p.want(t, 200, "POST", "/sync/push", `{"project":"alpha","agent":"a"}`)
-	beat("c2", "alpha")
+	heartbeat("c2", "alpha")
 	// Now the name alone is two projects'.
 	for _, c := range [][3]string{{"POST", "/sync/push", `{"project":"alpha","agent":"a"}`}, {"DELETE", "/projects/alpha", ""}} {
 		if d := fmt.Sprint(p.want(t, 409, c[0], c[1], c[2]).json(t)["detail"]); !strings.Contains(d, "canonical_id") {
@@ -79,11 +79,11 @@ func TestAProjectsIDIsWhatItsNodesSay(t *testing.T) {
 	p.want(t, 404, "DELETE", "/projects/alpha", "")
 	// A project keeps the name that it has; one that nobody named may be named later.
 	cid := registry.CanonicalID("later")
-	beat(cid, "")
+	heartbeat(cid, "")
 	if made := p.want(t, 201, "POST", "/projects", `{"name":"later"}`).json(t); made["nodes_count"] != 1.0 {
 		t.Errorf("made: %v", made)
 	}
-	beat(cid, "other")
+	heartbeat(cid, "other")
 	if l := p.want(t, 200, "GET", "/projects", "").list(t); len(l) != 1 || l[0]["name"] != "later" {
 		t.Errorf("projects: %v", l)
 	}
@@ -107,7 +107,7 @@ func TestIntegersMayBeWrittenWithAPoint(t *testing.T) {
 	p.want(t, 400, "POST", "/agents", `{"name":"a","obs_count":1.5}`)
 }
 
-func TestAJobTellsWhatTheAgentsProgramSaid(t *testing.T) {
+func TestAJobContainsTheOutputOfTheAgentsProgram(t *testing.T) {
 	t.Parallel()
 	answer := `{"ok":true,"detail":"done","stdout":"4 rows\n","stderr":"","returncode":0.0}`
 	var heard http.Header
@@ -138,7 +138,7 @@ func TestAJobTellsWhatTheAgentsProgramSaid(t *testing.T) {
 	}
 	p.want(t, 400, "POST", "/sync/push", `{"project":"alpha","agent":"a","dryrun":true}`)
 
-	// Agents that beat say it with their reports.
+	// Agents with heartbeats report it with their reports.
 	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"status":"syncing"}`)
 	next := p.want(t, 200, "POST", "/sync/pull", order).json(t)["job_id"]
 	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"reports":[{"job_id":"`+fmt.Sprint(next)+`","status":"completed","stdout":"ok","returncode":0}]}`)

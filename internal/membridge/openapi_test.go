@@ -90,7 +90,7 @@ func TestEveryDescribedTypeIsOne(t *testing.T) {
 }
 
 // The description says of each operation which keys open it, as the policies do.
-func TestTheDescriptionTellsThePolicies(t *testing.T) {
+func TestTheOpenAPIDescriptionStatesThePolicies(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"open": `[{}]`, "agent": `[{"admin":[]},{"agent":[],"token":[]},{"agent":[]}]`, "admin": `[{"admin":[]}]`}
 	p := start(t)

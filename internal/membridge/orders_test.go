@@ -26,10 +26,10 @@ func TestAnOrderTravelsOnAWaitingHeartbeat(t *testing.T) {
 	if job["status"] != "queued" || job["ok"] != true {
 		t.Errorf("answer: %v", job)
 	}
-	beat := (<-got).json(t)
-	cmds := beat["commands"].([]any)
+	heartbeat := (<-got).json(t)
+	cmds := heartbeat["commands"].([]any)
 	if len(cmds) != 1 || cmds[0].(map[string]any)["id"] != job["job_id"] || cmds[0].(map[string]any)["type"] != "sync_push" {
-		t.Fatalf("commands: %v", beat)
+		t.Fatalf("commands: %v", heartbeat)
 	}
 	id := job["job_id"].(string)
 	if j := p.want(t, 200, "GET", "/jobs/"+id, "").json(t); j["status"] != "delivered" {
@@ -165,6 +165,20 @@ func TestAnAgentsURLMayNotLeadToAMetadataService(t *testing.T) {
 	if d := p.want(t, 502, "POST", "/sync/push", order).json(t)["detail"]; d != "Agent unreachable: the address is not allowed" {
 		t.Errorf("detail: %v", d)
 	}
+}
+
+func TestACommandFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("the command went on to where the agent pointed")
+		io.WriteString(w, `{"ok":true}`)
+	}))
+	defer elsewhere.Close()
+	agent := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer agent.Close()
+	p := ready(t)
+	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
+	p.want(t, 502, "POST", "/sync/push", order)
 }
 
 func TestSyncRefusesWhatCannotBeDone(t *testing.T) {

@@ -36,7 +36,7 @@ func TestTheAgentKeyWritesOnlyWhatIsItsBearersOwn(t *testing.T) {
 	listed := func() map[string]any { return p.want(t, 200, "GET", "/agents", "").list(t)[0] }
 
 	step("A registers", 201, with(tokenA), "/agents", `{"name":"a","url":"http://127.0.0.1:7001"}`)
-	step("A beats", 200, with(tokenA), "/agents/a/heartbeat", `{"status":"online"}`)
+	step("A sends a heartbeat", 200, with(tokenA), "/agents/a/heartbeat", `{"status":"online"}`)
 	for _, path := range []string{"/agents", "/agents/a/heartbeat"} {
 		body := `{"name":"a","url":"http://127.0.0.1:6666","status":"error","capabilities":{"claude_cli":false}}`
 		if d := step("B in A's name", 409, with(tokenB), path, body).json(t)["detail"].(string); !strings.Contains(d, "another token") || !strings.Contains(d, "DELETE /agents/{name}") {
@@ -48,7 +48,7 @@ func TestTheAgentKeyWritesOnlyWhatIsItsBearersOwn(t *testing.T) {
 		t.Errorf("A is now %v", a)
 	}
 	if l := p.want(t, 200, "GET", "/agents", ""); strings.Contains(string(l.body), "token") {
-		t.Errorf("the listing tells of tokens: %s", l.body)
+		t.Errorf("the listing contains tokens: %s", l.body)
 	}
 
 	// The admin key may do everything, and frees the name.

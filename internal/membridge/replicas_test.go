@@ -52,7 +52,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 	go func() { stays <- other.do(t, "POST", "/agents/b/heartbeat", `{"wait_sec":60}`) }()
 	waits(7)
 	waitFor(t, func() bool { return waitingHeartbeats(t, other) == "2" })
-	told := func() answer { // long before the heartbeat would end by itself
+	answered := func() answer { // long before the heartbeat would end by itself
 		t.Helper()
 		for end := time.After(30 * time.Second); ; {
 			if err := other.RunOnce(t.Context()); err != nil {
@@ -68,7 +68,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 		}
 	}
 	one.want(t, 204, "DELETE", "/agents/a", "")
-	if a := told(); a.status != 404 {
+	if a := answered(); a.status != 404 {
 		t.Errorf("the forgotten agent: %d %s", a.status, a.body)
 	}
 	if waitingHeartbeats(t, other) != "1" || len(stays) != 0 {
@@ -85,7 +85,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 		}
 	}
 	one.want(t, 200, "POST", "/sync/push", order)
-	if a := told(); a.status != 409 {
+	if a := answered(); a.status != 409 {
 		t.Errorf("who had the name before: %d %s", a.status, a.body)
 	}
 }

@@ -2,6 +2,7 @@ package membridge_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -70,6 +71,16 @@ func TestUnknownFieldsAndStrangeTextAreTaken(t *testing.T) {
 	p.want(t, 201, "POST", "/agents", `{"name":"a\ud800","whatever":{"x":1},"os_info":"\u0000"}`)
 	if got := p.want(t, 200, "GET", "/agents", "").list(t)[0]["name"]; got != "a�" {
 		t.Errorf("name: %q", got)
+	}
+}
+
+func TestAnyAcceptHeaderIsTaken(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	for _, accept := range []string{"application/json;,text/html", "a;,", ";", "text/plain"} {
+		if a := p.as(t, http.Header{"Accept": {accept}}, "GET", "/health", ""); a.status != 200 {
+			t.Errorf("Accept: %s: %d %s", accept, a.status, a.body)
+		}
 	}
 }
 

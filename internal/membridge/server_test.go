@@ -86,10 +86,10 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	if l := p.want(t, 200, "GET", path+"/leadership", "").json(t); l["preferred_primary"] != nil || l["needs_selection"] != true || l["node_count"] != 0.0 {
 		t.Errorf("leadership at first: %v", l)
 	}
-	beat := func(node string) any {
+	heartbeat := func(node string) any {
 		return p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"`+node+`","canonical_id":"`+cid+`","project_id":"alpha","last_seen":1.5,"obs_count":3}`).json(t)["role"]
 	}
-	if beat("n1") != "unknown" || beat("n2") != "unknown" {
+	if heartbeat("n1") != "unknown" || heartbeat("n2") != "unknown" {
 		t.Error("a role before any selection")
 	}
 	p.want(t, 400, "POST", path+"/leadership/select", `{"primary_node_id":"n1","lease_seconds":0}`)
@@ -97,17 +97,17 @@ func TestProjectsNodesAndLeadership(t *testing.T) {
 	if sel["ok"] != true || sel["lease_seconds"] != 3600.0 || sel["epoch"] != 1.0 || sel["issued_by"] != "admin" {
 		t.Errorf("selection: %v", sel)
 	}
-	if beat("n1") != "primary" || beat("n2") != "secondary" {
+	if heartbeat("n1") != "primary" || heartbeat("n2") != "secondary" {
 		t.Error("roles do not follow the selection")
 	}
 	p.want(t, 409, "POST", path+"/leadership/select", `{"primary_node_id":"n2","expected_epoch":0}`)
 	p.want(t, 200, "POST", path+"/leadership/select", `{"primary_node_id":"n2","lease_seconds":60,"expected_epoch":1}`)
-	if beat("n1") != "secondary" || beat("n2") != "primary" {
+	if heartbeat("n1") != "secondary" || heartbeat("n2") != "primary" {
 		t.Error("roles do not follow the second selection")
 	}
 	p.clock.move(time.Minute)
 	l := p.want(t, 200, "GET", path+"/leadership", "").json(t)
-	if l["needs_selection"] != true || l["expired"] != true || l["preferred_primary"] != nil || l["last_primary"] != "n2" || beat("n2") != "unknown" {
+	if l["needs_selection"] != true || l["expired"] != true || l["preferred_primary"] != nil || l["last_primary"] != "n2" || heartbeat("n2") != "unknown" {
 		t.Errorf("an expired lease: %v", l)
 	}
 	if h := p.want(t, 200, "GET", path+"/leadership/history", "").list(t); len(h) != 2 || h[0]["epoch"] != 2.0 {
@@ -130,14 +130,14 @@ func TestAProjectMadeAnewHasNoLeader(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	cid := registry.CanonicalID("alpha")
-	beat := func() map[string]any {
+	heartbeat := func() map[string]any {
 		return p.want(t, 200, "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"`+cid+`","project_id":"alpha"}`).json(t)
 	}
-	beat()
+	heartbeat()
 	path := "/projects/" + cid + "/leadership"
 	p.want(t, 200, "POST", path+"/select", `{"primary_node_id":"n"}`)
 	p.want(t, 204, "DELETE", "/projects/alpha", "")
-	if b := beat(); b["role"] != "unknown" || b["epoch"] != 1.0 {
+	if b := heartbeat(); b["role"] != "unknown" || b["epoch"] != 1.0 {
 		t.Errorf("the node hears %v", b)
 	}
 	if l := p.want(t, 200, "GET", path, "").json(t); l["needs_selection"] != true || l["preferred_primary"] != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestASilentAgentIsOfflineAfterThreeIntervalsAndBackAtItsNextBeat(t *testing.T) {
+func TestASilentAgentIsOfflineAfterThreeIntervalsAndOnlineAtItsNextHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	p.want(t, 201, "POST", "/agents", `{"name":"a","interval_sec":5}`)

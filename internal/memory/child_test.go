@@ -30,6 +30,8 @@ type child struct {
 	// KillAt is the number of the moment at which it dies: before and after each
 	// request to the storage, and at each step it announces. 0 is never.
 	KillAt int
+	// KillPoint is the name of a step after which it dies, if not empty.
+	KillPoint string
 	// Measure makes it print its VmHWM in KiB in place of the moments it had.
 	Measure bool
 }
@@ -46,10 +48,14 @@ type moments struct{ at, left int }
 func (m *moments) pass() {
 	m.at++
 	if m.left--; m.left == 0 {
-		p, _ := os.FindProcess(os.Getpid())
-		_ = p.Kill()
-		select {} // the signal is on its way
+		die()
 	}
+}
+
+func die() {
+	p, _ := os.FindProcess(os.Getpid())
+	_ = p.Kill()
+	select {} // the signal is on its way
 }
 
 func (m *moments) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -89,7 +95,12 @@ func runChild(spec string) int {
 	if err != nil {
 		return 2
 	}
-	p, err := memory.New(memory.Config{Project: "garden", Node: c.Node, DB: c.DB, Bucket: b, Point: func(string) { m.pass() }})
+	p, err := memory.New(memory.Config{Project: "garden", Node: c.Node, DB: c.DB, Bucket: b, Point: func(name string) {
+		if name == c.KillPoint {
+			die()
+		}
+		m.pass()
+	}})
 	if err != nil {
 		return 2
 	}

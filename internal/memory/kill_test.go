@@ -109,6 +109,42 @@ func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 	t.Logf("killed at %d moments; the doctor explained %v", kills, seen)
 }
 
+// A primary whose push was killed before or after the storage took the manifest still pushes
+// what the plugin has written since, and at its first push, too.
+func TestThePrimaryPushesAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"push recorded, manifest not written", "manifest written"} {
+		for name, pushed := range map[string]bool{"first push": false, "later push": true} {
+			t.Run(name+", "+point, func(t *testing.T) {
+				t.Parallel()
+				config := miniotest.Shared(t).Bucket()
+				b, err := objects.Open(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				one, reader := newNode(t, b, "one"), newNode(t, b, "reader")
+				one.write("a")
+				if pushed {
+					one.push()
+				}
+				for _, text := range []string{"b", "c"} { // two in a row
+					one.write(text)
+					if killed, _ := (child{Bucket: config, Node: "one", DB: one.DB, KillPoint: point}).run(t); !killed {
+						t.Fatalf("the push of %s was not killed", text)
+					}
+				}
+				one.write("d")
+				out, err := (&memory.Syncer{Project: one.Project}).Sync(t.Context())
+				if err != nil || out.Pushed == nil {
+					t.Fatalf("after the lost answer the primary did %+v (%v)", out, err)
+				}
+				reader.pull()
+				reader.want("a", "b", "c", "d")
+			})
+		}
+	}
+}
+
 // A pull that is killed at any moment, while the plugin writes, leaves the old database
 // or the new one, whole. Everything that the plugin wrote is there or in a safety backup.
 func TestAKilledPullLeavesAWholeDatabase(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -189,9 +190,13 @@ func (p *Project) expect(m *Manifest, stored int64) (int64, error) {
 	return stored, nil
 }
 
+// freeDisk is without limit on file systems that do not tell their size, such as some of FUSE.
 func freeDisk(dir string) (uint64, error) {
 	var disk syscall.Statfs_t
 	err := syscall.Statfs(dir, &disk)
+	if err == nil && disk.Blocks == 0 {
+		return math.MaxUint64, nil
+	}
 	return disk.Bavail * uint64(disk.Bsize), err
 }
 

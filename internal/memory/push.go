@@ -138,6 +138,10 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	if err := p.stillPrimary(ctx, lease); err != nil {
 		return Manifest{}, err
 	}
+	if err := p.savePublishing(m.SHA256); err != nil {
+		return Manifest{}, err
+	}
+	p.Point("push recorded, manifest not written")
 	_, err = p.swapJSON(ctx, p.key("sqlite", "manifest.json"), m, etag)
 	if errors.Is(err, objects.ErrConflict) {
 		return Manifest{}, errors.New("another node has pushed in the meantime, and its memory is now the stored one. Pull, or push again if this node's memory is the right one")

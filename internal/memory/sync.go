@@ -1,12 +1,14 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,8 +95,13 @@ func (s *Syncer) push(ctx context.Context) (Synced, error) {
 }
 
 // catchUp handles a primary, usually a new one, that does not have the stored memory. It
-// pulls the stored memory if nothing was written locally since the last synchronization.
+// pulls the stored memory if nothing was written locally since the last synchronization, and
+// pushes if the stored memory is from a push of its own whose answer was lost.
 func (s *Syncer) catchUp(ctx context.Context, stored *Manifest) (Synced, error) {
+	if _, unanswered := s.readSynced(); slices.Contains(unanswered, stored.SHA256) {
+		s.saveSynced(stored.SHA256)
+		return s.push(ctx)
+	}
 	there, err := s.readLocal(ctx)
 	if err != nil {
 		return Synced{}, err
@@ -118,29 +125,57 @@ func exists(path string) bool {
 }
 
 // syncedFile returns the file with the SHA-256 of the memory that was last pushed or pulled
-// here.
+// here, and of the pushes since whose result is unknown.
 func (p *Project) syncedFile() string {
 	return filepath.Join(filepath.Dir(p.DB), "."+filepath.Base(p.DB)+".in-step")
 }
 
-// syncedSHA returns that SHA-256, "" if it is unknown.
-func (p *Project) syncedSHA() string {
+// readSynced reads that SHA-256, "" if it is unknown, and those of the pushes since, of which
+// it is not known whether the storage has them.
+func (p *Project) readSynced() (sha string, unanswered []string) {
 	text, err := os.ReadFile(p.syncedFile())
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	id, sha, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	if id != p.id {
-		return "" // the folder held another project's memory
+	words := strings.Fields(string(text))
+	if len(words) < 2 || words[0] != p.id {
+		return "", nil // the folder held another project's memory
 	}
+	return strings.TrimPrefix(words[1], noSHA), words[2:]
+}
+
+func (p *Project) syncedSHA() string {
+	sha, _ := p.readSynced()
 	return sha
 }
 
 // saveSynced writes that SHA-256. If that fails, the only cost is an unnecessary pull.
 func (p *Project) saveSynced(sha string) {
-	if p.syncedSHA() != sha {
-		_ = durable.Replace(p.syncedFile(), []byte(p.id+" "+sha+"\n"))
+	if before, unanswered := p.readSynced(); before != sha || len(unanswered) > 0 {
+		_ = p.writeSynced(sha)
 	}
+}
+
+// noSHA stands for an unknown SHA-256 in the file.
+const noSHA = "-"
+
+// mostUnanswered limits the SHA-256s that savePublishing keeps.
+const mostUnanswered = 8
+
+// savePublishing records a push whose manifest is about to be written, so that the next
+// synchronization recognizes it even if the answer is lost.
+func (p *Project) savePublishing(sha string) error {
+	synced, unanswered := p.readSynced()
+	unanswered = append(slices.DeleteFunc(unanswered, func(s string) bool { return s == sha }), sha)
+	if err := p.writeSynced(synced, unanswered[max(0, len(unanswered)-mostUnanswered):]...); err != nil {
+		return fmt.Errorf("record the push in %s: %w", p.syncedFile(), err)
+	}
+	return nil
+}
+
+func (p *Project) writeSynced(sha string, unanswered ...string) error {
+	words := append([]string{p.id, cmp.Or(sha, noSHA)}, unanswered...)
+	return durable.Replace(p.syncedFile(), []byte(strings.Join(words, " ")+"\n"))
 }
 
 // fileState shows whether a database may have changed, without reading it.

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Read returns a small object whole.
+// Read returns the content of an object of at most MaxSmall bytes.
 func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
 	r, info, err := b.Open(ctx, key)
 	if err != nil {
@@ -23,7 +23,7 @@ func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, MaxSmall+1))
 	if err != nil {
-		return nil, Info{}, known(err)
+		return nil, Info{}, translate(err)
 	}
 	if len(data) > MaxSmall {
 		return nil, Info{}, fmt.Errorf("%s is larger than the %d bytes expected here", key, MaxSmall)
@@ -31,20 +31,20 @@ func (b *Bucket) Read(ctx context.Context, key string) ([]byte, Info, error) {
 	return data, info, nil
 }
 
-// Open streams an object, which the caller closes.
+// Open streams an object; the caller closes it.
 func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, Info, error) {
-	// The library's own reader asks twice, and fails where the object was replaced
-	// in between.
+	// The library's GetObject makes two requests and fails if the object is replaced between
+	// them.
 	core := minio.Core{Client: b.client}
 	object, info, _, err := core.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, Info{}, known(err)
+		return nil, Info{}, translate(err)
 	}
 	return object, infoOf(info), nil
 }
 
-// OpenRange streams length bytes of an object from offset on, or all the rest for a
-// length below 0. The caller closes it.
+// OpenRange streams length bytes of an object from offset on; a negative length means up to the
+// end. The caller closes it.
 func (b *Bucket) OpenRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	var opts minio.GetObjectOptions
 	if length >= 0 {
@@ -55,65 +55,64 @@ func (b *Bucket) OpenRange(ctx context.Context, key string, offset, length int64
 	core := minio.Core{Client: b.client}
 	object, _, _, err := core.GetObject(ctx, b.name, key, opts)
 	if err != nil {
-		return nil, known(err)
+		return nil, translate(err)
 	}
 	return object, nil
 }
 
-// Link is an address from which anybody can read the object until valid is over. The
-// answer has the given media type and is saved under name. It makes no request.
+// Link returns a presigned URL at which anyone can read the object for the duration valid. The
+// response has the given media type, and browsers save it under name. Link makes no request.
 func (b *Bucket) Link(ctx context.Context, key string, valid time.Duration, mediaType, name string) (string, error) {
-	answer := url.Values{"response-content-type": {mediaType}, "response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": name})}}
-	u, err := b.client.PresignedGetObject(ctx, b.name, key, valid, answer)
+	params := url.Values{"response-content-type": {mediaType}, "response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": name})}}
+	u, err := b.client.PresignedGetObject(ctx, b.name, key, valid, params)
 	if err != nil {
-		return "", known(err)
+		return "", translate(err)
 	}
 	return u.String(), nil
 }
 
-// AbortUploads removes the parts of uploads that began before then and never ended.
-// Storages that do so by themselves show none.
+// AbortUploads removes the parts of unfinished uploads that began before a time. Storages that do
+// this themselves list none.
 func (b *Bucket) AbortUploads(ctx context.Context, prefix string, before time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for up := range b.client.ListIncompleteUploads(ctx, b.name, prefix, true) {
-		if err := known(up.Err); errors.Is(err, ErrNotFound) {
-			return nil // so some storages say that there are none
+		if err := translate(up.Err); errors.Is(err, ErrNotFound) {
+			return nil // how some storages report that there are none
 		} else if err != nil {
 			return err
 		}
 		if up.Initiated.Before(before) {
 			if err := b.client.RemoveIncompleteUpload(ctx, b.name, up.Key); err != nil {
-				return known(err)
+				return translate(err)
 			}
 		}
 	}
 	return nil
 }
 
-// Stat says what is under key.
+// Stat returns an object's metadata.
 func (b *Bucket) Stat(ctx context.Context, key string) (Info, error) {
 	info, err := b.client.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	if err != nil {
-		return Info{}, known(err)
+		return Info{}, translate(err)
 	}
 	return infoOf(info), nil
 }
 
-// Upload streams content under key, whatever was there. Large content goes in
-// parts, of which a failed upload leaves none behind.
+// Upload streams content to key, replacing an existing object. Large content is uploaded in parts;
+// a failed upload leaves none behind.
 func (b *Bucket) Upload(ctx context.Context, key string, content io.Reader, size int64, mediaType string) (Info, error) {
 	up, err := b.client.PutObject(ctx, b.name, key, content, size, minio.PutObjectOptions{ContentType: mediaType})
 	if err != nil {
-		return Info{}, known(err)
+		return Info{}, translate(err)
 	}
 	return Info{Key: key, Size: up.Size, ETag: up.ETag}, nil
 }
 
-// Swap writes a small object on the condition that the one under key still has this
-// ETag, or, for an empty ETag, that there is none: ErrConflict otherwise. A write
-// whose answer was lost and that is repeated counts as done, so data has to differ
-// from what another writer would write.
+// Swap writes a small object if the current one still has this ETag or, with an empty ETag, if there
+// is none; otherwise it returns ErrConflict. A retry after a lost response succeeds if the object
+// already has this content, so data must differ from what another writer would write.
 func (b *Bucket) Swap(ctx context.Context, key string, data []byte, etag string) (Info, error) {
 	opts := minio.PutObjectOptions{ContentType: "application/json"}
 	if etag == "" {
@@ -125,7 +124,7 @@ func (b *Bucket) Swap(ctx context.Context, key string, data []byte, etag string)
 	if err == nil {
 		return Info{Key: key, Size: up.Size, ETag: up.ETag}, nil
 	}
-	if err = known(err); !errors.Is(err, ErrConflict) && !(errors.Is(err, ErrNotFound) && etag != "") {
+	if err = translate(err); !errors.Is(err, ErrConflict) && !(errors.Is(err, ErrNotFound) && etag != "") {
 		return Info{}, err
 	}
 	if now, info, readErr := b.Read(ctx, key); readErr == nil && bytes.Equal(now, data) {
@@ -134,16 +133,16 @@ func (b *Bucket) Swap(ctx context.Context, key string, data []byte, etag string)
 	return Info{}, ErrConflict
 }
 
-// Copy copies an object inside the bucket, without its bytes passing through here.
+// Copy copies an object within the bucket; the storage copies the content itself.
 func (b *Bucket) Copy(ctx context.Context, from, to string) error {
 	_, err := b.client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: b.name, Object: to},
 		minio.CopySrcOptions{Bucket: b.name, Object: from})
-	return known(err)
+	return translate(err)
 }
 
-// Remove deletes an object; none is no error.
+// Remove deletes an object. It is no error if there is none.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
-	err := known(b.client.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}))
+	err := translate(b.client.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}))
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -156,7 +155,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		for object := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
-			if !yield(infoOf(object), known(object.Err)) || object.Err != nil {
+			if !yield(infoOf(object), translate(object.Err)) || object.Err != nil {
 				return
 			}
 		}

@@ -1,6 +1,5 @@
-// Package objects keeps bytes under keys in one bucket of an S3-compatible object
-// storage, such as MinIO. It knows neither artifacts nor memory: who uses it decides
-// on keys and on what the bytes mean.
+// Package objects stores objects in one bucket of an S3-compatible object storage, such as MinIO. It
+// knows neither artifacts nor memory: its callers choose the keys and what the content means.
 package objects
 
 import (
@@ -15,27 +14,27 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Errors that callers act on. All others mean that the storage did not do what it
-// was asked, or that nobody knows whether it did.
+// Errors that callers act on. Any other error means that the request failed or that its outcome is
+// unknown.
 var (
-	// ErrNotFound: there is no object under that key, or no bucket.
+	// ErrNotFound: the object or the bucket does not exist.
 	ErrNotFound = errors.New("no such object")
-	// ErrConflict: the object is not, or no longer, the one that the caller has seen.
+	// ErrConflict: the object is not, or no longer, the one that the caller read.
 	ErrConflict = errors.New("the object was changed by someone else")
-	// ErrStalled: a request was given up because nothing moved for Config.Stall.
+	// ErrStalled: a request was aborted because no bytes were transferred for Config.Stall.
 	ErrStalled = errors.New("the object storage stalled")
 )
 
 const (
-	// MaxSmall bounds what Read and Swap handle, in bytes.
+	// MaxSmall is the largest object that Read and Swap handle, in bytes.
 	MaxSmall = 1 << 20
-	// DefaultStall leaves time for the storage to put a large object together.
+	// DefaultStall leaves the storage time to assemble a large object.
 	DefaultStall = 30 * time.Second
-	// DefaultTries of one request by the library; the caller decides about more.
+	// DefaultTries is how often the library tries one request; callers may retry further.
 	DefaultTries = 3
 )
 
-// Config says where the bucket is and who asks.
+// Config describes the bucket and the credentials.
 type Config struct {
 	// Endpoint is host:port, without a scheme.
 	Endpoint             string
@@ -43,14 +42,14 @@ type Config struct {
 	// Region is "us-east-1" when empty.
 	Region string
 	Bucket string
-	// TLS asks for https.
+	// TLS uses https.
 	TLS bool
-	// Transport replaces the way requests are made; nil means the library's.
+	// Transport sends the requests; nil means the library's transport.
 	Transport http.RoundTripper
-	// Stall is how long a request may go without a byte moving before it fails with
-	// ErrStalled; DefaultStall when 0.
+	// Stall is how long a request may transfer no bytes before it fails with ErrStalled;
+	// DefaultStall when 0.
 	Stall time.Duration
-	// Tries is how often the library makes a request that failed; DefaultTries when 0.
+	// Tries is how often the library tries a failing request; DefaultTries when 0.
 	Tries int
 }
 
@@ -63,7 +62,7 @@ type Bucket struct {
 	region    string
 }
 
-// Info is what the storage knows of an object.
+// Info is an object's metadata.
 type Info struct {
 	Key      string
 	Size     int64 // bytes
@@ -71,7 +70,7 @@ type Info struct {
 	Modified time.Time
 }
 
-// Open returns the bucket without a request to it: see Probe.
+// Open returns the bucket without making a request; see Probe.
 func Open(c Config) (*Bucket, error) {
 	c.Region = cmp.Or(c.Region, "us-east-1")
 	c.Stall, c.Tries = cmp.Or(c.Stall, DefaultStall), cmp.Or(c.Tries, DefaultTries)
@@ -95,16 +94,16 @@ func Open(c Config) (*Bucket, error) {
 	return &Bucket{client: client, transport: c.Transport, config: c, name: c.Bucket, region: c.Region}, nil
 }
 
-// Impatient is the same bucket, over the same connections, for callers who have
-// something else to do: each request is made once and may stall for at most this long.
-func (b *Bucket) Impatient(stall time.Duration) (*Bucket, error) {
+// FailFast returns the same bucket, sharing its connections, for callers that cannot wait: each
+// request is tried once and may stall for at most this long.
+func (b *Bucket) FailFast(stall time.Duration) (*Bucket, error) {
 	c := b.config
 	c.Stall, c.Tries = stall, 1
 	return Open(c)
 }
 
-// Other is another bucket of the same storage.
-func (b *Bucket) Other(name string) *Bucket {
+// Sibling returns another bucket of the same storage.
+func (b *Bucket) Sibling(name string) *Bucket {
 	other := *b
 	other.name = name
 	return &other
@@ -117,40 +116,40 @@ func (b *Bucket) Close() {
 	}
 }
 
-// Name is the bucket's name.
+// Name returns the bucket's name.
 func (b *Bucket) Name() string { return b.name }
 
-// Ensure makes the bucket when it is missing.
+// Ensure creates the bucket if it does not exist.
 func (b *Bucket) Ensure(ctx context.Context) error {
-	there, err := b.client.BucketExists(ctx, b.name)
+	exists, err := b.client.BucketExists(ctx, b.name)
 	if err != nil {
-		return fmt.Errorf("look for bucket %s: %w", b.name, err)
+		return fmt.Errorf("check bucket %s: %w", b.name, err)
 	}
-	if there {
+	if exists {
 		return nil
 	}
 	err = b.client.MakeBucket(ctx, b.name, minio.MakeBucketOptions{Region: b.region})
 	switch minio.ToErrorResponse(err).Code {
 	case "BucketAlreadyOwnedByYou", "BucketAlreadyExists":
-		return nil // another one made it at the same moment
+		return nil // another process has just created it
 	}
 	if err != nil {
-		return fmt.Errorf("make bucket %s: %w", b.name, err)
+		return fmt.Errorf("create bucket %s: %w", b.name, err)
 	}
 	return nil
 }
 
-// Reach reports whether the storage answers and has the bucket.
+// Reach returns an error unless the storage answers and has the bucket.
 func (b *Bucket) Reach(ctx context.Context) error {
-	there, err := b.client.BucketExists(ctx, b.name)
-	if err == nil && !there {
+	exists, err := b.client.BucketExists(ctx, b.name)
+	if err == nil && !exists {
 		err = ErrNotFound
 	}
 	return err
 }
 
-// known gives errors that callers act on their own names.
-func known(err error) error {
+// translate wraps the errors that callers act on.
+func translate(err error) error {
 	if err == nil {
 		return nil
 	}

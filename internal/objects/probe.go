@@ -11,16 +11,16 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Abilities is what a bucket was found to do.
+// Abilities lists what a bucket supports.
 type Abilities struct {
 	Write            bool `json:"write"`
-	ConditionalWrite bool `json:"conditional_write" doc:"A write on the condition that nothing, or nothing else, is there is refused where it does not hold"`
+	ConditionalWrite bool `json:"conditional_write" doc:"A conditional write is refused if its condition does not hold"`
 	Read             bool `json:"read"`
 	Delete           bool `json:"delete"`
 }
 
-// Check makes the bucket when it is missing and tries what its users rely on. The
-// error says what does not work; a storage that ignores conditions is none.
+// Check creates the bucket if it does not exist and tests the operations that its users rely on. The
+// error says what does not work. It is no error if the storage ignores conditions.
 func (b *Bucket) Check(ctx context.Context) (can Abilities, err error) {
 	if err := b.Ensure(ctx); err != nil {
 		return can, err
@@ -31,7 +31,7 @@ func (b *Bucket) Check(ctx context.Context) (can Abilities, err error) {
 		return can, fmt.Errorf("bucket %s cannot be written: %w", b.name, err)
 	}
 	can.Write = true
-	// A probe that stays is a few bytes; the error of the deletion below counts.
+	// A leftover probe object is harmless; the error of the deletion below is returned.
 	defer func() {
 		if !can.Delete {
 			_ = b.Remove(context.WithoutCancel(ctx), key)
@@ -41,50 +41,50 @@ func (b *Bucket) Check(ctx context.Context) (can Abilities, err error) {
 		return can, fmt.Errorf("bucket %s cannot be read: %q: %w", b.name, got, err)
 	}
 	can.Read = true
-	if can.ConditionalWrite, err = b.keepsConditions(ctx, key); err != nil {
+	if can.ConditionalWrite, err = b.supportsConditions(ctx, key); err != nil {
 		return can, fmt.Errorf("bucket %s cannot be written: %w", b.name, err)
 	}
 	if err := b.Remove(ctx, key); err != nil {
 		return can, fmt.Errorf("bucket %s cannot be deleted from: %w", b.name, err)
 	}
 	if _, err := b.Stat(ctx, key); !errors.Is(err, ErrNotFound) {
-		return can, fmt.Errorf("bucket %s: a deleted object is still there (%w)", b.name, err)
+		return can, fmt.Errorf("bucket %s: a deleted object still exists (%w)", b.name, err)
 	}
 	can.Delete = true
 	return can, nil
 }
 
-// keepsConditions reports whether writes whose condition does not hold are refused.
-func (b *Bucket) keepsConditions(ctx context.Context, taken string) (bool, error) {
+// supportsConditions reports whether writes whose condition does not hold are refused.
+func (b *Bucket) supportsConditions(ctx context.Context, existing string) (bool, error) {
 	for _, etag := range []string{"", "0123456789abcdef0123456789abcdef"} {
-		switch _, err := b.Swap(ctx, taken, []byte("second "+etag), etag); {
+		switch _, err := b.Swap(ctx, existing, []byte("second "+etag), etag); {
 		case err == nil:
 			return false, nil
 		case errors.Is(err, ErrConflict):
 		case refusal(err):
-			return false, nil // it does not know conditions
+			return false, nil // it does not support conditions
 		default:
 			return false, err
 		}
 	}
-	// And one whose condition holds is not.
-	key := taken + "-new"
+	// A write whose condition holds must succeed.
+	key := existing + "-new"
 	_, err := b.Swap(ctx, key, []byte("new"), "")
 	return err == nil, errors.Join(b.Remove(ctx, key))
 }
 
-// refusal reports whether the storage answered, and will not do what it was asked.
+// refusal reports whether the storage answered and refused the request.
 func refusal(err error) bool {
 	status := minio.ToErrorResponse(err).StatusCode
 	return status >= 400 && status < 500 || status == http.StatusNotImplemented
 }
 
-// Probe is Check for users who rely on conditions too: a storage that ignores them
-// would let two writers win. It is refused here, once, and by name.
+// Probe is Check for users that also rely on conditions: a storage that ignores them would let two
+// writers succeed, so Probe refuses it.
 func (b *Bucket) Probe(ctx context.Context) error {
 	can, err := b.Check(ctx)
 	if err == nil && !can.ConditionalWrite {
-		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-None-Match, If-Match), so that two nodes could both win; use one that knows them", b.name)
+		return fmt.Errorf("bucket %s: this object storage ignores conditions (If-None-Match, If-Match), so two nodes could both write; use one that supports them", b.name)
 	}
 	return err
 }

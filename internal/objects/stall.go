@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// stallGuard fails a request of which nothing moves for a while. A limit on the whole
-// would have to allow for the largest object over the slowest line; a storage that
-// hangs is noticed at once this way.
+// stallGuard fails a request that transfers no bytes for a while. A timeout for the whole request
+// would have to allow for the largest object on the slowest network; this detects a storage that
+// hangs much sooner.
 type stallGuard struct {
 	next  http.RoundTripper
 	limit time.Duration
 }
 
-// RoundTrip implements http.RoundTripper. The time that the caller takes to provide
-// content, or to take it, does not count.
+// RoundTrip implements http.RoundTripper. The time that the caller takes to provide or to read
+// content does not count.
 func (g *stallGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(g.limit, func() { cancel(ErrStalled) })
 	watched := r.WithContext(ctx)
-	body := &paused{ReadCloser: r.Body, timer: timer, limit: g.limit}
+	body := &sentBody{ReadCloser: r.Body, timer: timer, limit: g.limit}
 	if r.Body != nil && r.Body != http.NoBody {
 		watched.Body = body
 	}
@@ -36,47 +36,47 @@ func (g *stallGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	res.Body = &timed{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, limit: g.limit}
+	res.Body = &receivedBody{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, limit: g.limit}
 	return res, nil
 }
 
-// paused is what is sent: the clock stands while the caller provides it.
-type paused struct {
+// sentBody is the request's body: the timer is stopped while the caller provides content.
+type sentBody struct {
 	io.ReadCloser
 	limit time.Duration
 
 	mu    sync.Mutex
-	timer *time.Timer // nil when the answer is there: some come before all was sent
+	timer *time.Timer // nil once the response has arrived, which may be before everything was sent
 }
 
-func (p *paused) Read(b []byte) (int, error) {
-	p.set(false)
-	n, err := p.ReadCloser.Read(b)
-	p.set(true)
+func (b *sentBody) Read(p []byte) (int, error) {
+	b.set(false)
+	n, err := b.ReadCloser.Read(p)
+	b.set(true)
 	return n, err
 }
 
-func (p *paused) set(run bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (b *sentBody) set(run bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
-	case p.timer == nil:
+	case b.timer == nil:
 	case run:
-		p.timer.Reset(p.limit)
+		b.timer.Reset(b.limit)
 	default:
-		p.timer.Stop()
+		b.timer.Stop()
 	}
 }
 
-func (p *paused) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer.Stop()
-	p.timer = nil
+func (b *sentBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer.Stop()
+	b.timer = nil
 }
 
-// timed is what is received: the clock runs while the caller waits for it.
-type timed struct {
+// receivedBody is the response's body: the timer runs while the caller waits for content.
+type receivedBody struct {
 	io.ReadCloser
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -84,18 +84,18 @@ type timed struct {
 	limit  time.Duration
 }
 
-func (t *timed) Read(b []byte) (int, error) {
-	t.timer.Reset(t.limit)
-	n, err := t.ReadCloser.Read(b)
-	t.timer.Stop()
-	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(t.ctx), ErrStalled) {
+func (r *receivedBody) Read(p []byte) (int, error) {
+	r.timer.Reset(r.limit)
+	n, err := r.ReadCloser.Read(p)
+	r.timer.Stop()
+	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(r.ctx), ErrStalled) {
 		err = ErrStalled
 	}
 	return n, err
 }
 
-func (t *timed) Close() error {
-	t.timer.Stop()
-	defer t.cancel(nil)
-	return t.ReadCloser.Close()
+func (r *receivedBody) Close() error {
+	r.timer.Stop()
+	defer r.cancel(nil)
+	return r.ReadCloser.Close()
 }

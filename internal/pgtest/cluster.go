@@ -9,29 +9,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// durableEnv tells a supervisor to run servers as in earnest, with fsync: for
-// figures. What a crash of processes does is the same without.
+// durableEnv makes a supervisor run servers with fsync, for measurements. Without it, a crash of
+// processes has the same effect.
 const durableEnv = "BLOOM_PGTEST_DURABLE"
 
 // clusterDB is the database of a Cluster.
 const clusterDB = "bloom"
 
-// Cluster is a PostgreSQL of one test alone, which it may crash and start again,
-// and which may get a synchronous standby. Its methods fail the test, and are to
-// be called by the test's own goroutine.
+// Cluster is a PostgreSQL server for one test, which may crash and restart it and add a synchronous
+// standby. Its methods fail the test, and must be called on the test's goroutine.
 type Cluster struct {
 	t       testing.TB
 	s       *server
 	standby string // its port
 }
 
-// NewCluster starts one, without a standby. It ends with the test.
+// NewCluster starts a cluster without a standby. It ends with the test.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
 	return newCluster(t)
 }
 
-// NewDurableCluster starts one that syncs to disk, for measurements.
+// NewDurableCluster starts a cluster with fsync, for measurements.
 func NewDurableCluster(t testing.TB) *Cluster {
 	t.Helper()
 	return newCluster(t, durableEnv+"=1")
@@ -67,29 +66,28 @@ func (c *Cluster) order(text string) string {
 	return port
 }
 
-// URL is the address of the primary's database.
+// URL returns the URL of the primary's database.
 func (c *Cluster) URL() string { return c.s.url(clusterDB) }
 
-// StandbyURL is the same of the standby's.
+// StandbyURL returns the URL of the standby's database.
 func (c *Cluster) StandbyURL() string { return (&server{port: c.standby}).url(clusterDB) }
 
-// EitherURL names both servers and takes the first that can be written to.
+// EitherURL returns a URL with both servers that connects to the writable one.
 func (c *Cluster) EitherURL() string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%s,127.0.0.1:%s/%s?sslmode=disable&target_session_attrs=read-write&connect_timeout=3",
 		dbUser, c.s.port, c.standby, clusterDB)
 }
 
-// Crash ends the primary as a power cut would: nothing is written down.
+// Crash stops the primary immediately, without a checkpoint.
 func (c *Cluster) Crash() { c.t.Helper(); c.order("stop " + primary + " immediate") }
 
-// Stop ends the primary in order, cutting its connections.
+// Stop shuts the primary down cleanly and closes its connections.
 func (c *Cluster) Stop() { c.t.Helper(); c.order("stop " + primary + " fast") }
 
-// Begin starts the primary again and waits until it answers.
+// Begin restarts the primary and waits until it answers.
 func (c *Cluster) Begin() { c.t.Helper(); c.order("start " + primary) }
 
-// AddStandby makes a standby of the primary and waits until the primary's commits
-// wait for it.
+// AddStandby creates a standby of the primary and waits until replication is synchronous.
 func (c *Cluster) AddStandby() {
 	c.t.Helper()
 	c.standby = c.order("standby")
@@ -98,19 +96,19 @@ func (c *Cluster) AddStandby() {
 	c.until(c.s, `SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'`)
 }
 
-// CrashStandby ends the standby as a power cut would.
+// CrashStandby stops the standby immediately.
 func (c *Cluster) CrashStandby() { c.t.Helper(); c.order("stop " + standby + " immediate") }
 
-// BeginStandby starts the standby again and waits until it answers.
+// BeginStandby restarts the standby and waits until it answers.
 func (c *Cluster) BeginStandby() { c.t.Helper(); c.order("start " + standby) }
 
-// Promote makes the standby a server of its own that can be written to.
+// Promote promotes the standby to a writable primary.
 func (c *Cluster) Promote() {
 	c.t.Helper()
 	c.must((&server{port: c.standby}).exec("SELECT pg_promote(true, 60)"))
 }
 
-// until asks a server until it says yes.
+// until repeats a query until it returns true.
 func (c *Cluster) until(s *server, question string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)

@@ -21,14 +21,14 @@ const (
 type node struct {
 	bin, dir, name string
 	cred           *syscall.Credential
-	port           string // chosen at the first start, and kept
+	port           string // chosen at the first start
 	cmd            *exec.Cmd
 	ended          chan struct{} // closed when cmd has ended
 }
 
-// obey carries out one order from the test: "stop NAME MODE", "start NAME", or
-// "standby". Each is answered with one line.
-func obey(nodes map[string]*node, order []string) error {
+// execute executes one command from the test: "stop NAME MODE", "start NAME", or "standby". Each is
+// answered with one line.
+func execute(nodes map[string]*node, order []string) error {
 	if len(order) == 0 {
 		return errors.New("an empty order")
 	}
@@ -71,7 +71,7 @@ func (n *node) initdb() error {
 	return n.run("initdb", "-D", n.data(), "-U", dbUser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
-// copyOf makes a standby's folder: it follows the other one under its own name.
+// copyOf creates a standby's folder, which replicates from the other server under its own name.
 func (n *node) copyOf(of *node) error {
 	return n.run("pg_basebackup", "-D", n.data(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync",
 		"-d", fmt.Sprintf("host=127.0.0.1 port=%s user=%s application_name=%s", of.port, dbUser, n.name))
@@ -85,9 +85,8 @@ func (n *node) run(program string, args ...string) error {
 	return nil
 }
 
-// begin starts the server, at its first start on a port that is free. The free
-// port is known only after it was given back; another process can take it in
-// between, hence the tries.
+// begin starts the server, at its first start on a free port. Finding a free port releases it again,
+// so another process can take it in between; hence the retries.
 func (n *node) begin() (err error) {
 	if n.port != "" {
 		return n.launch(n.port)
@@ -140,8 +139,8 @@ func (n *node) launch(port string) error {
 	return errors.Join(errors.New("postgres did not answer within 30 s"), n.stop(syscall.SIGKILL))
 }
 
-// stop ends the server: SIGINT lets it write everything down first, SIGQUIT is a
-// crash. One that has ended already is left alone.
+// stop ends the server: SIGINT is a clean shutdown, SIGQUIT a crash. It does nothing if the server
+// has already ended.
 func (n *node) stop(how syscall.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -1,12 +1,11 @@
-// Package pgtest gives tests a throwaway PostgreSQL. One server is started for
-// each test binary, on a free loopback port and in a temporary folder, from the
-// binaries installed on the machine; every test gets an empty database of its
-// own in it.
+// Package pgtest provides tests with a temporary PostgreSQL server. Each test binary starts one, on a
+// free loopback port and in a temporary folder, from the binaries installed on the machine; every
+// test gets its own empty database.
 //
 // The server never outlives the test binary, not even one that was killed with
-// SIGKILL: it hangs off a supervising child (the test binary, executed again)
-// that watches a pipe only the test binary holds, and stops the server and
-// removes its folder when the pipe closes.
+// SIGKILL: it is the child of a supervisor (the test binary, executed again) that watches a pipe held
+// only by the test binary. When the pipe closes, the supervisor stops the server and removes its
+// folder.
 //
 // The package installs nothing. It is for tests only and must never be imported
 // by the product.
@@ -42,8 +41,8 @@ func Start(t testing.TB) string {
 	return start(t, "")
 }
 
-// Template is a database that Prepare fills once in a test binary, for many tests that
-// begin with a copy of it: to copy what migrations make takes a fraction of their time.
+// Template is a database that Prepare fills once per test binary. Tests start with a copy of it,
+// which takes a fraction of the time of the migrations.
 type Template struct {
 	Prepare func(url string) error
 
@@ -52,7 +51,7 @@ type Template struct {
 	err  error
 }
 
-// Start is Start with what Prepare has made.
+// Start is like the function Start, with a copy of the prepared database.
 func (p *Template) Start(t testing.TB) string {
 	t.Helper()
 	p.once.Do(func() { p.err = p.make(t) })
@@ -62,8 +61,7 @@ func (p *Template) Start(t testing.TB) string {
 	return start(t, " TEMPLATE "+p.name)
 }
 
-// make leaves a database that nobody may connect to, for only such a one can be copied
-// at any time.
+// make creates the database and forbids connections to it, so that it can be copied at any time.
 func (p *Template) make(t testing.TB) error {
 	t.Helper()
 	s := sharedServer(t)
@@ -94,7 +92,7 @@ func start(t testing.TB, template string) string {
 		t.Fatalf("pgtest: create database: %v", err)
 	}
 	t.Cleanup(func() {
-		// FORCE, because a pool that the test forgot to close must not hang it.
+		// FORCE, so that a pool that the test forgot to close does not block it.
 		if err := shared.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
 			t.Errorf("pgtest: drop database: %v", err)
 		}
@@ -102,8 +100,8 @@ func start(t testing.TB, template string) string {
 	return shared.url(name)
 }
 
-// exec runs one statement in the maintenance database, on a connection of its
-// own: databases come and go seldom, and an idle pool would look like a leak.
+// exec runs one statement in the maintenance database, on its own connection: it is rarely called,
+// and an idle pool would look like a leak.
 func (s *server) exec(statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// dbUser is the superuser of the throwaway cluster.
+// dbUser is the superuser of the temporary cluster.
 const dbUser = "bloom"
 
-// server is a running PostgreSQL. The supervisor's standard input is the pipe
-// whose closing ends it; nothing is ever written to it.
+// server is a running PostgreSQL. Its supervisor reads commands from standard input and ends when
+// that closes.
 type server struct {
 	port string
 	life io.WriteCloser
@@ -48,7 +48,7 @@ func startServer(settings ...string) (*server, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(append(os.Environ(), superviseEnv+"="+bin), settings...)
-	// Not the test's own output: go test waits until every holder of it is gone.
+	// Not the test's own output: go test waits until every process that has it open is gone.
 	cmd.Stdout = reportsEnd
 	life, err := cmd.StdinPipe()
 	if err == nil {
@@ -66,7 +66,7 @@ func startServer(settings ...string) (*server, error) {
 	return s, nil
 }
 
-// end makes the supervisor stop everything, and waits for it.
+// end makes the supervisor stop everything and waits for it.
 func (s *server) end() error {
 	s.life.Close()
 	err := s.wait()
@@ -74,7 +74,7 @@ func (s *server) end() error {
 	return err
 }
 
-// order has the supervisor do something and returns the port it answers with.
+// order sends the supervisor a command and returns the port in its answer.
 func (s *server) order(text string) (string, error) {
 	if _, err := io.WriteString(s.life, text+"\n"); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (s *server) answer() (string, error) {
 }
 
 // findBinaries returns the folder with initdb and postgres: BLOOM_PG_BIN, the
-// newest of Debian's versioned folders, or what the PATH has.
+// newest of Debian's versioned folders, or the PATH.
 func findBinaries() (string, error) {
 	candidates := []string{os.Getenv("BLOOM_PG_BIN")}
 	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")

@@ -19,13 +19,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// superviseEnv tells a re-executed test binary to be the supervisor; its value
-// is the folder of PostgreSQL's binaries.
+// superviseEnv makes a re-executed test binary the supervisor; its value is the folder of
+// PostgreSQL's binaries.
 const superviseEnv = "BLOOM_PGTEST_SUPERVISE"
 
 const dirPrefix = "bloom-pgtest-"
 
-// init turns the process into the supervisor before any test could run. It runs
+// init turns the process into the supervisor before any test runs. It runs
 // on the main thread, which lives as long as the process: PostgreSQL's
 // parent-death signal is bound to that thread.
 func init() {
@@ -40,11 +40,11 @@ func init() {
 	os.Exit(0)
 }
 
-// supervise runs one server, and what it is told to on standard input, until that
-// closes; then it stops everything and removes the folder.
+// supervise runs one server and the commands from standard input until that closes; then it stops
+// everything and removes the folder.
 func supervise(bin string) error {
-	// An interrupt from the terminal reaches the whole group; the pipe decides.
-	// Caught and dropped, not ignored: an ignored signal is inherited by children.
+	// An interrupt from the terminal reaches the whole process group, but only the pipe ends the
+	// supervisor. The signal is caught and dropped: children would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	sweep()
 	dir, err := os.MkdirTemp("", dirPrefix)
@@ -69,7 +69,7 @@ func supervise(bin string) error {
 	fmt.Printf("port %s\n", first.port)
 	nodes := map[string]*node{primary: first}
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
-		if err := obey(nodes, strings.Fields(orders.Text())); err != nil {
+		if err := execute(nodes, strings.Fields(orders.Text())); err != nil {
 			fmt.Printf("error %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 		}
 	}
@@ -79,8 +79,7 @@ func supervise(bin string) error {
 	return err
 }
 
-// unprivileged gives the folder to a user that PostgreSQL accepts: it refuses to
-// run as root. Elsewhere the present user does.
+// unprivileged changes the folder's owner if the test runs as root, which PostgreSQL refuses.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -107,8 +106,8 @@ func command(cred *syscall.Credential, dir, name string, args ...string) *exec.C
 	return cmd
 }
 
-// answers reports whether the server takes connections. It also makes sure that
-// it is ours: a stranger on the same port would not know the user.
+// answers reports whether the server accepts connections. It also verifies the server's identity:
+// another one on the same port would not know the user.
 func answers(url string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -119,8 +118,7 @@ func answers(url string) bool {
 	return conn.Close(ctx) == nil
 }
 
-// sweep removes folders whose supervisor no longer lives: those of a machine
-// that lost power, or of a supervisor that was killed itself.
+// sweep removes folders whose supervisor has died, for example after a power failure or kill -9.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {

@@ -1,6 +1,5 @@
-// Package runtimetest gives tests a whole runtime on a real store behind a real
-// listener, which they can take down, bring back at the same address, and make
-// misbehave.
+// Package runtimetest provides tests with a runtime on a real store and a real listener, which they
+// can stop, restart at the same address, and make fail.
 package runtimetest
 
 import (
@@ -22,13 +21,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// AdminKey opens everything.
+// AdminKey has the role admin.
 const AdminKey = "admin-key-of-the-test-runtime"
 
-// Intercept may answer a request itself; true says that it did.
+// Intercept may answer a request itself; it reports whether it did.
 type Intercept func(http.ResponseWriter, *http.Request) bool
 
-// Runtime is a server that tests own.
+// Runtime is a server for tests.
 type Runtime struct {
 	URL     string
 	Store   *sqlite.Store
@@ -52,7 +51,7 @@ func Start(t testing.TB) *Runtime {
 	return r
 }
 
-// Intercept lets f see every request first; nil takes it away.
+// Intercept calls f before each request; nil removes it.
 func (r *Runtime) Intercept(f Intercept) {
 	if f == nil {
 		r.before.Store(nil)
@@ -61,7 +60,7 @@ func (r *Runtime) Intercept(f Intercept) {
 	r.before.Store(&f)
 }
 
-// Client is a client with the admin's key.
+// Client returns a client with the admin key.
 func (r *Runtime) Client() *client.Client {
 	r.t.Helper()
 	c, err := client.New(r.URL, client.Options{APIKey: AdminKey})
@@ -70,7 +69,7 @@ func (r *Runtime) Client() *client.Client {
 	return c
 }
 
-// Up brings the runtime up, at the address it had before.
+// Up starts the runtime, at the same address as before.
 func (r *Runtime) Up() {
 	r.t.Helper()
 	ctx := context.Background()
@@ -103,7 +102,7 @@ func (r *Runtime) Up() {
 	r.up = true
 }
 
-// Down cuts all connections and ends the runtime; what it acknowledged stays.
+// Down closes all connections and stops the runtime; acknowledged data remains.
 func (r *Runtime) Down() {
 	if !r.up {
 		return

@@ -90,7 +90,7 @@ func TestAStepThatWaitsForATableLetsOthersPass(t *testing.T) {
 	}
 }
 
-func TestATableThatStaysInUseIsToldOf(t *testing.T) {
+func TestATableThatStaysInUseIsReported(t *testing.T) {
 	t.Parallel()
 	_, s, release := used(t)
 	s.Hurry(2, time.Millisecond)

@@ -81,7 +81,7 @@ func TestADatabaseOfANewerProgramIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAStepThatFailsIsTold(t *testing.T) {
+func TestAFailingStepIsReported(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	broken := fstest.MapFS{"migrations/00001_one.sql": first, "migrations/00002_two.sql": {Data: []byte("-- +goose Up\nCREATE TABLE one (n INTEGER);\n")}}

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// CannedLabel begins every canned answer, so that nobody takes it for a model's.
+// CannedLabel is the prefix of every canned answer, so that it is not mistaken for a model's.
 const CannedLabel = "[canned answer, no model was asked]"
 
-// Canned is the demonstration's responder. It writes one small file through the
-// command line's own tool, which proves that the tools work, and then says what
-// it did. When the caller wants JSON it answers in JSON.
+// Canned is the demo's responder. It writes one small file with the command line's own tool, which
+// shows that tools work, and then reports it. If the caller requests JSON, it answers in JSON.
 func Canned(request Request) Reply {
 	usage := Usage{Input: 120, Output: 40}
 	system := request.SystemText()
@@ -43,8 +42,7 @@ func Canned(request Request) Reply {
 	}
 }
 
-// workingDirectory is where the command line says it works; the file tools want
-// absolute paths.
+// workingDirectory returns the command line's working folder; the file tools require absolute paths.
 func workingDirectory(request Request) string {
 	_, after, _ := strings.Cut(request.SystemText()+"\n"+request.Conversation(), "orking directory: ")
 	dir, _, _ := strings.Cut(after, "\n")

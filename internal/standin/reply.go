@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Usage is what a reply claims to have cost, in tokens.
+// Usage is the reported usage of a reply, in tokens.
 type Usage struct {
 	Input         int64 `json:"input_tokens"`
 	Output        int64 `json:"output_tokens"`
@@ -16,7 +16,7 @@ type Usage struct {
 	CacheRead     int64 `json:"cache_read_input_tokens"`
 }
 
-// ToolUse asks the command line to run one of its tools.
+// ToolUse makes the command line run one of its tools.
 type ToolUse struct {
 	Name  string
 	Input any
@@ -28,33 +28,31 @@ type Reply struct {
 	Text     string
 	Tools    []ToolUse // after the text; the reply then stops for tool use
 	Usage    Usage     // zero means 10 in and 5 out
-	Model    string    // empty repeats the model that was asked for
+	Model    string    // empty means the requested model
 
-	// Until, when not nil, holds the reply back until it is closed or the
-	// caller has gone.
+	// Until, when not nil, delays the reply until it is closed or the caller disconnects.
 	Until <-chan struct{}
-	// HangAfterStart sends the beginning of the stream at once and holds back
-	// the rest as Until says.
+	// HangAfterStart sends the start of the stream immediately and only the rest after Until.
 	HangAfterStart bool
 
-	// Status of 400 and more makes the reply an error of the API.
+	// A Status of 400 or more makes the reply an API error.
 	Status       int
 	ErrorType    string
 	ErrorMessage string
 	Header       map[string]string
 }
 
-// Error is a reply that refuses with the status and sentence of the API.
+// Error returns an API error with a status and a message.
 func Error(status int, kind, message string) Reply {
 	return Reply{Status: status, ErrorType: kind, ErrorMessage: message}
 }
 
-// Tool is a reply that says text and then asks for one tool.
+// Tool returns a reply with text and then one tool call.
 func Tool(text, name string, input any) Reply {
 	return Reply{Text: text, Tools: []ToolUse{{Name: name, Input: input}}}
 }
 
-// wait holds the reply back; false means that the caller has gone.
+// wait delays the reply; false means that the caller has disconnected.
 func (r Reply) wait(ctx context.Context) bool {
 	if r.Until == nil || r.HangAfterStart {
 		return true
@@ -89,7 +87,7 @@ var serial atomic.Int64
 
 func nextID(prefix string) string { return fmt.Sprintf("%s_standin%08d", prefix, serial.Add(1)) }
 
-// message is the reply as one JSON object, for a caller that does not stream.
+// message returns the reply as one JSON object, for callers that do not stream.
 func (r Reply) message(model string) map[string]any {
 	content := []map[string]any{}
 	if r.Thinking != "" {

@@ -26,13 +26,13 @@ type Message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// Text is everything a person or a tool said in the message, joined by lines.
+// Text returns all texts of the message, one per line.
 func (m Message) Text() string { return contentText(m.Content) }
 
-// SystemText is the request's system prompt.
+// SystemText returns the request's system prompt.
 func (r Request) SystemText() string { return contentText(r.System) }
 
-// Conversation is the text of every message, each after its role.
+// Conversation returns the text of every message, each after its role.
 func (r Request) Conversation() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
@@ -41,8 +41,7 @@ func (r Request) Conversation() string {
 	return b.String()
 }
 
-// LastUser is the text of the newest message of the user, which may be the
-// result of a tool.
+// LastUser returns the text of the newest user message, which may be a tool result.
 func (r Request) LastUser() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == "user" {
@@ -60,7 +59,7 @@ func (r Request) HasToolResult() bool {
 	return strings.Contains(string(r.Messages[len(r.Messages)-1].Content), `"tool_result"`)
 }
 
-// contentText reads the API's two shapes of content: a string, or blocks.
+// contentText decodes the API's two forms of content: a string, or blocks.
 func contentText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

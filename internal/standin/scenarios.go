@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// scenarioName finds the scenario that a prompt asks for: "scenario: tour".
+// scenarioName finds the scenario that a prompt selects: "scenario: tour".
 var scenarioName = regexp.MustCompile(`scenario: ([a-z]+)`)
 
-// Scenarios plays what a prompt asks for with "scenario: NAME", and is Canned
-// for every other prompt. The web application's tests and screenshots need
-// conversations of every shape: tools, failures, long and hostile output.
+// Scenarios plays the scenario that a prompt selects with "scenario: NAME", and acts like Canned for
+// every other prompt. The web application's tests and screenshots need all kinds of conversations:
+// tools, failures, long and hostile output.
 func Scenarios(request Request) Reply {
 	name, step := scenarioStep(request)
 	play := scenarios[name]
@@ -28,8 +28,8 @@ func Scenarios(request Request) Reply {
 	return reply
 }
 
-// scenarioStep is the scenario of the newest prompt that names one, and how many
-// tool results came since.
+// scenarioStep returns the scenario of the newest prompt that selects one, and the number of tool
+// results since.
 func scenarioStep(request Request) (name string, step int) {
 	for i := len(request.Messages) - 1; i >= 0; i-- {
 		m := request.Messages[i]
@@ -67,14 +67,14 @@ var scenarios = map[string]func(step int, dir string) Reply{
 	},
 }
 
-// after is closed when the time has passed.
+// after returns a channel that is closed after wait.
 func after(wait time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	time.AfterFunc(wait, func() { close(done) })
 	return done
 }
 
-// denied wants a tool that claude may not use without being asked.
+// denied uses a tool that requires a permission.
 func denied(step int, _ string) Reply {
 	if step > 0 {
 		return Reply{Text: "I could not read the page."}
@@ -82,7 +82,7 @@ func denied(step int, _ string) Reply {
 	return Tool("I'll read the page.", "WebFetch", map[string]any{"url": "https://docs.invalid/", "prompt": "Summarise it"})
 }
 
-// count says something every second, so many times.
+// count sends a text every second, n times.
 func count(step, times int) Reply {
 	if step >= times {
 		return Reply{Text: "Counted to " + strconv.Itoa(times) + "."}

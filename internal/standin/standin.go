@@ -1,11 +1,10 @@
 // Package standin is a local stand-in for the model's Messages API, so that the
 // real claude command line runs offline: in tests, and in the demonstration
-// that needs no account. It answers what the command line asks (HEAD /,
-// POST /v1/messages as a stream, POST /v1/messages/count_tokens) and thinks
-// nothing of its own: a test scripts every reply, the demonstration gives
-// canned ones that say so.
+// that needs no account. It serves the requests of the command line (HEAD /, POST /v1/messages as a
+// stream, POST /v1/messages/count_tokens). Tests script every reply; the demo gives canned replies,
+// labelled as such.
 //
-// It knows nothing of tasks or of how claude is run.
+// It knows nothing about tasks or how claude is run.
 package standin
 
 import (
@@ -31,12 +30,12 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New makes a stand-in that answers every request to the model as respond says.
+// New returns a stand-in that answers every request to the model with respond's reply.
 func New(respond Responder) *Server {
 	return &Server{respond: respond, arrived: make(chan struct{})}
 }
 
-// Sequence replies with the given replies in order and repeats the last one.
+// Sequence returns the given replies in order and repeats the last one.
 func Sequence(replies ...Reply) Responder {
 	var mu sync.Mutex
 	next := 0
@@ -59,15 +58,15 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Arrived returns how many requests to the model came so far, and a channel
-// that is closed when another one does.
+// Arrived returns the number of requests to the model so far, and a channel that is closed on the
+// next one.
 func (s *Server) Arrived() (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.requests), s.arrived
 }
 
-// ServeHTTP answers as the Messages API would.
+// ServeHTTP serves the Messages API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/v1/messages" && r.Method == http.MethodPost:
@@ -85,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller went away
+		return // the caller disconnected
 	}
 	request := Request{Header: r.Header.Clone(), Raw: body}
 	if err := json.Unmarshal(body, &request); err != nil {
@@ -122,7 +121,7 @@ func (s *Server) record(request Request) {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller may be gone; nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // the caller may have disconnected
 }
 
 func writeError(w http.ResponseWriter, status int, kind, message string) {

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// MoveArtifact records that an artifact's content lies somewhere else now. It leaves no
-// entry in the audit: what the content is has not changed.
+// MoveArtifact records the new URL of an artifact's content. It writes no audit
+// entry, because the content has not changed.
 func (s *Store) MoveArtifact(ctx context.Context, id string, from *string, to string) error {
 	if !schema.IsID(id) {
 		return bloom.NotFound("Artifact")
@@ -25,7 +25,7 @@ func (u *Unit) move(id string, from *string, to string) error {
 		was, ok := u.rows.Places[id]
 		switch {
 		case !ok:
-			return u.lacks(id, func() { u.need.Places.Add(id) })
+			return u.require(id, func() { u.missing.Places.Add(id) })
 		case was == nil:
 			return bloom.NotFound("Artifact")
 		}
@@ -37,7 +37,7 @@ func (u *Unit) move(id string, from *string, to string) error {
 	case (lies == nil) != (from == nil) || lies != nil && *lies != *from:
 		return bloom.Conflict("The artifact's content was moved in the meantime")
 	}
-	u.dirt = true
+	u.dirty = true
 	u.moved[id] = to
 	u.c.Moves = append(u.c.Moves, Move{ID: id, URL: to})
 	return nil

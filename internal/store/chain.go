@@ -12,14 +12,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
-// Chain is the end of the audit's chain, locked, and what comes next. Entries are
-// chained in the order of their numbers: an entry comes next when no other with a lower
-// number can appear any more.
+// Chain is the locked head of the audit's hash chain and the entries to chain next.
+// Entries are chained in the order of their numbers, each once no entry with a lower
+// number can be committed any more.
 type Chain struct {
 	Head     bloom.ChainHead
 	Unsealed []bloom.Audit
-	// Doubt: there are entries, but another process may still commit one that belongs
-	// before them.
+	// Doubt: more entries wait, but another process may still commit one with a lower
+	// number.
 	Doubt bool
 }
 
@@ -29,7 +29,7 @@ type Link struct {
 	Hash string
 }
 
-// Links chains entries to a head.
+// Links chains entries to a head and returns the new head.
 func Links(head bloom.ChainHead, entries []bloom.Audit) (bloom.ChainHead, []Link) {
 	links := make([]Link, 0, len(entries))
 	for _, a := range entries {
@@ -39,41 +39,40 @@ func Links(head bloom.ChainHead, entries []bloom.Audit) (bloom.ChainHead, []Link
 	return head, links
 }
 
-// Pace of the sealing.
+// "Sealing" is adding committed entries to the hash chain.
 const (
 	sealBatch = 1000 // entries in one transaction
-	// sealWithin is how long a commit's entries wait for others to be chained with
-	// them: one transaction for many.
-	sealWithin = 150 * time.Millisecond
-	sealAgain  = 25 * time.Millisecond // before another look, when others have to finish first
-	sealLast   = 2 * time.Second       // for what is left when the store closes
-	sealRest   = 3                     // how much longer than a full batch took is rested after it
+	// sealDelay is how long a committed entry waits, so that one transaction seals many.
+	sealDelay      = 150 * time.Millisecond
+	sealBusyPause  = 25 * time.Millisecond // when another process blocks the sealing
+	sealAtClose    = 2 * time.Second       // limit for the last batch when the store closes
+	sealPauseRatio = 3                     // pause after a full batch, as a multiple of its time
 )
 
-var sealFails = retry.Policy{First: time.Second, Max: 30 * time.Second, Jitter: 0.2}
+var sealRetry = retry.Policy{First: time.Second, Max: 30 * time.Second, Jitter: 0.2}
 
-// sealing is what one transaction of the sealing did.
+// sealing is the outcome of one sealing transaction.
 type sealing struct {
 	sealed  int
 	blocked bool // by another process
 }
 
-// Seal chains entries that are not.
+// Seal chains a batch of unchained entries and returns how many.
 func (s *Store) Seal(ctx context.Context) (int, error) {
-	did, err := s.seal(ctx)
-	return did.sealed, err
+	done, err := s.seal(ctx)
+	return done.sealed, err
 }
 
 func (s *Store) seal(ctx context.Context) (sealing, error) {
 	s.sealing.Lock()
 	defer s.sealing.Unlock()
-	return apart(ctx, s, func(r *ReadSet) { r.Unsealed = sealBatch }, func(u *Unit) (sealing, error) {
+	return doUnbatched(ctx, s, func(r *ReadSet) { r.Unsealed = sealBatch }, func(u *Unit) (sealing, error) {
 		c := u.rows.Chain
 		if c == nil {
 			return sealing{blocked: true}, nil
 		}
 		if len(c.Unsealed) > 0 {
-			u.dirt = true
+			u.dirty = true
 			head, links := Links(c.Head, c.Unsealed)
 			u.c.Head, u.c.Links = &head, links
 		}
@@ -81,78 +80,78 @@ func (s *Store) seal(ctx context.Context) (sealing, error) {
 	})
 }
 
-// sealTo chains entries up to one that is to be removed, for only those may be; as far
-// as it gets.
+// sealTo chains entries up to seq, as far as possible. Only chained entries may be
+// removed.
 func (s *Store) sealTo(ctx context.Context, seq int64) error {
 	for {
 		head, err := s.db.AuditHead(ctx)
 		if err != nil || head.Seq >= seq {
 			return err
 		}
-		if did, err := s.seal(ctx); err != nil || did.sealed == 0 {
+		if done, err := s.seal(ctx); err != nil || done.sealed == 0 {
 			return err
 		}
 	}
 }
 
-// keepSealed chains what is committed until the store closes.
-func (s *Store) keepSealed() {
+// sealLoop chains committed entries until the store closes.
+func (s *Store) sealLoop() {
 	defer close(s.sealed)
-	fails, pause, busy := sealFails.Waits(), time.Duration(0), true
-	for s.awaitUnsealed(pause, busy) {
+	fails, pause, busy := sealRetry.Waits(), time.Duration(0), true
+	for s.waitToSeal(pause, busy) {
 		began := time.Now()
-		did, err := s.seal(s.life)
+		done, err := s.seal(s.life)
 		switch {
 		case err != nil: // the store has logged it
 			pause, busy = fails(), true
 			continue
-		case did.blocked:
-			pause, busy = sealAgain, true
-		case did.sealed == sealBatch:
-			pause, busy = sealRest*time.Since(began), true
+		case done.blocked:
+			pause, busy = sealBusyPause, true
+		case done.sealed == sealBatch:
+			pause, busy = sealPauseRatio*time.Since(began), true
 		default:
 			pause, busy = s.cfg.SealPoll, false
 		}
-		fails = sealFails.Waits()
+		fails = sealRetry.Waits()
 	}
 	select {
 	case <-s.unsealed: // else another process, or the next start, chains it
-		ctx, cancel := context.WithTimeout(s.life, sealLast)
+		ctx, cancel := context.WithTimeout(s.life, sealAtClose)
 		defer cancel()
 		_, _ = s.seal(ctx)
 	default:
 	}
 }
 
-// awaitUnsealed waits for the pause, 0 for none when busy and for ever when not. Who
-// is not busy is woken by a commit. It is false when the store closes.
-func (s *Store) awaitUnsealed(pause time.Duration, busy bool) bool {
+// waitToSeal waits until it is time for the next batch: for pause if busy, else for a
+// commit, or for pause if it is not 0. It returns false when the store closes.
+func (s *Store) waitToSeal(pause time.Duration, busy bool) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	over, wake := timer.C, s.unsealed
+	elapsed, wake := timer.C, s.unsealed
 	switch {
 	case busy:
 		wake = nil
 	case pause == 0:
-		over = nil
+		elapsed = nil
 	}
 	select {
-	case <-over:
+	case <-elapsed:
 	case <-s.closing:
 		return false
 	case <-wake:
-		timer.Reset(sealWithin)
+		timer.Reset(sealDelay)
 		select {
 		case <-timer.C:
 		case <-s.closing:
-			s.wakeSealing() // it is still to be done
+			s.wakeSealing() // for the last batch
 			return false
 		}
 	}
 	return true
 }
 
-// wakeSealing lets the sealing know of a commit.
+// wakeSealing wakes sealLoop after a commit.
 func (s *Store) wakeSealing() {
 	select {
 	case s.unsealed <- struct{}{}:
@@ -160,7 +159,7 @@ func (s *Store) wakeSealing() {
 	}
 }
 
-// AuditExport is how far the audit was exported.
+// AuditExport returns how far the audit was exported.
 func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	return do(ctx, s, func(r *ReadSet) { r.Export = true }, (*Unit).exported)
 }
@@ -176,18 +175,19 @@ func (u *Unit) exported() (bloom.AuditExport, error) {
 	return *u.rows.Export, nil
 }
 
-// SetAuditExport replaces how far the audit was exported.
+// SetAuditExport records how far the audit was exported. It fails with a conflict if
+// that is no longer was.
 func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
 	_, err := do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (struct{}, error) {
 		switch now, err := u.exported(); {
 		case err != nil:
 			return struct{}{}, err
-		case now == is: // by an attempt whose commit was not known
+		case now == is: // by an earlier attempt with an unknown commit
 			return struct{}{}, nil
 		case now != was:
-			return struct{}{}, bloom.Conflict("Another process has exported the audit meanwhile")
+			return struct{}{}, bloom.Conflict("Another process has exported the audit in the meantime")
 		}
-		u.dirt = true
+		u.dirty = true
 		u.c.Export = &is
 		if is.Branch != was.Branch {
 			u.audit(bloom.ActionAuditForked, bloom.EntityAudit, "export", bloom.ActorAuditExport,
@@ -199,7 +199,7 @@ func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) e
 	return err
 }
 
-// Since is how long ago something was, both in Unix milliseconds; 0 for nil.
+// Since returns the time from at to now, both in Unix milliseconds; 0 if at is nil.
 func Since(now int64, at *int64) time.Duration {
 	if at == nil {
 		return 0
@@ -207,8 +207,9 @@ func Since(now int64, at *int64) time.Duration {
 	return max(time.Duration(now-*at)*time.Millisecond, time.Millisecond)
 }
 
-// MergeLinks are the entries of a page and the places around them that have none, in the
-// order of Seq, as far as both were read. Where both have a place the entry was there.
+// MergeLinks merges a page of audit entries with the links of removed entries (bare),
+// in the order of Seq, up to where both pages reach. An entry takes precedence over a
+// bare link.
 func MergeLinks(entries, bare []bloom.ChainLink, limit int) []bloom.ChainLink {
 	upto := int64(math.MaxInt64)
 	for _, read := range [][]bloom.ChainLink{entries, bare} {

@@ -1,58 +1,56 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
-	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// Claim is one look of a worker at its work. One that finds nothing writes nothing
-// but, every bloom.ContactEvery, that the worker was heard of. What it names may be
-// ended by others meanwhile: such a lease is lost or, while they are at it, left
-// alone, and the claim goes on. So it does without rows that cannot be changed.
+// Claim renews the leases that a worker holds, returns those it lost, and leases tasks
+// to it. A claim that changes nothing writes only the time of contact, at most every
+// lifecycle.ContactInterval. It skips leases that another transaction has locked, and
+// rows that cannot be changed.
 func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
-	res, err := s.claim(ctx, &look{ClaimRequest: r})
-	if isBad(err) {
+	res, err := s.claim(ctx, &claimAttempt{ClaimRequest: r})
+	if causedByData(err) {
 		return s.isolate(ctx, r)
 	}
 	return res, err
 }
 
-func (s *Store) claim(ctx context.Context, r *look) (bloom.ClaimResult, error) {
-	want := func(w *ReadSet) {
+func (s *Store) claim(ctx context.Context, r *claimAttempt) (bloom.ClaimResult, error) {
+	reads := func(w *ReadSet) {
 		w.Workers.Add(r.WorkerID)
-		wantHeld(w, r.WorkerID, r.Renew && len(r.Held) > 0)
+		readHeld(w, r.WorkerID, r.Renew && len(r.Held) > 0)
 		if r.Max > 0 {
 			w.Due = true
-			for _, key := range s.usual.keys(r.WorkerID) {
-				wantOpen(w, r.WorkerID, key, r.Max)
+			for _, key := range s.labels.keys(r.WorkerID) {
+				readOpen(w, r.WorkerID, key, r.Max)
 			}
 		}
 	}
-	return do(ctx, s, want, func(u *Unit) (bloom.ClaimResult, error) { return u.claim(r) })
+	return do(ctx, s, reads, func(u *Unit) (bloom.ClaimResult, error) { return u.claim(r) })
 }
 
-func wantHeld(w *ReadSet, worker string, lock bool) {
+func readHeld(w *ReadSet, worker string, lock bool) {
 	if w.Held == nil {
 		w.Held = map[string]bool{}
 	}
 	w.Held[worker] = w.Held[worker] || lock
 }
 
-// wantOpen asks for n open tasks more of a set of labels.
-func wantOpen(w *ReadSet, worker, key string, n int) {
+// readOpen adds n more open tasks with a label key to the read set.
+func readOpen(w *ReadSet, worker, key string, n int) {
 	if w.Queue == nil {
 		w.Queue = map[string]int{}
 	}
-	w.Askers.Add(worker)
+	w.Claimers.Add(worker)
 	w.Queue[key] += min(n, bloom.MaxConcurrency)
 }
 
-func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
+func (u *Unit) claim(r *claimAttempt) (res bloom.ClaimResult, err error) {
 	res = bloom.ClaimResult{Leases: []bloom.LeasedTask{}, Renewed: []bloom.Renewal{}, Lost: []string{}, Cancel: []string{}}
 	w, err := u.worker(r.WorkerID)
 	if err != nil {
@@ -70,10 +68,10 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	if r.took = ""; len(tasks) > 0 {
-		r.took = tasks[0].ID
+	if r.firstTask = ""; len(tasks) > 0 {
+		r.firstTask = tasks[0].ID
 	}
-	if err := u.needTexts(held, tasks, r.Held); err != nil {
+	if err := u.requireTexts(held, tasks, r.Held); err != nil {
 		return res, err
 	}
 	u.contact(w, r.InstanceID)
@@ -89,46 +87,46 @@ func (u *Unit) claim(r *look) (res bloom.ClaimResult, err error) {
 		if err := u.apply(t, nil, tr, w.ID); err != nil {
 			return res, err
 		}
-		if err := u.hand(&res, tr.Lease, t); err != nil {
+		if err := u.addLease(&res, tr.Lease, t); err != nil {
 			return res, err
 		}
 	}
 	return res, nil
 }
 
-// needTexts asks at once for the texts that the answer lacks: of the leases that the
-// worker does not name, and of the tasks that it gets.
-func (u *Unit) needTexts(held []Holding, tasks []*Task, named []string) (lacks error) {
-	need := func(t *Task) {
-		if _, err := u.whole(t); err != nil {
-			lacks = err
+// requireTexts asks in one read for all texts of the answer: those of the leases that
+// the worker does not name, and of the tasks that it gets.
+func (u *Unit) requireTexts(held []Holding, tasks []*Task, named []string) (missing error) {
+	require := func(t *Task) {
+		if _, err := u.withText(t); err != nil {
+			missing = err
 		}
 	}
 	for _, h := range held {
 		if !slices.Contains(named, h.Lease.ID) {
-			need(h.Task)
+			require(h.Task)
 		}
 	}
 	for _, t := range tasks {
-		need(t)
+		require(t)
 	}
-	return lacks
+	return missing
 }
 
-// hand puts a lease and its task into an answer.
-func (u *Unit) hand(res *bloom.ClaimResult, l bloom.Lease, t *Task) error {
-	task, err := u.whole(t)
+// addLease adds a lease and its task to the answer.
+func (u *Unit) addLease(res *bloom.ClaimResult, l bloom.Lease, t *Task) error {
+	task, err := u.withText(t)
 	res.Leases = append(res.Leases, bloom.LeasedTask{Lease: l, Task: task})
 	return err
 }
 
-// held are the active leases of a worker. Those that others have locked are as they
-// were before.
+// held returns the active leases of a worker. A lease that another transaction has
+// locked is as it was before that transaction.
 func (u *Unit) held(worker string) ([]Holding, error) {
 	read, ok := u.rows.Held[worker]
 	if !ok {
-		wantHeld(&u.need, worker, false)
-		return nil, errNeed
+		readHeld(&u.missing, worker, false)
+		return nil, errMissing
 	}
 	held := make([]Holding, 0, len(read))
 	for _, h := range read {
@@ -150,25 +148,26 @@ func (u *Unit) held(worker string) ([]Holding, error) {
 	return held, nil
 }
 
-// lost are the leases that are named and not held.
+// lost returns the named leases that are not held.
 func lost(named []string, held []Holding) []string {
-	gone := []string{}
+	lost := []string{}
 	for _, id := range named {
-		if !slices.ContainsFunc(held, func(h Holding) bool { return h.Lease.ID == id }) && !slices.Contains(gone, id) {
-			gone = append(gone, id)
+		if !slices.ContainsFunc(held, func(h Holding) bool { return h.Lease.ID == id }) && !slices.Contains(lost, id) {
+			lost = append(lost, id)
 		}
 	}
-	return gone
+	return lost
 }
 
-// claimHeld compares what the worker says it holds with what it was given.
-func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *look) error {
+// claimHeld renews the leases that the worker names, and adds to the answer those that
+// it does not name: their delivery was lost.
+func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *claimAttempt) error {
 	for _, h := range held {
 		if h.Task.CancelRequested {
 			res.Cancel = append(res.Cancel, h.Lease.ID)
 		}
 		if !slices.Contains(r.Held, h.Lease.ID) {
-			if err := u.hand(res, h.Lease, h.Task); err != nil {
+			if err := u.addLease(res, h.Lease, h.Task); err != nil {
 				return err
 			}
 			continue
@@ -183,12 +182,12 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *look) error 
 	return nil
 }
 
-// renew is the heartbeat of a lease. One that somebody else is at, or that cannot be
-// changed, stays as it is: it is neither renewed nor lost.
+// renew extends a lease. One that is locked by another transaction or quarantined is
+// left unchanged: it is neither renewed nor lost.
 func (u *Unit) renew(res *bloom.ClaimResult, h Holding) error {
 	_, leased := u.leases[h.Lease.ID]
 	_, locked := u.rows.Leases[h.Lease.ID]
-	if !leased && !locked || u.s.bad.has(notRenewed, h.Lease.ID) {
+	if !leased && !locked || u.s.quarantined.has(notRenewed, h.Lease.ID) {
 		return nil
 	}
 	t, l, err := u.named(h.Lease.TaskID, h.Lease.ID)
@@ -201,157 +200,4 @@ func (u *Unit) renew(res *bloom.ClaimResult, h Holding) error {
 	}
 	res.Renewed = append(res.Renewed, bloom.Renewal{LeaseID: l.ID, ExpiresAt: tr.Lease.ExpiresAt})
 	return u.apply(t, l, tr, l.WorkerID)
-}
-
-// choose names the best open tasks for a worker that holds so many, before anything
-// is changed.
-func (u *Unit) choose(w *lifecycle.KnownWorker, held int, lost []string, r bloom.ClaimRequest) ([]*Task, error) {
-	able := w.Worker
-	able.ActiveLeases = held
-	if w.Silent() {
-		able.Status = bloom.WorkerOnline // by this claim
-	}
-	n := min(r.Max, able.Free())
-	if n <= 0 || !able.CanTake(nil) {
-		return nil, nil
-	}
-	if !r.Renew {
-		if expired, err := u.anyExpired(lost); err != nil || expired {
-			return nil, err
-		}
-	}
-	if err := u.due(); err != nil {
-		return nil, err
-	}
-	keys, err := u.carried(w)
-	if err != nil {
-		return nil, err
-	}
-	return u.best(w, keys, n)
-}
-
-// anyExpired reports whether one of the leases was reaped.
-func (u *Unit) anyExpired(ids []string) (bool, error) {
-	for _, id := range ids {
-		expired, ok := u.rows.Expired[id]
-		if l, here := u.leases[id]; here {
-			expired, ok = l.Status == bloom.LeaseExpired, true
-		}
-		if !ok {
-			u.need.Expired.Add(ids...)
-			return false, errNeed
-		}
-		if expired {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// due has delayed tasks opened first whose time has come, once for each claim: one
-// that cannot be opened stops nobody.
-func (u *Unit) due() error {
-	switch {
-	case u.rows.Due == nil:
-		u.need.Due = true
-		return errNeed
-	case *u.rows.Due && !u.op.opened:
-		return errDue
-	}
-	return nil
-}
-
-// best are the n open tasks of these sets of labels that come first.
-func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, error) {
-	var open []*Task
-	lacks := false
-	for _, key := range keys {
-		line, ok := u.rows.Queue[key]
-		if !ok {
-			wantOpen(&u.need, w.ID, key, n)
-			lacks = true
-			continue
-		}
-		fits := 0
-		for _, p := range line.Tasks {
-			t, err := u.task(p.ID)
-			if err != nil {
-				return nil, err
-			}
-			if u.offers(t, w) {
-				open, fits = append(open, t), fits+1
-			}
-		}
-		if line.Cut && fits < n {
-			atLeast(&u.need.Queue, key, 3*len(line.Tasks)+n) // few rounds, however many do not fit
-			u.need.Askers.Add(w.ID)
-			lacks = true
-		}
-	}
-	if lacks {
-		return nil, errNeed
-	}
-	for _, t := range u.tasks { // made, released or opened by this transaction
-		if t.changed && u.offers(t, w) && !slices.Contains(open, t) {
-			open = append(open, t)
-		}
-	}
-	slices.SortFunc(open, func(a, b *Task) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
-	})
-	return open[:min(n, len(open))], nil
-}
-
-// offers reports whether an open task may be given to a worker now.
-func (u *Unit) offers(t *Task, w *lifecycle.KnownWorker) bool {
-	return !u.s.bad.has(notGiven, t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
-		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
-}
-
-// Bounds of the sets of labels looked at in one claim.
-const (
-	maxSubsetLabels = 6 // up to here all sets that the worker's labels make, 64
-	maxWalkedSets   = 500
-)
-
-// carried are the sets of labels to look for: what the worker's labels make when
-// they are few, else what is in the queue, from where its last claim stopped.
-func (u *Unit) carried(w *lifecycle.KnownWorker) ([]string, error) {
-	labels := slices.Compact(slices.Sorted(slices.Values(w.Capabilities.Labels)))
-	if len(labels) <= maxSubsetLabels {
-		return u.s.usual.of(w.ID, labels), nil
-	}
-	from := u.s.usual.place(w.ID)
-	sets, ok := u.rows.Sets[from]
-	if !ok {
-		atLeast(&u.need.Sets, from, maxWalkedSets)
-		return nil, errNeed
-	}
-	keys := []string{""}
-	for _, set := range sets {
-		if set.Key != "" && w.Capabilities.Carries(set.Labels) {
-			keys = append(keys, set.Key)
-		}
-	}
-	if len(sets) == maxWalkedSets {
-		u.walked = append(u.walked, walk{w.ID, sets[len(sets)-1].Key})
-	} else {
-		u.walked = append(u.walked, walk{w.ID, ""})
-	}
-	return keys, nil
-}
-
-// subsets are the keys of all sets that the labels make.
-func subsets(labels []string) []string {
-	keys := make([]string, 0, 1<<len(labels))
-	for set := range 1 << len(labels) {
-		var some []string
-		for i, l := range labels {
-			if set&(1<<i) != 0 {
-				some = append(some, l)
-			}
-		}
-		keys = append(keys, schema.LabelKey(some))
-	}
-	return keys
 }

@@ -13,14 +13,14 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	if !schema.IsID(r.ArtifactID) || !schema.IsID(r.ResultID) {
 		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
 	}
-	want := func(w *ReadSet) {
-		wantNamed(w, r.TaskID, r.Completion.LeaseID)
+	reads := func(w *ReadSet) {
+		readNamed(w, r.TaskID, r.Completion.LeaseID)
 		w.Texts.Add(r.TaskID)
 		if r.Completion.Transcript != nil || r.Completion.Workspace != nil {
-			w.Scripts.Add(r.ContextID)
+			w.Transcripts.Add(r.ContextID)
 		}
 	}
-	return do(ctx, s, want, func(u *Unit) (bloom.Completed, error) { return u.complete(r) })
+	return do(ctx, s, reads, func(u *Unit) (bloom.Completed, error) { return u.complete(r) })
 }
 
 func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
@@ -47,29 +47,29 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	o := &Outcome{BodyHash: r.BodyHash, Displaced: r.Displaced}
 	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
-	u.chartRun(o.Result.Metrics)
+	u.addRunToSeries(o.Result.Metrics)
 	u.done[key] = o
-	if err := u.spend(t, o.Result.Metrics); err != nil {
+	if err := u.addUsage(t, o.Result.Metrics); err != nil {
 		return none, err
 	}
-	if err := u.converse(t, r); err != nil {
+	if err := u.saveConversation(t, r); err != nil {
 		return none, err
 	}
-	task, err := u.whole(t)
+	task, err := u.withText(t)
 	if err != nil {
 		return none, err
 	}
-	return bloom.Completed{Task: task, Artifact: o.Artifact, Result: o.Result, HeldMS: u.Now - l.StartedAt}, u.heard(l.WorkerID)
+	return bloom.Completed{Task: task, Artifact: o.Artifact, Result: o.Result, HeldMS: u.Now - l.StartedAt}, u.noteContact(l.WorkerID)
 }
 
-// completed looks for the outcome that a lease already has: the same body gets the
-// same answer, another one is refused.
+// completed looks for an earlier outcome of the lease. A repeat of the same completion
+// gets the same answer; a different one fails with ErrOtherOutcome.
 func (u *Unit) completed(t *Task, key OutcomeKey, bodyHash string) (none bloom.Completed, ok bool, err error) {
 	o := u.done[key]
 	if o == nil {
 		if o, ok = u.rows.Outcomes[key]; !ok {
-			u.need.Outcomes.Add(key)
-			return none, false, errNeed
+			u.missing.Outcomes.Add(key)
+			return none, false, errMissing
 		}
 	}
 	switch {
@@ -78,6 +78,6 @@ func (u *Unit) completed(t *Task, key OutcomeKey, bodyHash string) (none bloom.C
 	case o.BodyHash != bodyHash:
 		return none, true, bloom.ErrOtherOutcome
 	}
-	task, err := u.whole(t)
+	task, err := u.withText(t)
 	return bloom.Completed{Task: task, Result: o.Result, Artifact: o.Artifact, Replayed: true}, true, err
 }

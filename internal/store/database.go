@@ -1,9 +1,9 @@
-// Package store holds every write operation of the runtime once, for all
-// databases. An operation names what it needs to read (a ReadSet), decides with the
-// rules of internal/lifecycle on the rows that were read and locked for it (a Unit), and
-// leaves what is to be written (Changes). Many callers' operations share one
-// transaction; see loop.go. A database loads and commits, and answers reads; it
-// contains no rule. docs/adr/0008-one-engine-over-two-verbs.md says why.
+// Package store implements every write operation of the runtime once, for all
+// databases. An operation names the rows that it reads (a ReadSet), applies the rules
+// of internal/lifecycle to the loaded and locked rows (a Unit), and records what to
+// write (Changes). Operations of many callers share one transaction; see loop.go. A
+// database loads, commits and answers reads; it contains no rules. See
+// docs/adr/0008-one-engine-over-two-verbs.md.
 package store
 
 import (
@@ -14,50 +14,51 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Database is what this package needs of a database.
+// Database is a database that the store works on.
 type Database interface {
 	Reader
 	Searcher
-	// Begin starts a transaction; no request need reach the server before Load.
+	// Begin starts a transaction. It may defer all requests to the server until Load.
 	Begin(ctx context.Context) (Tx, error)
-	// Explain turns a failure into something that may be shown.
+	// Explain turns a failure into an error that is safe to show to callers.
 	Explain(err error) *bloom.Error
-	// Tell lets other processes know of committed changes. It must not block.
-	Tell(changes []bloom.Change)
-	// Pools are its connections now.
+	// Notify sends committed changes to other processes. It must not block.
+	Notify(changes []bloom.Change)
+	// Pools returns the present state of the connection pools.
 	Pools() []Pool
-	// Close ends reads and connections, after the last transaction has ended.
+	// Close closes all connections. No transaction may be open.
 	Close() error
 }
 
-// Tx is a transaction. One goroutine uses it.
+// Tx is a transaction. It must not be used by several goroutines at once.
 type Tx interface {
-	// Load reads what is wanted into rows and locks what ReadSet says is locked. It
-	// never waits for a row that somebody else has locked: such a row is noted in
-	// rows.Busy. It may be called several times; rows that were loaded stay.
-	Load(ctx context.Context, want *ReadSet, rows *Rows) error
-	// Commit writes the changes and ends the transaction, also when it fails.
+	// Load adds the rows of the read set to rows, and locks those that ReadSet says are
+	// locked. It never waits for a row that another transaction has locked: it adds it
+	// to rows.Busy. It may be called several times.
+	Load(ctx context.Context, reads *ReadSet, rows *Rows) error
+	// Commit writes the changes and ends the transaction, even when it fails.
 	Commit(ctx context.Context, c *Changes) error
 	// Rollback ends the transaction without changes.
 	Rollback()
-	// Stands finds out, after a Commit that failed with ErrUnknown, whether the
-	// entry of the audit with that id was committed. ErrAway and ErrConflict: not
-	// known yet, ask again.
-	Stands(ctx context.Context, last bloom.Audit) (bool, error)
+	// Committed reports, after a Commit that failed with ErrUnknown, whether the
+	// transaction's last audit entry was committed. ErrUnreachable and ErrConflict mean
+	// that it is not known yet: retry.
+	Committed(ctx context.Context, last bloom.Audit) (bool, error)
 }
 
-// How a transaction may fail apart from plain errors. Databases wrap these.
+// Kinds of transaction failures. Databases wrap these errors.
 var (
-	// ErrAway: the connection or the server is gone and nothing was committed.
-	ErrAway = errors.New("the database is away")
-	// ErrUnknown: the connection was lost at the commit.
+	// ErrUnreachable: the server cannot be reached and nothing was committed.
+	ErrUnreachable = errors.New("the database is unreachable")
+	// ErrUnknown: the connection was lost during the commit.
 	ErrUnknown = errors.New("the commit's outcome is unknown")
-	// ErrConflict: it met another transaction and was undone. It may be repeated.
-	ErrConflict = errors.New("the transaction met another one")
+	// ErrConflict: it conflicted with another transaction and was rolled back. It may be
+	// retried.
+	ErrConflict = errors.New("the transaction conflicted with another one")
 )
 
-// Reader is what a database answers without this package: single entries, lists
-// and what the batches of maintenance look for.
+// Reader is the queries that a database answers directly: single rows, lists and the
+// candidates of maintenance batches.
 type Reader interface {
 	Name() string
 	Ping(ctx context.Context) error
@@ -86,7 +87,7 @@ type Reader interface {
 	Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error)
 	OldestWaiting(ctx context.Context) (int64, error)
 	Key(ctx context.Context, id string) (bloom.StoredKey, error)
-	// Keys and Sessions leave Status to others, and expired sessions in.
+	// Keys and Sessions do not set Status, and Sessions includes expired ones.
 	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
 	AnyKey(ctx context.Context) (bool, error)
 	Session(ctx context.Context, id string) (bloom.StoredSession, error)
@@ -99,30 +100,29 @@ type Reader interface {
 
 	TaskTexts(ctx context.Context, ids []string) ([]bloom.TaskText, error)
 
-	// Due lists delayed tasks whose time has come (now is Unix milliseconds), but not
-	// those of except, the one that has waited longest first.
+	// Due lists delayed tasks whose time has come (now is in Unix milliseconds) except
+	// those named in except, the one that has waited longest first.
 	Due(ctx context.Context, now int64, limit int, except []string) (taskIDs []string, err error)
-	// ActiveLeases lists active leases that expire at before or earlier, but not
-	// those of except, the first to expire first.
+	// ActiveLeases lists active leases that expire at before or earlier, except those
+	// named in except, the first to expire first.
 	ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error)
-	// Unfilled lists the newest of the tasks that are in no context yet, which are those
-	// numbered below. 0: there are none.
+	// Unfilled lists the newest tasks that were not backfilled into their contexts yet:
+	// those numbered under below. below is 0 if there are none.
 	Unfilled(ctx context.Context, limit int) (below int64, taskIDs []string, err error)
 	// WaitingContent counts displaced artifacts and local transcripts, together up to
 	// bloom.MaxWaiting.
 	WaitingContent(ctx context.Context) (int64, error)
-	// DueTranscripts lists ended tasks that Config.Transcripts noted, and whose streams
-	// do not wholly lie in transcripts, numbered above after, in the order of their
-	// numbers. next is the last one's number.
+	// DueTranscripts lists ended tasks that Config.Transcripts recorded and that have
+	// events which are in no transcript, numbered above after, by number. next is the
+	// last one's number.
 	DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-	// OldTasks and OldStreams list tasks numbered above after, in the order of their
-	// numbers: all of them, or those that still have events. OldAudit lists entries
-	// of the audit.
+	// OldTasks and OldStreams list tasks numbered above after, by number: all, or those
+	// that still have events. OldAudit lists audit entries.
 	OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error)
 	OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error)
-	// OldContexts lists contexts whose newest tasks are numbered above after, in the order
-	// of those numbers.
+	// OldContexts lists contexts whose newest task is numbered above after, by that
+	// number.
 	OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error)
 
 	AuditHead(ctx context.Context) (bloom.ChainHead, error)
@@ -130,32 +130,32 @@ type Reader interface {
 	AuditLag(ctx context.Context) (bloom.AuditLag, error)
 }
 
-// Config says how operations are grouped. Every field may be 0 for its default.
+// Config configures the commit loop. The zero value of each field is its default.
 type Config struct {
-	MaxGroup int           // operations committed together at most; DefaultMaxGroup
+	MaxGroup int           // most operations in one transaction; DefaultMaxGroup
 	Queue    int           // operations that may wait before callers block; DefaultQueue
-	Gather   time.Duration // how long a group waits at least for callers that are about to ask again
-	// Parallel is how many transactions may run at once; 0 or 1: one after the other.
+	Gather   time.Duration // least time that a group waits for callers who are about to submit again
+	// Parallel is how many transactions may run at once; 0 and 1: one.
 	Parallel int
-	// Overlap is after how long the next group no longer waits for the one before.
+	// Overlap is how long the next group waits for the previous one.
 	Overlap time.Duration
-	// Committed hears of each transaction that was written; nil: nobody does.
+	// Committed is called after each transaction that wrote something; it may be nil.
 	Committed Committed
-	// Patience is how long an operation is tried again while the server is away or
-	// somebody else holds its rows; DefaultPatience.
+	// Patience is how long an operation is retried while the database is unreachable or
+	// its rows are locked; DefaultPatience.
 	Patience time.Duration
-	// Transcripts notes which tasks have ended, for DueTranscripts.
+	// Transcripts records which tasks have ended, for DueTranscripts.
 	Transcripts bool
-	// SealPoll is how often is looked for entries of the audit that another process
-	// left unchained; 0: never, the database is this process's own.
+	// SealPoll is how often to look for audit entries that another process left
+	// unchained; 0: never, no other process uses the database.
 	SealPoll time.Duration
 }
 
-// Committed hears how many operations a transaction had, and how long it took with all
-// its attempts. It may be called by several goroutines at once.
+// Committed receives how many operations a transaction had and how long it took,
+// including retries. It may be called by several goroutines at once.
 type Committed func(operations int, took time.Duration)
 
-// Pool is the connections of one kind.
+// Pool is the state of one connection pool.
 type Pool struct {
 	Name            string // "read" or "write"
 	Used, Open, Max int

@@ -9,7 +9,7 @@ import (
 // Do runs an operation that makes changes of its own.
 func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
 	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirt = true
+		u.dirty = true
 		return struct{}{}, fn(&u.c)
 	})
 	return err
@@ -22,7 +22,7 @@ func Hold(s *Store) (release func()) {
 	begun, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = apart(context.Background(), s, func(*ReadSet) {
+		_, _ = doUnbatched(context.Background(), s, func(*ReadSet) {
 			close(begun)
 			<-held
 		}, func(*Unit) (struct{}, error) { return struct{}{}, nil })
@@ -39,8 +39,8 @@ func Hold(s *Store) (release func()) {
 // returns is taken for a bad row.
 func Endless(ctx context.Context, s *Store) (bad bool, err error) {
 	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.need.Expired.Add(schema.NewID(u.Now))
-		return struct{}{}, errNeed
+		u.missing.Expired.Add(schema.NewID(u.Now))
+		return struct{}{}, errMissing
 	})
-	return isBad(err), err
+	return causedByData(err), err
 }

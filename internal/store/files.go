@@ -8,7 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// AddArtifact adds a file to a lease that is active.
+// AddArtifact adds a file to an active lease. It reports whether the file was already
+// there.
 func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
 	if !schema.IsID(n.ID) || n.Path == "" {
 		return bloom.Artifact{}, false, bloom.Invalid("A file needs an id, which must be a UUID, and a path")
@@ -17,7 +18,7 @@ func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Art
 		a        bloom.Artifact
 		replayed bool
 	}
-	done, err := do(ctx, s, func(r *ReadSet) { wantNamed(r, n.TaskID, n.LeaseID) }, func(u *Unit) (answer, error) {
+	done, err := do(ctx, s, func(r *ReadSet) { readNamed(r, n.TaskID, n.LeaseID) }, func(u *Unit) (answer, error) {
 		a, replayed, err := u.addArtifact(n)
 		return answer{a, replayed}, err
 	})
@@ -40,35 +41,35 @@ func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed b
 	case was != nil && was.SHA256 == n.SHA256 && was.Size == n.Size:
 		return *was, true, nil
 	case was != nil:
-		return none, false, bloom.Conflict("The attempt has another file at '%s' already", n.Path)
+		return none, false, bloom.Conflict("The attempt already has another file at '%s'", n.Path)
 	case count >= bloom.MaxFiles:
-		return none, false, bloom.Conflict("The attempt has %d files already, and may have no more", count)
+		return none, false, bloom.Conflict("The attempt already has %d files, which is the limit", count)
 	}
 	a := n.Artifact(l.Epoch, u.Now)
 	u.addFile(a, n.Displaced)
 	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, cmp.Or(n.Actor, l.WorkerID), "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.EventData()))
 	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.EventData())})
-	u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
+	u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
 	return a, false, nil
 }
 
-// addFile adds an artifact beside those of outcomes.
+// addFile adds an artifact that is not part of an outcome.
 func (u *Unit) addFile(a bloom.Artifact, displaced bool) {
-	u.dirt = true
+	u.dirty = true
 	u.files[FileKey{a.TaskID, a.Epoch, a.Path}] = &a
 	u.c.Files = append(u.c.Files, NewArtifact{a, displaced})
 }
 
-// file is the file of an attempt at a path, nil when there is none, and how many the
-// attempt has.
+// file returns the attempt's file at a path, nil if there is none, and how many files
+// the attempt has.
 func (u *Unit) file(key FileKey) (was *bloom.Artifact, count int64, err error) {
 	attempt := OutcomeKey{key.TaskID, key.Epoch}
 	was, known := u.rows.Files[key]
 	count, counted := u.rows.FileCounts[attempt]
 	if !known || !counted {
-		u.need.Files.Add(key)
-		u.need.FileCounts.Add(attempt)
-		return nil, 0, errNeed
+		u.missing.Files.Add(key)
+		u.missing.FileCounts.Add(attempt)
+		return nil, 0, errMissing
 	}
 	for k, a := range u.files {
 		if k.TaskID == key.TaskID && k.Epoch == key.Epoch {
@@ -81,7 +82,8 @@ func (u *Unit) file(key FileKey) (was *bloom.Artifact, count int64, err error) {
 	return was, count, nil
 }
 
-// TranscribedTo is the number of the last of a task's events that lies in a transcript.
+// TranscribedTo returns the number of the last of a task's events that is in a
+// transcript.
 func (s *Store) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
 	return do(ctx, s, func(r *ReadSet) { r.Tasks.Add(taskID); r.Kept.Add(taskID) }, func(u *Unit) (int64, error) {
 		t, err := u.task(taskID)
@@ -98,17 +100,17 @@ func (u *Unit) transcribedTo(t *Task) (int64, error) {
 	}
 	upto, ok := u.rows.Kept[t.ID]
 	if !ok {
-		u.need.Kept.Add(t.ID)
-		return 0, errNeed
+		u.missing.Kept.Add(t.ID)
+		return 0, errMissing
 	}
 	return upto, nil
 }
 
-// stream is what the transaction changes of what is known of a task's stream.
+// stream returns the pending change of a task's transcription state.
 func (u *Unit) stream(t *Task) *Kept {
 	k := u.kept[t.Seq]
 	if k == nil {
-		u.dirt = true
+		u.dirty = true
 		k = &Kept{Task: t.Seq}
 		u.kept[t.Seq] = k
 		u.c.Kept = append(u.c.Kept, k)
@@ -116,18 +118,18 @@ func (u *Unit) stream(t *Task) *Kept {
 	return k
 }
 
-// UntranscribedStreams lists old tasks whose events do not wholly lie in transcripts.
+// UntranscribedStreams lists old tasks with events that are in no transcript.
 func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
 	f, err := s.findOld(ctx, r, s.db.OldStreams)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
 	}
-	want := func(r *ReadSet) {
+	reads := func(r *ReadSet) {
 		for _, e := range f.old {
 			r.Old.Add(e.ID)
 		}
 	}
-	ids, err = apart(ctx, s, want, func(u *Unit) (ids []string, err error) {
+	ids, err = doUnbatched(ctx, s, reads, func(u *Unit) (ids []string, err error) {
 		for _, e := range u.stillOld(f) {
 			if e.Kept < e.Last {
 				ids = append(ids, e.ID)
@@ -138,9 +140,10 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest)
 	return ids, f.next, f.more, err
 }
 
-// AddTranscripts adds transcripts of an ended task's events.
+// AddTranscripts adds transcripts of an ended task's events. Adding the same again
+// changes nothing.
 func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
-	want := func(w *ReadSet) {
+	reads := func(w *ReadSet) {
 		w.Tasks.Add(r.TaskID)
 		w.Kept.Add(r.TaskID)
 		for _, n := range r.Artifacts {
@@ -148,7 +151,7 @@ func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) erro
 			w.FileCounts.Add(OutcomeKey{r.TaskID, n.Epoch})
 		}
 	}
-	_, err := do(ctx, s, want, func(u *Unit) (struct{}, error) {
+	_, err := do(ctx, s, reads, func(u *Unit) (struct{}, error) {
 		return struct{}{}, u.addTranscripts(r)
 	})
 	return err
@@ -160,8 +163,12 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 		return err
 	}
 	upto, err := u.transcribedTo(t)
+	if err != nil {
+		return err
+	}
+	replayed, err := u.hasTranscripts(r)
 	switch {
-	case err != nil:
+	case err != nil || replayed:
 		return err
 	case !t.Status.Terminal():
 		return bloom.Conflict("Task status is '%s': its transcript is written when it has ended", t.Status)
@@ -174,7 +181,7 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 		if err != nil {
 			return err
 		}
-		if was != nil { // a file that was uploaded there
+		if was != nil { // a file was uploaded at this path
 			n.Path = bloom.UniqueTranscriptPath(n.Path, n.ID)
 		}
 		u.addFile(n.Artifact(n.Epoch, u.Now), n.Displaced)
@@ -182,4 +189,20 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 	k := u.stream(t)
 	k.UpTo, k.Due = &r.To, r.To < t.LastEvent
 	return nil
+}
+
+// hasTranscripts reports whether these transcripts were added already: their commit's
+// answer may have been lost, so that the store repeats the operation. A caller deletes
+// the uploads of transcripts that are refused.
+func (u *Unit) hasTranscripts(r bloom.AddTranscripts) (bool, error) {
+	for _, n := range r.Artifacts {
+		was, _, err := u.file(FileKey{r.TaskID, n.Epoch, n.Path})
+		if was != nil && was.ID != n.ID {
+			was, _, err = u.file(FileKey{r.TaskID, n.Epoch, bloom.UniqueTranscriptPath(n.Path, n.ID)})
+		}
+		if err != nil || was == nil || was.ID != n.ID {
+			return false, err
+		}
+	}
+	return len(r.Artifacts) > 0, nil
 }

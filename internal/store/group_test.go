@@ -168,6 +168,20 @@ func TestWhatMeetsInAGroup(t *testing.T) {
 				}
 			})
 		},
+		"a claim reads a worker's leases, and a lease needs their number": func(t *testing.T, s *store.Store) {
+			task, _ := leased(t, s, "context")
+			n := storetest.Plain("another context")
+			together(s, func() {
+				if _, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1"}); err != nil {
+					t.Error(err)
+				}
+			}, func() { _, _, _ = s.CreateTask(t.Context(), n) }, func() {
+				_, w, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+				if err != nil || w.ActiveLeases != 2 {
+					t.Errorf("the worker has %d leases after that of %s, %v", w.ActiveLeases, task, err)
+				}
+			})
+		},
 		"a key is used by two": func(t *testing.T, s *store.Store) {
 			ids := make([]string, 2)
 			var ops []func()

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// wantNamed asks for a task and the lease that a caller names, or its active one.
-func wantNamed(r *ReadSet, taskID, leaseID string) {
+// readNamed adds a task and the named lease, or its active one, to the read set.
+func readNamed(r *ReadSet, taskID, leaseID string) {
 	r.Tasks.Add(taskID)
 	if leaseID == "" {
 		r.Active.Add(taskID)
@@ -20,8 +20,8 @@ func wantNamed(r *ReadSet, taskID, leaseID string) {
 	}
 }
 
-// named is a task and the lease that a caller names; without a name its active one,
-// ErrLeaseNotFound when there is none. A lease of another task is as good as lost.
+// named returns a task and the lease that a caller names. Without a name it is the
+// active lease, or ErrLeaseNotFound. A lease of another task is ErrLeaseLost.
 func (u *Unit) named(taskID, leaseID string) (*Task, *Lease, error) {
 	t, err := u.task(taskID)
 	if err != nil {
@@ -38,22 +38,23 @@ func (u *Unit) named(taskID, leaseID string) (*Task, *Lease, error) {
 	return t, l, err
 }
 
-// LeaseTask gives one task to a worker.
+// LeaseTask leases one task to a worker: the named one, or the best that is
+// available.
 func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
 	type answer struct {
 		lease  bloom.Lease
 		worker bloom.Worker
 	}
-	want := func(w *ReadSet) {
+	reads := func(w *ReadSet) {
 		w.Tasks.Add(r.TaskID)
 		if r.WorkerID != "" {
 			w.Workers.Add(r.WorkerID)
 			return
 		}
 		w.Online = true
-		w.Knowing.Add(r.TaskID)
+		w.ContextWorkers.Add(r.TaskID)
 	}
-	a, err := do(ctx, s, want, func(u *Unit) (a answer, err error) {
+	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
 		a.lease, a.worker, err = u.leaseTask(r)
 		return a, err
 	})
@@ -65,8 +66,8 @@ func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker
 	if err != nil {
 		return none, bloom.Worker{}, err
 	}
-	// Asked first with nobody's name: a task that cannot be leased at all says so,
-	// whoever is there to take it.
+	// First without a worker: if the task cannot be leased at all, that is the error,
+	// whether or not a worker is available.
 	if _, err := u.grant(t, "", r.TTLSec); err != nil {
 		return none, bloom.Worker{}, err
 	}
@@ -78,21 +79,21 @@ func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker
 	if err != nil {
 		return none, bloom.Worker{}, err
 	}
-	told := w.Worker
-	told.ActiveLeases++
-	return tr.Lease, told, u.apply(t, nil, tr, r.Actor)
+	assigned := w.Worker
+	assigned.ActiveLeases++
+	return tr.Lease, assigned, u.apply(t, nil, tr, r.Actor)
 }
 
-// grant leases a task. Its gate reports whether it waits for an earlier one: whatever
-// changes that changes the gate in the same transaction.
+// grant leases a task. GateOrdered means that it waits for an earlier task: the
+// transaction that ends that task also opens the gate.
 func (u *Unit) grant(t *Task, workerID string, ttlSec int) (lifecycle.Transition, error) {
 	return lifecycle.GrantLease(t.TaskState, t.ID, t.ContextID, schema.NewID(u.Now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
 		t.Gate == bloom.GateOrdered, u.Now)
 }
 
-// pick is the worker that gets the task: the named one, or the rule's choice. The
-// choice is made among workers that are not locked; who was chosen is then locked
-// and looked at again.
+// pick returns the worker for a task: the named one, or the rule's choice. The choice
+// is made among workers that are not locked. The chosen one is then locked and
+// checked again.
 func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 	if named != "" {
 		w, err := u.worker(named)
@@ -101,13 +102,13 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 		}
 		return w, err
 	}
-	context, err := u.knowing(t)
+	context, err := u.contextWorkers(t)
 	if err != nil {
 		return nil, err
 	}
 	if u.rows.Online == nil {
-		u.need.Online = true
-		return nil, errNeed
+		u.missing.Online = true
+		return nil, errMissing
 	}
 	candidates := make([]bloom.Worker, 0, len(u.rows.Online))
 	for _, w := range u.rows.Online {
@@ -132,12 +133,12 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 	return u.worker(w.ID)
 }
 
-// knowing are the workers that know the task's context.
-func (u *Unit) knowing(t *Task) (lifecycle.ContextWorkers, error) {
-	context, ok := u.rows.Knowing[t.ID]
+// contextWorkers returns the workers that have worked on the task's context.
+func (u *Unit) contextWorkers(t *Task) (lifecycle.ContextWorkers, error) {
+	context, ok := u.rows.ContextWorkers[t.ID]
 	if !ok && t.Was != nil {
-		u.need.Knowing.Add(t.ID)
-		return context, errNeed
+		u.missing.ContextWorkers.Add(t.ID)
+		return context, errMissing
 	}
 	context.Holding = slices.Clone(context.Holding)
 	for _, l := range u.c.NewLeases {
@@ -153,7 +154,7 @@ func (u *Unit) knowing(t *Task) (lifecycle.ContextWorkers, error) {
 
 // Heartbeat renews one lease.
 func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
-	return do(ctx, s, func(r *ReadSet) { wantNamed(r, taskID, leaseID) }, func(u *Unit) (bloom.HeartbeatResult, error) {
+	return do(ctx, s, func(r *ReadSet) { readNamed(r, taskID, leaseID) }, func(u *Unit) (bloom.HeartbeatResult, error) {
 		t, l, err := u.named(taskID, leaseID)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
@@ -165,17 +166,17 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.He
 		if err := u.apply(t, l, tr, l.WorkerID); err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
-		return bloom.HeartbeatResult{Lease: tr.Lease, ExpiresAt: tr.Lease.ExpiresAt, CancelRequested: t.CancelRequested}, u.heard(l.WorkerID)
+		return bloom.HeartbeatResult{Lease: tr.Lease, ExpiresAt: tr.Lease.ExpiresAt, CancelRequested: t.CancelRequested}, u.noteContact(l.WorkerID)
 	})
 }
 
-// Release gives a lease back.
+// Release releases a lease.
 func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
-	want := func(w *ReadSet) {
-		wantNamed(w, taskID, r.LeaseID)
+	reads := func(w *ReadSet) {
+		readNamed(w, taskID, r.LeaseID)
 		w.Texts.Add(taskID)
 	}
-	return do(ctx, s, want, func(u *Unit) (bloom.Task, error) {
+	return do(ctx, s, reads, func(u *Unit) (bloom.Task, error) {
 		t, l, err := u.named(taskID, r.LeaseID)
 		if err != nil {
 			return bloom.Task{}, err
@@ -187,91 +188,6 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 		if err := u.apply(t, l, tr, actor); err != nil {
 			return bloom.Task{}, err
 		}
-		return u.whole(t)
+		return u.withText(t)
 	})
-}
-
-// reapActor is who the audit names for what no person or worker did.
-const reapActor = "reaper"
-
-// Reap expires at most limit overdue leases, each in an operation of its own, so
-// that one that cannot be expired stops no other.
-func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
-	now, err := s.now(ctx)
-	if err != nil {
-		return did, err
-	}
-	overdue, err := s.db.ActiveLeases(ctx, now, limit, s.bad.list(notExpired))
-	if err != nil {
-		return did, s.fail(err)
-	}
-	ended := make([]bloom.TaskStatus, len(overdue))
-	s.eachLease(overdue, func(i int) error {
-		l := overdue[i]
-		var err error // of its own: they run at once
-		ended[i], err = do(ctx, s, func(r *ReadSet) { wantNamed(r, l.TaskID, l.ID) }, func(u *Unit) (bloom.TaskStatus, error) {
-			t, l, err := u.named(l.TaskID, l.ID)
-			if err != nil {
-				return "", err
-			}
-			tr := lifecycle.Expire(t.TaskState, l.Lease, u.Now)
-			if tr.Noop {
-				return "", nil
-			}
-			return tr.Task.Status, u.apply(t, l, tr, reapActor)
-		})
-		return err
-	}, notExpired)
-	for _, status := range ended {
-		if status != "" {
-			did.Count(status)
-		}
-	}
-	return did, nil
-}
-
-// eachLease is each with the leases' places.
-func (s *Store) eachLease(leases []bloom.Lease, run func(i int) error, op failing) {
-	ids, places := make([]string, len(leases)), make(map[string]int, len(leases))
-	for i, l := range leases {
-		ids[i], places[l.ID] = l.ID, i
-	}
-	s.each(ids, func(id string) error { return run(places[id]) }, op)
-}
-
-// everLease is a time before which every lease expires.
-const everLease = int64(1) << 62
-
-// ExtendLeases gives every active lease its own TTL from now on. One that has longer
-// was given under a clock that was wrong. A lease that was renewed meanwhile stays as
-// it is.
-func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
-	leases, err := s.db.ActiveLeases(ctx, everLease, 1<<30, nil)
-	if err != nil {
-		return 0, s.fail(err)
-	}
-	moved := make([]bool, len(leases))
-	s.eachLease(leases, func(i int) error {
-		found := leases[i]
-		var err error // of its own: they run at once
-		moved[i], err = do(ctx, s, func(r *ReadSet) { wantNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
-			_, l, err := u.named(found.TaskID, found.ID)
-			if err != nil || l.Status != bloom.LeaseActive || l.ExpiresAt != found.ExpiresAt {
-				return false, err
-			}
-			is := l.Lease
-			is.ExpiresAt = u.Now + int64(is.TTLSeconds)*1000
-			changes := is.ExpiresAt != l.ExpiresAt
-			u.applyLease(l, is)
-			return changes, nil
-		})
-		return err
-	}, notMoved)
-	n := 0
-	for _, m := range moved {
-		if m {
-			n++
-		}
-	}
-	return n, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// enqueue places a task that has just become queued: behind which gate it waits,
-// and whom it prefers. before is the status it comes from, "" for a new task.
+// enqueue decides behind which gate a newly queued task waits and which worker it
+// prefers. before is its previous status, "" for a new task.
 func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
 	blocked := false
 	if t.Policy.Ordered {
@@ -26,10 +26,9 @@ func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
 	return nil
 }
 
-// open puts a queued task behind a gate. One that is open is left for a moment to
-// the worker that last held its context, if that can take it. Tasks that already
-// wait for that worker take its room, so that what others must pass over stays
-// bounded.
+// open sets the gate of a queued task. An open task is reserved for a moment for the
+// worker that last held its context, if that has room. Tasks already reserved for the
+// worker count against its room, so other workers skip a bounded number of tasks.
 func (u *Unit) open(t *Task, gate bloom.Gate) error {
 	u.touch(t)
 	t.Gate, t.Preferred, t.Until = gate, nil, 0
@@ -38,8 +37,8 @@ func (u *Unit) open(t *Task, gate bloom.Gate) error {
 	}
 	home, ok := u.rows.Homes[t.ContextID]
 	if !ok {
-		u.need.Homes.Add(t.ContextID)
-		return errNeed
+		u.missing.Homes.Add(t.ContextID)
+		return errMissing
 	}
 	if home == nil {
 		return nil
@@ -57,15 +56,15 @@ func (u *Unit) open(t *Task, gate bloom.Gate) error {
 	return nil
 }
 
-// firstOrdered is how many pending tasks of a context are read at first.
+// firstOrdered is how many pending tasks of a context the first read includes.
 const firstOrdered = 16
 
-// line is the pending ordered tasks of a context, the earliest first. The context
-// is locked.
-func (u *Unit) line(contextID string) ([]Place, error) {
+// orderedTasks returns the pending ordered tasks of a context, the earliest first. The
+// context is locked.
+func (u *Unit) orderedTasks(contextID string) ([]Place, error) {
 	read, ok := u.rows.Ordered[contextID]
 	if !ok {
-		return nil, u.lacks(contextID, func() { atLeast(&u.need.Ordered, contextID, firstOrdered) })
+		return nil, u.require(contextID, func() { atLeast(&u.missing.Ordered, contextID, firstOrdered) })
 	}
 	waiting := make([]Place, 0, len(read.Tasks))
 	for _, p := range read.Tasks {
@@ -78,23 +77,22 @@ func (u *Unit) line(contextID string) ([]Place, error) {
 		waiting = append(waiting, p)
 	}
 	if read.Cut && len(waiting) < 2 {
-		atLeast(&u.need.Ordered, contextID, 2*len(read.Tasks))
-		return nil, errNeed
+		atLeast(&u.missing.Ordered, contextID, 2*len(read.Tasks))
+		return nil, errMissing
 	}
 	return waiting, nil
 }
 
-// blocked reports whether an ordered task of the context that is earlier has not
-// ended.
+// blocked reports whether an earlier ordered task of the context has not ended.
 func (u *Unit) blocked(t *Task) (bool, error) {
-	waiting, err := u.line(t.ContextID)
+	waiting, err := u.orderedTasks(t.ContextID)
 	if err != nil {
 		return false, err
 	}
 	if len(waiting) > 0 && waiting[0].Seq < t.Seq {
 		return true, nil
 	}
-	// Those that this transaction has made or put back are not in the line.
+	// Tasks created or requeued by this transaction were not read.
 	for _, o := range u.tasks {
 		if o.Policy.Ordered && o.ContextID == t.ContextID && o.Seq < t.Seq && !o.Status.Terminal() {
 			return true, nil
@@ -103,10 +101,10 @@ func (u *Unit) blocked(t *Task) (bool, error) {
 	return false, nil
 }
 
-// openNext opens the gate of the ordered task whose turn has come, in the
-// transaction in which its predecessor ended.
+// openNext opens the gate of the next ordered task, in the transaction that ends its
+// predecessor.
 func (u *Unit) openNext(contextID string) error {
-	waiting, err := u.line(contextID)
+	waiting, err := u.orderedTasks(contextID)
 	if err != nil {
 		return err
 	}
@@ -119,22 +117,22 @@ func (u *Unit) openNext(contextID string) error {
 			next = Place{ID: o.ID, Seq: o.Seq}
 		}
 	}
-	if next.ID == "" || u.op.leaves {
+	if next.ID == "" || u.op.skipNext {
 		return nil
 	}
 	t, err := u.task(next.ID)
 	if err != nil || t.Gate != bloom.GateOrdered {
 		return err
 	}
-	u.op.opens = t.ID
-	u.tell(t, "")
+	u.op.openedNext = t.ID
+	u.notifyTask(t, "")
 	return u.open(t, lifecycle.OrderGate(t.TaskState, false, u.Now))
 }
 
-// closeLater puts the gate before later ordered tasks that were open because this
-// one, now back in the queue, had ended.
+// closeLater closes the gates of later ordered tasks that were open because t, which
+// is queued again, had ended.
 func (u *Unit) closeLater(t *Task) error {
-	waiting, err := u.line(t.ContextID)
+	waiting, err := u.orderedTasks(t.ContextID)
 	if err != nil {
 		return err
 	}
@@ -156,8 +154,8 @@ func (u *Unit) closeLater(t *Task) error {
 // openBatch is how many delayed tasks are opened at once.
 const openBatch = 100
 
-// openDue opens delayed tasks whose time has come, each in an operation of its own,
-// so that one that cannot be opened stops no other.
+// openDue opens delayed tasks whose time has come, each in its own operation, so that
+// one that cannot be opened does not block the others.
 func (s *Store) openDue(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -165,17 +163,17 @@ func (s *Store) openDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	due, err := s.db.Due(ctx, now, openBatch, s.bad.list(notOpened))
+	due, err := s.db.Due(ctx, now, openBatch, s.quarantined.list(notOpened))
 	if err != nil {
 		return err
 	}
-	s.each(due, func(id string) error {
+	s.forEach(due, func(id string) error {
 		_, err := do(ctx, s, func(r *ReadSet) { r.Tasks.Add(id) }, func(u *Unit) (struct{}, error) {
 			t, err := u.task(id)
 			if err != nil || t.Gate != bloom.GateDelayed || t.RunAt > u.Now {
 				return struct{}{}, err
 			}
-			u.tell(t, "")
+			u.notifyTask(t, "")
 			return struct{}{}, u.open(t, bloom.GateOpen)
 		})
 		return err
@@ -183,9 +181,9 @@ func (s *Store) openDue(ctx context.Context) error {
 	return nil
 }
 
-// each runs an operation for every id at once. An id whose operation fails because of
-// what is stored is set aside for a while.
-func (s *Store) each(ids []string, run func(id string) error, op failing) {
+// forEach runs an operation for every id concurrently. An id whose operation fails
+// because of a bad row is quarantined.
+func (s *Store) forEach(ids []string, run func(id string) error, op failure) {
 	errs := make([]error, len(ids))
 	done := make(chan int, len(ids))
 	for i, id := range ids {
@@ -197,9 +195,9 @@ func (s *Store) each(ids []string, run func(id string) error, op failing) {
 	for range ids {
 		i := <-done
 		switch err := errs[i]; {
-		case err == nil, passing(err), isNotFound(err):
+		case err == nil, transient(err), isNotFound(err):
 		default:
-			s.setAside(op, ids[i], err)
+			s.quarantine(op, ids[i], err)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// AppendAudit writes an entry that goes with no other change.
+// AppendAudit writes an audit entry that belongs to no other change.
 func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
 	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
@@ -15,7 +15,7 @@ func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
 	return err
 }
 
-// PutSettings writes settings and the audit entry of the change together.
+// PutSettings writes settings and the audit entry of the change in one transaction.
 func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
 	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
 		if u.c.Settings == nil {
@@ -24,7 +24,7 @@ func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a b
 		for k, v := range settings {
 			u.c.Settings[k] = v
 		}
-		u.news = append(u.news, bloom.Change{Kind: bloom.ChangeSettings})
+		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSettings})
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
 		return struct{}{}, nil
 	})

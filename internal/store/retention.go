@@ -9,22 +9,20 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// What is old is looked for on a reading connection, then locked and looked at once
-// more by the operation that removes it. Rows that somebody else has locked are
-// passed over until the next time.
+// Retention reads candidates on a read connection. The operation that removes them
+// locks and checks them again, and skips rows that are locked by others.
 
-// found are the old ones of what was looked at.
-type found struct {
-	before int64
-	kept   bool // only streams that lie in transcripts
+type oldBatch struct {
+	before int64 // Unix milliseconds
+	kept   bool  // only streams that are wholly in transcripts
 	old    []Aged
 	next   int64
 	more   bool
 }
 
-// findOld takes from tasks that were listed those that may go. The walk ends where
-// everything looked at is younger than what may.
-func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f found, err error) {
+// findOld returns those of the listed tasks that may be removed. More is false once
+// all listed tasks are too young.
+func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f oldBatch, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
 		return f, err
@@ -43,61 +41,61 @@ func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(co
 		}
 	}
 	f.more = f.more && len(entries) == bloom.RemoveWindow
-	return f, s.fail(err)
+	return f, s.explain(err)
 }
 
-// RemoveTasks removes ended tasks with all that belongs to them.
+// RemoveTasks removes ended tasks with all their rows.
 func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
 	f, err := s.findOld(ctx, r, s.db.OldTasks)
 	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, (*Unit).removeTasks)
 }
 
-// RemoveEvents removes the streams of ended tasks.
+// RemoveEvents removes the event streams of ended tasks.
 func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
 	f, err := s.findOld(ctx, r, s.db.OldStreams)
 	f.kept = r.Kept
 	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, (*Unit).removeStreams)
 }
 
-// removeOld removes what was found. When that fails because of one of the tasks,
-// each is removed by itself, and the one that cannot be is skipped.
-func (s *Store) removeOld(ctx context.Context, f found, err error, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+// removeOld removes a batch. If that fails because of a bad row, each task is removed
+// separately and the bad one is skipped.
+func (s *Store) removeOld(ctx context.Context, f oldBatch, err error, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
 	if err != nil || len(f.old) == 0 {
 		return bloom.Removed{Next: f.next, More: f.more}, err
 	}
 	did, err := s.removeBatch(ctx, f, action, remove)
-	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal || passing(err) {
+	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal || transient(err) {
 		return did, err
 	}
 	did = bloom.Removed{}
 	for i, e := range f.old {
-		one := found{before: f.before, kept: f.kept, old: []Aged{e}, next: e.Seq, more: true}
+		one := oldBatch{before: f.before, kept: f.kept, old: []Aged{e}, next: e.Seq, more: true}
 		if i == len(f.old)-1 {
 			one.next, one.more = f.next, f.more
 		}
 		removed, err := s.removeBatch(ctx, one, action, remove)
-		if passing(err) {
+		if transient(err) {
 			return did, err
 		}
 		if err != nil {
-			s.log.Error("a task cannot be removed and is skipped", "task_id", e.ID, "error", err)
+			s.log.Error("skipping a task that cannot be removed", "task_id", e.ID, "error", err)
 			removed.Next, removed.More = one.next, one.more
 		}
 		did.Add(removed)
 		if removed.Next < one.next {
-			break // it has more events than go in a batch
+			break // it has more events than fit in a batch
 		}
 	}
 	return did, nil
 }
 
-func (s *Store) removeBatch(ctx context.Context, f found, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
-	want := func(r *ReadSet) {
+func (s *Store) removeBatch(ctx context.Context, f oldBatch, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+	reads := func(r *ReadSet) {
 		for _, e := range f.old {
 			r.Old.Add(e.ID)
 		}
 	}
-	return apart(ctx, s, want, func(u *Unit) (did bloom.Removed, err error) {
+	return doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
 		old := u.stillOld(f)
 		n, room := 0, int64(bloom.MaxRemoveEvents)
 		for n < len(old) && old[n].stream() <= room {
@@ -105,7 +103,7 @@ func (s *Store) removeBatch(ctx context.Context, f found, action string, remove 
 			n++
 		}
 		switch {
-		case n == 0 && len(old) > 0: // one that has more events than go in a batch
+		case n == 0 && len(old) > 0: // the first has more events than fit in a batch
 			u.c.Removal.Events = map[int64]int64{old[0].Seq: old[0].First + room}
 			did.Events = room
 		case n > 0:
@@ -119,7 +117,7 @@ func (s *Store) removeBatch(ctx context.Context, f found, action string, remove 
 	})
 }
 
-// stream is how many events there are.
+// stream is the number of events.
 func (e *Aged) stream() int64 {
 	if e.Last == 0 {
 		return 0
@@ -127,9 +125,9 @@ func (e *Aged) stream() int64 {
 	return e.Last - e.First + 1
 }
 
-// stillOld are those that could be locked and are still old: one may have been
-// requeued since.
-func (u *Unit) stillOld(f found) (old []*Aged) {
+// stillOld returns those that could be locked and may still be removed: one may have
+// been requeued meanwhile.
+func (u *Unit) stillOld(f oldBatch) (old []*Aged) {
 	for _, e := range f.old {
 		if is := u.rows.Old[e.ID]; is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Kept >= is.Last) {
 			old = append(old, is)
@@ -154,7 +152,6 @@ func (u *Unit) removeStreams(old []*Aged) (did bloom.Removed) {
 	return did
 }
 
-// removeTasks removes tasks with all that belongs to them.
 func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
 	for _, e := range old {
 		u.c.Removal.Tasks = append(u.c.Removal.Tasks, e)
@@ -170,7 +167,7 @@ func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
 	return did
 }
 
-// RemoveAudit removes audit entries that are older, except those of live tasks.
+// RemoveAudit removes old audit entries, except those of tasks that have not ended.
 func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -178,7 +175,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	}
 	entries, err := s.db.OldAudit(ctx, r.After, r.Batch())
 	if err != nil {
-		return bloom.Removed{}, s.fail(err)
+		return bloom.Removed{}, s.explain(err)
 	}
 	before, did := r.Before(now), bloom.Removed{Next: r.After}
 	var old []int64
@@ -195,7 +192,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	if err := s.sealTo(ctx, old[len(old)-1]); err != nil {
 		return did, err
 	}
-	return apart(ctx, s, func(r *ReadSet) { r.OldAudit.Add(old...) }, func(u *Unit) (bloom.Removed, error) {
+	return doUnbatched(ctx, s, func(r *ReadSet) { r.OldAudit.Add(old...) }, func(u *Unit) (bloom.Removed, error) {
 		did := did
 		for _, seq := range old {
 			if e := u.rows.OldAudit[seq]; e != nil && e.At < before && !e.Keep && !(r.Exported && e.Only) {
@@ -208,13 +205,13 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	})
 }
 
-// ForgetContent drops contents that were deleted.
+// ForgetContent removes the notes of deleted objects.
 func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
 	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirt = true
+		u.dirty = true
 		u.c.Removal.Contents = append(u.c.Removal.Contents, seqs...)
 		return struct{}{}, nil
 	})

@@ -8,12 +8,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// RemoveContexts forgets contexts that were not used for long. They are looked for in
-// the order of their newest tasks, so that those that were not used for longest come
-// first.
+// RemoveContexts forgets contexts that have not been used for long, by their newest
+// task, the longest unused first.
 func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did bloom.Removed, err error) {
 	if did.Next = r.After; !s.filled.Load() {
-		return did, nil // older tasks may belong to any of them
+		return did, nil // a task that is not backfilled yet may belong to any of them
 	}
 	now, err := s.now(ctx)
 	if err != nil {
@@ -21,7 +20,7 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 	}
 	list, err := s.db.OldContexts(ctx, r.After, bloom.RemoveWindow)
 	if err != nil {
-		return did, s.fail(err)
+		return did, s.explain(err)
 	}
 	before, full := r.Before(now), len(list) == bloom.RemoveWindow
 	var old []string
@@ -42,21 +41,21 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 	return did, err
 }
 
-// forgetOld forgets contexts together. When that fails because of one of them, each is
-// forgotten by itself, and the one that cannot be is skipped.
+// forgetOld forgets contexts in one transaction. If that fails because of a bad row,
+// each is forgotten separately and the bad one is skipped.
 func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did bloom.Removed, err error) {
 	if len(old) == 0 {
 		return did, nil
 	}
-	want := func(r *ReadSet) {
+	reads := func(r *ReadSet) {
 		r.Contexts.Add(old...)
-		r.Scripts.Add(old...)
+		r.Transcripts.Add(old...)
 	}
-	did, err = apart(ctx, s, want, func(u *Unit) (did bloom.Removed, err error) {
+	did, err = doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
 		for _, id := range old {
 			x := u.rows.Contexts[id]
 			if x == nil || !lifecycle.Forgettable(*x, before) {
-				continue // it was used, or forgotten, or somebody has locked it
+				continue // it was used, forgotten or locked meanwhile
 			}
 			contents, err := u.forget(id, bloom.ActorRetention)
 			if errors.Is(err, errBusy) {
@@ -69,11 +68,11 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 		}
 		return did, nil
 	})
-	if err == nil || bloom.KindOf(err) != bloom.KindInternal || passing(err) {
+	if err == nil || bloom.KindOf(err) != bloom.KindInternal || transient(err) {
 		return did, err
 	}
 	if len(old) == 1 {
-		s.log.Error("a context cannot be forgotten and is skipped", "context_id", old[0], "error", err)
+		s.log.Error("skipping a context that cannot be forgotten", "context_id", old[0], "error", err)
 		return bloom.Removed{}, nil
 	}
 	did = bloom.Removed{}
@@ -87,7 +86,7 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 	return did, nil
 }
 
-// RemoveForgotten drops which contexts were forgotten before.
+// RemoveForgotten removes old records of forgotten contexts.
 func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did bloom.Removed, err error) {
 	did.Next = r.After
 	now, err := s.now(ctx)
@@ -96,7 +95,7 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 	}
 	list, err := s.db.Forgotten(ctx, r.After, r.Batch())
 	if err != nil {
-		return did, s.fail(err)
+		return did, s.explain(err)
 	}
 	var old []int64
 	for _, x := range list {
@@ -109,7 +108,7 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 		return did, nil
 	}
 	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirt = true
+		u.dirty = true
 		u.c.Removal.Forgotten = append(u.c.Removal.Forgotten, old...)
 		return struct{}{}, nil
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// chart counts a change of a task's status in the time series.
-func (u *Unit) chart(from, to bloom.TaskStatus) {
+// addToSeries counts a change of a task's status in the time series.
+func (u *Unit) addToSeries(from, to bloom.TaskStatus) {
 	n := &u.c.Series
 	switch to {
 	case bloom.TaskQueued:
@@ -32,8 +32,8 @@ func (u *Unit) chart(from, to bloom.TaskStatus) {
 	}
 }
 
-// chartRun counts what a run took.
-func (u *Unit) chartRun(m bloom.Metrics) {
+// addRunToSeries adds a run's tokens and cost to the time series.
+func (u *Unit) addRunToSeries(m bloom.Metrics) {
 	in, out := m.TokensInOut()
 	n := &u.c.Series
 	n[seriesTokens] += m.Tokens()
@@ -42,15 +42,16 @@ func (u *Unit) chartRun(m bloom.Metrics) {
 	n[seriesCost] += m.CostNano()
 }
 
-// KeepSeries samples the queue and folds and removes what is old.
+// KeepSeries adds a sample of the queue, folds old minutes into hours, and removes
+// old hours.
 func (s *Store) KeepSeries(ctx context.Context) error {
 	stats, err := s.db.Stats(ctx)
 	if err != nil {
-		return s.fail(err)
+		return s.explain(err)
 	}
 	since, err := s.db.OldestWaiting(ctx)
 	if err != nil {
-		return s.fail(err)
+		return s.explain(err)
 	}
 	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
 		tasks := stats.Tasks.ByStatus
@@ -62,7 +63,7 @@ func (s *Store) KeepSeries(ctx context.Context) error {
 		g.Fold = u.Now - bloom.SeriesMinutes.Milliseconds()
 		g.Fold -= g.Fold % time.Hour.Milliseconds()
 		g.Drop = u.Now - bloom.SeriesHours.Milliseconds()
-		u.dirt, u.c.Gauge = true, g
+		u.dirty, u.c.Gauge = true, g
 		return struct{}{}, nil
 	})
 	return err

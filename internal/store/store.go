@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/group"
 )
 
-// Store is a bloom.Store over a database.
+// Store implements bloom.Store on a Database.
 type Store struct {
 	Reader
 	db   Database
@@ -21,23 +21,23 @@ type Store struct {
 	log  *slog.Logger
 	feed group.Feed
 
-	queue    *group.Queue[*op]
-	slots    chan struct{} // one for each transaction that may run
-	running  sync.WaitGroup
-	callers  atomic.Int64  // when the last group was committed
-	served   chan struct{} // closed when the queue is empty and nothing more comes in
-	opening  sync.Mutex    // held by who opens delayed tasks
-	contacts contacts
-	usual    usual
-	bad      bad
-	refused  atomic.Pointer[string] // what the database said of the last write, in a sentence; nil when it took it
-	filled   atomic.Bool            // all tasks are in their contexts
-	indexed  atomic.Bool            // no task is older than the index and not in it
-	sealing  sync.Mutex             // held while entries of the audit are chained
-	unsealed chan struct{}          // holds a token when entries were committed unchained
-	sealed   chan struct{}          // closed when nothing more is chained
+	queue       *group.Queue[*op]
+	slots       chan struct{} // limits the transactions that run at once
+	running     sync.WaitGroup
+	callers     atomic.Int64  // callers of the last group and those who wait
+	served      chan struct{} // closed when the commit loop has ended
+	opening     sync.Mutex    // held while delayed tasks are opened
+	contacts    contacts
+	labels      labelCache
+	quarantined quarantine
+	refused     atomic.Pointer[string] // why the last write failed, as a sentence; nil if it did not
+	filled      atomic.Bool            // the backfill of contexts has finished
+	indexed     atomic.Bool            // all tasks older than the index are indexed
+	sealing     sync.Mutex             // held while audit entries are chained
+	unsealed    chan struct{}          // holds a token while committed entries are not chained
+	sealed      chan struct{}          // closed when sealLoop has ended
 
-	life    context.Context // ends when the store has closed
+	life    context.Context // cancelled when the store has closed
 	end     context.CancelFunc
 	closing chan struct{}
 	once    sync.Once
@@ -46,28 +46,28 @@ type Store struct {
 
 var _ bloom.Store = (*Store)(nil)
 
-// New is a store over a database that is open. It is closed with the store.
+// New returns a store on an open database. Closing the store closes the database.
 func New(db Database, cfg Config, log *slog.Logger) *Store {
 	cfg.MaxGroup = cmp.Or(cfg.MaxGroup, DefaultMaxGroup)
 	cfg.Queue = cmp.Or(cfg.Queue, DefaultQueue)
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	s := &Store{
 		Reader: db, db: db, cfg: cfg, log: log, queue: group.NewQueue[*op](cfg.Queue), slots: make(chan struct{}, max(1, cfg.Parallel)),
-		served: make(chan struct{}), closing: make(chan struct{}), usual: usual{workers: map[string]usualSets{}},
+		served: make(chan struct{}), closing: make(chan struct{}), labels: labelCache{workers: map[string]cachedLabels{}},
 		unsealed: make(chan struct{}, 1), sealed: make(chan struct{}),
 	}
-	s.bad.until = map[badRow]time.Time{}
+	s.quarantined.until = map[quarantineKey]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.lookFilled()
+	s.checkFilled()
 	go func() {
 		defer close(s.served)
 		s.serve()
 	}()
-	go s.keepSealed()
+	go s.sealLoop()
 	return s
 }
 
-// Ping reports whether the database answers reads and takes transactions.
+// Ping reports whether the database answers reads and runs transactions.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.db.Ping(ctx); err != nil {
 		return err
@@ -76,23 +76,23 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// now is the store's time in Unix milliseconds, as a transaction sees it: one that
-// follows jumps of the clock has done so.
+// now returns the database's time in Unix milliseconds, as a transaction sees it.
 func (s *Store) now(ctx context.Context) (int64, error) {
 	return do(ctx, s, func(*ReadSet) {}, func(u *Unit) (int64, error) { return u.Now, nil })
 }
 
-// Subscribe calls fn with what was committed.
+// Subscribe calls fn with committed changes until stop is called.
 func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }
 
-// Publish calls the subscribers with changes that were committed elsewhere.
+// Publish passes changes that another process committed to the subscribers.
 func (s *Store) Publish(changes []bloom.Change) { s.feed.Publish(changes) }
 
-// Queued is how many operations wait.
+// Queued returns how many operations wait.
 func (s *Store) Queued() int { return s.queue.Len() }
 
-// WritesFail is why the database did not take the last write, in a sentence for people;
-// empty when it did. A database that is away or busy is not meant: see Ping.
+// WritesFail returns why the database refused the last write, as a sentence for
+// people, or "" if it did not. An unreachable or busy database does not count; see
+// Ping.
 func (s *Store) WritesFail() string {
 	if why := s.refused.Load(); why != nil {
 		return *why
@@ -104,19 +104,19 @@ func (s *Store) noteWrite(u *Unit, err error) {
 	switch {
 	case err == nil && !u.c.Empty():
 		s.refused.Store(nil)
-	case err == nil || errors.Is(err, ErrAway) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	case err == nil || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 	default:
-		if said := s.db.Explain(err); bloom.KindOf(said) == bloom.KindUnavailable {
-			s.refused.Store(&said.Message)
+		if reason := s.db.Explain(err); bloom.KindOf(reason) == bloom.KindUnavailable {
+			s.refused.Store(&reason.Message)
 		}
 	}
 }
 
-// Pools are the connections to the database now.
+// Pools returns the state of the connection pools.
 func (s *Store) Pools() []Pool { return s.db.Pools() }
 
-// Close waits for the writes under way, then closes the database. Closing twice is
-// allowed.
+// Close waits for running operations, then closes the database. It may be called
+// again.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
@@ -130,11 +130,12 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// fail turns what a database said into something that may be shown.
-func (s *Store) fail(err error) error {
+// explain logs a database's failure and returns an error that is safe to show to
+// callers. Other errors it returns unchanged.
+func (s *Store) explain(err error) error {
 	var ours *bloom.Error
 	switch {
-	case err == nil, errors.As(err, &ours), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrAway):
+	case err == nil, errors.As(err, &ours), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrUnreachable):
 		return err
 	}
 	s.log.Error("the database failed", "database", s.db.Name(), "error", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// CreateTask queues a task.
+// CreateTask queues a task. It reports whether the task existed already.
 func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
 	if !schema.IsID(n.ID) {
 		return bloom.Task{}, false, bloom.Invalid("The task's id must be a UUID")
@@ -20,7 +20,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 	}
 	key := Key{n.IdempotencyScope, n.Spec.IdempotencyKey}
 	contextID := n.Spec.ContextID
-	want := func(r *ReadSet) {
+	reads := func(r *ReadSet) {
 		r.Views.Add(n.ID)
 		r.Homes.Add(contextID)
 		r.Numbers++
@@ -31,7 +31,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 			atLeast(&r.Ordered, contextID, firstOrdered)
 		}
 	}
-	a, err := do(ctx, s, want, func(u *Unit) (a answer, err error) {
+	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
 		a.task, a.replayed, err = u.create(n, key)
 		return a, err
 	})
@@ -79,24 +79,24 @@ func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	return t.Task, false, nil
 }
 
-// keyed is the task that first used an idempotency key, nil when none has.
+// keyed returns the task that first used an idempotency key, nil if there is none.
 func (u *Unit) keyed(k Key) (*Keyed, error) {
 	if first, ok := u.keys[k]; ok {
 		return first, nil
 	}
 	first, ok := u.rows.Keys[k]
 	if !ok {
-		u.need.Keys.Add(k)
-		return nil, errNeed
+		u.missing.Keys.Add(k)
+		return nil, errMissing
 	}
 	return first, nil
 }
 
-// number is the place of a new task.
+// number returns the number of a new task.
 func (u *Unit) number() (int64, error) {
 	if u.numbers == len(u.rows.Numbers) {
-		u.need.Numbers++
-		return 0, errNeed
+		u.missing.Numbers++
+		return 0, errMissing
 	}
 	u.numbers++
 	return u.rows.Numbers[u.numbers-1], nil
@@ -107,18 +107,18 @@ func (s *Store) Cancel(ctx context.Context, id, actor string) (bloom.Task, error
 	return s.move(ctx, id, actor, lifecycle.Cancel)
 }
 
-// Requeue puts an ended task back by hand.
+// Requeue requeues an ended task.
 func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, error) {
 	return s.move(ctx, id, actor, lifecycle.Requeue)
 }
 
 // move applies a rule that concerns no lease.
 func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (lifecycle.Transition, error)) (bloom.Task, error) {
-	want := func(r *ReadSet) {
+	reads := func(r *ReadSet) {
 		r.Tasks.Add(id)
 		r.Texts.Add(id)
 	}
-	return do(ctx, s, want, func(u *Unit) (bloom.Task, error) {
+	return do(ctx, s, reads, func(u *Unit) (bloom.Task, error) {
 		t, err := u.task(id)
 		if err != nil {
 			return bloom.Task{}, err
@@ -130,19 +130,20 @@ func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.Task
 		if err := u.apply(t, nil, tr, actor); err != nil {
 			return bloom.Task{}, err
 		}
-		return u.whole(t)
+		return u.withText(t)
 	})
 }
 
-// AppendEvents adds a worker's events to a task's stream.
+// AppendEvents appends a worker's events to a task's stream. Events that are stored
+// already are skipped.
 func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
-	want := func(r *ReadSet) {
-		wantNamed(r, taskID, leaseID)
+	reads := func(r *ReadSet) {
+		readNamed(r, taskID, leaseID)
 		for _, e := range events {
 			r.Repeats.Add(EventKey{taskID, e.Seq})
 		}
 	}
-	return do(ctx, s, want, func(u *Unit) (int64, error) {
+	return do(ctx, s, reads, func(u *Unit) (int64, error) {
 		t, l, err := u.named(taskID, leaseID)
 		if err != nil {
 			return 0, err
@@ -166,21 +167,21 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 			})
 		}
 		if added {
-			u.news = append(u.news, bloom.Change{Kind: bloom.ChangeEvents, TaskID: taskID, WorkerID: l.WorkerID})
+			u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeEvents, TaskID: taskID, WorkerID: l.WorkerID})
 		}
 		return t.LastEvent, nil
 	})
 }
 
-// repeats reports whether an event of the task's current lease is stored.
+// repeats reports whether an event of the task's current lease is stored already.
 func (u *Unit) repeats(k EventKey) (bool, error) {
 	if u.events[k] {
 		return true, nil
 	}
 	stored, ok := u.rows.Repeats[k]
 	if !ok {
-		u.need.Repeats.Add(k)
-		return false, errNeed
+		u.missing.Repeats.Add(k)
+		return false, errMissing
 	}
 	return stored, nil
 }

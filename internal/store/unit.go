@@ -11,35 +11,35 @@ import (
 )
 
 var (
-	// errNeed: the unit lacks something, which it has noted in need.
-	errNeed = errors.New("store: more has to be read")
-	// errBusy: somebody else has locked a row.
-	errBusy = errors.New("store: a row is in use")
-	// errDue: delayed tasks have to be opened first.
+	// errMissing: rows must be loaded first, which Unit.missing names.
+	errMissing = errors.New("store: more rows must be loaded")
+	// errBusy: another transaction has locked a row.
+	errBusy = errors.New("store: a row is locked")
+	// errDue: delayed tasks must be opened first.
 	errDue = errors.New("store: delayed tasks are due")
 )
 
-// Unit is what operations see of a transaction: the rows as those that ran before
-// have left them, and where to leave changes. Nothing reaches the database before
-// all have run, so that they may be run again on the same rows.
+// Unit is a transaction as its operations see it: the rows, including what earlier
+// operations changed, and the changes to write. Nothing reaches the database before
+// all operations have run, so they may run again on the same rows.
 type Unit struct {
-	Now  int64 // Unix milliseconds
-	s    *Store
-	rows *Rows
-	need ReadSet
-	op   *op  // the one that runs
-	dirt bool // it has changed something
+	Now     int64 // Unix milliseconds
+	s       *Store
+	rows    *Rows
+	missing ReadSet // rows that an operation needs and that are not loaded
+	op      *op     // the running operation
+	dirty   bool    // it has changed something
 
 	c       Changes
-	news    []bloom.Change
+	notify  []bloom.Change // to publish after the commit
 	tasks   map[string]*Task
 	leases  map[string]*Lease
 	active  map[string]string // lease ids by task, where that was changed
 	workers map[string]*lifecycle.KnownWorker
 	saved   Set[string] // workers in c
 	access  access
-	load    map[string]int // leases given less those ended, by worker
-	waiting map[string]int // tasks left to a worker
+	load    map[string]int // leases granted minus leases ended, by worker
+	waiting map[string]int // tasks reserved for a worker
 	keys    map[Key]*Keyed
 	done    map[OutcomeKey]*Outcome
 	events  map[EventKey]bool
@@ -47,8 +47,8 @@ type Unit struct {
 	files   map[FileKey]*bloom.Artifact // new ones
 	kept    map[int64]*Kept             // by task
 	numbers int
-	walked  []walk
-	tx      Tx // that it was decided in
+	scans   []labelScan
+	tx      Tx
 }
 
 func newUnit(s *Store, rows *Rows) *Unit {
@@ -59,7 +59,7 @@ func newUnit(s *Store, rows *Rows) *Unit {
 	}
 }
 
-// task is a task under its lock.
+// task returns a locked task.
 func (u *Unit) task(id string) (*Task, error) {
 	if t, ok := u.tasks[id]; ok {
 		return t, nil
@@ -67,7 +67,7 @@ func (u *Unit) task(id string) (*Task, error) {
 	was, ok := u.rows.Tasks[id]
 	switch {
 	case !ok:
-		return nil, u.lacks(id, func() { u.need.Tasks.Add(id) })
+		return nil, u.require(id, func() { u.missing.Tasks.Add(id) })
 	case was == nil:
 		return nil, bloom.ErrTaskNotFound
 	}
@@ -78,47 +78,48 @@ func (u *Unit) task(id string) (*Task, error) {
 	return t, nil
 }
 
-// lacks asks for a row, unless it is known that somebody else has it.
-func (u *Unit) lacks(id string, ask func()) error {
+// require adds a row to the missing ones, unless another transaction has locked it.
+func (u *Unit) require(id string, ask func()) error {
 	if _, busy := u.rows.Busy[id]; busy {
 		return errBusy
 	}
 	ask()
-	return errNeed
+	return errMissing
 }
 
-// view is a task with its text, as it is now; without a lock.
+// view returns a task with its texts, without a lock.
 func (u *Unit) view(id string) (bloom.Task, error) {
 	if t, ok := u.tasks[id]; ok {
-		return u.whole(t)
+		return u.withText(t)
 	}
 	t, ok := u.rows.Views[id]
 	switch {
 	case !ok:
-		u.need.Views.Add(id)
-		return bloom.Task{}, errNeed
+		u.missing.Views.Add(id)
+		return bloom.Task{}, errMissing
 	case t == nil:
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
 	return t.Task, nil
 }
 
-// whole is a task with its text.
-func (u *Unit) whole(t *Task) (bloom.Task, error) {
+// withText returns a task with its texts.
+func (u *Unit) withText(t *Task) (bloom.Task, error) {
 	is := t.Task
 	if t.fresh {
 		return is, nil
 	}
 	text, ok := u.rows.Texts[t.ID]
 	if !ok {
-		u.need.Texts.Add(t.ID)
-		return is, errNeed
+		u.missing.Texts.Add(t.ID)
+		return is, errMissing
 	}
 	is.Prompt, is.ContextHints = text.Prompt, text.Hints
 	return is, nil
 }
 
-// lease is a lease under its task's lock; ErrLeaseLost when there is none.
+// lease returns a lease, which its task's lock covers; ErrLeaseLost if it does not
+// exist.
 func (u *Unit) lease(id string) (*Lease, error) {
 	if l, ok := u.leases[id]; ok {
 		return l, nil
@@ -126,7 +127,7 @@ func (u *Unit) lease(id string) (*Lease, error) {
 	was, ok := u.rows.Leases[id]
 	switch {
 	case !ok:
-		return nil, u.lacks(id, func() { u.need.Leases.Add(id) })
+		return nil, u.require(id, func() { u.missing.Leases.Add(id) })
 	case was == nil:
 		return nil, bloom.ErrLeaseLost
 	}
@@ -135,13 +136,12 @@ func (u *Unit) lease(id string) (*Lease, error) {
 	return l, nil
 }
 
-// activeLease is the lease under which a task is held; ErrLeaseNotFound when there
-// is none.
+// activeLease returns a task's active lease, or ErrLeaseNotFound.
 func (u *Unit) activeLease(taskID string) (*Lease, error) {
 	id, ok := u.active[taskID]
 	if !ok {
 		if id, ok = u.rows.Active[taskID]; !ok {
-			return nil, u.lacks(taskID, func() { u.need.Active.Add(taskID) })
+			return nil, u.require(taskID, func() { u.missing.Active.Add(taskID) })
 		}
 	}
 	if id == "" {
@@ -150,14 +150,14 @@ func (u *Unit) activeLease(taskID string) (*Lease, error) {
 	return u.lease(id)
 }
 
-// known is a worker under its lock, even when it was removed.
+// known returns a locked worker, even if it was removed.
 func (u *Unit) known(id string) (*lifecycle.KnownWorker, error) {
 	w, ok := u.workers[id]
 	if !ok {
 		was, ok := u.rows.Workers[id]
 		switch {
 		case !ok:
-			return nil, u.lacks(id, func() { u.need.Workers.Add(id) })
+			return nil, u.require(id, func() { u.missing.Workers.Add(id) })
 		case was == nil:
 			return nil, bloom.ErrWorkerNotFound
 		}
@@ -179,9 +179,9 @@ func (u *Unit) worker(id string) (*lifecycle.KnownWorker, error) {
 	return w, err
 }
 
-// saveWorker leaves a worker to be written.
+// saveWorker adds a worker to the changes.
 func (u *Unit) saveWorker(is lifecycle.KnownWorker) {
-	u.dirt = true
+	u.dirty = true
 	w := u.workers[is.ID]
 	if w == nil {
 		w = new(lifecycle.KnownWorker)
@@ -194,9 +194,9 @@ func (u *Unit) saveWorker(is lifecycle.KnownWorker) {
 	}
 }
 
-// touch marks a task to be written.
+// touch adds a task to the changes.
 func (u *Unit) touch(t *Task) {
-	u.dirt = true
+	u.dirty = true
 	if !t.changed {
 		t.changed = true
 		if t.Was != nil {
@@ -205,12 +205,12 @@ func (u *Unit) touch(t *Task) {
 	}
 }
 
-// audit leaves an entry of the audit. data nil is null.
+// audit adds an audit entry. nil data is stored as null.
 func (u *Unit) audit(action, entityType, entityID, actor, detail string, data json.RawMessage) {
 	if data == nil {
 		data = json.RawMessage("null")
 	}
-	u.dirt = true
+	u.dirty = true
 	u.c.Audits = append(u.c.Audits, bloom.Audit{
 		KeyID: u.op.caller.KeyID, Address: u.op.caller.Address,
 		ID: schema.NewID(u.Now), Timestamp: u.Now, Action: action, EntityType: entityType, EntityID: entityID,
@@ -218,13 +218,13 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	})
 }
 
-// auditWorker leaves the audit entry of a change and publishes it; one that changes nothing
-// is left out.
+// auditWorker adds the audit entry of a worker's change and publishes it. Without an
+// action it does nothing.
 func (u *Unit) auditWorker(c lifecycle.WorkerChange, actor string) {
 	if c.Action == "" {
 		return
 	}
-	u.news = append(u.news, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: c.Worker.ID})
+	u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: c.Worker.ID})
 	u.audit(c.Action, bloom.EntityWorker, c.Worker.ID, actor, c.Detail, c.AuditData())
 }
 
@@ -236,107 +236,13 @@ func (u *Unit) event(t *Task, e Event) {
 	u.c.Events = append(u.c.Events, e)
 }
 
-// tell adds a task's present state to what subscribers hear after the commit.
-func (u *Unit) tell(t *Task, workerID string) {
+// notifyTask publishes a task's present state after the commit.
+func (u *Unit) notifyTask(t *Task, workerID string) {
 	c := bloom.TaskChange(t.ID, t.TaskState, workerID)
 	if c.TaskStatus == bloom.TaskQueued && len(t.Labels) > 0 {
 		c.Labels = slices.Clone(t.Labels)
 	}
-	u.news = append(u.news, c)
-}
-
-// count keeps the number of tasks by status.
-func (u *Unit) count(from, to bloom.TaskStatus) {
-	if from != "" {
-		u.c.Counts[slices.Index(bloom.TaskStatuses, from)]--
-	}
-	if to != "" {
-		u.c.Counts[slices.Index(bloom.TaskStatuses, to)]++
-	}
-	u.chart(from, to)
-}
-
-// apply makes what a rule decided about a task: the task, its lease, the audit and
-// the stream, the counts, and what follows for others of its context. l is nil when
-// no lease, or a new one, is concerned.
-func (u *Unit) apply(t *Task, l *Lease, tr lifecycle.Transition, actor string) error {
-	if tr.Noop {
-		return nil
-	}
-	before := t.TaskState
-	t.TaskState = tr.Task
-	if err := u.applyTask(t, before); err != nil {
-		return err
-	}
-	u.applyLease(l, tr.Lease)
-	if err := u.keepContext(t, before, l == nil && tr.Lease.ID != ""); err != nil {
-		return err
-	}
-	u.record(t, tr, actor)
-	if t.Policy.Ordered && tr.Task.Status.Terminal() {
-		return u.openNext(t.ContextID)
-	}
-	return nil
-}
-
-func (u *Unit) applyTask(t *Task, before bloom.TaskState) error {
-	if lifecycle.Same(before, t.TaskState) {
-		return nil
-	}
-	u.touch(t)
-	if before.Status != t.Status {
-		u.count(before.Status, t.Status)
-		if u.s.cfg.Transcripts && t.Status.Terminal() {
-			u.stream(t).Due = true
-		}
-	}
-	switch {
-	case t.Status == bloom.TaskQueued:
-		return u.enqueue(t, before.Status)
-	case before.Status == bloom.TaskQueued:
-		t.Gate, t.Preferred, t.Until = "", nil, 0
-	}
-	return nil
-}
-
-func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
-	if is.ID == "" {
-		return
-	}
-	u.dirt = true
-	if l == nil {
-		l = &Lease{Lease: is}
-		u.leases[is.ID], u.active[is.TaskID] = l, is.ID
-		u.c.NewLeases = append(u.c.NewLeases, l)
-		u.c.Counts[CountLeases]++
-		u.c.Counts[CountActive]++
-		u.load[is.WorkerID]++
-		return
-	}
-	if l.Status == is.Status && l.ExpiresAt == is.ExpiresAt && l.LastHeartbeat == is.LastHeartbeat {
-		return
-	}
-	if l.Status == bloom.LeaseActive && is.Status != bloom.LeaseActive {
-		u.c.Counts[CountActive]--
-		u.load[is.WorkerID]--
-		u.active[is.TaskID] = ""
-	}
-	l.Lease = is
-	if !l.changed && l.Was != nil {
-		l.changed = true
-		u.c.Leases = append(u.c.Leases, l)
-	}
-}
-
-// record leaves the audit entry and the event of a transition, and notifies those who
-// wait.
-func (u *Unit) record(t *Task, tr lifecycle.Transition, actor string) {
-	if tr.Action == "" {
-		return
-	}
-	u.audit(tr.Action, bloom.EntityTask, t.ID, tr.Actor(actor), tr.Detail, bloom.MustJSON(lifecycle.Audited(t.TaskState)))
-	u.event(t, Event{Type: tr.Event, At: u.Now, Epoch: t.Epoch, Data: tr.EventData()})
-	u.tell(t, tr.Lease.WorkerID)
+	u.notify = append(u.notify, c)
 }
 
 func isNotFound(err error) bool { return err != nil && bloom.KindOf(err) == bloom.KindNotFound }

@@ -12,16 +12,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// elder is a store with an earlier version's data, its tasks by their context, the
+// earlierStore is a store with an earlier version's data, its tasks by their context, the
 // ordered ones by their prompt.
-type elder struct {
+type earlierStore struct {
 	*testing.T
 	s     bloom.Store
 	tasks map[string]bloom.Task
 	held  []string
 }
 
-func (e *elder) ok(err error) {
+func (e *earlierStore) ok(err error) {
 	e.Helper()
 	if err != nil {
 		e.Fatal(err)
@@ -29,7 +29,7 @@ func (e *elder) ok(err error) {
 }
 
 // fill takes the tasks into their contexts.
-func (e *elder) fill() {
+func (e *earlierStore) fill() {
 	if list, _, err := e.s.Contexts(e.Context(), bloom.ContextQuery{}); err != nil || len(list) != 0 {
 		e.Errorf("contexts before they are filled: %+v, %v", list, err)
 	}
@@ -41,7 +41,7 @@ func (e *elder) fill() {
 }
 
 // search finds tasks that are older than the index.
-func (e *elder) search() {
+func (e *earlierStore) search() {
 	find := func() (contexts []string) {
 		found, _, err := e.s.Tasks(e.Context(), bloom.TaskQuery{Text: "do cancelled"})
 		e.ok(err)
@@ -64,7 +64,7 @@ func (e *elder) search() {
 }
 
 // read finds everything in the state in which it was left.
-func (e *elder) read() {
+func (e *earlierStore) read() {
 	e.ok(storetest.CheckInvariants(e.Context(), e.s))
 	all, _, err := e.s.Tasks(e.Context(), bloom.TaskQuery{})
 	e.ok(err)
@@ -108,7 +108,7 @@ func (e *elder) read() {
 }
 
 // claim is the worker's next look; it answers the contexts of what it was given.
-func (e *elder) claim() (given []string, res bloom.ClaimResult) {
+func (e *earlierStore) claim() (given []string, res bloom.ClaimResult) {
 	e.Helper()
 	res, err := e.s.Claim(e.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 8, TTLSec: 7200, Held: e.held, Renew: true})
 	e.ok(err)
@@ -123,7 +123,7 @@ func (e *elder) claim() (given []string, res bloom.ClaimResult) {
 }
 
 // goOn is what the worker does that held three tasks all the while.
-func (e *elder) goOn() {
+func (e *earlierStore) goOn() {
 	_, leases, err := e.s.Worker(e.Context(), "w")
 	e.ok(err)
 	for _, l := range leases {
@@ -142,7 +142,7 @@ func (e *elder) goOn() {
 }
 
 // finish completes everything that is given out until there is no more.
-func (e *elder) finish() {
+func (e *earlierStore) finish() {
 	for done := 0; ; {
 		_, leases, err := e.s.Worker(e.Context(), "w")
 		e.ok(err)

@@ -79,7 +79,7 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			e := &elder{T: t, s: s, tasks: map[string]bloom.Task{}}
+			e := &earlierStore{T: t, s: s, tasks: map[string]bloom.Task{}}
 			e.fill()
 			e.search()
 			e.read()

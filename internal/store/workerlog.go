@@ -6,20 +6,20 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ReportLogs keeps the last log lines of a worker; ErrWorkerConflict when another living
-// process has its name. Of two reports at once the later one stays, which a worker's next
-// report makes whole.
+// ReportLogs keeps the last log lines of a worker. It fails with ErrWorkerConflict if
+// another living process has the worker's name. Of two concurrent reports the later
+// one wins; the worker's next report restores the lines of the other.
 func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) error {
 	was, err := s.WorkerLogs(ctx, id)
 	if err != nil {
 		return err
 	}
-	want := func(w *ReadSet) {
+	reads := func(w *ReadSet) {
 		if r.MustName {
 			w.Workers.Add(id)
 		}
 	}
-	_, err = do(ctx, s, want, func(u *Unit) (struct{}, error) {
+	_, err = do(ctx, s, reads, func(u *Unit) (struct{}, error) {
 		if r.MustName {
 			if w, err := u.worker(id); err != nil {
 				return struct{}{}, err
@@ -27,7 +27,7 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 				return struct{}{}, bloom.ErrWorkerConflict
 			}
 		}
-		u.dirt = true
+		u.dirty = true
 		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: r.Joined(was.Lines)})
 		return struct{}{}, nil
 	})

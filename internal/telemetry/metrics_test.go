@@ -33,7 +33,7 @@ func scrape(t *testing.T, m *telemetry.Metrics) string {
 func TestFiguresTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics(stopped(time.UnixMilli(1_795_000_000_500)))
-	told := m.Loop("retention")
+	observe := m.Loop("retention")
 	m.Loop("reaper")
 	before := scrape(t, m)
 	for _, want := range []string{
@@ -41,7 +41,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 		"\ngo_goroutines ", "\nprocess_start_time_seconds ",
 	} {
 		if !strings.Contains(before, want) {
-			t.Errorf("a server that has just begun does not tell %q", want)
+			t.Errorf("a server that has just begun does not have %q", want)
 		}
 	}
 	if strings.Contains(before, "bloom_loop_last_success_timestamp_seconds") {
@@ -52,8 +52,8 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	m.ContentDeleted(nil)
 	m.ContentDeleted(nil)
 	m.ContentDeleted(errors.New("not today"))
-	told(errors.New("the database is away"))
-	told(nil)
+	observe(errors.New("the database is unavailable"))
+	observe(nil)
 	after := scrape(t, m)
 	for _, want := range []string{
 		`bloom_retention_removed_total{kind="task"} 11`, `bloom_retention_removed_total{kind="lease"} 2`,

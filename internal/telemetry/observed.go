@@ -106,13 +106,16 @@ func (w *work) completed(c bloom.Completed) {
 	w.run.WithLabelValues(status).Observe(float64(m.DurationMS) / 1000)
 	w.stored(c.Artifact)
 	agent := w.agent(c.Task.AgentSlug)
-	for direction, n := range map[string]*int64{"input": m.InputTokens, "output": m.OutputTokens} {
-		if n != nil {
-			w.tokens.WithLabelValues(agent, direction).Add(float64(max(0, *n)))
-		}
+	// Bounded: a sum that a worker's report had made infinite would stay so.
+	in, out := m.TokensInOut()
+	if m.InputTokens != nil {
+		w.tokens.WithLabelValues(agent, "input").Add(float64(in))
+	}
+	if m.OutputTokens != nil {
+		w.tokens.WithLabelValues(agent, "output").Add(float64(out))
 	}
 	if m.CostUSD != nil {
-		w.cost.WithLabelValues(agent).Add(max(0, *m.CostUSD))
+		w.cost.WithLabelValues(agent).Add(bloom.Dollars(m.CostNano()))
 	}
 }
 

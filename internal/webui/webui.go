@@ -23,19 +23,18 @@ var embedded embed.FS
 //go:embed missing.html
 var missing []byte
 
-// reserved are the first segments of addresses that are never the application's.
+// reserved are the first path segments that never belong to the application.
 var reserved = []string{"api", "metrics", "health", "healthz", "readyz", "openapi.json", "install.sh", "download"}
 
-// pages are the first segments of the application's own addresses. "" is the
-// overview.
+// pages are the first path segments of the application's pages. "" is the overview.
 var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", "audit", "membridge", "settings", "sign-in", "docs"}
 
-// policy lets the page load nothing from anywhere else, and has no inline styles.
+// policy forbids loading anything from other hosts, and inline styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
 	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// inlinePolicy is for pages that show nothing of tasks and write styles into themselves:
-// the reference of the API (RapiDoc), and the one that says that the application is missing.
+// inlinePolicy is for pages that show no data of tasks and have inline styles: the API reference
+// (RapiDoc), and the page that says that the application is missing.
 var inlinePolicy = strings.Replace(policy, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
 
 // Handler serves the application's pages and files. It is safe for concurrent use.
@@ -53,13 +52,13 @@ func New() *Handler {
 // Built reports whether the binary has the whole application.
 func (h *Handler) Built() bool { return h.has("index.html") }
 
-// Serves reports whether the request is the application's to answer.
+// Serves reports whether the application should handle the request.
 func (h *Handler) Serves(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
 	first := firstSegment(r.URL.Path)
-	if first == "docs" { // what lies below it belongs to the page for binaries without the application
+	if first == "docs" { // paths below it belong to the page for binaries without the application
 		return r.URL.Path == "/docs" && h.Built()
 	}
 	if slices.Contains(reserved, first) {
@@ -77,7 +76,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status := http.StatusOK
 	if !slices.Contains(pages, firstSegment(r.URL.Path)) {
-		status = http.StatusNotFound // the application says so in its own words
+		status = http.StatusNotFound // the application shows its own message
 	}
 	if !h.Built() {
 		header(w, "text/html; charset=utf-8", "no-cache", inlinePolicy)
@@ -95,7 +94,7 @@ func firstSegment(p string) string {
 
 func fileName(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
 
-// has reports whether the file is there, packed or plain.
+// has reports whether the file exists, compressed or not.
 func (h *Handler) has(name string) bool {
 	if name == "" || strings.HasPrefix(path.Base(name), ".") {
 		return false
@@ -108,11 +107,11 @@ func (h *Handler) has(name string) bool {
 	return false
 }
 
-// serve writes a file in the best encoding the client takes.
+// serve writes a file in the best encoding that the client accepts.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, status int) {
 	cache := "no-cache"
 	if strings.HasPrefix(name, "assets/") {
-		cache = "public, max-age=31536000, immutable" // their names have a hash of the content
+		cache = "public, max-age=31536000, immutable" // their names contain a hash of the content
 	}
 	styles := policy
 	if r.URL.Path == "/docs" {
@@ -127,7 +126,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, sta
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(content) //nolint:gosec // a file of ours; the request only chooses which
+		_, _ = w.Write(content) //nolint:gosec // an embedded file; the request only selects it
 	}
 }
 
@@ -135,7 +134,7 @@ func (h *Handler) encoded(name, accept string) (content []byte, encoding string)
 	if content, err := fs.ReadFile(h.files, name); err == nil {
 		return content, ""
 	}
-	if takes(accept, "br") {
+	if accepts(accept, "br") {
 		if content, err := fs.ReadFile(h.files, name+".br"); err == nil {
 			return content, "br"
 		}
@@ -144,13 +143,13 @@ func (h *Handler) encoded(name, accept string) (content []byte, encoding string)
 	if err != nil {
 		return nil, ""
 	}
-	if takes(accept, "gzip") {
+	if accepts(accept, "gzip") {
 		return content, "gzip"
 	}
 	return unzip(content), ""
 }
 
-func takes(accept, encoding string) bool {
+func accepts(accept, encoding string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
 		if strings.EqualFold(name, encoding) {
@@ -166,7 +165,7 @@ func unzip(content []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	plain, _ := io.ReadAll(in) // it was packed by us at build time
+	plain, _ := io.ReadAll(in) // compressed at build time
 	return plain
 }
 

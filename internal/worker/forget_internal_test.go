@@ -35,8 +35,8 @@ func TestAnInterruptedForgetIsRepeated(t *testing.T) {
 	}
 	f := newForgetter(t.Context(), w)
 	f.begin([]bloom.ForgottenContext{{Seq: 3, ID: "quick"}, {Seq: 5, ID: "slow"}, {Seq: 8, ID: "broken"}})
-	if told := w.state.forgotten.lastSeq(); told != 8 || !f.more {
-		t.Errorf("the server is asked for what comes after %d", told)
+	if seq := w.state.forgotten.lastSeq(); seq != 8 || !f.more {
+		t.Errorf("the server is asked for what comes after %d", seq)
 	}
 	turns["quick"] <- nil
 	turns["broken"] <- errors.New("cannot be removed")

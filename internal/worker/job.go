@@ -88,6 +88,7 @@ func (w *Worker) work(j *job) {
 
 	k.log.Info("task begun", "context_id", k.task.ContextID, "agent", k.task.AgentSlug, "attempt", k.task.Attempts)
 	run := w.runSafely(j)
+	w.noteCredentials(j, run)
 	cause, lost := k.finish()
 	d := w.outcome(j, run, cause, lost).withRequest(k.task)
 	if d == nil {
@@ -168,9 +169,16 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 // implausibleDelay replaces a delay that is longer than bloom.MaxReleaseDelay.
 const implausibleDelay = time.Hour
 
+// soonest is the shortest delay of a task that waits for the reset of a rate limit. By this
+// machine's clock the reset may have passed already, and every start costs requests.
+const soonest = 30 * time.Second
+
 // boundNotBefore returns when a released task may start again, in Unix milliseconds. A
 // provider's time that is too far away is a mistake.
 func (w *Worker) boundNotBefore(notBefore int64, now time.Time) int64 {
+	if notBefore > 0 {
+		notBefore = max(notBefore, bloom.Millis(now.Add(soonest)))
+	}
 	if notBefore <= bloom.Millis(now.Add(bloom.MaxReleaseDelay)) {
 		return notBefore
 	}
@@ -178,7 +186,31 @@ func (w *Worker) boundNotBefore(notBefore int64, now time.Time) int64 {
 	return bloom.Millis(now.Add(implausibleDelay))
 }
 
-// park stops claiming until the rate limit of the worker's credential is reset.
+// Each time that the credentials are refused, the worker waits longer before it claims again:
+// refused tasks fail at once, and a worker would fail the whole queue within minutes.
+const (
+	firstRefusal = 15 * time.Second
+	maxRefusal   = 30 * time.Minute
+)
+
+// noteCredentials parks the worker if a run's credentials were refused.
+func (w *Worker) noteCredentials(j *job, run bloom.Run) {
+	now := w.now()
+	w.mu.Lock()
+	if !run.Refused && run.Completion.Status == bloom.OutcomeSuccess {
+		w.refusals = 0
+	}
+	if !run.Refused || now.Before(w.parked) { // parked: by a run beside this one
+		w.mu.Unlock()
+		return
+	}
+	wait := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
+	w.refusals++
+	w.mu.Unlock()
+	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
+}
+
+// park stops claiming: the credentials are rate-limited or refused.
 func (w *Worker) park(j *job, until time.Time, reason string) {
 	j.sender.emit("parked", map[string]any{
 		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
@@ -188,7 +220,7 @@ func (w *Worker) park(j *job, until time.Time, reason string) {
 		w.parked = until
 	}
 	w.mu.Unlock()
-	w.log.Warn("not claiming tasks until the rate limit is reset", "until", until.UTC().Format(time.RFC3339), "reason", reason)
+	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)
 }
 
 // send writes an outcome to disk and delivers it in the background.

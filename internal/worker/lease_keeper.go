@@ -190,7 +190,7 @@ func (k *leaseKeeper) expire() {
 	if stop {
 		k.log.Warn("the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
 	}
-	k.cancel(bloom.ErrLeaseGone)
+	k.cancel(bloom.ErrLeaseExpired)
 }
 
 // heartbeat sends one heartbeat at start. It takes at most limit, so that a server that

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
 func TestARateLimitedTaskIsReleasedAndTheWorkerStopsClaiming(t *testing.T) {
@@ -27,6 +28,41 @@ func TestARateLimitedTaskIsReleasedAndTheWorkerStopsClaiming(t *testing.T) {
 	}
 	if !found {
 		t.Fatal("the task's stream does not say why it waits")
+	}
+}
+
+// A reset that has passed by this machine's clock must not be a loop of starts.
+func TestARateLimitWhoseResetHasPassedParksTheWorker(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(nil)
+	task := h.rt.Submit("ctx", "do it")
+	began := time.Now()
+	h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "rate limited", NotBefore: bloom.Millis(began.Add(-time.Hour))}}
+	h.until(task.ID, bloom.TaskQueued)
+	if s := l.w.Status(); s.ParkedUntil.Before(began.Add(20 * time.Second)) {
+		t.Fatalf("not parked: %+v", s)
+	}
+	if got := h.until(task.ID, bloom.TaskQueued); got.RunAt < bloom.Millis(began.Add(20*time.Second)) {
+		t.Fatalf("it may start at %d, now is %d", got.RunAt, bloom.Millis(time.Now()))
+	}
+}
+
+// A worker whose credentials are refused must not fail the whole queue.
+func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency = 1 })
+	refused := bloom.Run{Refused: true, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
+	}}
+	first, second := h.rt.Submit("one", "do it"), h.rt.Submit("two", "do it")
+	began := time.Now()
+	h.runner.next(t).end <- refused
+	h.until(first.ID, bloom.TaskFailed)
+	if until := l.w.Status().ParkedUntil; until.Before(began.Add(10*time.Second)) || until.After(time.Now().Add(time.Minute)) {
+		t.Fatalf("parked until %s, now is %s", until, time.Now())
+	}
+	if got := h.until(second.ID, bloom.TaskQueued); got.Attempts != 0 {
+		t.Fatalf("%+v", got.TaskState)
 	}
 }
 

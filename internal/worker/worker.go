@@ -32,6 +32,7 @@ type Worker struct {
 	mu       sync.Mutex
 	jobs     map[string]*job // by lease
 	parked   time.Time       // claims nothing before
+	refusals int             // how often the credentials were refused since the last success
 	readyErr error           // why no task can be run at present; nil when one can
 	stateErr error           // why the state folder cannot be written; nil when it can
 	stop     bool            // the worker is stopping and claims nothing more

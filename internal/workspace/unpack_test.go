@@ -90,6 +90,30 @@ func TestHostileArchivesAreRefusedAndReachNothingOutside(t *testing.T) {
 	}
 }
 
+// A file of holes takes no room in an archive, and all of its size on the disk.
+func TestFilesOfHolesAreBounded(t *testing.T) {
+	t.Parallel()
+	// A writer makes no sparse files, so the keys that mark one get their letter afterwards.
+	marks := map[string]string{"XNU.sparse.major": "1", "XNU.sparse.minor": "0", "XNU.sparse.name": "zeros", "XNU.sparse.realsize": fmt.Sprint(limits.Bytes + 1)}
+	of := func(content string) []byte {
+		archive := archiveOf(t, entry{tar.Header{Name: "sparse", PAXRecords: marks, Format: tar.FormatPAX}, content})
+		return bytes.ReplaceAll(archive, []byte("XNU.sparse."), []byte("GNU.sparse."))
+	}
+	noData := "0\n" + strings.Repeat("\x00", 510) // the map of its parts has none
+	dir := t.TempDir()
+	_, err := workspace.Unpack(t.Context(), bytes.NewReader(of(noData)), dir, limits)
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v", err)
+	}
+	if got := tree(t, dir); len(got) != 0 {
+		t.Errorf("%d entries were made", len(got))
+	}
+	more := workspace.Limits{Bytes: 2 * limits.Bytes, Entries: 1}
+	if n, err := workspace.Unpack(t.Context(), bytes.NewReader(of(noData)), dir, more); n != 1 || err != nil {
+		t.Errorf("with a limit that it keeps: %d entries, %v", n, err)
+	}
+}
+
 func TestNamesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	few := workspace.Limits{Bytes: 8 << 20, Entries: 20}

@@ -32,7 +32,7 @@ test('an audit entry shows its hash and the state it left; the lists are saved a
   }
   const csv = await saved('Save as CSV')
   expect(csv.name).toBe('audit.csv')
-  expect(csv.text.split('\r\n')[0]).toBe('timestamp,action,entity_type,entity_id,actor,detail,seq,hash')
+  expect(csv.text.split('\r\n')[0]).toBe('timestamp,action,entity_type,entity_id,actor,detail,seq,hash,key_id,address')
   expect(csv.text).toContain(`"task_created","llm_task","${id}"`)
   for (const [path, name] of [
     ['/audit', 'audit.jsonl'],

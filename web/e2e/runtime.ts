@@ -1,25 +1,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { freePort } from './ports'
 
 const root = path.join(import.meta.dirname, '..', '..')
 const bin = (name: string) => path.join(root, 'bin', name)
-
-/** A port that stays free while a server restarts: below those that the system gives to connections. */
-async function freePort(): Promise<number> {
-  const isFree = (port: number) =>
-    new Promise<boolean>((resolve) => {
-      const probe = createServer()
-      probe.on('error', () => resolve(false))
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
-    })
-  for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000)
-    if (await isFree(port)) return port
-  }
-}
 
 interface Proc {
   child: ChildProcess
@@ -192,11 +178,11 @@ export class Runtime {
     throw new Error(`${what} did not come up:\n${proc.log()}`)
   }
 
-  async api<T>(path: string, body?: unknown): Promise<T> {
+  async api<T>(path: string, body?: unknown, key = ''): Promise<T> {
+    const headers = { 'Content-Type': 'application/json', ...(key ? { 'X-Runtime-API-Key': key } : {}) }
     const response = await fetch(`${this.url}/api/runtime${path}`, {
-      ...(body === undefined
-        ? {}
-        : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+      headers,
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
     })
     if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
     return (await response.json()) as T

@@ -40,7 +40,10 @@ async function shoot(page: Page, url: string, name: string) {
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.waitForTimeout(900)
   const running = name.startsWith('task-running')
-  if (running) await page.getByRole('button', { name: /^(To the end|До кінця)$/ }).click()
+  if (running) {
+    await page.getByRole('button', { name: /^(To the end|До кінця)$/ }).click()
+    await expect(page.locator('[data-seq]').last()).toBeInViewport()
+  }
   // All of the page, but for the reference, which is as long as the API is large, and a run, of which what is in sight exists.
   const size = page.viewportSize() ?? { width: 1280, height: 800 }
   if (!running && !url.endsWith('/docs')) {

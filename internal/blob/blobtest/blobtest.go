@@ -1,4 +1,4 @@
-// Package blobtest is the suite that every bloom.Blobs has to pass.
+// Package blobtest is the conformance suite for implementations of bloom.Blobs.
 package blobtest
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Run holds the blob stores that open makes to the contract of bloom.Blobs. Each
-// call of open gives an empty one.
+// Run tests that the blob stores that open returns meet the contract of bloom.Blobs. Each call of
+// open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
 	for name, test := range map[string]func(*testing.T, bloom.Blobs){
-		"what is put is read back":                      roundTrip,
-		"putting again replaces the whole":              replace,
-		"content with another digest leaves nothing":    wrongDigest,
-		"content that is too short leaves nothing":      tooShort,
-		"content that is too long leaves nothing":       tooLong,
-		"a refused replacement keeps what was there":    refusedReplacement,
-		"what is gone is not found":                     gone,
-		"deleting twice is no error":                    deleteTwice,
-		"a reader that fails leaves nothing":            failingReader,
-		"many at once do not disturb each other":        concurrent,
-		"keys that leave their place are refused":       hostileKeys,
-		"a URL of another store is refused":             foreignURL,
-		"a put whose caller is gone does not come true": cancelled,
-		"a part is read from its place":                 ranges,
-		"all that is there is listed":                   list,
+		"stored content is read back":                      roundTrip,
+		"a second put replaces all content":                replace,
+		"content with a wrong digest leaves nothing":       wrongDigest,
+		"content that is too short leaves nothing":         tooShort,
+		"content that is too long leaves nothing":          tooLong,
+		"a refused replacement keeps the previous content": refusedReplacement,
+		"deleted content is not found":                     deleted,
+		"deleting twice is no error":                       deleteTwice,
+		"a failing reader leaves nothing":                  failingReader,
+		"concurrent puts do not interfere":                 concurrent,
+		"keys that leave their folder are refused":         hostileKeys,
+		"a URL of another store is refused":                foreignURL,
+		"a cancelled put has no effect":                    cancelled,
+		"ranges are read":                                  ranges,
+		"everything is listed":                             list,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func replace(t *testing.T, b bloom.Blobs) {
 }
 
 func wrongDigest(t *testing.T, b bloom.Blobs) {
-	refuse(t, b, "artifacts/t/a", strings.NewReader("what came"), 9, sum("what was!"))
+	refuse(t, b, "artifacts/t/a", strings.NewReader("received!"), 9, sum("expected!"))
 	wantNothing(t, b, "artifacts/t/a")
 }
 
@@ -67,7 +67,7 @@ func tooShort(t *testing.T, b bloom.Blobs) {
 }
 
 func tooLong(t *testing.T, b bloom.Blobs) {
-	refuse(t, b, "artifacts/t/a", strings.NewReader("more than said"), 4, sum("more"))
+	refuse(t, b, "artifacts/t/a", strings.NewReader("more than stated"), 4, sum("more"))
 	wantNothing(t, b, "artifacts/t/a")
 }
 
@@ -77,12 +77,12 @@ func refusedReplacement(t *testing.T, b bloom.Blobs) {
 	wantContent(t, b, url, "good")
 }
 
-func gone(t *testing.T, b bloom.Blobs) {
+func deleted(t *testing.T, b bloom.Blobs) {
 	url := put(t, b, "artifacts/t/a", "x")
 	if err := b.Delete(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	wantGone(t, b, url)
+	wantDeleted(t, b, url)
 }
 
 func deleteTwice(t *testing.T, b bloom.Blobs) {
@@ -102,7 +102,7 @@ func failingReader(t *testing.T, b bloom.Blobs) {
 
 type errReader struct{}
 
-var errBroken = errors.New("the line broke")
+var errBroken = errors.New("connection lost")
 
 func (errReader) Read([]byte) (int, error) { return 0, errBroken }
 
@@ -135,7 +135,7 @@ func concurrent(t *testing.T, b bloom.Blobs) {
 func hostileKeys(t *testing.T, b bloom.Blobs) {
 	for _, key := range []string{"", ".", "..", "../out", "/etc/out", "a/../../out", "a//b", "a/./b", "a\x00b", `a\..\b`} {
 		if _, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, sum("x")); err == nil {
-			t.Errorf("key %q was taken", key)
+			t.Errorf("key %q was accepted", key)
 		}
 	}
 }
@@ -153,11 +153,11 @@ func foreignURL(t *testing.T, b bloom.Blobs) {
 		t.Errorf("%s is %q with %d bytes (%v)", own, got, size, err)
 	}
 	if _, _, err := b.Stat(t.Context(), own+"b"); bloom.KindOf(err) != bloom.KindNotFound {
-		t.Errorf("what is not there: %v, want not found", err)
+		t.Errorf("missing content: %v, want not found", err)
 	}
 	for _, url := range []string{"s3://evil/" + key, "minio://evil/" + key, "x" + own, "elsewhere://" + key, "file:../" + key, "file:/" + key, ""} {
 		if got, _, err := b.Stat(t.Context(), url); got != "" || bloom.KindOf(err) != bloom.KindNotFound {
-			t.Errorf("%q is said to have the key %q (%v)", url, got, err)
+			t.Errorf("Stat of %q returns the key %q (%v)", url, got, err)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func cancelled(t *testing.T, b bloom.Blobs) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Put(ctx, "artifacts/t/a", strings.NewReader("x"), 1, sum("x")); err == nil {
-		t.Fatal("put was taken")
+		t.Fatal("put succeeded")
 	}
 	wantNothing(t, b, "artifacts/t/a")
 }
@@ -195,7 +195,7 @@ func ranges(t *testing.T, b bloom.Blobs) {
 		r.Close()
 	}
 	if bloom.KindOf(err) != bloom.KindNotFound {
-		t.Errorf("a part of what is gone: %v, want not found", err)
+		t.Errorf("a range of deleted content: %v, want not found", err)
 	}
 }
 
@@ -223,10 +223,10 @@ func list(t *testing.T, b bloom.Blobs) {
 		t.Errorf("listed %v, want %v", got, want)
 	}
 	if want[other] = true; !maps.Equal(listed(""), want) {
-		t.Errorf("not all is listed: %v", listed(""))
+		t.Errorf("incomplete list: %v", listed(""))
 	}
 	stop := errors.New("enough")
 	if err := b.List(t.Context(), "artifacts/", func(string, time.Duration) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("a list goes on after its caller's error: %v", err)
+		t.Errorf("the list continues after its caller's error: %v", err)
 	}
 }

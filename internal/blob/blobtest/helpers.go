@@ -46,25 +46,25 @@ func wantContent(t *testing.T, b bloom.Blobs, url, want string) {
 	}
 }
 
-// wantNothing checks that key holds nothing, by the URL a put to it would give.
+// wantNothing checks that key has no content.
 func wantNothing(t *testing.T, b bloom.Blobs, key string) {
 	t.Helper()
 	url := put(t, b, key, "probe")
 	if err := b.Delete(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	wantGone(t, b, url)
+	wantDeleted(t, b, url)
 }
 
-func wantGone(t *testing.T, b bloom.Blobs, url string) {
+func wantDeleted(t *testing.T, b bloom.Blobs, url string) {
 	t.Helper()
 	r, err := b.Open(t.Context(), url)
 	if err == nil {
 		r.Close()
-		t.Fatalf("%s is there", url)
+		t.Fatalf("%s exists", url)
 	}
 	if bloom.KindOf(err) != bloom.KindNotFound {
-		t.Fatalf("open of what is gone: %v, want not found", err)
+		t.Fatalf("open of deleted content: %v, want not found", err)
 	}
 }
 
@@ -72,9 +72,9 @@ func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int
 	t.Helper()
 	url, err := b.Put(t.Context(), key, content, size, digest)
 	if err == nil {
-		t.Fatalf("put was taken: %s", url)
+		t.Fatalf("put succeeded: %s", url)
 	}
 	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentMismatch) || errors.Is(err, bloom.ErrBlobsUnavailable) {
-		t.Errorf("a refusal says %v", err)
+		t.Errorf("the refusal is %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package local keeps artifact content in a folder of this machine. A URL is
-// "file:" and the key: relative to the folder, so that the folder can move.
+// Package local stores artifact content in a folder of this machine. A URL is "file:" and the key,
+// relative to the folder, so that the folder can be moved.
 package local
 
 import (
@@ -19,28 +19,29 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Scheme begins every URL that Put gives.
+// Scheme is the prefix of every URL that Put returns.
 const Scheme = "file:"
 
-// leftover is how old something half written has to be: nobody writes for so long.
-const leftover = 30 * time.Hour
+// abandonedAfter is the age after which a temporary file counts as abandoned: no write takes as
+// long.
+const abandonedAfter = 30 * time.Hour
 
-// tempPrefix begins the names of what is being written.
+// tempPrefix is the prefix of the names of temporary files.
 const tempPrefix = ".put-"
 
-// Store is a bloom.Blobs in a folder. Nothing outside of it can be reached,
-// whatever a key or a symbolic link says. It is safe for concurrent use.
+// Store is a bloom.Blobs in a folder. No key or symbolic link can reach anything outside of it. It
+// is safe for concurrent use.
 type Store struct {
 	root   *os.Root
-	probed probed
+	probed lastProbe
 }
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// Open uses the folder, which it creates (0700) when there is none.
+// Open opens the folder and creates it (0700) if it does not exist.
 func Open(folder string) (*Store, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the artifact folder: %w", err)
+		return nil, fmt.Errorf("create the artifact folder: %w", err)
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -49,11 +50,11 @@ func Open(folder string) (*Store, error) {
 	return &Store{root: root}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// Put writes content beside its place, syncs it, moves it there and syncs the
-// folder: after a power failure the key holds all of it or what it held before.
+// Put writes content to a temporary file, syncs it, renames it and syncs the folder: after a power
+// failure, the key has either all of it or its previous content.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
@@ -76,8 +77,8 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	return Scheme + key, nil
 }
 
-// create makes a file and its folder, once more when a deletion has just taken the
-// folder away for being empty.
+// create creates a file and its folder, and retries if a deletion has just removed the empty
+// folder.
 func (s *Store) create(name string) (f *os.File, err error) {
 	for range 10 {
 		if err := s.makeDir(path.Dir(name)); err != nil {
@@ -91,24 +92,24 @@ func (s *Store) create(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// write fills f and closes it.
+// write copies content to f and closes it.
 func write(ctx context.Context, f *os.File, content io.Reader, size int64, sum string) error {
 	hash := sha256.New()
-	// One byte more than announced is enough to know that it is too long.
+	// One byte more than the stated size is enough to detect that it is too long.
 	n, err := io.Copy(io.MultiWriter(f, hash), io.LimitReader(&cancellable{ctx, content}, size+1))
 	switch {
 	case err != nil:
 	case n != size:
-		err = fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentMismatch, size)
+		err = fmt.Errorf("%w: its size is not %d bytes", bloom.ErrContentMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		err = fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
+		err = fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
 	default:
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
-// cancellable ends a copy whose caller is gone.
+// cancellable ends a copy when its context ends.
 type cancellable struct {
 	ctx context.Context
 	r   io.Reader
@@ -121,8 +122,8 @@ func (c *cancellable) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// makeDir makes dir and syncs each folder that got a new entry: a file whose
-// folder is lost with the power is lost too.
+// makeDir creates dir and syncs each folder that got a new entry: a power failure that loses a
+// folder loses its files.
 func (s *Store) makeDir(dir string) error {
 	if _, err := s.root.Stat(dir); err == nil {
 		return nil
@@ -154,8 +155,8 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// Delete removes what lies at url, and the folder it lay in when that is empty
-// now: a task's folder would outlive its task for ever.
+// Delete removes the content at url, and its folder if that is now empty, so that no folders of
+// removed tasks accumulate.
 func (s *Store) Delete(_ context.Context, url string) error {
 	key, err := keyOf(url)
 	if err != nil {
@@ -165,7 +166,7 @@ func (s *Store) Delete(_ context.Context, url string) error {
 		return err
 	}
 	if dir := path.Dir(key); dir != "." {
-		_ = s.root.Remove(dir) // mostly it holds something else, or is gone
+		_ = s.root.Remove(dir) // fails if it is not empty
 	}
 	return nil
 }

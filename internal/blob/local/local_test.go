@@ -26,7 +26,7 @@ func open(t *testing.T, dir string) *local.Store {
 	return s
 }
 
-func TestLocalKeepsTheContract(t *testing.T) {
+func TestLocalStoreMeetsTheContract(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) bloom.Blobs { return open(t, filepath.Join(t.TempDir(), "artifacts")) })
 }
@@ -36,7 +36,7 @@ func TestRefusedContentLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if _, err := s.Put(t.Context(), "a/b", strings.NewReader("abc"), 3, strings.Repeat("0", 64)); err == nil {
-		t.Fatal("content with another digest was taken")
+		t.Fatal("content with a wrong digest was accepted")
 	}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -65,7 +65,7 @@ func TestSymlinksDoNotLeadOut(t *testing.T) {
 	}
 }
 
-// put keeps content that nobody looks at.
+// put stores some content.
 func put(t *testing.T, s *local.Store, key string) string {
 	t.Helper()
 	const content = "abc"
@@ -76,7 +76,7 @@ func put(t *testing.T, s *local.Store, key string) string {
 	return url
 }
 
-func TestTheLastContentTakesItsFolderAlong(t *testing.T) {
+func TestDeletingTheLastContentRemovesItsFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -94,7 +94,7 @@ func TestTheLastContentTakesItsFolderAlong(t *testing.T) {
 	}
 }
 
-func TestContentIsKeptWhileItsFolderComesAndGoes(t *testing.T) {
+func TestContentIsStoredWhileItsFolderIsRemovedAndCreated(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	var all sync.WaitGroup

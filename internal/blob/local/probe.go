@@ -13,13 +13,13 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// probed is what the last probe found. Its zero value knows nothing.
-type probed struct {
+// lastProbe is the result of the last probe.
+type lastProbe struct {
 	mu    sync.Mutex
 	state bloom.BlobState
 }
 
-// State is what the last Refresh found.
+// State returns the result of the last Refresh.
 func (s *Store) State() bloom.BlobState {
 	s.probed.mu.Lock()
 	defer s.probed.mu.Unlock()
@@ -31,10 +31,11 @@ func (s *Store) State() bloom.BlobState {
 	return state
 }
 
-// Away reports whether the folder could not be used.
-func (s *Store) Away() bool { return !s.State().Connected }
+// Unavailable reports whether the last probe failed.
+func (s *Store) Unavailable() bool { return !s.State().Connected }
 
-// Refresh probes the folder: write, read, delete. It reports whether it has come back.
+// Refresh probes the folder: write, read, delete. It reports whether the folder has become available
+// again.
 func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
 	can, err := s.probe(ctx)
 	if err != nil && ctx.Err() != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Open streams what lies at url.
+// Open streams the content at url.
 func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
 	key, err := keyOf(url)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Open(_ context.Context, url string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Stat returns the key and the size of what lies at url.
+// Stat returns the key and the size of the content at url.
 func (s *Store) Stat(_ context.Context, url string) (string, int64, error) {
 	key, err := keyOf(url)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) Stat(_ context.Context, url string) (string, int64, error) {
 	return key, info.Size(), nil
 }
 
-// OpenRange streams a part of what lies at url.
+// OpenRange streams a part of the content at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	r, err := s.Open(ctx, url)
 	if err != nil {
@@ -66,8 +66,7 @@ type part struct {
 	io.Closer
 }
 
-// List walks the folder. What a process that died left half written is removed once
-// it is older than a day.
+// List walks the folder. It removes abandoned temporary files.
 func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
 	return fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +85,7 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age
 		age := time.Since(info.ModTime())
 		switch {
 		case strings.HasPrefix(path.Base(name), tempPrefix):
-			if age > leftover {
+			if age > abandonedAfter {
 				return s.remove(name)
 			}
 			return nil

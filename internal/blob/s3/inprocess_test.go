@@ -16,13 +16,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// TestInProcessKeepsTheContract is the quick one: it needs no server to be built.
-func TestInProcessKeepsTheContract(t *testing.T) {
+// TestInProcessStorageMeetsTheContract runs quickly: it needs no server binary.
+func TestInProcessStorageMeetsTheContract(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
 		fake := gofakes3.New(s3mem.New()).Server()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Content-Length") == "" { // it does not know that an empty body may go without
+			if r.Header.Get("Content-Length") == "" { // the fake requires it even for an empty body
 				r.Header.Set("Content-Length", strconv.FormatInt(max(0, r.ContentLength), 10))
 			}
 			fake.ServeHTTP(w, r)
@@ -35,7 +35,7 @@ func TestInProcessKeepsTheContract(t *testing.T) {
 		t.Cleanup(bucket.Close)
 		can, err := bucket.Check(t.Context())
 		if err != nil || !can.Write || !can.Read || !can.Delete {
-			t.Fatalf("it can %+v, %v", can, err)
+			t.Fatalf("abilities %+v, %v", can, err)
 		}
 		return s3.New(bucket)
 	})

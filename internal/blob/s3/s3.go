@@ -1,5 +1,5 @@
-// Package s3 keeps artifact content in a bucket of an S3-compatible object storage.
-// A URL is "minio://bucket/key", the form that the wire contract names.
+// Package s3 stores artifact content in a bucket of an S3-compatible object storage. A URL is
+// "minio://bucket/key", as the wire contract requires.
 package s3
 
 import (
@@ -18,37 +18,38 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// leftover is how old parts of an upload have to be: nobody uploads for so long.
-const leftover = 30 * time.Hour
+// abandonedAfter is the age after which an unfinished upload counts as abandoned: no upload takes
+// as long.
+const abandonedAfter = 30 * time.Hour
 
 const mediaType = "application/octet-stream"
 
 // Store is a bloom.Blobs in a bucket. It is safe for concurrent use.
 type Store struct {
 	bucket *objects.Bucket
-	prefix string // of every URL
+	prefix string // of each URL
 }
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// New keeps content in bucket, which has to be there: objects.Bucket.Check sees to it.
+// New returns a store in bucket, which must exist: see objects.Bucket.Check.
 func New(bucket *objects.Bucket) *Store {
 	return &Store{bucket: bucket, prefix: Scheme + bucket.Name() + "/"}
 }
 
-// Scheme begins every URL that Put gives.
+// Scheme is the prefix of every URL that Put returns.
 const Scheme = "minio://"
 
-// Put uploads content under key. The storage shows an object only when it is whole,
-// and content that turns out not to be what was announced fails the upload before
-// its last byte, so a key never holds part of something or something else.
+// Put uploads content to key. The storage shows an object only when it is complete, and content
+// with another size or digest fails the upload before its last byte, so a key never has partial or
+// wrong content.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
 	}
 	verified := &verifier{content: content, hash: sha256.New(), left: size, sum: sum}
 	var body io.Reader = verified
-	if size == 0 { // nothing would be read of it
+	if size == 0 { // the client would not read it
 		if err := verified.end(); err != nil {
 			return "", err
 		}
@@ -66,7 +67,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 // Reach reports whether the storage answers.
 func (s *Store) Reach(ctx context.Context) error { return s.bucket.Reach(ctx) }
 
-// Open streams what lies at url.
+// Open streams the content at url.
 func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	bucket, key, err := s.find(url)
 	if err != nil {
@@ -76,8 +77,7 @@ func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	return s.opened(url, r, err)
 }
 
-// Key is the key under which Put puts what it returns url for, "" when it returns no
-// such url.
+// Key returns the key of a URL that Put returned, "" for any other URL.
 func (s *Store) Key(url string) string {
 	key, ours := strings.CutPrefix(url, s.prefix)
 	if !ours || bloom.CheckBlobKey(key) != nil {
@@ -86,7 +86,7 @@ func (s *Store) Key(url string) string {
 	return key
 }
 
-// Stat returns the key and the size of what lies at url in the store's own bucket.
+// Stat returns the key and the size of the content at url in the store's own bucket.
 func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	key := s.Key(url)
 	if key == "" {
@@ -102,13 +102,13 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	return key, info.Size, nil
 }
 
-// OpenRange streams a part of what lies at url.
+// OpenRange streams a part of the content at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	bucket, key, err := s.find(url)
 	switch {
 	case err != nil:
 		return nil, err
-	case length == 0: // no range says so
+	case length == 0: // not expressible as a range
 		return io.NopCloser(strings.NewReader("")), nil
 	case offset == 0 && length < 0:
 		return s.Open(ctx, url)
@@ -127,7 +127,7 @@ func (s *Store) opened(url string, r io.ReadCloser, err error) (io.ReadCloser, e
 	return r, nil
 }
 
-// Link is an address from which anybody can read the content until valid is over.
+// Link returns a URL at which anyone can read the content for the duration valid.
 func (s *Store) Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error) {
 	bucket, key, err := s.find(url)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Link(ctx context.Context, url string, valid time.Duration, media
 	return bucket.Link(ctx, key, valid, mediaType, name)
 }
 
-// Delete removes what lies at url.
+// Delete removes the content at url.
 func (s *Store) Delete(ctx context.Context, url string) error {
 	bucket, key, err := s.find(url)
 	if err != nil {
@@ -145,9 +145,8 @@ func (s *Store) Delete(ctx context.Context, url string) error {
 	return bucket.Remove(ctx, key)
 }
 
-// List goes through the bucket. Parts of uploads that a process that died left are
-// removed once they are older than a day. Ages are by the storage's own clock: what was
-// just put there is never old, whatever time the storage believes it is.
+// List lists the bucket and removes the parts of abandoned uploads. Ages are measured with the
+// storage's own clock, so that new content is never considered old if that clock is wrong.
 func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -161,10 +160,10 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age
 			return err
 		}
 	}
-	return s.bucket.AbortUploads(ctx, prefix, now.Add(-leftover))
+	return s.bucket.AbortUploads(ctx, prefix, now.Add(-abandonedAfter))
 }
 
-// now is what the storage's clock says.
+// now returns the time of the storage's clock.
 func (s *Store) now(ctx context.Context) (time.Time, error) {
 	key := "probe/clock-" + rand.Text()
 	if _, err := s.bucket.Upload(ctx, key, strings.NewReader(""), 0, mediaType); err != nil {
@@ -174,32 +173,31 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 	return info.Modified, errors.Join(err, s.bucket.Remove(ctx, key))
 }
 
-// find takes a URL apart. Another bucket is one that this server used before.
+// find parses a URL. It may name another bucket that this server used before.
 func (s *Store) find(url string) (*objects.Bucket, string, error) {
 	rest, ours := strings.CutPrefix(url, Scheme)
 	if !ours {
 		rest, ours = strings.CutPrefix(url, "s3://")
 	}
-	name, key, whole := strings.Cut(rest, "/")
-	if !ours || !whole || name == "" {
+	name, key, found := strings.Cut(rest, "/")
+	if !ours || !found || name == "" {
 		return nil, "", fmt.Errorf("bucket %s has no %q", s.bucket.Name(), url)
 	}
 	if err := bloom.CheckBlobKey(key); err != nil {
 		return nil, "", err
 	}
 	if name != s.bucket.Name() {
-		return s.bucket.Other(name), key, nil
+		return s.bucket.Sibling(name), key, nil
 	}
 	return s.bucket, key, nil
 }
 
-// verifier fails a read at the end of content that is not what was announced. Its
-// last byte is held back until the digest is known: an upload that has all of its
-// bytes would be complete.
+// verifier fails the last read if size or digest of the content are not as stated. It holds back
+// the last byte until the digest is known, because an upload with all its bytes would be complete.
 type verifier struct {
 	content io.Reader
 	hash    hash.Hash
-	left    int64 // bytes still to come
+	left    int64 // remaining bytes
 	sum     string
 	err     error
 }
@@ -218,7 +216,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	case v.left == 0:
 		v.err = v.end()
 	case errors.Is(err, io.EOF):
-		v.err = fmt.Errorf("%w: it is shorter", bloom.ErrContentMismatch)
+		v.err = fmt.Errorf("%w: it is too short", bloom.ErrContentMismatch)
 	default:
 		v.err = err
 	}
@@ -228,13 +226,13 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end checks that nothing follows and that the digest is right.
+// end checks that nothing follows and that the digest is correct.
 func (v *verifier) end() error {
 	if n, _ := io.ReadFull(v.content, make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%w: it is longer", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: it is too long", bloom.ErrContentMismatch)
 	}
 	if !strings.EqualFold(hex.EncodeToString(v.hash.Sum(nil)), v.sum) {
-		return fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
 	}
 	return nil
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-func TestMinIOKeepsTheContract(t *testing.T) {
+func TestMinIOMeetsTheContract(t *testing.T) {
 	t.Parallel()
-	keepsTheContract(t, miniotest.Start(t))
+	meetsTheContract(t, miniotest.Start(t))
 }
 
-func TestVersityKeepsTheContract(t *testing.T) {
+func TestVersityMeetsTheContract(t *testing.T) {
 	t.Parallel()
-	keepsTheContract(t, miniotest.StartVersity(t))
+	meetsTheContract(t, miniotest.StartVersity(t))
 }
 
-func keepsTheContract(t *testing.T, server *miniotest.Server) {
+func meetsTheContract(t *testing.T, server *miniotest.Server) {
 	t.Helper()
 	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
 		bucket, err := objects.Open(server.Bucket())

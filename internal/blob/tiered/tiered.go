@@ -1,6 +1,5 @@
-// Package tiered keeps artifact content in object storage and, while that is away, in
-// a folder of this machine. What lies where its URL says; who moves it later is no
-// concern of this package.
+// Package tiered stores artifact content in object storage and, while that is unavailable, in a
+// folder of this machine. A URL says where its content is; another package moves it later.
 package tiered
 
 import (
@@ -21,48 +20,48 @@ import (
 )
 
 const (
-	// DefaultStall is how long the storage may let someone wait who has to go on.
+	// DefaultStall is how long a caller that cannot wait lets the storage stall.
 	DefaultStall = 1500 * time.Millisecond
-	// probeStall is how long a probe may stall, and so the server's start.
+	// probeStall is how long a probe may stall, and with it the server's start.
 	probeStall = 5 * time.Second
-	// quickSize is the largest content that someone waits for, in bytes: a completion's.
+	// quickSize is the largest content that is uploaded with a short timeout, in bytes: that of a
+	// completion.
 	quickSize = 32 << 20
-	// quickRate is what the storage has to take, in bytes a second, for someone to wait
-	// longer than the stall.
+	// quickRate is the rate, in bytes a second, at which large content extends that timeout.
 	quickRate = 16 << 20
 )
 
-// Config is what a Store needs. Bucket and Local are required.
+// Config configures a Store. Bucket and Local are required.
 type Config struct {
 	Bucket *objects.Bucket
-	// Local has what was put before there was object storage.
+	// Local also has the content from before object storage was configured.
 	Local *local.Store
-	// Shared, if not nil, takes files in place of Local while the storage is away: for
-	// servers that share a database but no folder. Put fails with bloom.ErrBlobsUnavailable then,
-	// for a row takes what it brings.
+	// Shared, if not nil, stores files instead of Local while the storage is unavailable: for
+	// servers that share a database but no folder. Put then fails with bloom.ErrBlobsUnavailable,
+	// and the caller stores the content in its row.
 	Shared bloom.Blobs
 	Logger *slog.Logger // discards when nil
-	// Stall bounds an upload that someone waits for, in whole but for what large content
-	// takes; DefaultStall when 0.
+	// Stall bounds an upload with a short timeout, apart from the time that large content adds;
+	// DefaultStall when 0.
 	Stall time.Duration
-	// Observe, when not nil, hears of every operation of the object storage, for
-	// metrics: put, get, delete, list or probe.
+	// Observe, when not nil, is called after every operation of the object storage, for metrics:
+	// put, get, delete or probe.
 	Observe func(operation string, took time.Duration, err error)
 }
 
 // Store is a bloom.Blobs over both. It is safe for concurrent use.
 //
-// It has the circuit breaker that its callers need: a failed upload opens it and all
-// that follow are placed elsewhere at once, until Refresh finds the storage well. A
-// library's half-open state would let a caller pay for the trial.
+// It contains a circuit breaker: after a failed upload, all content is stored elsewhere until
+// Refresh finds that the storage works. With a library's half-open state, a caller would have to
+// wait for the trial request.
 type Store struct {
-	patient, quick *s3.Store
-	bucket, probe  *objects.Bucket
-	local          *local.Store
-	shared         bloom.Blobs // nil: the folder does
-	stall          time.Duration
-	observe        func(operation string, took time.Duration, err error)
-	log            *slog.Logger
+	remote, failFast *s3.Store // the same bucket; failFast with a short timeout
+	bucket, probe    *objects.Bucket
+	local            *local.Store
+	shared           bloom.Blobs // nil: local is used
+	stall            time.Duration
+	observe          func(operation string, took time.Duration, err error)
+	log              *slog.Logger
 
 	mu    sync.Mutex
 	state bloom.BlobState
@@ -70,14 +69,14 @@ type Store struct {
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// New opens the store; it counts as away until Refresh has found it well.
+// New opens the store; the object storage counts as unavailable until Refresh succeeds.
 func New(c Config) (*Store, error) {
 	c.Stall = cmp.Or(c.Stall, DefaultStall)
-	quick, err := c.Bucket.Impatient(c.Stall)
+	failFast, err := c.Bucket.FailFast(c.Stall)
 	if err != nil {
 		return nil, err
 	}
-	probe, err := c.Bucket.Impatient(probeStall)
+	probe, err := c.Bucket.FailFast(probeStall)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func New(c Config) (*Store, error) {
 	if c.Observe == nil {
 		c.Observe = func(string, time.Duration, error) {}
 	}
-	return &Store{observe: c.Observe, patient: s3.New(c.Bucket), quick: s3.New(quick), bucket: c.Bucket, probe: probe, local: c.Local, shared: c.Shared, stall: c.Stall, log: c.Logger,
+	return &Store{observe: c.Observe, remote: s3.New(c.Bucket), failFast: s3.New(failFast), bucket: c.Bucket, probe: probe, local: c.Local, shared: c.Shared, stall: c.Stall, log: c.Logger,
 		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
 }
 
@@ -97,17 +96,17 @@ func (s *Store) Close() error {
 	return s.local.Close()
 }
 
-// State is what is known of the storage.
+// State returns the known state of the object storage.
 func (s *Store) State() bloom.BlobState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Away reports whether content is placed elsewhere for now.
-func (s *Store) Away() bool { return !s.State().Connected }
+// Unavailable reports whether the object storage is unavailable, so that content is stored elsewhere.
+func (s *Store) Unavailable() bool { return !s.State().Connected }
 
-// Refresh probes the storage and reports whether it has come back.
+// Refresh probes the object storage and reports whether it has become available again.
 func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
 	began := time.Now()
 	can, err := s.probe.Check(ctx)
@@ -118,7 +117,7 @@ func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.away(ctx, err)
+		s.failed(ctx, err)
 		return false, err
 	}
 	back = !s.state.Connected
@@ -129,11 +128,11 @@ func (s *Store) Refresh(ctx context.Context) (back bool, err error) {
 	return back, nil
 }
 
-// away notes that the storage failed. The lock is held.
-func (s *Store) away(ctx context.Context, err error) {
+// failed marks the object storage as unavailable. It requires s.mu.
+func (s *Store) failed(ctx context.Context, err error) {
 	text := err.Error()
 	if s.state.Connected || s.state.LastError == nil {
-		s.log.WarnContext(ctx, "object storage is not available; artifacts are kept here until it is back", "bucket", s.bucket.Name(), "error", err)
+		s.log.WarnContext(ctx, "object storage is unavailable; storing artifacts elsewhere until it is back", "bucket", s.bucket.Name(), "error", err)
 	}
 	s.state.Connected, s.state.LastError = false, &text
 }
@@ -151,41 +150,41 @@ func abilities(can objects.Abilities) []string {
 	return names
 }
 
-// Put uploads content, or keeps it here while the storage is away. An upload that
-// fails is repeated here only when content can be read again (io.Seeker); otherwise
-// the caller has to.
+// Put uploads content, or stores it elsewhere while the object storage is unavailable. After a
+// failed upload, it does so only if content can be read again (io.Seeker); otherwise the caller has
+// to retry.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	return s.put(ctx, key, content, size, sum, s.shared == nil)
 }
 
-// PutFile is Put of content that no row can keep.
+// PutFile is Put for content that is too large for a row.
 func (s *Store) PutFile(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	if size > quickSize && s.State().Connected {
-		// Its upload may stall for long before it is given up.
-		if err := s.quick.Reach(ctx); err != nil && ctx.Err() == nil {
+		// Its upload may stall for long before it is aborted.
+		if err := s.failFast.Reach(ctx); err != nil && ctx.Err() == nil {
 			s.mu.Lock()
-			s.away(ctx, err)
+			s.failed(ctx, err)
 			s.mu.Unlock()
 		}
 	}
 	return s.put(ctx, key, content, size, sum, true)
 }
 
-func (s *Store) put(ctx context.Context, key string, content io.Reader, size int64, sum string, spare bool) (string, error) {
+func (s *Store) put(ctx context.Context, key string, content io.Reader, size int64, sum string, elsewhere bool) (string, error) {
 	if s.State().Connected {
 		url, err := s.upload(ctx, key, content, size, sum)
-		if err == nil || !errors.Is(err, bloom.ErrBlobsUnavailable) || !spare {
+		if err == nil || !errors.Is(err, bloom.ErrBlobsUnavailable) || !elsewhere {
 			return url, err
 		}
-		again, ok := content.(io.Seeker)
+		seeker, ok := content.(io.Seeker)
 		if !ok {
 			return "", err
 		}
-		if _, seekErr := again.Seek(0, io.SeekStart); seekErr != nil {
+		if _, seekErr := seeker.Seek(0, io.SeekStart); seekErr != nil {
 			return "", errors.Join(err, seekErr)
 		}
 	}
-	if !spare {
+	if !elsewhere {
 		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsUnavailable, s.bucket.Name())
 	}
 	if s.shared != nil {
@@ -195,10 +194,10 @@ func (s *Store) put(ctx context.Context, key string, content io.Reader, size int
 }
 
 func (s *Store) upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	to, within := s.patient, ctx
+	to, within := s.remote, ctx
 	if size <= quickSize {
-		to = s.quick
-		if _, here := content.(io.Seeker); here { // else its sender may be what is slow
+		to = s.failFast
+		if _, seekable := content.(io.Seeker); seekable { // otherwise the sender may be slow, not the storage
 			limited, done := context.WithTimeout(ctx, s.stall+time.Duration(size)*time.Second/quickRate)
 			defer done()
 			within = limited
@@ -209,21 +208,21 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 	s.observe("put", time.Since(began), err)
 	if err != nil && errors.Is(err, bloom.ErrBlobsUnavailable) && ctx.Err() == nil {
 		s.mu.Lock()
-		s.away(ctx, err)
+		s.failed(ctx, err)
 		s.mu.Unlock()
 	}
 	return url, err
 }
 
-// Upload puts content into object storage and nowhere else, however long it takes.
+// Upload uploads content to the object storage, without a short timeout and without falling back.
 func (s *Store) Upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
 	began := time.Now()
-	url, err := s.patient.Put(ctx, key, content, size, sum)
+	url, err := s.remote.Put(ctx, key, content, size, sum)
 	s.observe("put", time.Since(began), err)
 	return url, err
 }
 
-// Placed reports whether what lies at url is where it belongs.
+// Placed reports whether the content at url is already in the configured bucket.
 func (s *Store) Placed(url string) bool {
 	return strings.HasPrefix(url, s3.Scheme+s.bucket.Name()+"/")
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// A storage that goes on taking bytes, but only a few, never stalls. Who has a content
-// here in whole still waits for it only so long.
-func TestAStorageThatTricklesIsGivenUp(t *testing.T) {
+// TestASlowStorageTimesOut: a storage that accepts bytes slowly never stalls. A caller that has the
+// whole content still waits for it only for a limited time.
+func TestASlowStorageTimesOut(t *testing.T) {
 	t.Parallel()
 	fake := gofakes3.New(s3mem.New()).Server()
-	var trickles atomic.Bool
+	var slow atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for trickles.Load() && r.Method == http.MethodPut {
+		for slow.Load() && r.Method == http.MethodPut {
 			if _, err := io.CopyN(io.Discard, r.Body, 16<<10); err != nil {
 				return
 			}
@@ -54,14 +54,14 @@ func TestAStorageThatTricklesIsGivenUp(t *testing.T) {
 	if back, err := s.Refresh(t.Context()); !back || err != nil {
 		t.Fatal(back, err)
 	}
-	trickles.Store(true)
+	slow.Store(true)
 	content := strings.Repeat("x", 16<<20) // more than fits into the buffers between them
 	sum := sha256.Sum256([]byte(content))
 	url, err := s.Put(t.Context(), "artifacts/t/a", strings.NewReader(content), int64(len(content)), hex.EncodeToString(sum[:]))
 	if err != nil || !strings.HasPrefix(url, local.Scheme) {
 		t.Errorf("put at %q, %v; want it in the folder", url, err)
 	}
-	if !s.Away() {
-		t.Error("the storage still counts as well")
+	if !s.Unavailable() {
+		t.Error("the storage still counts as available")
 	}
 }

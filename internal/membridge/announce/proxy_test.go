@@ -26,10 +26,10 @@ func TestAProxysAnswerIsNotMembridgesWord(t *testing.T) {
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var registrations, beats atomic.Int64
+			var registrations, heartbeats atomic.Int64
 			bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/heartbeat") {
-					beats.Add(1)
+					heartbeats.Add(1)
 				} else {
 					registrations.Add(1)
 				}
@@ -56,8 +56,8 @@ func TestAProxysAnswerIsNotMembridgesWord(t *testing.T) {
 			if err := a.RunOnce(context.Background()); err != nil {
 				t.Error(err)
 			}
-			if registrations.Load() != 1 || beats.Load() != 1 {
-				t.Errorf("%d registrations, %d heartbeats", registrations.Load(), beats.Load())
+			if registrations.Load() != 1 || heartbeats.Load() != 1 {
+				t.Errorf("%d registrations, %d heartbeats", registrations.Load(), heartbeats.Load())
 			}
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 )
 
 // Defaults of Options.
@@ -127,7 +128,7 @@ func newHTTP(opt Options) *http.Client {
 		Transport: &http.Transport{
 			// No proxy from the environment: it would see the key and hide the address from the
 			// policy.
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, HTTP2: client.HTTP2(),
 			MaxIdleConns: 8, MaxIdleConnsPerHost: 8, MaxConnsPerHost: 64, IdleConnTimeout: 30 * time.Second,
 			TLSClientConfig: opt.TLS, TLSHandshakeTimeout: opt.Timeout, MaxResponseHeaderBytes: 32 << 10,
 		},

@@ -57,6 +57,27 @@ func TestBothShapesOfAgentsAndStrangeOnes(t *testing.T) {
 	}
 }
 
+func TestTheAdminKeyFollowsNoRedirectAndHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	elsewhere := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked for %s with the key %q", r.URL, r.Header.Get("X-Membridge-Admin"))
+		io.WriteString(w, "[]")
+	})
+	for what, answer := range map[string]http.HandlerFunc{
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+		},
+		"huge headers": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", 1<<20))
+			io.WriteString(w, "[]")
+		},
+	} {
+		if got, err := dial(t, serve(t, answer)).Agents(t.Context()); err == nil {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
 func TestValidJSONIsNotYetAnAnswer(t *testing.T) {
 	t.Parallel()
 	const leadership, selected = "/projects/c/leadership", `{"ok":true,"canonical_id":"c","primary_node_id":"n"}`

@@ -75,11 +75,11 @@ func TestTheAgentKeyMakesOnlySoManyNamesKnown(t *testing.T) {
 			_, _, err := s.PutAgent(t.Context(), name, registry.AgentPatch{}, by)
 			return err
 		}
-		beat := func(name string, by registry.Proof) error {
+		heartbeat := func(name string, by registry.Proof) error {
 			_, err := s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: name, CanonicalID: "c-" + name, ProjectID: ptr("p-" + name), Proof: by})
 			return err
 		}
-		for what, call := range map[string]func(string, registry.Proof) error{"agent": register, "node": beat} {
+		for what, call := range map[string]func(string, registry.Proof) error{"agent": register, "node": heartbeat} {
 			for i, want := range []error{nil, nil, registry.ErrFull} {
 				if err := call(fmt.Sprint(i), registry.Proof{}); !errors.Is(err, want) {
 					t.Errorf("%s %d: %v, want %v", what, i, err, want)
@@ -196,12 +196,12 @@ func TestCountsAndTheMarkOfLife(t *testing.T) {
 
 func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
-		const agents, beats = 20, 10
+		const agents, heartbeats = 20, 10
 		var wg sync.WaitGroup
 		for i := range agents {
 			name := fmt.Sprint("a", i)
 			put(t, s, name, registry.AgentPatch{})
-			for range beats {
+			for range heartbeats {
 				wg.Go(func() {
 					// A neighbour's failure in the same commit must not touch the others.
 					_, _ = s.Heartbeat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{})

@@ -31,7 +31,7 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 		if got := must[[]string](t)(s.AgentsWithOrders(t.Context())); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("agents with orders: %v", got)
 		}
-		beat := func(name string, reports ...registry.JobReport) []string {
+		heartbeat := func(name string, reports ...registry.JobReport) []string {
 			res := must[registry.HeartbeatResult](t)(s.Heartbeat(t.Context(), name, registry.AgentPatch{}, registry.JobsReport{Reports: reports}, registry.Proof{}))
 			ids := []string{}
 			for _, j := range res.Jobs {
@@ -40,7 +40,7 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 			return ids
 		}
 		for range 2 {
-			if diff := cmp.Diff([]string{"j1 delivered", "j2 delivered"}, beat("a")); diff != "" {
+			if diff := cmp.Diff([]string{"j1 delivered", "j2 delivered"}, heartbeat("a")); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -48,11 +48,11 @@ func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T
 			t.Errorf("agents with orders after delivery: %v", got)
 		}
 		done := registry.JobReport{JobID: "j1", Status: registry.JobCompleted, Detail: "12 rows"}
-		beat("b", done)
-		if diff := cmp.Diff([]string{"j2 delivered"}, beat("a", done, registry.JobReport{JobID: "nonsense", Status: registry.JobFailed})); diff != "" {
+		heartbeat("b", done)
+		if diff := cmp.Diff([]string{"j2 delivered"}, heartbeat("a", done, registry.JobReport{JobID: "nonsense", Status: registry.JobFailed})); diff != "" {
 			t.Errorf("after a report: %s", diff)
 		}
-		beat("a", registry.JobReport{JobID: "j1", Status: registry.JobFailed})
+		heartbeat("a", registry.JobReport{JobID: "j1", Status: registry.JobFailed})
 		if j := must[registry.Job](t)(s.Job(t.Context(), "j1")); j.Status != registry.JobCompleted || j.Detail != "12 rows" {
 			t.Errorf("the second report changed the job: %+v", j)
 		}

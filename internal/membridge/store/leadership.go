@@ -50,13 +50,20 @@ func (s *Store) Select(ctx context.Context, sel registry.Selection) (term regist
 		if sel.ExpectedEpoch != nil && *sel.ExpectedEpoch != epoch-1 {
 			return registry.ErrEpoch
 		}
-		// Read the time after locking the row, so that a later epoch never has an earlier time.
+		// A later epoch always has a later time, by which nodes order selections, even after the
+		// clock was set back. Read it after locking the row.
+		var last int64
+		err = q.QueryRowContext(ctx, `SELECT coalesce(max(issued_at), 0) FROM terms WHERE canonical_id = $1`, sel.CanonicalID).Scan(&last)
+		if err != nil {
+			return err
+		}
 		now := s.nowMillis()
+		issued := max(now, last+1)
 		term, err = scanTerm(q.QueryRowContext(ctx, `
 			INSERT INTO terms (canonical_id, epoch, primary_node_id, lease_seconds, issued_by, issued_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+termColumns,
 			sel.CanonicalID, epoch, sel.PrimaryNodeID, sel.LeaseSeconds, sel.IssuedBy,
-			now, now+int64(sel.LeaseSeconds)*1000))
+			issued, max(now+int64(sel.LeaseSeconds)*1000, issued+1)))
 		return err
 	})
 	return term, err

@@ -19,28 +19,28 @@ func TestProjectsByHandAndByHeartbeatAreMerged(t *testing.T) {
 		}
 		made := clock.Now()
 		clock.move(time.Second)
-		beat := func(node, project, cid string) {
+		heartbeat := func(node, project, cid string) {
 			must[*registry.Term](t)(s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: node, CanonicalID: cid, ProjectID: &project}))
 		}
-		beat("n1", "renamed-by-a-heartbeat", manual.CanonicalID)
-		beat("n1", "by-beat", registry.CanonicalID("by-beat"))
-		beat("n2", "by-beat", registry.CanonicalID("by-beat"))
+		heartbeat("n1", "renamed-by-a-heartbeat", manual.CanonicalID)
+		heartbeat("n1", "by-heartbeat", registry.CanonicalID("by-heartbeat"))
+		heartbeat("n2", "by-heartbeat", registry.CanonicalID("by-heartbeat"))
 		now := registry.ToSeconds(clock.Now())
 		want := []registry.Project{
-			{Name: "by-beat", CanonicalID: registry.CanonicalID("by-beat"), CreatedAt: &now, LastSeen: &now, NodesCount: 2, Source: registry.SourceHeartbeat},
 			{Name: "by-hand", CanonicalID: registry.CanonicalID("by-hand"), CreatedAt: ptr(registry.ToSeconds(made)), LastSeen: &now, NodesCount: 1, Source: registry.SourceManual},
+			{Name: "by-heartbeat", CanonicalID: registry.CanonicalID("by-heartbeat"), CreatedAt: &now, LastSeen: &now, NodesCount: 2, Source: registry.SourceHeartbeat},
 		}
 		if diff := cmp.Diff(want, must[[]registry.Project](t)(s.Projects(t.Context()))); diff != "" {
 			t.Error(diff)
 		}
-		adopted := must[registry.Project](t)(s.CreateProject(t.Context(), "by-beat"))
+		adopted := must[registry.Project](t)(s.CreateProject(t.Context(), "by-heartbeat"))
 		if adopted.Source != registry.SourceManual || adopted.NodesCount != 2 {
 			t.Errorf("adopted: %+v", adopted)
 		}
-		if err := s.DeleteProject(t.Context(), "by-beat"); err != nil {
+		if err := s.DeleteProject(t.Context(), "by-heartbeat"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.DeleteProject(t.Context(), "by-beat"); !errors.Is(err, registry.ErrNoProject) {
+		if err := s.DeleteProject(t.Context(), "by-heartbeat"); !errors.Is(err, registry.ErrNoProject) {
 			t.Errorf("second delete: %v", err)
 		}
 	})

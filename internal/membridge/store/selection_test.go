@@ -51,6 +51,29 @@ func TestSelectingAgainRaisesTheEpochAndKeepsTheHistory(t *testing.T) {
 	})
 }
 
+func TestALaterSelectionHasALaterTimeThoughTheClockWentBack(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
+		sel := registry.Selection{CanonicalID: "c", PrimaryNodeID: "n1", LeaseSeconds: 60, IssuedBy: "admin"}
+		node(t, s, "c", "n1")
+		node(t, s, "c", "n2")
+		first := must[registry.Term](t)(s.Select(t.Context(), sel))
+		clock.move(-10 * time.Minute)
+		sel.PrimaryNodeID = "n2"
+		for range 2 {
+			next := must[registry.Term](t)(s.Select(t.Context(), sel))
+			if next.IssuedAt <= first.IssuedAt || next.ExpiresAt <= next.IssuedAt {
+				t.Fatalf("epoch %d is of %f to %f, after epoch %d of %f", next.Epoch, next.IssuedAt, next.ExpiresAt, first.Epoch, first.IssuedAt)
+			}
+			for n, want := range map[string]registry.Role{"n1": registry.RoleSecondary, "n2": registry.RolePrimary} {
+				if term := node(t, s, "c", n); registry.RoleOf(term, n, s.Now()) != want {
+					t.Errorf("%s is not %s under %+v", n, want, term)
+				}
+			}
+			first = next
+		}
+	})
+}
+
 func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		p := must[registry.Project](t)(s.CreateProject(t.Context(), "p"))
@@ -76,11 +99,11 @@ func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		mine, theirs := registry.Proof{Token: registry.TokenDigest("mine")}, registry.Proof{Token: registry.TokenDigest("theirs")}
-		write := func(by registry.Proof) (err, beat, node error) {
+		write := func(by registry.Proof) (err, heartbeat, node error) {
 			_, _, err = s.PutAgent(t.Context(), "a", registry.AgentPatch{URL: ptr("http://" + by.Token)}, by)
-			_, beat = s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{}, by)
+			_, heartbeat = s.Heartbeat(t.Context(), "a", registry.AgentPatch{}, registry.JobsReport{}, by)
 			_, node = s.NodeHeartbeat(t.Context(), registry.NodeHeartbeat{NodeID: "n", CanonicalID: "c", AgentVersion: ptr(by.Token), Proof: by})
-			return err, beat, node
+			return err, heartbeat, node
 		}
 		for _, step := range []struct {
 			what string
@@ -92,10 +115,10 @@ func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
 			{"an admin", registry.Proof{Admin: true}, nil}, {"another after the admin", theirs, nil}, {"the first one now", mine, registry.ErrOtherToken},
 			{"an admin with a token", registry.Proof{Admin: true, Token: mine.Token}, nil}, {"that token", mine, nil},
 		} {
-			put, beat, node := write(step.by)
-			for _, err := range []error{put, beat, node} {
+			put, heartbeat, node := write(step.by)
+			for _, err := range []error{put, heartbeat, node} {
 				if !errors.Is(err, step.want) {
-					t.Fatalf("%s: %v, %v, %v", step.what, put, beat, node)
+					t.Fatalf("%s: %v, %v, %v", step.what, put, heartbeat, node)
 				}
 			}
 		}
@@ -151,7 +174,7 @@ func TestOfConditionalSelectionsAtOnceExactlyOneWins(t *testing.T) {
 			case err == nil:
 				won++
 			case !errors.Is(err, registry.ErrEpoch):
-				t.Errorf("a loser was told: %v", err)
+				t.Errorf("the loser gets: %v", err)
 			}
 		}
 		if won != 1 {

@@ -17,25 +17,24 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// Imported is one table that was moved.
+// Imported describes an imported table.
 type Imported struct {
 	Table  string `json:"table"`
 	Rows   int64  `json:"rows"`
 	SHA256 string `json:"sha256"` // of all rows, the same in both databases
 }
 
-// ErrNotEmpty says that the database to import into holds something else.
+// ErrNotEmpty is returned if the target database has other data.
 var ErrNotEmpty = errors.New("the database already holds data that does not come from this import")
 
-// ErrDiffers says that what was copied is not what is in the file.
+// ErrDiffers is returned if the copy differs from the file.
 var ErrDiffers = errors.New("the copy differs from the file")
 
-// Import copies everything in a SQLite file into an empty PostgreSQL database. The
-// file's server must be stopped: the file is locked meanwhile. An import that was
-// broken off goes on where it stopped when it is called again. At the end every
-// table is read back and compared by count and hash. told, when not nil, hears of
-// each table's progress.
-func Import(ctx context.Context, sqlitePath, databaseURL string, told func(table string, rows int64)) (done []Imported, err error) {
+// Import copies everything in a SQLite file into an empty PostgreSQL database. The file's server must
+// be stopped: the file is locked meanwhile. Calling Import again resumes an interrupted import. At
+// the end every table is read back and compared by count and hash. progress, when not nil, is called
+// with the number of copied rows of a table.
+func Import(ctx context.Context, sqlitePath, databaseURL string, progress func(table string, rows int64)) (done []Imported, err error) {
 	path, err := filepath.Abs(sqlitePath)
 	if err != nil {
 		return nil, err
@@ -43,14 +42,14 @@ func Import(ctx context.Context, sqlitePath, databaseURL string, told func(table
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
-	// Open, idle: it locks the file and brings its schema up to date.
-	held, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+	// Opening the store locks the file and migrates its schema.
+	lock, err := sqlite.Open(ctx, sqlite.Config{Path: path})
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
-	for sealed := 1; sealed > 0; { // all of the audit, so that nothing changes any more
-		if sealed, err = held.Seal(ctx); err != nil {
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for sealed := 1; sealed > 0; { // the whole audit, so that nothing changes afterwards
+		if sealed, err = lock.Seal(ctx); err != nil {
 			return nil, fmt.Errorf("import: audit: %w", err)
 		}
 	}
@@ -68,18 +67,18 @@ func Import(ctx context.Context, sqlitePath, databaseURL string, told func(table
 		return nil, fmt.Errorf("import: %w", err)
 	}
 	defer func() { _ = to.Close(context.WithoutCancel(ctx)) }()
-	if told == nil {
-		told = func(string, int64) {}
+	if progress == nil {
+		progress = func(string, int64) {}
 	}
-	m := &mover{from: from, to: to, told: told}
+	m := &mover{from: from, to: to, progress: progress}
 	return m.run(ctx)
 }
 
 // mover copies tables from one database to the other.
 type mover struct {
-	from *sql.DB
-	to   *pgx.Conn
-	told func(table string, rows int64)
+	from     *sql.DB
+	to       *pgx.Conn
+	progress func(table string, rows int64)
 }
 
 func (m *mover) run(ctx context.Context) (done []Imported, err error) {
@@ -93,6 +92,9 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	}
 	if _, err := m.to.Exec(ctx, finishImport); err != nil {
 		return nil, fmt.Errorf("import: counters and sequences: %w", err)
+	}
+	if err := m.sequences(ctx); err != nil {
+		return nil, fmt.Errorf("import: sequences: %w", err)
 	}
 	if err := m.fill(ctx); err != nil {
 		return nil, fmt.Errorf("import: contexts: %w", err)
@@ -111,7 +113,22 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	return done, err
 }
 
-// fill notes which tasks are in no context yet.
+// sequences continues the numbers that the file never reuses, also when the rows that had
+// the highest ones were removed.
+func (m *mover) sequences(ctx context.Context) error {
+	for _, name := range neverReused {
+		var last int64
+		if err := m.from.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?`, name).Scan(&last); err != nil {
+			return err
+		}
+		if _, err := m.to.Exec(ctx, `SELECT setval(pg_get_serial_sequence('`+name+`', 'seq'), greatest(1, $1, (SELECT max(seq) FROM `+name+`)))`, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill copies the position up to which tasks are not assigned to a context yet.
 func (m *mover) fill(ctx context.Context) error {
 	var below int64
 	if err := m.from.QueryRowContext(ctx, `SELECT below FROM context_fill`).Scan(&below); err != nil {
@@ -121,7 +138,7 @@ func (m *mover) fill(ctx context.Context) error {
 	return err
 }
 
-// chain notes where the audit's chain ends, and how far it was exported.
+// chain copies the end of the audit's chain and the position of the export.
 func (m *mover) chain(ctx context.Context) error {
 	var seq, exported, planned, branch int64
 	var hash, last string
@@ -175,7 +192,7 @@ func (m *mover) copy(ctx context.Context, t table) error {
 			return err
 		}
 		upto = next
-		m.told(t.name, int64(len(rows)))
+		m.progress(t.name, int64(len(rows)))
 	}
 	return nil
 }

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// table is one to be moved: its columns by name and kind, and the number along
-// which it is copied.
+// table describes a table to import: its columns by name and type, and the numeric key by which it
+// is copied.
 type table struct {
 	name    string
 	key     string // in the file, a number above 0
-	order   string // in the file, by which both sides are compared
-	byText  bool   // the order is a text's
+	order   string // in the file, in which both sides are compared
+	byText  bool   // order is a text column
 	step    int64  // of the key, in one transaction
 	columns []tableColumn
 }
 
 type tableColumn struct {
 	name, kind string
-	from       string // its expression in the file, when it is another
+	from       string // its expression in the file, if different
 }
 
 func (c tableColumn) source() string {
@@ -28,7 +28,7 @@ func (c tableColumn) source() string {
 	return c.name
 }
 
-// columnsOf reads "name kind" pairs.
+// columnsOf parses "name type" pairs.
 func columnsOf(list string) (columns []tableColumn) {
 	for pair := range strings.SplitSeq(list, ",") {
 		name, kind, _ := strings.Cut(strings.TrimSpace(pair), " ")
@@ -37,8 +37,8 @@ func columnsOf(list string) (columns []tableColumn) {
 	return columns
 }
 
-// pgOrder is the order in the database. The columns are named with their table:
-// alone they would mean what is selected, which is text.
+// pgOrder returns the order in the database. The columns are qualified with the table: unqualified,
+// they would mean the selected expressions, which are text.
 func (t table) pgOrder() string {
 	var columns []string
 	for c := range strings.SplitSeq(t.order, ", ") {
@@ -51,7 +51,7 @@ func (t table) pgOrder() string {
 	return strings.Join(columns, ", ")
 }
 
-// insert takes every column as an array of texts.
+// insert returns the statement, which takes every column as an array of texts.
 func (t table) insert() string {
 	var names, values, arrays []string
 	for i, c := range t.columns {
@@ -103,6 +103,9 @@ var moved = []table{
 	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
 }
 
+// neverReused are the tables whose numbers the file does not use again.
+var neverReused = []string{"removed_contents", "forgotten_contexts"}
+
 // finishImport counts what stats show and lets new rows be numbered after the old.
 const finishImport = `
 UPDATE counters SET queued = 0, leased = 0, running = 0, completed = 0, failed = 0, dead = 0, cancelled = 0, leases = 0, active = 0;
@@ -115,11 +118,9 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') queued, count(*) FILTER (
 	(SELECT count(*) leases, count(*) FILTER (WHERE status = 'active') active FROM leases) l
 WHERE c.slot = 0;
 UPDATE search_fill SET below = (SELECT coalesce(max(seq) + 1, 0) FROM llm_tasks);
-SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks)));
+SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks), (SELECT max(seq) FROM contexts)));
 SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
 SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));
 SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
 SELECT setval(pg_get_serial_sequence('api_keys', 'seq'), greatest(1, (SELECT max(seq) FROM api_keys)));
-SELECT setval(pg_get_serial_sequence('removed_contents', 'seq'), greatest(1, (SELECT max(seq) FROM removed_contents)));
-SELECT setval(pg_get_serial_sequence('forgotten_contexts', 'seq'), greatest(1, (SELECT max(seq) FROM forgotten_contexts)));
 ANALYZE`

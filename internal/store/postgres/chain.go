@@ -12,47 +12,46 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// gaps knows which numbers in the audit, that were taken and are not there, will never
-// be: those of transactions that were undone. Who takes a number has locked the table
-// before, and unlocks it after its entry can be seen. So once everybody who had the
-// table locked at one moment has unlocked it, what was missing at that moment is there
-// or never comes. The numbers of transactions do not tell: a crash or a restored backup
-// forgets them. See docs/adr/0010.
+// gaps finds out which missing audit numbers will never be used, because their
+// transactions were rolled back. A transaction locks the table before it takes a
+// number, and unlocks it after its entry is visible. So once all transactions that had
+// the table locked at one moment have unlocked it, a number that was missing at that
+// moment is either present or will stay missing. Transaction ids cannot tell that: a
+// crash or a restored backup loses them. See docs/adr/0010.
 type gaps struct {
 	mu      sync.Mutex
-	settled int64               // up to here what is not there never comes
-	upto    int64               // the same once holders is empty; 0: nobody has asked
-	holders map[string]struct{} // transactions under way
+	settled int64               // numbers up to here that are missing stay missing
+	upto    int64               // becomes settled once holders is empty; 0: no check is running
+	holders map[string]struct{} // transactions that had the table locked when the check began
 }
 
-// settle finds out whether the gaps below a number that is there are settled. It can be
-// asked again and again.
+// settle reports whether the gaps below upto, the number of an existing entry, are
+// settled. Call it again until they are.
 func (g *gaps) settle(ctx context.Context, c *pgx.Conn, upto int64) (bool, error) {
-	under, err := sqldb.Collect(ctx, reader{c}, sqldb.Self[string], `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock'
+	locking, err := sqldb.Collect(ctx, reader{c}, sqldb.Self[string], `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock'
 		AND relation = 'audit_logs'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()`)
 	if err != nil {
 		return false, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := make(map[string]struct{}, len(under))
-	for _, one := range under {
-		if _, before := g.holders[one]; before || g.upto == 0 {
-			now[one] = struct{}{}
+	holders := make(map[string]struct{}, len(locking))
+	for _, tx := range locking {
+		if _, before := g.holders[tx]; before || g.upto == 0 {
+			holders[tx] = struct{}{}
 		}
 	}
 	if g.upto == 0 {
 		g.upto = upto
 	}
-	if g.holders = now; len(now) > 0 {
+	if g.holders = holders; len(holders) > 0 {
 		return false, nil
 	}
 	g.settled, g.upto = max(g.settled, g.upto), 0
 	return true, nil
 }
 
-// run is the beginning of the entries after a place in which nothing is missing that
-// may still come.
+// run returns the entries before the first gap that is not settled.
 func (g *gaps) run(after int64, entries []bloom.Audit) []bloom.Audit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +64,8 @@ func (g *gaps) run(after int64, entries []bloom.Audit) []bloom.Audit {
 	return entries
 }
 
-// chain reads what of the audit is to be chained next, when nobody else is at it.
+// chain reads the audit entries to chain next, unless another process has locked the
+// head.
 func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 	c := &store.Chain{}
 	err := t.c.QueryRow(ctx, `SELECT seq, hash FROM audit_head FOR UPDATE SKIP LOCKED`).Scan(&c.Head.Seq, (*sqldb.Hash)(&c.Head.Hash))
@@ -83,7 +83,7 @@ func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 		}
 		var settled bool
 		if settled, err = t.d.gaps.settle(ctx, t.c, next[len(next)-1].Seq); !settled {
-			break // else what was missing may be there now
+			break // once settled, a missing entry may have appeared: read again
 		}
 	}
 	c.Doubt = len(c.Unsealed) < len(next)
@@ -94,57 +94,3 @@ func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 func (t *tx) unsealed(ctx context.Context, after int64, most int) ([]bloom.Audit, error) {
 	return sqldb.Collect(ctx, reader{t.c}, sqldb.AuditFields, `SELECT `+sqldb.AuditColumns+` FROM audit_logs a WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`, after, most)
 }
-
-// beginner is a connection, or a pool of them, that begins transactions.
-type beginner interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
-// snapshot runs fn in a transaction in which all that is read is of one moment.
-func snapshot(ctx context.Context, c beginner, fn func(sqldb.Conn) error) (err error) {
-	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tx.Commit(ctx)) }()
-	return fn(reader{tx})
-}
-
-// Snapshot is like Run, in one transaction.
-func (d *database) Snapshot(ctx context.Context, fn func(sqldb.Conn) error) error {
-	return d.Run(ctx, func(sqldb.Conn) error { return snapshot(ctx, d.reads, fn) })
-}
-
-// Audit reads the audit of a database, also while servers use it. One goroutine may
-// use it.
-type Audit struct{ c *pgx.Conn }
-
-// OpenAudit connects to the database at url.
-func OpenAudit(ctx context.Context, url string) (*Audit, error) {
-	c, err := Connect(ctx, url)
-	if err != nil {
-		return nil, cannotConnect(err)
-	}
-	return &Audit{c}, nil
-}
-
-// AuditLinks is Store.AuditLinks.
-func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
-	err = snapshot(ctx, a.c, func(c sqldb.Conn) (err error) {
-		head, prev, links, err = sqldb.ReadLinks(ctx, c, after, limit)
-		return err
-	})
-	return head, prev, links, err
-}
-
-// AuditExport is how far the audit was exported.
-func (a *Audit) AuditExport(ctx context.Context) (at bloom.AuditExport, err error) {
-	err = snapshot(ctx, a.c, func(c sqldb.Conn) (err error) {
-		at, err = sqldb.ReadExport(ctx, c)
-		return err
-	})
-	return at, err
-}
-
-// Close ends the connection.
-func (a *Audit) Close() { _ = a.c.Close(context.Background()) }

@@ -10,12 +10,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// queue puts together what is to be written. A kind of change is one statement,
-// however many rows it has.
+// queue adds the statements that write the changes to a batch: few for each kind of
+// change, with many rows each.
 func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 	updateTasks.queue(b, c.Tasks)
 	insertTasks.queue(b, c.NewTasks)
-	updateLeases.queue(b, c.Leases) // those that end first: a task has one active lease
+	updateLeases.queue(b, c.Leases) // before new leases: a task may have only one active lease
 	insertLeases.queue(b, c.NewLeases)
 	insertArtifacts.queue(b, c.NewArtifacts())
 	insertResults.queue(b, c.Outcomes)
@@ -33,13 +33,13 @@ func (t *tx) queue(b *pgx.Batch, c *store.Changes) {
 		b.Queue(s.Query, s.Args...)
 	}
 	queueGauge(b, c)
-	queueContexts(b, c) // late, for others may wait for them
+	queueContexts(b, c) // late, because other transactions may wait for these rows
 	t.queueCounts(b, c)
 }
 
-// bulk is a statement that writes rows: one text for one row, and one for many, with an array
-// for each column. A text for each number of rows is not cheaper to run, and each connection
-// has to prepare it.
+// bulk is a statement that writes rows: one text for one row, and one for many, with an
+// array for each column. A text for each number of rows runs no faster, and each connection
+// would have to prepare it.
 type bulk[T any] struct {
 	columns   []string                      // name and type of each
 	values    func(args []any, row T) []any // in the order of the columns
@@ -92,7 +92,7 @@ func (k *bulk[T]) queue(b *pgx.Batch, rows []T) {
 	}
 }
 
-// inserts adds rows to a table.
+// inserts returns the insert of rows into a table.
 func inserts[T any](t *sqldb.Table[T]) *bulk[T] {
 	return newBulk(t.Columns, t.Values, func(_, rows, _ string) string { return t.Statement("SELECT * FROM " + rows + " x") })
 }
@@ -112,7 +112,7 @@ var (
 	putSessions     = inserts(sqldb.Sessions)
 )
 
-// updates changes rows that are locked, and fails when one is not there.
+// updates changes locked rows, and fails if one does not exist.
 func updates[T any](table, key, set, columns string, values func([]any, T) []any) *bulk[T] {
 	return newBulk(strings.Split(columns, ", "), values, func(names, rows, count string) string {
 		return fmt.Sprintf(`WITH changed AS (UPDATE %s t SET %s FROM %s x (%s) WHERE t.%s = x.%s RETURNING 1)

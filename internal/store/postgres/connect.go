@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -20,42 +19,42 @@ import (
 // minVersion is PostgreSQL 15 as the server numbers it.
 const minVersion = 150000
 
-// lookUps is how many connections ask what became of commits.
+// lookUps is the number of extra connections that check the outcome of commits.
 const lookUps = 2
 
-// readSettings of every connection. Plans that never scan what grows are right
-// from the first row on, while statistics come only with the first ANALYZE; and
-// the price put on a scan must not set the compiler going.
+// readSettings apply to all connections. Sequential scans are off, because plans that
+// never scan a growing table are right even before the first ANALYZE. JIT is off,
+// because the cost that this assigns to scans would trigger it.
 var readSettings = map[string]string{
 	"application_name": "bloom",
 	"jit":              "off",
 	"enable_seqscan":   "off",
-	// Lists want their index's order, not all that it matches.
+	// Lists need the index's order, not all of its matches.
 	"enable_bitmapscan": "off",
-	// Whatever the database or the role is configured to do.
+	// Regardless of how the database or the role is configured.
 	"client_encoding":               "UTF8",
 	"default_transaction_isolation": "read committed",
 }
 
-// hotSettings are those of connections that write: few statements, always the
-// same, each planned once as a walk along indexes.
+// hotSettings apply to connections that write. They run a few fixed statements, each
+// planned once to use indexes.
 var hotSettings = map[string]string{
 	"plan_cache_mode":  "force_generic_plan",
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
-	// A server that is frozen in the midst of a transaction must hold up others for
-	// less than their patience. No row is waited for; what else may be locked (a
-	// table, a value that somebody is about to insert) is waited for briefly, then
-	// the operations are run again one by one.
+	// A bloom server that freezes in a transaction must not block others for longer
+	// than their patience. Rows are never waited for. Other locks (of a table, or of a
+	// value being inserted) are waited for briefly; then the operations are retried
+	// one by one.
 	"idle_in_transaction_session_timeout": "5000",
 	"lock_timeout":                        "100",
 }
 
-// ErrAddress says that a connection string cannot be read.
+// ErrAddress means that a connection string cannot be parsed.
 var ErrAddress = errors.New("postgresql: DATABASE_URL is not a PostgreSQL address that can be read")
 
-// parse reads a connection string. Its error never quotes it: it holds a
-// password.
+// parse parses a connection string. Its error never quotes it, because it may contain
+// a password.
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -66,7 +65,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// addSettings leaves alone what the connection string says itself.
+// addSettings adds settings that the connection string does not contain.
 func addSettings(cfg *pgx.ConnConfig, settings map[string]string) {
 	for name, value := range settings {
 		if _, chosen := cfg.RuntimeParams[name]; !chosen {
@@ -75,7 +74,7 @@ func addSettings(cfg *pgx.ConnConfig, settings map[string]string) {
 	}
 }
 
-// Connect is a connection of its own for who fills a database. The caller closes it.
+// Connect opens a connection to fill a database. The caller closes it.
 func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -84,11 +83,11 @@ func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// ErrHalfImported says that an import into the database has begun and not ended.
+// ErrHalfImported means that an import into the database has begun and not finished.
 var ErrHalfImported = errors.New("postgresql: an import into this database was broken off; " +
 	"run the same bloom migrate import again to finish it, or drop the database")
 
-// checkWhole refuses a database that an import is still filling.
+// checkWhole refuses a database with an unfinished import.
 func (d *database) checkWhole(ctx context.Context) error {
 	var half bool
 	if err := d.reads.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&half); err != nil {
@@ -121,35 +120,7 @@ func (d *database) openPool(ctx context.Context, most int32, settings map[string
 	return pool, nil
 }
 
-// session is what distinguishes a connection of the hot pool from all others.
-type session struct {
-	token int64     // a lock that the server holds for it until its process has ended
-	at    time.Time // when it was connected
-}
-
-// sessionKey is where a connection keeps it.
-const sessionKey = "session"
-
-// noteSession takes a lock that nobody else has, by which one can tell later, also
-// without rights to look at processes, whether the server's one has ended.
-func noteSession(ctx context.Context, c *pgx.Conn) error {
-	is := session{at: time.Now()}
-	for mine := false; !mine; {
-		is.token = rand.Int64()
-		if err := c.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, is.token).Scan(&mine); err != nil {
-			return err
-		}
-	}
-	c.PgConn().CustomData()[sessionKey] = is
-	return nil
-}
-
-func sessionOf(c *pgx.Conn) session {
-	is, _ := c.PgConn().CustomData()[sessionKey].(session)
-	return is
-}
-
-// checkVersion refuses a server that lacks what the store relies on.
+// checkVersion refuses a server that lacks what the store needs.
 func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -164,7 +135,7 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 		return fmt.Errorf("postgresql: %w", err)
 	}
 	if cfg.RuntimeParams["enable_seqscan"] == "off" && scans != "off" {
-		return fmt.Errorf("%w (it was told to ignore what it does not support)", ErrPooler)
+		return fmt.Errorf("%w (it is configured to ignore settings of the connection)", ErrPooler)
 	}
 	if encoding != "UTF8" {
 		return fmt.Errorf("postgresql: the database's encoding is %s, bloom needs UTF8; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -172,12 +143,11 @@ func checkVersion(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return supported(number, version)
 }
 
-// ErrPooler says that a pooler answers in place of the server.
+// ErrPooler means that the address is a connection pooler's.
 var ErrPooler = errors.New("postgresql: the address is that of a pooler such as PgBouncer, which does not keep a connection's settings and locks; " +
 	"name the server itself, bloom pools its connections")
 
-// cannotConnect recognises a pooler by its refusal of the settings that a connection of
-// this store begins with.
+// cannotConnect recognizes a pooler by its refusal of the connection's settings.
 func cannotConnect(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && strings.Contains(pg.Message, "unsupported startup parameter") {
@@ -193,18 +163,18 @@ func supported(number int, version string) error {
 	return nil
 }
 
-// warnUnsafe says so when the server may forget what it has acknowledged.
+// warnUnsafe logs a warning if the server may lose acknowledged writes.
 func (d *database) warnUnsafe(ctx context.Context) {
 	for _, name := range []string{"fsync", "synchronous_commit"} {
 		var value string
 		if err := d.reads.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err == nil && strings.EqualFold(value, "off") {
-			d.cfg.Logger.Warn("postgresql may lose acknowledged writes with the power", "setting", name, "value", value)
+			d.cfg.Logger.Warn("postgresql may lose acknowledged writes in a power failure", "setting", name, "value", value)
 		}
 	}
 }
 
-// Run runs fn on the readers' pool. A read that met a dead connection is run again on
-// another.
+// Run runs fn on the pool of readers, and retries it on another connection if one
+// turns out to be broken.
 func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
@@ -221,6 +191,6 @@ func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	}
 }
 
-// readTries bounds how many dead connections one read may meet: after a restart
-// of the server all of the pool's are dead.
+// readTries limits the broken connections that one read may meet: after a restart of
+// the server, all connections of the pool are broken.
 const readTries = 10

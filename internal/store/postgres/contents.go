@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// ContentScheme begins every URL that Contents gives.
+	// ContentScheme begins every URL of Contents.
 	ContentScheme = "database:"
 	contentChunk  = 1 << 20 // bytes, of all chunks but the last
-	// contentLeft is how old content has to be that was never put whole: nobody uploads
-	// for so long.
-	contentLeft = 30 * time.Hour
-	// contentForgotten makes content that was deleted that old in an hour: who reads it
-	// then reads on.
-	contentForgotten = contentLeft - time.Hour
-	forgetContent    = `UPDATE contents SET whole = false, put_at = ` + contentNow + ` - $2 WHERE key = $1 AND whole`
+	// contentAbandoned is the age at which incomplete content is removed. No upload takes
+	// so long.
+	contentAbandoned = 30 * time.Hour
+	// contentDeleted is the age that deleted content is given. It is removed an hour
+	// later, so that running reads can finish.
+	contentDeleted = contentAbandoned - time.Hour
+	deleteContent  = `UPDATE contents SET whole = false, put_at = ` + contentNow + ` - $2 WHERE key = $1 AND whole`
 
 	contentPage    = 1000
 	contentCleanup = 10 * time.Second
 
-	lockContent = 0x626c6d05 // class of the locks under which content is replaced, by hash of the key
+	lockContent = 0x626c6d05 // class of the advisory locks for replacing content, by hash of the key
 	contentNow  = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 )
 
-// Contents is a bloom.Blobs in the database, in chunks: for servers that share it but no
-// folder, while the object storage is away. Nothing of a content is held in memory but a
-// chunk. Safe for concurrent use.
+// Contents implements bloom.Blobs in the database, in chunks: for servers that share no
+// folder, while the object storage is unreachable. It holds at most one chunk in memory
+// per call. It is safe for concurrent use.
 type Contents struct{ d *database }
 
 var _ bloom.Blobs = (*Contents)(nil)
 
-// Contents is what the database keeps of artifacts' content beside their rows.
+// Contents returns the blob store in the database.
 func (s *Store) Contents() *Contents { return &Contents{s.db} }
 
 // Put stores content under key.
@@ -54,7 +54,7 @@ func (c *Contents) Put(ctx context.Context, key string, content io.Reader, size 
 		return "", c.d.fail(err)
 	}
 	defer func() {
-		if err != nil { // what cannot be removed now is when it is old
+		if err != nil { // if this fails, List removes the content once it is old
 			ctx, done := context.WithTimeout(context.WithoutCancel(ctx), contentCleanup)
 			defer done()
 			_, _ = c.d.reads.Exec(ctx, `DELETE FROM contents WHERE id = $1`, id)
@@ -66,7 +66,7 @@ func (c *Contents) Put(ctx context.Context, key string, content io.Reader, size 
 	err = pgx.BeginFunc(ctx, c.d.reads, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		b.Queue(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, lockContent, key)
-		b.Queue(forgetContent, key, contentForgotten.Milliseconds())
+		b.Queue(deleteContent, key, contentDeleted.Milliseconds())
 		b.Queue(`UPDATE contents SET whole = true WHERE id = $1`, id)
 		return tx.SendBatch(ctx, b).Close()
 	})
@@ -76,7 +76,7 @@ func (c *Contents) Put(ctx context.Context, key string, content io.Reader, size 
 // fill writes the chunks.
 func (c *Contents) fill(ctx context.Context, id int64, content io.Reader, size int64, sum string) error {
 	hash, chunk, read := sha256.New(), make([]byte, min(contentChunk, size+1)), int64(0)
-	// One byte more than announced is enough to know that it is too long.
+	// One byte more than announced shows that the content is too long.
 	content = io.LimitReader(content, size+1)
 	for n := 0; ; n++ {
 		got, err := io.ReadFull(content, chunk)
@@ -98,19 +98,19 @@ func (c *Contents) fill(ctx context.Context, id int64, content io.Reader, size i
 	}
 	switch {
 	case read != size:
-		return fmt.Errorf("%w: it has not %d bytes", bloom.ErrContentMismatch, size)
+		return fmt.Errorf("%w: its size is not %d bytes", bloom.ErrContentMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		return fmt.Errorf("%w: it has another digest", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
 	}
 	return nil
 }
 
-// Open streams what lies at url.
+// Open streams the content at url.
 func (c *Contents) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	return c.OpenRange(ctx, url, 0, -1)
 }
 
-// OpenRange streams a part of what lies at url.
+// OpenRange streams a part of the content at url.
 func (c *Contents) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	id, size, err := c.find(ctx, url)
 	if err != nil {
@@ -122,13 +122,13 @@ func (c *Contents) OpenRange(ctx context.Context, url string, offset, length int
 	return &contentReader{ctx: ctx, c: c, id: id, at: offset, left: length}, nil
 }
 
-// contentReader reads chunk after chunk.
+// contentReader reads one chunk at a time.
 type contentReader struct {
 	ctx      context.Context //nolint:containedctx // of the call that opened it, as for any response body
 	c        *Contents
 	id       int64
 	at, left int64
-	chunk    []byte // not given out yet
+	chunk    []byte // not read by the caller yet
 }
 
 func (r *contentReader) Read(p []byte) (int, error) {
@@ -139,7 +139,7 @@ func (r *contentReader) Read(p []byte) (int, error) {
 		var chunk []byte
 		err := r.c.d.reads.QueryRow(r.ctx, `SELECT data FROM content_chunks WHERE content_id = $1 AND n = $2`, r.id, r.at/contentChunk).Scan(&chunk)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return 0, bloom.NotFound("Artifact content") // it was moved meanwhile
+			return 0, bloom.NotFound("Artifact content") // it was moved in the meantime
 		}
 		if err != nil {
 			return 0, r.c.d.fail(err)
@@ -157,7 +157,7 @@ func (r *contentReader) Read(p []byte) (int, error) {
 
 func (r *contentReader) Close() error { return nil }
 
-// find is the content at a URL: NotFound when there is none.
+// find returns the content at a URL, or NotFound.
 func (c *Contents) find(ctx context.Context, url string) (id, size int64, err error) {
 	key := contentKey(url)
 	if key == "" {
@@ -178,26 +178,26 @@ func contentKey(url string) string {
 	return key
 }
 
-// Stat returns the key and the size of what lies at url.
+// Stat returns the key and the size of the content at url.
 func (c *Contents) Stat(ctx context.Context, url string) (string, int64, error) {
 	_, size, err := c.find(ctx, url)
 	return contentKey(url), size, err
 }
 
-// Delete removes what lies at url.
+// Delete removes the content at url.
 func (c *Contents) Delete(ctx context.Context, url string) error {
 	key := contentKey(url)
 	if key == "" {
 		return fmt.Errorf("the database has no content at %q", url)
 	}
-	_, err := c.d.reads.Exec(ctx, forgetContent, key, contentForgotten.Milliseconds())
+	_, err := c.d.reads.Exec(ctx, deleteContent, key, contentDeleted.Milliseconds())
 	return c.d.fail(err)
 }
 
-// List goes through what is there. What a server that died left half stored is removed
-// once it is older than a day. Ages are by the database's clock.
+// List lists all content. It also removes incomplete content, from servers that
+// crashed, once that is older than a day. Ages are by the database's clock.
 func (c *Contents) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
-	if _, err := c.d.reads.Exec(ctx, `DELETE FROM contents WHERE NOT whole AND put_at < `+contentNow+` - $1`, contentLeft.Milliseconds()); err != nil {
+	if _, err := c.d.reads.Exec(ctx, `DELETE FROM contents WHERE NOT whole AND put_at < `+contentNow+` - $1`, contentAbandoned.Milliseconds()); err != nil {
 		return c.d.fail(err)
 	}
 	type entry struct {

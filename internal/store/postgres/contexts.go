@@ -8,8 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// putContexts adds to contexts what a transaction changes. It waits for others that
-// have changed the same ones until they have committed.
+// putContexts adds a transaction's increments to contexts, fillContexts those of a
+// backfill. They wait for other transactions that have changed the same rows.
 var putContexts, fillContexts = addToContexts(`coalesce(excluded.worker_id, c.worker_id)`), addToContexts(`coalesce(c.worker_id, excluded.worker_id)`)
 
 func addToContexts(worker string) *bulk[*store.ContextChange] {

@@ -5,8 +5,8 @@ import "syscall"
 // userTimeout is TCP_USER_TIMEOUT, which package syscall does not name.
 const userTimeout = 18
 
-// limitSilence bounds how long sent data may stay unacknowledged. A unix socket
-// does not know the option, and does not need it.
+// limitSilence limits how long sent data may stay unacknowledged. Unix sockets do not
+// have the option and do not need it.
 func limitSilence(network, _ string, c syscall.RawConn) error {
 	if network == "unix" {
 		return nil

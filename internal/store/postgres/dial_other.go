@@ -4,6 +4,6 @@ package postgres
 
 import "syscall"
 
-// limitSilence does nothing: keepalive alone notices idle connections, and the
-// store's own patience bounds the others.
+// limitSilence does nothing: keepalive notices idle connections, and the store's
+// patience limits the others.
 func limitSilence(string, string, syscall.RawConn) error { return nil }

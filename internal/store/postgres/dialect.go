@@ -11,6 +11,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
+// lockForgotten is the class of the advisory lock under which forgotten contexts get their
+// numbers: a worker that has seen a number never asks for lower ones.
+const lockForgotten = 0x626c6d06
+
 var dialect = &sqldb.Dialect{
 	IsTrue:     "%s",
 	Pending:    "%s.pending",
@@ -23,6 +27,7 @@ var dialect = &sqldb.Dialect{
 	LocalParts: `position('"file:' in x.parts) + position('"file:' in x.workspace) + position('"database:' in x.parts) + position('"database:' in x.workspace) > 0`,
 	Now:        nowSQL,
 	Lock:       " FOR UPDATE OF %s SKIP LOCKED",
+	InOrder:    fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d, 0)`, lockForgotten),
 	TaskOf:     "CASE WHEN a.entity_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN a.entity_id::uuid END",
 	Tokens:     metric("tokens_used", bloom.MaxTokens),
 	Cost:       "round(" + metric("cost_usd", int64(bloom.MaxCostUSD)) + " * 1000000000)",
@@ -42,10 +47,10 @@ var dialect = &sqldb.Dialect{
 	Replan:  []any{pgx.QueryExecModeCacheDescribe},
 }
 
-// nowSQL is the store's time in a statement: the test's, or the server's.
+// nowSQL is the store's time in a statement: the test clock's, or the server's.
 const nowSQL = `(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))`
 
-// array is a parameter that is an array of a type. Ids are passed as texts.
+// array is an array parameter of a type. UUIDs are passed as texts.
 func array(parameter int, kind string) string {
 	if kind == "uuid" {
 		return fmt.Sprintf("$%d::text[]::uuid[]", parameter)
@@ -53,7 +58,7 @@ func array(parameter int, kind string) string {
 	return fmt.Sprintf("$%d::%s[]", parameter, kind)
 }
 
-// metric is a number of a result's metrics, at most so much.
+// metric is an expression for a number in a result's metrics, capped at most.
 func metric(name string, most int64) string {
 	return fmt.Sprintf("CASE WHEN jsonb_typeof(r.metrics->'%[1]s') = 'number' THEN least((r.metrics->>'%[1]s')::numeric, %[2]d) ELSE 0 END", name, most)
 }
@@ -63,7 +68,7 @@ type queryer interface {
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 }
 
-// reader is a queryer for package sqldb.
+// reader adapts a queryer to sqldb.Conn.
 type reader struct{ queryer }
 
 // Query calls take with every row.
@@ -85,15 +90,15 @@ func each(rows pgx.Rows, take func(sqldb.Row) error) error {
 	return rows.Err()
 }
 
-// batch puts together what one Load asks for.
+// batch collects the statements of a Load.
 type batch struct{ pgx.Batch }
 
-// Each has take called for every row of an answer.
+// Each calls take with every row.
 func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
 	b.Queue(query, args...).Query(func(rows pgx.Rows) error { return each(rows, take) })
 }
 
-// Pick asks for all keys at once.
+// Pick queries all keys at once.
 func (b *batch) Pick(take func(sqldb.Row) error, query, column, kind string, keys []string, more string) {
 	if len(keys) > 0 {
 		b.Each(take, query+" WHERE "+dialect.In(column, 1, kind)+more, keys)

@@ -26,8 +26,8 @@ func patient(t *testing.T, url string) *postgres.Store {
 }
 
 // TestTheStandbyIsPromotedUnderLoad kills the primary in the midst of the work of
-// two replicas and promotes its synchronous standby. No caller is told of a
-// failure, and nothing that one was told is lost or there twice.
+// two replicas and promotes its synchronous standby. No call fails, and no acknowledged result is
+// lost or duplicated.
 func TestTheStandbyIsPromotedUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -83,11 +83,11 @@ func TestACommitThatOnlyThePrimaryHas(t *testing.T) {
 	cluster := pgtest.NewCluster(t)
 	cluster.AddStandby()
 	s := patient(t, cluster.EitherURL())
-	told, n := createUnsafely(t, cluster, s)
+	outcome, n := createUnsafely(t, cluster, s)
 	cluster.Crash()
 	cluster.BeginStandby()
 	cluster.Promote()
-	if err := <-told; err != nil {
+	if err := <-outcome; err != nil {
 		t.Errorf("the creation was not repeated: %v", err)
 	}
 	created(t, s, n.ID)
@@ -104,7 +104,7 @@ func TestACommitIsNoAnswerWithoutTheStandby(t *testing.T) {
 			cluster := pgtest.NewCluster(t)
 			cluster.AddStandby()
 			s := patient(t, cluster.EitherURL())
-			told, n := createUnsafely(t, cluster, s)
+			outcome, n := createUnsafely(t, cluster, s)
 			primary := connect(t, cluster.URL())
 			for range 2 { // the commit's, and then that of the look-up
 				var since time.Time
@@ -117,12 +117,12 @@ func TestACommitIsNoAnswerWithoutTheStandby(t *testing.T) {
 				untilOne(t, primary, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+waitsForStandby+` AND query_start > $1)`, since)
 			}
 			select {
-			case err := <-told:
+			case err := <-outcome:
 				t.Fatalf("the creation was answered with %v while only the primary has it", err)
 			default:
 			}
 			cluster.BeginStandby()
-			if err := <-told; err != nil {
+			if err := <-outcome; err != nil {
 				t.Error(err)
 			}
 			created(t, s, n.ID)
@@ -137,13 +137,13 @@ const waitsForStandby = `wait_event = 'SyncRep' AND application_name = 'bloom'`
 func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, bloom.NewTask) {
 	t.Helper()
 	cluster.CrashStandby()
-	n, told := storetest.Plain("context"), make(chan error, 1)
+	n, outcome := storetest.Plain("context"), make(chan error, 1)
 	go func() {
 		_, _, err := s.CreateTask(context.WithoutCancel(t.Context()), n)
-		told <- err
+		outcome <- err
 	}()
 	untilOne(t, connect(t, cluster.URL()), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+waitsForStandby+`)`)
-	return told, n
+	return outcome, n
 }
 
 func untilOne(t *testing.T, c *pgx.Conn, question string, args ...any) {

@@ -13,16 +13,15 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// missedCode is division_by_zero: a compare-and-set that finds another state than
-// the one read under the lock raises it, so that the commit behind it in the
-// pipeline cannot happen.
+// missedCode is division_by_zero. An update raises it if a row is not as it was read,
+// so that the commit that follows in the pipeline does not happen.
 const missedCode = "22012"
 
-// isGone reports that the connection or the server went away: nothing is wrong
-// with the operation, and it may be tried again on another connection.
+// isGone reports whether the connection or the server failed, so that the operation
+// may be retried on another connection.
 func isGone(err error) bool {
 	if errors.Is(err, store.ErrUnknown) {
-		return true // whatever the look-up said
+		return true // whatever the check of the commit returned
 	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -46,8 +45,8 @@ func isCut(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// isRace reports that a transaction met another one and was undone: repeated, it
-// sees what the other did.
+// isRace reports whether a transaction conflicted with another one and was rolled
+// back.
 func isRace(err error) bool {
 	var pg *pgconn.PgError
 	if errors.Is(err, store.ErrUnknown) || !errors.As(err, &pg) {
@@ -60,7 +59,7 @@ func isRace(err error) bool {
 	return false
 }
 
-// explain says in one sentence what an operator can do about a failure.
+// explain returns an error whose message tells an operator what to do.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
 	if errors.Is(err, store.ErrConflict) {

@@ -35,7 +35,7 @@ func register(t testing.TB, s bloom.Store, name string, slots int, labels ...str
 	}
 }
 
-// history is what callers were told.
+// history records the results of calls.
 type history struct {
 	mu        sync.Mutex
 	completed map[string]string // task → output that was acknowledged
@@ -71,7 +71,7 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 		}
 		r := storetest.Success(n.ID, l.ID)
 		if i%2 == 0 {
-			r.Completion.LeaseID = "" // a client that cannot be told from another by its lease
+			r.Completion.LeaseID = "" // a client that does not name its lease
 		}
 		done, err := s.Complete(ctx, r)
 		if err != nil || done.Replayed {

@@ -14,24 +14,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errStale says that a server's history ended where another one's goes on.
-var errStale = errors.New("postgresql: this server was replaced by one that was promoted; make it a standby of that one")
+// errStale means that another server was promoted after this one.
+var errStale = errors.New("postgresql: another server was promoted in place of this one; make this one its standby")
 
-// surveyFor bounds how long one host may take to say how far its history goes.
-const surveyFor = 3 * time.Second
+// surveyTimeout limits how long one host may take to report its timeline.
+const surveyTimeout = 3 * time.Second
 
-// fence keeps a store with several hosts from the one that was the primary before
-// a promotion and came back as if nothing had happened: it can be written to, and
-// lacks what was written since. Each promotion begins a new timeline. The fence
-// remembers the newest that it has seen of a database and refuses servers of
-// older ones, so that the driver tries the next host.
+// fence protects a store with several hosts from a former primary that comes back
+// after a promotion: it accepts writes, and lacks what was written since. Each
+// promotion begins a new timeline. The fence keeps the newest timeline seen of a
+// database and refuses servers of older ones, so that the driver tries the next host.
 type fence struct {
-	mu       sync.Mutex
-	newest   map[string]int64 // timeline by the system's identifier
-	distrust bool             // several hosts are named
+	mu      sync.Mutex
+	newest  map[string]int64 // timeline by system identifier
+	enabled bool             // several hosts are configured
 }
 
-// newFence asks every host before the first connection is taken from any.
+// newFence asks every host for its timeline before any connection is used.
 func newFence(ctx context.Context, cfg *pgx.ConnConfig) *fence {
 	f := &fence{newest: map[string]int64{}}
 	type address struct {
@@ -44,8 +43,8 @@ func newFence(ctx context.Context, cfg *pgx.ConnConfig) *fence {
 			hosts = append(hosts, a)
 		}
 	}
-	f.distrust = len(hosts) > 1
-	if !f.distrust {
+	f.enabled = len(hosts) > 1
+	if !f.enabled {
 		return f
 	}
 	var all sync.WaitGroup
@@ -56,9 +55,9 @@ func newFence(ctx context.Context, cfg *pgx.ConnConfig) *fence {
 	return f
 }
 
-// survey looks at one host. One that does not answer has nothing to say.
+// survey asks one host. It ignores a host that does not answer.
 func (f *fence) survey(ctx context.Context, cfg *pgx.ConnConfig, host string, port uint16) {
-	ctx, cancel := context.WithTimeout(ctx, surveyFor)
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	only := cfg.Copy()
 	only.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error { return f.check(ctx, c) }
@@ -72,14 +71,15 @@ func (f *fence) survey(ctx context.Context, cfg *pgx.ConnConfig, host string, po
 	}
 }
 
-// hostTimeout is how long one of several hosts may take to answer before the next
-// is tried, unless the connection string says so itself.
+// hostTimeout is how long one of several hosts may take to answer before the next is
+// tried, unless the connection string sets a timeout.
 const hostTimeout = 5 * time.Second
 
-// guard makes connections of a configuration pass the fence. Of several hosts one
-// that can be written to is taken, also when the connection string forgot to say so.
+// guard makes connections of a configuration pass the fence. Of several hosts only
+// one that accepts writes is used, even if the connection string does not demand
+// that.
 func (f *fence) guard(cfg *pgx.ConnConfig) {
-	if !f.distrust {
+	if !f.enabled {
 		return
 	}
 	chosen := cfg.ValidateConnect // what target_session_attrs asks for
@@ -95,7 +95,8 @@ func (f *fence) guard(cfg *pgx.ConnConfig) {
 	}
 }
 
-// history is who a server is and, unless it follows another, its timeline.
+// history selects a server's system identifier and, unless it is a standby, its
+// timeline.
 const history = `SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()
 	THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::text END FROM pg_control_system()`
 
@@ -104,7 +105,7 @@ func (f *fence) check(ctx context.Context, c *pgconn.PgConn) error {
 	var refused *pgconn.PgError
 	switch {
 	case errors.As(err, &refused):
-		return nil // a service that does not tell has a fence of its own
+		return nil // a managed service that hides it does its own fencing
 	case err != nil:
 		return err
 	case len(results) != 1 || len(results[0].Rows) != 1 || results[0].Rows[0][1] == nil:

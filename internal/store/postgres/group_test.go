@@ -20,10 +20,10 @@ func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 	register(t, r.own, "w", 4)
 	_, lease := r.leased("w")
 	ctx, stop := context.WithCancel(t.Context())
-	var beats sync.WaitGroup
+	var heartbeats sync.WaitGroup
 	for range 2 {
 		c := connect(t, address)
-		beats.Go(func() {
+		heartbeats.Go(func() {
 			_, _ = c.Exec(ctx, `DO $$ BEGIN LOOP UPDATE leases SET last_heartbeat = last_heartbeat + 1 WHERE id = '`+lease+`'; COMMIT; END LOOP; END $$`)
 		})
 	}
@@ -33,7 +33,7 @@ func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 		}
 	}
 	stop()
-	beats.Wait()
+	heartbeats.Wait()
 }
 
 // TestALookUpThatIsHeldUpIsMadeAgain: who cannot find out at once what became of a
@@ -47,10 +47,10 @@ func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
 	actor := "whose connection is cut"
 	cut.deliver.Store(true)
 	cut.deaf.Store(&actor)
-	told := make(chan error, 1)
+	outcome := make(chan error, 1)
 	go func() {
 		_, err := r.own.Cancel(t.Context(), task, actor)
-		told <- err
+		outcome <- err
 	}()
 	<-cut.deafened
 	c := connect(t, address)
@@ -66,7 +66,7 @@ func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := <-told; err != nil {
+	if err := <-outcome; err != nil {
 		t.Errorf("the cancelling that was done is refused: %v", err)
 	}
 }
@@ -90,14 +90,14 @@ func TestALoginMayHaveARole(t *testing.T) {
 	task := r.created("context")
 	cut.deliver.Store(true)
 	cut.deaf.Store(&task)
-	told := make(chan error, 1)
+	outcome := make(chan error, 1)
 	go func() {
 		_, err := r.own.Cancel(t.Context(), task, "test")
-		told <- err
+		outcome <- err
 	}()
 	<-cut.deafened
 	cut.redirect(t, u.String())
-	if err := <-told; err != nil {
+	if err := <-outcome; err != nil {
 		t.Error(err)
 	}
 }

@@ -23,7 +23,7 @@ func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEn
 	})
 }
 
-// SearchBelow is the number below which no task was looked at yet.
+// SearchBelow returns the number below which no task was indexed yet.
 func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 	return d.number(ctx, `SELECT below FROM search_fill`)
 }
@@ -32,16 +32,16 @@ func (d *database) number(ctx context.Context, query string) (int64, error) {
 	return sqldb.Read(ctx, d, func(c sqldb.Conn) (int64, error) { return sqldb.One(ctx, c, sqldb.Self[int64], nil, query) })
 }
 
-// indexLock lets one process at a time write the index, so that none adds a task that
-// another one has just found to be gone.
+// indexLock is an advisory lock: only one process at a time writes the index, so that
+// none adds a task that another one has just found to be removed.
 const indexLock = 0x626c6f6f6d5f6674 // "bloom_ft"
 
-// PutWords replaces what the index has of tasks that are still there.
+// PutWords replaces the index entries of tasks that still exist.
 func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) error {
 	return d.Run(ctx, func(sqldb.Conn) error {
 		return pgx.BeginFunc(ctx, d.reads, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
-			// The commit that takes the tasks off the queue writes this one to disk, too.
+			// The commit that removes the tasks from the queue flushes this one, too.
 			b.Queue(`SET LOCAL synchronous_commit = off`)
 			b.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(indexLock))
 			// The condition in brackets is looked up for each task, whatever the statistics say.
@@ -57,41 +57,41 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 	})
 }
 
-// Bounds of a vector: the server knows no higher place of a word, and no more places of
-// one. More words than maxVector bytes of them are left out: a vector has 1 MiB.
+// Limits of a tsvector: PostgreSQL stores no higher position and no more positions of a
+// word. Words beyond maxVector bytes are not indexed: a tsvector holds 1 MiB.
 const (
-	lastPlace = 16_383
-	mostPlace = 255
-	maxVector = 600_000
+	maxPosition  = 16_383
+	maxPositions = 255
+	maxVector    = 600_000
 )
 
-// vector is what is indexed of a task: its words with their places, and the blocks of
-// tasks that it is in. Words are letters, digits and marks, so that none is quoted.
+// vector returns a task's tsvector: its words with their positions, and the names of
+// its blocks. Words contain only letters, digits and marks, so they need no quotes.
 func vector(t bloom.TaskText) string {
-	places, size, at := map[string][]int{}, 0, 0
+	positions, size, at := map[string][]int{}, 0, 0
 	for _, text := range []string{t.Prompt, t.Output} {
 		for w := range fulltext.Words(text) {
 			at++
-			is, known := places[w.Text]
+			found, known := positions[w.Text]
 			if !known {
 				size += len(w.Text) + 8
 			}
 			if size += 2; size > maxVector {
 				break
 			}
-			if len(is) < mostPlace && (at <= lastPlace || !known) {
-				places[w.Text] = append(is, min(at, lastPlace))
+			if len(found) < maxPositions && (at <= maxPosition || !known) {
+				positions[w.Text] = append(found, min(at, maxPosition))
 			}
 		}
-		at++ // a phrase does not go on from one text to the other
+		at++ // a phrase does not continue from one text to the other
 	}
 	var b strings.Builder
 	for _, shift := range blocks {
 		b.WriteString(block(shift, t.Seq>>shift) + " ")
 	}
-	for _, word := range slices.Sorted(maps.Keys(places)) {
+	for _, word := range slices.Sorted(maps.Keys(positions)) {
 		b.WriteString(word)
-		for i, at := range places[word] {
+		for i, at := range positions[word] {
 			b.WriteByte(":,"[min(i, 1)])
 			b.WriteString(strconv.Itoa(at))
 		}
@@ -100,15 +100,14 @@ func vector(t bloom.TaskText) string {
 	return b.String()
 }
 
-// blocks are the sizes, as powers of two, of blocks of tasks by number. Each task's
-// vector names its blocks, so that what a common word is looked up in can be bounded:
-// the server reads all of a word's entries otherwise.
+// blocks are the sizes, as powers of two, of blocks of tasks by number. A search adds
+// a block to its query so that the server does not read all entries of a common word.
 var blocks = []int{12, 16, 20}
 
-// block names a block as no word is named.
+// block returns the name of a block, which no word can equal.
 func block(shift int, n int64) string { return fmt.Sprintf("#%d-%d", shift, n) }
 
-// matching is a query in the server's language.
+// matching translates a query for tsquery.
 func matching(q fulltext.Query) string {
 	var terms []string
 	for _, t := range q.Terms {
@@ -121,22 +120,24 @@ func matching(q fulltext.Query) string {
 	return strings.Join(terms, " & ")
 }
 
-// Words lists tasks that contain a query's words, looking at the newest blocks first.
+// Words lists the newest tasks that contain a query's words. It searches the newest
+// blocks first.
 func (d *database) Words(ctx context.Context, c sqldb.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
 	newest, err := sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT coalesce((SELECT task FROM task_search WHERE task < $1 ORDER BY task DESC LIMIT 1), -1)`, below)
 	if err != nil || newest < 0 {
 		return nil, 0, err
 	}
-	look := func(query string) ([]int64, error) {
-		// Simple: the plan fits the query's words, which may be rare or common. The index of
-		// words answers, whatever the statistics say: by number every vector would be read.
+	find := func(query string) ([]int64, error) {
+		// QueryExecModeExec, so that the plan fits the query's words, rare or common.
+		// MATERIALIZED, so that the index of words is used: by number, every vector would be
+		// read.
 		return sqldb.Collect(ctx, c, sqldb.Self[int64], `WITH found AS MATERIALIZED (SELECT task FROM task_search WHERE words @@ $1::text::tsquery)
 			SELECT task FROM found WHERE task < $2 ORDER BY task DESC LIMIT $3`,
 			pgx.QueryExecModeExec, query, below, n)
 	}
 	for _, shift := range blocks {
 		at := newest >> shift
-		if seqs, err = look(fmt.Sprintf("%s & ('%s' | '%s')", matching(q), block(shift, at), block(shift, at-1))); err != nil {
+		if seqs, err = find(fmt.Sprintf("%s & ('%s' | '%s')", matching(q), block(shift, at), block(shift, at-1))); err != nil {
 			return nil, 0, err
 		}
 		if len(seqs) == n {
@@ -146,13 +147,13 @@ func (d *database) Words(ctx context.Context, c sqldb.Conn, q fulltext.Query, be
 			return seqs, 0, nil
 		}
 	}
-	if seqs, err = look(matching(q)); err != nil || len(seqs) < n {
+	if seqs, err = find(matching(q)); err != nil || len(seqs) < n {
 		return seqs, 0, err
 	}
 	return seqs, seqs[n-1], nil
 }
 
-// Indexed is how many tasks the index has.
+// Indexed returns the number of tasks in the index.
 func (s *Store) Indexed(ctx context.Context) (int, error) {
 	n, err := s.db.number(ctx, `SELECT count(*) FROM task_search`)
 	return int(n), err

@@ -8,16 +8,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-const lockContext = 0x626c6d01 // class of the advisory locks of contexts with ordered tasks, by hash
+const lockContext = 0x626c6d01 // class of the advisory locks of contexts with ordered tasks, by hash of the id
 
-// Load reads and locks what is wanted, in one round trip. Locks are tried and never
-// waited for, and what depends on a lock is read by a later statement, which sees
-// what was committed before the lock was free. What could not be found or locked is
-// looked for once more without a lock: what is there is in use.
-func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) error {
+// Load locks and reads the read set in one round trip. It never waits for a lock.
+// Rows that depend on a lock are read by a later statement, which sees what was
+// committed before the lock was free. Rows that were not found are looked up again
+// without a lock: those that exist are locked by others.
+func (t *tx) Load(ctx context.Context, reads *store.ReadSet, rows *store.Rows) error {
 	b := &batch{}
 	now := t.d.testNow()
-	l := &sqldb.Load{Dialect: dialect, Batch: b, Want: want, Rows: rows, Now: now}
+	l := &sqldb.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: now}
 	ordered(l)
 	l.Workers()
 	l.Tasks()
@@ -37,36 +37,36 @@ func (t *tx) Load(ctx context.Context, want *store.ReadSet, rows *store.Rows) er
 		err := r.Scan(&rows.Now, &numbers)
 		rows.Numbers = append(rows.Numbers, numbers...)
 		return err
-	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, now, want.Numbers)
+	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, now, reads.Numbers)
 	if err := t.send(ctx, &b.Batch); err != nil {
 		return t.d.failed(err)
 	}
-	if want.Unsealed > 0 {
-		if err := t.chain(ctx, want.Unsealed, rows); err != nil {
+	if reads.Unsealed > 0 {
+		if err := t.chain(ctx, reads.Unsealed, rows); err != nil {
 			return t.d.failed(err)
 		}
 	}
 	b = &batch{}
-	if doubts(b, l); b.Len() == 0 {
+	if findBusy(b, l); b.Len() == 0 {
 		return nil
 	}
 	return t.d.failed(t.send(ctx, &b.Batch))
 }
 
-// limits are a map's keys and values.
-func limits(wanted map[string]int) (keys []string, most []int32) {
-	for key, n := range wanted {
+// limits returns a map's keys and values.
+func limits(counts map[string]int) (keys []string, most []int32) {
+	for key, n := range counts {
 		keys, most = append(keys, key), append(most, int32(n))
 	}
 	return keys, most
 }
 
-// ordered locks contexts and reads the beginning of their lines.
+// ordered locks contexts and reads their first ordered tasks.
 func ordered(l *sqldb.Load) {
-	if len(l.Want.Ordered) == 0 {
+	if len(l.ReadSet.Ordered) == 0 {
 		return
 	}
-	names, most := limits(l.Want.Ordered)
+	names, most := limits(l.ReadSet.Ordered)
 	l.Each(func(r sqldb.Row) error {
 		var context string
 		err := r.Scan(&context)
@@ -81,7 +81,7 @@ func ordered(l *sqldb.Load) {
 		}
 		if line, locked := l.Rows.Ordered[context]; locked {
 			line.Tasks = append(line.Tasks, p)
-			line.Cut = len(line.Tasks) == l.Want.Ordered[context]
+			line.Cut = len(line.Tasks) == l.ReadSet.Ordered[context]
 			l.Rows.Ordered[context] = line
 		}
 		return nil
@@ -90,8 +90,8 @@ func ordered(l *sqldb.Load) {
 		ORDER BY t.seq`, names, most)
 }
 
-// selectOpen locks open tasks, for each set of labels the best. Rows that another
-// transaction holds are skipped.
+// selectOpen locks the first open tasks of each label key, skipping rows that others
+// have locked.
 var selectOpen = `SELECT k.key, ` + dialect.OpenColumns("pg_column_size(t.context_hints)") + `
 	FROM unnest($2::text[], $3::int[]) k (key, most) CROSS JOIN LATERAL (
 		SELECT * FROM llm_tasks t WHERE t.gate = 'open' AND t.label_key = k.key
@@ -99,27 +99,27 @@ var selectOpen = `SELECT k.key, ` + dialect.OpenColumns("pg_column_size(t.contex
 		ORDER BY t.priority DESC, t.seq LIMIT k.most FOR UPDATE SKIP LOCKED) t`
 
 func open(l *sqldb.Load) {
-	if len(l.Want.Queue) == 0 {
+	if len(l.ReadSet.Queue) == 0 {
 		return
 	}
-	for key := range l.Want.Queue {
+	for key := range l.ReadSet.Queue {
 		l.Rows.Queue[key] = store.Line{}
 	}
-	keys, most := limits(l.Want.Queue)
-	l.Each(l.TakeOpen, selectOpen, l.Now, keys, most, l.Want.Askers.List())
+	keys, most := limits(l.ReadSet.Queue)
+	l.Each(l.TakeOpen, selectOpen, l.Now, keys, most, l.ReadSet.Claimers.List())
 }
 
-// doubts looks for what was not found: either it is not there, or somebody else has
-// locked it.
-func doubts(b *batch, l *sqldb.Load) {
+// findBusy looks up rows that were not found, to tell those that others have locked
+// from those that do not exist.
+func findBusy(b *batch, l *sqldb.Load) {
 	r, m := l.Rows, l.Missing()
-	for context := range l.Want.Ordered {
+	for context := range l.ReadSet.Ordered {
 		if _, locked := r.Ordered[context]; !locked {
 			r.Busy.Add(context)
 		}
 	}
-	// What is in use is known to nobody, whatever else of it was found.
-	inUse := func(row sqldb.Row) error {
+	// Forget everything that was read of a locked row.
+	busy := func(row sqldb.Row) error {
 		var id string
 		err := row.Scan(&id)
 		delete(r.Tasks, id)
@@ -132,13 +132,13 @@ func doubts(b *batch, l *sqldb.Load) {
 		r.Busy.Add(id)
 		return err
 	}
-	b.Pick(inUse, `SELECT id FROM llm_tasks`, "id", "uuid", sqldb.IDs(m.Tasks), "")
-	b.Pick(inUse, `SELECT id FROM runtime_artifacts`, "id", "uuid", sqldb.IDs(m.Places), "")
-	b.Pick(inUse, `SELECT id FROM leases`, "id", "uuid", sqldb.IDs(m.Leases), "")
-	b.Pick(inUse, `SELECT task_id FROM leases`, "task_id", "uuid", sqldb.IDs(m.Active), " AND status = 'active'")
-	b.Pick(inUse, `SELECT id FROM workers`, "id", "text", m.Workers, "")
-	b.Pick(inUse, `SELECT id FROM api_keys`, "id", "text", m.Keys, "")
-	b.Pick(inUse, `SELECT id FROM sessions`, "id", "text", m.Sessions, "")
+	b.Pick(busy, `SELECT id FROM llm_tasks`, "id", "uuid", sqldb.IDs(m.Tasks), "")
+	b.Pick(busy, `SELECT id FROM runtime_artifacts`, "id", "uuid", sqldb.IDs(m.Places), "")
+	b.Pick(busy, `SELECT id FROM leases`, "id", "uuid", sqldb.IDs(m.Leases), "")
+	b.Pick(busy, `SELECT task_id FROM leases`, "task_id", "uuid", sqldb.IDs(m.Active), " AND status = 'active'")
+	b.Pick(busy, `SELECT id FROM workers`, "id", "text", m.Workers, "")
+	b.Pick(busy, `SELECT id FROM api_keys`, "id", "text", m.Keys, "")
+	b.Pick(busy, `SELECT id FROM sessions`, "id", "text", m.Sessions, "")
 	named := func(forget func(id string), name func(id string) string) func(sqldb.Row) error {
 		return func(row sqldb.Row) error {
 			var id string
@@ -149,7 +149,7 @@ func doubts(b *batch, l *sqldb.Load) {
 		}
 	}
 	b.Pick(named(func(id string) { delete(r.Contexts, id) }, store.ContextKey), `SELECT id FROM contexts`, "id", "text", m.Contexts, "")
-	b.Pick(named(func(id string) { delete(r.Scripts, id) }, store.ScriptKey), `SELECT context_id FROM transcripts`, "context_id", "text", m.Transcripts, "")
+	b.Pick(named(func(id string) { delete(r.Transcripts, id) }, store.TranscriptKey), `SELECT context_id FROM transcripts`, "context_id", "text", m.Transcripts, "")
 }
 
 // testNow is the injected clock's time, nil for the server's.

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const lockDuty = 0x626c6d04 // class of the locks of loops that run once, by hash of the name
+const lockLoop = 0x626c6d04 // class of the advisory locks of background loops, by hash of the name
 
-// lockSettings let the server notice within a minute that the holder's machine is
-// gone, or its process frozen, so that another takes over.
+// lockSettings make the server notice within a minute that the holder's machine or
+// process is gone, so that another can take over.
 var lockSettings = map[string]string{
 	"tcp_keepalives_idle":     "20",
 	"tcp_keepalives_interval": "10",
@@ -21,22 +21,23 @@ var lockSettings = map[string]string{
 	"idle_session_timeout":    "60000",
 }
 
-// Lock is a name that one process holds among all that share the database: the
-// right to run a loop that must run once. It is held by a connection of its own
-// and lost with it. Safe for concurrent use.
+// Lock is the right to run a background loop, which one process holds of all that
+// share the database. It belongs to a connection and is lost with it. It is safe for
+// concurrent use.
 type Lock struct {
 	mu   sync.Mutex
 	conn *pgx.Conn
 	name string
 }
 
-// ErrLockLost says that a lock's connection is gone: another process may hold it.
+// ErrLockLost means that the lock's connection is broken: another process may hold
+// the lock.
 var ErrLockLost = errors.New("postgresql: the lock was lost")
 
-// TryLock takes the lock of the given name when nobody has it; ok is false when
-// somebody does. A holder asks Held before each run, and gives up with Release. A
-// holder that dies loses the lock at once with its process, and within a minute
-// with its machine. One that does not ask for a minute has lost it, too.
+// TryLock takes the named lock; ok is false if another process holds it. The holder
+// calls Held before each run, and Release at the end. If its process dies, the lock
+// is released at once; if its machine dies, within a minute. A holder that does not
+// call Held for a minute loses the lock.
 func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err error) {
 	cfg, err := parse(s.db.cfg.URL)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err
 	if err != nil {
 		return nil, false, s.db.fail(fmt.Errorf("lock %s: %w", name, err))
 	}
-	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, hashtext($2))`, lockDuty, name).Scan(&ok)
+	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, hashtext($2))`, lockLoop, name).Scan(&ok)
 	if err != nil || !ok {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, false, s.db.fail(err)
@@ -58,7 +59,7 @@ func (s *Store) TryLock(ctx context.Context, name string) (l *Lock, ok bool, err
 	return &Lock{conn: conn, name: name}, true, nil
 }
 
-// Held asks the server whether the lock is still held: nil, or ErrLockLost.
+// Held returns nil, or ErrLockLost if the lock is no longer held.
 func (l *Lock) Held(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *Lock) Held(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lock up. It may be called again.
+// Release releases the lock. It may be called again.
 func (l *Lock) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ var migrations embed.FS
 // migrationLock is the advisory lock of the runtime's schema.
 const migrationLock = 0x626c6f6f6d5f6462 // "bloom_db"
 
-// Migrations lists all steps of the schema of the database at url, the oldest
-// first. It may be called while servers run.
+// Migrations lists all schema migrations of the database at url, the oldest first. It
+// may be called while servers run.
 func Migrations(ctx context.Context, url string) (steps []schema.Migration, err error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -31,8 +31,8 @@ func Migrations(ctx context.Context, url string) (steps []schema.Migration, err 
 	return steps, err
 }
 
-// MigrateUp applies what is pending and returns how many steps that were, for those
-// who want that by hand: Open does it by itself.
+// MigrateUp applies the pending migrations and returns their number. Open does the
+// same.
 func MigrateUp(ctx context.Context, url string) (applied int, err error) {
 	cfg, err := parse(url)
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Old counts what is older in the database than it is to be kept, and so would be
-// removed; an age of 0 keeps for ever. It only reads, but all there is: it is for
-// people who ask. Tasks that tell who knows a living context are counted though
-// they stay.
+// Old counts what retention would remove from the database; an age of 0 keeps for
+// ever. It only reads, and scans all rows. It also counts tasks that retention keeps
+// because of their contexts.
 func Old(ctx context.Context, url string, keep bloom.Keep) (old bloom.Removed, err error) {
 	cfg, err := parse(url)
 	if err != nil {
 		return old, err
 	}
-	delete(cfg.RuntimeParams, "enable_seqscan") // here all is read
+	delete(cfg.RuntimeParams, "enable_seqscan") // these queries read whole tables
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return old, cannotConnect(err)

@@ -43,10 +43,10 @@ func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	n := storetest.Plain("context")
 	n.Spec.Prompt = "the one that is cut off"
 	cut.deaf.Store(&n.Spec.Prompt)
-	told := make(chan error, 1)
+	outcome := make(chan error, 1)
 	go func() {
 		_, _, err := s.CreateTask(t.Context(), n)
-		told <- err
+		outcome <- err
 	}()
 	<-cut.deafened
 	var next int64
@@ -57,7 +57,7 @@ func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	after := disaster()
 	useNumbers(t, after, next)
 	cut.redirect(t, after)
-	if err := <-told; err != nil {
+	if err := <-outcome; err != nil {
 		t.Errorf("the creation was not repeated: %v", err)
 	}
 	if _, err := s.Task(t.Context(), n.ID); err != nil {

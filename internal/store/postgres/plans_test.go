@@ -34,6 +34,8 @@ SELECT 1000 + n, md5(n::text)::uuid, s, CASE WHEN s = 'queued' THEN CASE n % 3 W
 FROM (SELECT n, CASE WHEN n % 10 < 4 THEN 'completed' WHEN n % 10 = 4 THEN 'failed' WHEN n % 10 = 5 THEN 'dead' ELSE 'queued' END AS s
 	FROM generate_series(1, 30000) n) x;
 SELECT setval('llm_tasks_seq', 31000);
+INSERT INTO workers (id, node_id, status, claude_cli, max_concurrency, registered_at, removed)
+SELECT 'gone' || n, 'gone', CASE WHEN n % 2 = 0 THEN 'online' ELSE 'offline' END, true, 1, 1, true FROM generate_series(1, 30000) n;
 INSERT INTO leases (id, task_id, worker_id, epoch, status, started_at, expires_at, ttl_seconds, last_heartbeat, context_id)
 SELECT md5('l' || n)::uuid, md5(n::text)::uuid, 'w' || n % 7, 1, CASE WHEN n % 10 = 5 THEN 'expired' ELSE 'released' END, 1, 1, 60, 1, 'c' || n % 5000
 FROM generate_series(1, 30000) n;
@@ -110,7 +112,7 @@ func checkPlans(t *testing.T, log string) {
 			n, _ := strconv.Atoi(m[1])
 			most = max(most, n)
 		}
-		for _, table := range []string{"llm_tasks", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results", "contexts", "transcripts", "forgotten_contexts", "task_search"} {
+		for _, table := range []string{"llm_tasks", "workers", "leases", "task_events", "audit_logs", "runtime_artifacts", "llm_results", "contexts", "transcripts", "forgotten_contexts", "task_search"} {
 			if strings.Contains(s, "Seq Scan on "+table) {
 				most = many
 			}

@@ -22,15 +22,15 @@ import (
 )
 
 // TestPgBouncerIsRefused in each of its modes that keep connections apart from
-// clients, also when it was told to swallow the settings that it does not know.
+// clients, also when it was ignoring settings the settings that it does not know.
 func TestPgBouncerIsRefused(t *testing.T) {
 	t.Parallel()
 	server := migrated.Start(t)
 	for name, lines := range map[string]string{
-		"transaction mode":                  "pool_mode = transaction",
-		"session mode":                      "pool_mode = session",
-		"transaction mode, told to swallow": "pool_mode = transaction\nignore_startup_parameters = jit,enable_seqscan,enable_bitmapscan",
-		"session mode, told to swallow":     "pool_mode = session\nignore_startup_parameters = jit,enable_seqscan,enable_bitmapscan",
+		"transaction mode":                    "pool_mode = transaction",
+		"session mode":                        "pool_mode = session",
+		"transaction mode, ignoring settings": "pool_mode = transaction\nignore_startup_parameters = jit,enable_seqscan,enable_bitmapscan",
+		"session mode, ignoring settings":     "pool_mode = session\nignore_startup_parameters = jit,enable_seqscan,enable_bitmapscan",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

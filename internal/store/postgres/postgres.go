@@ -1,11 +1,10 @@
-// Package postgres keeps everything in a PostgreSQL database that any number of
+// Package postgres implements the store in a PostgreSQL database that any number of
 // servers share.
 //
-// A transaction of package store is two round trips: one that reads and locks what
-// its operations need, one that writes all changes and commits. No row is waited for
-// that somebody else has locked: package store tries again what needs it. When the
-// connection is cut at the commit, what the transaction would have left is looked
-// for: no answer is guessed. There is no rule in this package.
+// A transaction takes two round trips: one locks and reads the read set of its
+// operations, one writes all changes and commits. It never waits for a locked row;
+// package store retries the operations that need it. If the connection is lost during
+// the commit, the outcome is looked up in the database. This package contains no rules.
 package postgres
 
 import (
@@ -24,45 +23,43 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// DefaultReaders is how many connections read at once.
-const DefaultReaders = 8
+// Defaults of a Config.
+const (
+	DefaultReaders  = 8
+	DefaultParallel = 4
+	DefaultPatience = store.DefaultPatience
+)
 
-// DefaultParallel is how many transactions may run at once.
-const DefaultParallel = 4
-
-// DefaultPatience is how long a write is tried again while the server is away.
-const DefaultPatience = store.DefaultPatience
-
-// Config says where the database is and how much of it to use.
+// Config configures a Store.
 type Config struct {
-	// URL is a connection string; several hosts may be named for failover.
-	// Required.
+	// URL is a connection string. It may name several hosts for failover. Required.
 	URL string
-	// Clock decides expiry instead of the server's; for tests. Nil: the server's.
+	// Clock replaces the server's clock in tests. Nil: the server's.
 	Clock bloom.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
-	// Readers is the most connections that read at once. 0: DefaultReaders.
+	// Readers is the maximum number of read connections. 0: DefaultReaders.
 	Readers int
-	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
+	// MaxGroup is the maximum number of operations in one transaction. 0:
+	// store.DefaultMaxGroup.
 	MaxGroup int
-	// Transcripts notes which tasks have ended, for DueTranscripts.
+	// Transcripts records which tasks have ended, for DueTranscripts.
 	Transcripts bool
 	// Queue is how many operations may wait before callers block.
 	// 0: store.DefaultQueue.
 	Queue int
-	// Parallel is how many transactions may run at once. As a rule one does: another
-	// begins when that is held up. 0: DefaultParallel.
+	// Parallel is how many transactions may run at once. Usually one does: another begins
+	// only while that is blocked. 0: DefaultParallel.
 	Parallel int
-	// Patience is how long a write is tried again while the server is away, and
-	// the longest a group's transaction may take; one that is alone may take twice
-	// as long. 0: DefaultPatience.
+	// Patience is how long a write is retried while the server is unreachable, and how
+	// long one attempt at a transaction may take. 0: DefaultPatience.
 	Patience time.Duration
-	// Committed hears of each transaction that was written; nil: nobody does.
+	// Committed is called after each transaction that wrote something; it may be nil.
 	Committed store.Committed
 }
 
-// Store is a bloom.Store in a PostgreSQL database. Several may share one.
+// Store implements bloom.Store in a PostgreSQL database. Several may share one
+// database.
 type Store struct {
 	*store.Store
 	db *database
@@ -75,15 +72,16 @@ type database struct {
 	sqldb.Reads
 	cfg     Config
 	fence   *fence
-	hot     *pgxpool.Pool // for writes: plans are fixed and never scan
+	hot     *pgxpool.Pool // for writes
 	reads   *pgxpool.Pool
 	notify  *notifier
 	stopped atomic.Bool
 	gaps    gaps
 }
 
-// Open connects, checks the server's version, migrates the schema and starts
-// the store. A database of a newer schema is refused with schema.ErrNewerSchema.
+// Open connects, checks the server's version, migrates the schema and starts the
+// store. It returns schema.ErrNewerSchema if a newer version has migrated the
+// database.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Readers = cmp.Or(cfg.Readers, DefaultReaders)
@@ -114,14 +112,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 const (
-	// gatherFor is how long a group waits at least for callers who have just been
-	// answered and are about to ask again. Two halves of the callers taking turns would
-	// cost twice the transactions.
+	// gatherFor is the least time that a group waits for callers who were just answered
+	// and are about to submit again. Otherwise two halves of the callers would take
+	// turns, with twice the transactions.
 	gatherFor = 500 * time.Microsecond
-	// overlap is after how long a transaction no longer holds up the next one.
+	// overlap is how long the next transaction waits for the previous one.
 	overlap = 50 * time.Millisecond
-	// sealPoll is how often is looked for entries of the audit that a server left
-	// unchained when it died.
+	// sealPoll is how often to look for audit entries that a server left unchained when
+	// it crashed.
 	sealPoll = time.Second
 )
 
@@ -141,7 +139,7 @@ func (d *database) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// Pools are the connections that write and those that read.
+// Pools returns the state of the pools of writers and readers.
 func (d *database) Pools() []store.Pool {
 	pools := make([]store.Pool, 0, 2)
 	for name, pool := range map[string]*pgxpool.Pool{"write": d.hot, "read": d.reads} {
@@ -160,10 +158,10 @@ func (d *database) disconnect() {
 	}
 }
 
-// Name is "postgresql".
+// Name returns "postgresql".
 func (d *database) Name() string { return "postgresql" }
 
-// Ping reports whether the server answers and can write.
+// Ping reports whether the server answers and accepts writes.
 func (d *database) Ping(ctx context.Context) error {
 	standby, err := sqldb.Read(ctx, d, func(c sqldb.Conn) (bool, error) {
 		return sqldb.One(ctx, c, sqldb.Self[bool], nil, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`)
@@ -174,15 +172,15 @@ func (d *database) Ping(ctx context.Context) error {
 	return err
 }
 
-// Time is the server's, or the test's.
+// Time returns the server's time, or the test clock's.
 func (d *database) Time(ctx context.Context, c sqldb.Conn) (int64, error) {
 	return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT `+nowSQL, d.testNow())
 }
 
-// Tell lets other servers know.
-func (d *database) Tell(changes []bloom.Change) { d.notify.tell(changes) }
+// Notify sends changes to the other servers.
+func (d *database) Notify(changes []bloom.Change) { d.notify.enqueue(changes) }
 
-// Close ends the connections.
+// Close closes all connections.
 func (d *database) Close() error {
 	d.stopped.Store(true)
 	d.notify.stop()
@@ -190,10 +188,10 @@ func (d *database) Close() error {
 	return nil
 }
 
-// Explain turns what PostgreSQL said into something that may be shown.
+// Explain turns a failure into an error that is safe to show to callers.
 func (d *database) Explain(err error) *bloom.Error { return explain(err) }
 
-// fail logs and explains what a read met.
+// fail logs and explains a failure. Other errors it returns unchanged.
 func (d *database) fail(err error) error {
 	var ours *bloom.Error
 	switch {

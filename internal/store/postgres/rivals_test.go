@@ -57,8 +57,8 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			if _, err := r.other.Cancel(t.Context(), task, "test"); err != nil {
 				t.Fatal(err)
 			}
-			if beat, err := r.own.Heartbeat(t.Context(), task, l); err != nil || !beat.CancelRequested {
-				t.Errorf("the heartbeat says %+v, %v", beat, err)
+			if heartbeat, err := r.own.Heartbeat(t.Context(), task, l); err != nil || !heartbeat.CancelRequested {
+				t.Errorf("the heartbeat says %+v, %v", heartbeat, err)
 			}
 		},
 		"a task is leased": func(t *testing.T, r *rivals) {

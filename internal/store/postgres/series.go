@@ -13,10 +13,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// counterSlots is how many rows the counters are spread over.
+// counterSlots is the number of rows over which the counters are spread.
 const counterSlots = 64
 
-// parameters are n of a statement's, from the first on.
+// parameters returns n parameters, from the first on.
 func parameters(first, n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -25,9 +25,9 @@ func parameters(first, n int) []string {
 	return names
 }
 
-// addCounts takes the first slot of the counters from the connection's own on that
-// nobody else holds, and fails when there is none. addSeries does the same and adds
-// to that slot of the series' minute, which is why nobody waits for it.
+// addCounts adds to the first unlocked slot of the counters from the connection's own
+// on, and fails if there is none. addSeries also adds to the same slot of the series'
+// minute, which therefore needs no lock.
 var addCounts, addSeries = func() (counts, series string) {
 	sets := make([]string, len(store.CountColumns))
 	for i, p := range parameters(2, len(sets)) {
@@ -41,8 +41,8 @@ var addCounts, addSeries = func() (counts, series string) {
 		ON CONFLICT (at, slot) DO UPDATE SET ` + sqldb.SeriesAdd + `)` + ok
 }()
 
-// queueCounts adds the counts and the series, last of all so that the slot is held
-// the least.
+// queueCounts adds to the counters and the series. It comes last, so that the slot is
+// locked for the shortest time.
 func (t *tx) queueCounts(b *pgx.Batch, c *store.Changes) {
 	charts := c.Series != (store.Series{})
 	if c.Counts == (store.Counts{}) && !charts {
@@ -61,8 +61,8 @@ func (t *tx) queueCounts(b *pgx.Batch, c *store.Changes) {
 	b.Queue(statement, args...).Exec(func(pgconn.CommandTag) error { return nil })
 }
 
-// queueGauge samples the queue, and folds and removes what is old. Nobody writes old
-// rows but this.
+// queueGauge samples the queue, folds old minutes and removes old rows. No other
+// statement writes old rows.
 func queueGauge(b *pgx.Batch, c *store.Changes) {
 	g := c.Gauge
 	if g == nil {
@@ -79,8 +79,8 @@ func queueGauge(b *pgx.Batch, c *store.Changes) {
 	b.Queue(`DELETE FROM task_series WHERE at < $1`, g.Drop)
 }
 
-// OldestWaiting goes from line to line of the queue's index and reads the first of
-// each.
+// OldestWaiting steps through the label keys and priorities in the queue's index and
+// reads the first task of each.
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 	const head = `SELECT t.label_key, t.priority, t.run_at FROM llm_tasks t WHERE t.gate = 'open' AND `
 	const next = ` ORDER BY t.label_key, t.priority DESC, t.seq LIMIT 1`

@@ -49,9 +49,9 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 			var held sync.WaitGroup
 			for range 8 {
 				held.Go(func() {
-					_, beat := s.Heartbeat(t.Context(), id, l.ID)
+					_, heartbeat := s.Heartbeat(t.Context(), id, l.ID)
 					_, claim := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "locked", InstanceID: "locked-1", Max: 1, Held: []string{l.ID}, Renew: true})
-					if err := errors.Join(beat, claim); err != nil {
+					if err := errors.Join(heartbeat, claim); err != nil {
 						t.Errorf("once the lock is gone: %v", err)
 					}
 				})
@@ -110,9 +110,9 @@ func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration
 	return took[len(took)*99/100]
 }
 
-// TestSlotsHoldWhateverTheDatabaseIsTold sets an isolation in which a lock does
+// TestSlotsAreLimitedWhateverTheDatabaseIsTold sets an isolation in which a lock does
 // not show what it waited for.
-func TestSlotsHoldWhateverTheDatabaseIsTold(t *testing.T) {
+func TestSlotsAreLimitedWhateverTheDatabaseIsTold(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	before := connect(t, url)
@@ -174,8 +174,8 @@ func TestAHalfImportedDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnheardNewsIsToldOf cuts the connection on which a replica listens.
-func TestUnheardNewsIsToldOf(t *testing.T) {
+// TestALostNotificationIsReported cuts the connection on which a replica listens.
+func TestALostNotificationIsReported(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	s := open(t, url, nil)
@@ -194,6 +194,6 @@ func TestUnheardNewsIsToldOf(t *testing.T) {
 	select {
 	case <-missed:
 	case <-time.After(20 * time.Second):
-		t.Fatal("what was told meanwhile is lost and nobody says so")
+		t.Fatal("a notification was lost without an error")
 	}
 }

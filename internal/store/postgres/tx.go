@@ -15,11 +15,11 @@ import (
 
 // tx is a transaction on one connection. It begins with the first Load.
 type tx struct {
-	d     *database
-	conn  *pgxpool.Conn
-	c     *pgx.Conn
-	is    session // of the connection
-	begun bool
+	d       *database
+	conn    *pgxpool.Conn
+	c       *pgx.Conn
+	session session // of the connection
+	begun   bool
 }
 
 // Begin takes a connection.
@@ -28,12 +28,12 @@ func (d *database) Begin(ctx context.Context) (store.Tx, error) {
 	if err != nil {
 		return nil, d.failed(err)
 	}
-	return &tx{d: d, conn: conn, c: conn.Conn(), is: sessionOf(conn.Conn())}, nil
+	return &tx{d: d, conn: conn, c: conn.Conn(), session: sessionOf(conn.Conn())}, nil
 }
 
-// failed says in what way a transaction failed that is undone. When a connection
-// has kept silent for too long all are dropped: the others lead to the same machine,
-// and each would be waited for in turn.
+// failed wraps the failure of a transaction that was rolled back in its kind. After a
+// timeout it drops all connections: they lead to the same machine, and each would
+// time out in turn.
 func (d *database) failed(err error) error {
 	if pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		d.hot.Reset()
@@ -43,14 +43,15 @@ func (d *database) failed(err error) error {
 	case err == nil:
 		return nil
 	case isGone(err):
-		return fmt.Errorf("%w: %w", store.ErrAway, err)
+		return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	case isRace(err):
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
 	return err
 }
 
-// release gives the connection back; one inside a transaction is closed by this.
+// release returns the connection to the pool, which closes it if a transaction is
+// open.
 func (t *tx) release() {
 	if t.conn != nil {
 		t.conn.Release()
@@ -58,14 +59,14 @@ func (t *tx) release() {
 	}
 }
 
-// idle is the status of a connection outside of any transaction.
+// idle is the status of a connection outside a transaction.
 const idle = 'I'
 
-// Rollback undoes the transaction.
+// Rollback rolls the transaction back.
 func (t *tx) Rollback() {
 	defer t.release()
 	if t.conn != nil && !t.c.IsClosed() && t.c.PgConn().TxStatus() != idle {
-		ctx, cancel := context.WithTimeout(context.Background(), rollbackFor)
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 		defer cancel()
 		if _, err := t.c.Exec(ctx, "rollback"); err != nil {
 			_ = t.c.Close(ctx)
@@ -73,10 +74,10 @@ func (t *tx) Rollback() {
 	}
 }
 
-// rollbackFor is how long a connection may take for it before it is closed.
-const rollbackFor = silence / 5
+// rollbackTimeout is how long a rollback may take before the connection is closed.
+const rollbackTimeout = silence / 5
 
-// send runs a batch, in the transaction.
+// send runs a batch in the transaction.
 func (t *tx) send(ctx context.Context, b *pgx.Batch) error {
 	if !t.begun {
 		begin := &pgx.Batch{}
@@ -87,9 +88,9 @@ func (t *tx) send(ctx context.Context, b *pgx.Batch) error {
 	return t.c.SendBatch(ctx, b).Close()
 }
 
-// warned is where a connection keeps that the server warned of something. The one
-// warning that a commit knows is that it stands here, while the wait for its
-// standby was cancelled: an operator has cancelled it.
+// warned is the key in the connection's custom data for a warning of the server. The
+// only warning of a commit is that an operator cancelled the wait for the standby:
+// the commit is only on the primary.
 const warned = "warned"
 
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
@@ -113,12 +114,12 @@ func (t *tx) Commit(ctx context.Context, c *store.Changes) error {
 	var pg *pgconn.PgError
 	switch {
 	case committed && t.c.PgConn().CustomData()[warned] != nil:
-		err = errors.New("postgresql: the commit was answered with a warning")
+		err = errors.New("postgresql: the server answered the commit with a warning")
 	case committed:
-		return nil // what broke after it concerns only the connection
+		return nil // a later error concerns only the connection
 	case err == nil:
 		t.Rollback()
-		return errors.New("postgresql: the commit was answered with a rollback")
+		return errors.New("postgresql: the server answered the commit with a rollback")
 	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR":
 		t.Rollback()
 		return t.d.failed(err)
@@ -128,24 +129,23 @@ func (t *tx) Commit(ctx context.Context, c *store.Changes) error {
 	return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 }
 
-// Stands looks for the last entry of a transaction, once the server no longer works
-// on it: the process behind the connection that was cut is made to end, for it may
-// wait for more, or have yet to read what it was sent. The number of the transaction
-// does not tell: a crash or a promotion forgets numbers of which nothing was written
-// down, and gives them to others. The look-up's own commit, of a lock that changes
-// nothing, comes back no sooner than what it saw is safe, also on a synchronous
-// standby.
-func (t *tx) Stands(ctx context.Context, last bloom.Audit) (there bool, err error) {
+// Committed looks for the transaction's last audit entry once its backend has ended.
+// It terminates the backend of the lost connection, which may wait for more data, or
+// may not have read all of it. The transaction's id would not tell: after a crash or
+// a promotion the server may assign the same id again. The check itself commits a
+// lock that changes nothing: that commit returns only once everything the check saw
+// is durable, also on a synchronous standby.
+func (t *tx) Committed(ctx context.Context, last bloom.Audit) (there bool, err error) {
 	hot := t.d.hot
-	var over bool
-	if err := hot.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, t.is.token).Scan(&over); err != nil {
+	var ended bool
+	if err := hot.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, t.session.token).Scan(&ended); err != nil {
 		return false, t.d.failed(err)
 	}
-	if !over {
-		// Refused to a role that was set for the login: then it ends when it finds the
-		// connection closed.
+	if !ended {
+		// If the role may not do this, the backend ends once it notices that the connection
+		// is closed.
 		_, _ = hot.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
-			WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, t.is.token)
+			WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, t.session.token)
 		return false, errInProgress
 	}
 	c, err := hot.Acquire(ctx)
@@ -153,16 +153,16 @@ func (t *tx) Stands(ctx context.Context, last bloom.Audit) (there bool, err erro
 		return false, t.d.failed(err)
 	}
 	defer c.Release()
-	said := c.Conn().PgConn().CustomData()
-	delete(said, warned)
+	data := c.Conn().PgConn().CustomData()
+	delete(data, warned)
 	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit_logs WHERE entity_id = $1 AND id = $2::text::uuid)
 		FROM counters WHERE slot = pg_backend_pid() % $3 FOR UPDATE`, last.EntityID, last.ID, counterSlots).Scan(&there)
-	if err == nil && said[warned] != nil {
+	if err == nil && data[warned] != nil {
 		return false, errInProgress // this wait for the standby was cancelled, too
 	}
 	return there, t.d.failed(err)
 }
 
-// errInProgress says that the server may still commit what it was sent before the
-// connection was cut.
-var errInProgress = fmt.Errorf("%w: the commit goes on", store.ErrConflict)
+// errInProgress means that the server may still commit what it received before the
+// connection was lost.
+var errInProgress = fmt.Errorf("%w: the commit may still take effect", store.ErrConflict)

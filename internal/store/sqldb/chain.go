@@ -10,21 +10,21 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// errNoHead: only tampering takes the row away.
+// errNoHead means that the database was tampered with.
 var errNoHead = errors.New("the table audit_head is empty")
 
-// Head reads the end of the audit's chain.
+// Head reads the head of the audit's hash chain.
 func Head(ctx context.Context, c Conn) (bloom.ChainHead, error) {
 	return One(ctx, c, func(h *bloom.ChainHead) []any { return []any{&h.Seq, (*Hash)(&h.Hash)} }, errNoHead, `SELECT seq, hash FROM audit_head`)
 }
 
-// AuditHead is the last entry of the chain.
+// AuditHead reads the head of the audit's hash chain.
 func (r *Reads) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
 	return Read(ctx, r.Source, func(c Conn) (bloom.ChainHead, error) { return Head(ctx, c) })
 }
 
-// AuditLinks lists the chain, the oldest first, all of one moment: retention may remove
-// meanwhile, and entries of one moment do not follow from the chain of another.
+// AuditLinks lists the chain, the oldest link first, from one snapshot: retention may
+// remove entries meanwhile.
 func (r *Reads) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
 	err = r.Source.Snapshot(ctx, func(c Conn) (err error) {
 		head, prev, links, err = ReadLinks(ctx, c, after, limit)
@@ -37,7 +37,7 @@ const selectLink = `SELECT c.seq, c.hash, coalesce(c.removed_at, 0) FROM audit_c
 
 func linkFields(l *bloom.ChainLink) []any { return []any{&l.Seq, (*Hash)(&l.Hash), &l.Removed} }
 
-// ReadLinks lists the chain as a snapshot has it.
+// ReadLinks lists the chain. c must read from one snapshot.
 func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
 	if head, err = Head(ctx, c); err != nil {
 		return head, prev, nil, err
@@ -78,7 +78,7 @@ func ReadExport(ctx context.Context, c Conn) (bloom.AuditExport, error) {
 	return One(ctx, c, exportFields, nil, selectExport)
 }
 
-// AuditLag says how far chain and export are behind.
+// AuditLag reads how far the chain and the export are behind.
 func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
 	return Read(ctx, r.Source, func(c Conn) (lag bloom.AuditLag, err error) {
 		now, err := r.Source.Time(ctx, c)

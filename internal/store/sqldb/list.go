@@ -12,22 +12,21 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// Bounds of the work of one list call.
 const (
-	scanRows  = 20_000 // entries looked at
-	scanFirst = 1_000  // of which these at first
+	scanRows  = 20_000 // most index entries that one call reads
+	scanFirst = 1_000  // index entries of the first attempt
 )
 
-// listing is a list newest first. Its index leads with what by says; the other
-// conditions are tried on at most scanRows entries of it. Arguments are numbered
-// from $2 on: $1 is the place in the list.
+// listing is the query of a list, the newest item first. It walks along an index whose
+// first column by restricts, and applies filter to at most scanRows entries.
+// Arguments are numbered from $2 on; $1 is the position in the list.
 type listing[T any] struct {
 	*Dialect
 	from, as string // the table and its alias
 	columns  string
 	fields   func(*T) []any
 	by       string // conditions that an index answers, "" for the table itself
-	filter   string // " AND …" on what the index leaves
+	filter   string // " AND …", conditions that no index answers
 	args     []any
 	byArgs   int // how many of args belong to by
 }
@@ -43,13 +42,13 @@ func (l *listing[T]) arg(v any) string {
 	return fmt.Sprintf("$%d", len(l.args)+1)
 }
 
-// first sets the condition that the index answers; %s stands for the value.
+// first sets the condition that the index answers; %s in it is the value.
 func (l *listing[T]) first(condition, value string) {
 	l.by = fmt.Sprintf(condition, l.arg(value))
 	l.byArgs = 1
 }
 
-// also adds a condition that the index does not answer, if there is a value.
+// also adds a condition, unless the value is empty. The first one uses the index.
 func (l *listing[T]) also(column, value string) {
 	switch {
 	case value == "":
@@ -60,13 +59,13 @@ func (l *listing[T]) also(column, value string) {
 	}
 }
 
-// only adds a condition as an expression, which keeps the planner from the column's own
-// index, whose entries nothing bounds.
+// only adds a condition to filter. It is written as an expression, so that the
+// planner does not use the column's own index, which may have any number of entries.
 func (l *listing[T]) only(column, value string) {
 	l.filter += " AND " + column + " || '' = " + l.arg(value)
 }
 
-// where is the condition by which the list walks along its index.
+// where returns the condition by which the list walks along its index.
 func (l *listing[T]) where() string {
 	if l.by == "" {
 		return l.as + ".seq < $1"
@@ -80,18 +79,17 @@ func (l *listing[T]) query(ctx context.Context, c Conn, conditions string, tail 
 		slices.Concat(l.Replan, args)...)
 }
 
-// page reads one page. What the index does not answer is tried on a few entries
-// first, and only when they do not fill the page on as many as one call may look
-// at.
+// page reads one page. With a filter it first tries a few entries, and reads the most
+// that one call may only if they do not fill the page.
 func (l *listing[T]) page(ctx context.Context, c Conn, p bloom.Page) (items []T, next bloom.Cursor, err error) {
 	before := cmp.Or(p.Cursor.Before, math.MaxInt64)
 	if l.filter == "" {
 		return l.pageFrom(ctx, c, before, p.Size(), 0)
 	}
 	for _, window := range []int{scanFirst, scanRows} {
-		// The lowest entry that may be looked at; 0: all of the rest.
+		// The lowest entry to read; 0: all.
 		floor, err := One(ctx, c, Self[int64], nil, fmt.Sprintf(`SELECT %s.seq FROM %s %[1]s WHERE %[3]s ORDER BY %[1]s.seq DESC LIMIT 1 OFFSET %[4]d`,
-			l.as, l.from, l.where(), window-1), l.place(before, l.byArgs)...)
+			l.as, l.from, l.where(), window-1), l.argsFrom(before, l.byArgs)...)
 		if err != nil {
 			return nil, next, err
 		}
@@ -103,9 +101,9 @@ func (l *listing[T]) page(ctx context.Context, c Conn, p bloom.Page) (items []T,
 	return items, next, nil
 }
 
-// pageFrom reads a page of entries not below floor.
+// pageFrom reads a page of entries that are not below floor.
 func (l *listing[T]) pageFrom(ctx context.Context, c Conn, before int64, limit int, floor int64) (items []T, next bloom.Cursor, err error) {
-	args := append(l.place(before, len(l.args)), floor, limit+1)
+	args := append(l.argsFrom(before, len(l.args)), floor, limit+1)
 	found, err := l.query(ctx, c, fmt.Sprintf(` AND %s.seq >= $%d`, l.as, len(args)-1), fmt.Sprintf(` ORDER BY %s.seq DESC LIMIT CAST($%d AS BIGINT)`, l.as, len(args)), args...)
 	switch {
 	case err != nil:
@@ -123,12 +121,12 @@ func (l *listing[T]) pageFrom(ctx context.Context, c Conn, before int64, limit i
 	return items, next, nil
 }
 
-// place is a place in the list and the first n arguments.
-func (l *listing[T]) place(before int64, n int) []any {
+// argsFrom returns the position in the list and the first n arguments.
+func (l *listing[T]) argsFrom(before int64, n int) []any {
 	return append([]any{before}, l.args[:n]...)
 }
 
-// finder looks for what contains words among tasks.
+// finder returns the queries of a full-text search.
 func (l *listing[T]) finder(ctx context.Context, s Source, c Conn) store.Finder[T] {
 	return store.Finder[T]{
 		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) {
@@ -138,7 +136,7 @@ func (l *listing[T]) finder(ctx context.Context, s Source, c Conn) store.Finder[
 			return l.idsWith(ctx, c, part, below, n)
 		},
 		Fetch: func(seqs []int64) ([]store.Found[T], error) {
-			args := append(l.place(math.MaxInt64, len(l.args)), l.Array(seqs))
+			args := append(l.argsFrom(math.MaxInt64, len(l.args)), l.Array(seqs))
 			entries, err := l.query(ctx, c, " AND "+l.In(l.as+".seq", len(args), "bigint"), "", args...)
 			found := make([]store.Found[T], 0, len(entries))
 			for _, e := range entries {
@@ -149,7 +147,7 @@ func (l *listing[T]) finder(ctx context.Context, s Source, c Conn) store.Finder[
 	}
 }
 
-// idsWith lists tasks whose id contains a text, of the newest scanRows.
+// idsWith lists tasks whose id contains part, among the next scanRows tasks.
 func (d *Dialect) idsWith(ctx context.Context, c Conn, part string, below int64, n int) (seqs []int64, low int64, err error) {
 	low, err = One(ctx, c, Self[int64], nil, fmt.Sprintf(`SELECT t.seq FROM llm_tasks t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT 1 OFFSET %d`, scanRows-1), below)
 	if err != nil {

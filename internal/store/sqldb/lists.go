@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// list reads a page.
+// list reads one page of a listing.
 func list[T any](ctx context.Context, r *Reads, l *listing[T], p bloom.Page) (items []T, next bloom.Cursor, err error) {
 	l.Dialect = r.Dialect
 	err = r.Source.Run(ctx, func(c Conn) (err error) {
@@ -20,7 +20,7 @@ func list[T any](ctx context.Context, r *Reads, l *listing[T], p bloom.Page) (it
 	return items, next, err
 }
 
-// cut is a text column of which only the first n characters are read.
+// cut returns an expression for the first n characters of a text column.
 func cut(column string, n int) string { return fmt.Sprintf("substr(%s, 1, %d)", column, n) }
 
 // Tasks lists tasks, the newest first.
@@ -35,10 +35,10 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	l.also("t.worker_id", q.WorkerID)
 	r.status(l, q.Status)
 	l.also("t.agent_slug", q.AgentSlug)
-	if q.Error != "" { // no index has it
+	if q.Error != "" { // it has no index
 		l.only("t.error_class", q.Error)
 	}
-	if q.Status == bloom.TaskCompleted { // nearly all are: the table itself serves as their index
+	if q.Status == bloom.TaskCompleted { // nearly all tasks are, so the table is scanned
 		l.only("t.status", string(q.Status))
 	}
 	var found []store.Task
@@ -59,8 +59,9 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	return tasks, next, err
 }
 
-// status restricts tasks to a status. What has ended badly or waits has an index. What
-// is held is found by its lease: there are no more of those than slots.
+// status restricts tasks to a status. An index has the failed and waiting ones. Tasks
+// that are leased are found by their active leases, of which there are no more than
+// slots.
 func (r *Reads) status(l *listing[store.Task], status bloom.TaskStatus) {
 	switch {
 	case status == "" || status == bloom.TaskCompleted:
@@ -110,8 +111,8 @@ func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 	return items, next, err
 }
 
-// common are the actions that every task goes through; they have no index.
-var common = []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted}
+// commonActions are those of every task; no index has them.
+var commonActions = []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted}
 
 // Audit lists audit entries, the newest first.
 func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
@@ -122,7 +123,7 @@ func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 	l.also("a.entity_id", q.EntityID)
 	switch {
 	case q.Action == "":
-	case slices.Contains(common, q.Action) || l.by != "":
+	case slices.Contains(commonActions, q.Action) || l.by != "":
 		l.only("a.action", q.Action)
 	default:
 		l.first("a.action NOT IN ('task_created','task_leased','task_started','task_completed') AND a.action = %s", q.Action)
@@ -130,12 +131,12 @@ func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 	return list(ctx, r, l, q.Page)
 }
 
-// Contexts lists contexts, the one with the newest task first.
+// Contexts lists contexts, that with the newest task first.
 func (r *Reads) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	return list(ctx, r, &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}, q.Page)
 }
 
-// Keys lists the newest first.
+// Keys lists keys, the newest first.
 func (r *Reads) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
 	known, next, err := list(ctx, r, &listing[bloom.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
 	keys := make([]bloom.APIKey, 0, len(known))
@@ -145,7 +146,7 @@ func (r *Reads) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.C
 	return keys, next, err
 }
 
-// Sessions lists the newest first.
+// Sessions lists sessions, the newest first.
 func (r *Reads) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
 	known, next, err := list(ctx, r, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
 	sessions := make([]bloom.BrowserSession, 0, len(known))

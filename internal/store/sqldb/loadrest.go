@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// Column is one value of every row, as a statement's array.
+// Column returns one value of every row, as an array parameter.
 func Column[T, V any](rows []T, value func(T) V) []V {
 	c := make([]V, len(rows))
 	for i, r := range rows {
@@ -16,16 +16,15 @@ func Column[T, V any](rows []T, value func(T) V) []V {
 	return c
 }
 
-// attempts is a table of attempts.
+// attempts returns a table of attempts and its arguments.
 func (l *Load) attempts(keys []store.OutcomeKey) (table string, args []any) {
 	return l.Table("task uuid", "epoch bigint"), l.Columns(Column(keys, func(k store.OutcomeKey) string { return k.TaskID }),
 		Column(keys, func(k store.OutcomeKey) int64 { return k.Epoch }))
 }
 
-// Stored reads what was stored before: first uses of idempotency keys, outcomes, events,
-// and files.
+// Stored reads first uses of idempotency keys, outcomes, events and files.
 func (l *Load) Stored() {
-	if keys := l.Want.Keys.List(); len(keys) > 0 {
+	if keys := l.ReadSet.Keys.List(); len(keys) > 0 {
 		for _, k := range keys {
 			l.Rows.Keys[k] = nil
 		}
@@ -38,7 +37,7 @@ func (l *Load) Stored() {
 				JOIN llm_tasks t ON t.idempotency_scope = k.scope AND t.idempotency_key = k.key`,
 			l.Columns(Column(keys, func(k store.Key) string { return k.Scope }), Column(keys, func(k store.Key) string { return k.Key }))...)
 	}
-	if keys := l.Want.Outcomes.List(); len(keys) > 0 {
+	if keys := l.ReadSet.Outcomes.List(); len(keys) > 0 {
 		for _, k := range keys {
 			l.Rows.Outcomes[k] = nil
 		}
@@ -51,7 +50,7 @@ func (l *Load) Stored() {
 			`SELECT r.body_hash, `+resultColumns+`, `+artifactColumns+` FROM `+table+`
 				JOIN llm_results r ON r.task_id = k.task AND r.epoch = k.epoch JOIN runtime_artifacts a ON a.id = r.artifact_id`, args...)
 	}
-	if keys := slices.DeleteFunc(l.Want.Repeats.List(), l.unknown); len(keys) > 0 {
+	if keys := slices.DeleteFunc(l.ReadSet.Repeats.List(), l.unknown); len(keys) > 0 {
 		l.Each(scan(func(k *store.EventKey) []any { return []any{&k.TaskID, &k.Seq} }, func(k *store.EventKey) { l.Rows.Repeats[*k] = true }),
 			`SELECT t.id, e.worker_seq FROM `+l.Table("task uuid", "seq bigint")+` JOIN llm_tasks t ON t.id = k.task
 				JOIN task_events e ON e.task = t.seq AND e.epoch = t.epoch AND e.worker_seq = k.seq`,
@@ -60,16 +59,15 @@ func (l *Load) Stored() {
 	l.files()
 }
 
-// unknown notes that an event is not stored, for now, and reports whether its task
-// cannot be there.
+// unknown sets an event to not stored, and reports whether its task's id is invalid.
 func (l *Load) unknown(k store.EventKey) bool {
 	l.Rows.Repeats[k] = false
 	return !isID(k.TaskID)
 }
 
-// files reads what is known of runs' files and transcripts.
+// files reads files of attempts, and how far streams are in transcripts.
 func (l *Load) files() {
-	if keys := l.Want.Files.List(); len(keys) > 0 {
+	if keys := l.ReadSet.Files.List(); len(keys) > 0 {
 		for _, k := range keys {
 			l.Rows.Files[k] = nil
 		}
@@ -81,7 +79,7 @@ func (l *Load) files() {
 			l.Columns(Column(keys, func(k store.FileKey) string { return k.TaskID }), Column(keys, func(k store.FileKey) int64 { return k.Epoch }),
 				Column(keys, func(k store.FileKey) string { return k.Path }))...)
 	}
-	if keys := l.Want.FileCounts.List(); len(keys) > 0 {
+	if keys := l.ReadSet.FileCounts.List(); len(keys) > 0 {
 		type count struct {
 			store.OutcomeKey
 			n int64
@@ -90,20 +88,20 @@ func (l *Load) files() {
 		l.Each(scan(func(c *count) []any { return []any{&c.TaskID, &c.Epoch, &c.n} }, func(c *count) { l.Rows.FileCounts[c.OutcomeKey] = c.n }),
 			`SELECT k.task, k.epoch, (SELECT count(*) FROM runtime_artifacts a WHERE a.task_id = k.task AND a.epoch = k.epoch AND a.path IS NOT NULL) FROM `+table, args...)
 	}
-	for id := range l.Want.Kept {
+	for id := range l.ReadSet.Kept {
 		l.Rows.Kept[id] = 0
 	}
 	l.Pick(scan(keyedFields[int64], func(k *keyed[int64]) { l.Rows.Kept[k.key] = k.value }),
-		`SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq`, "t.id", "uuid", IDs(l.Want.Kept.List()), "")
+		`SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq`, "t.id", "uuid", IDs(l.ReadSet.Kept.List()), "")
 }
 
-// Places locks artifacts that are to be moved.
+// Places locks artifacts whose content is moved.
 func (l *Load) Places() {
 	l.Pick(scan(func(p *keyed[store.ContentPlace]) []any { return []any{&p.key, &p.value.URL} }, func(p *keyed[store.ContentPlace]) { l.Rows.Places[p.key] = &p.value }),
-		`SELECT a.id, a.url FROM runtime_artifacts a`, "a.id", "uuid", IDs(l.Want.Places.List()), l.lock("a"))
+		`SELECT a.id, a.url FROM runtime_artifacts a`, "a.id", "uuid", IDs(l.ReadSet.Places.List()), l.lock("a"))
 }
 
-// Old locks what may be removed. Of what others have locked nothing is known.
+// Old locks and reads what may be removed. It skips what others have locked.
 func (l *Load) Old() {
 	l.Pick(scan(func(e *store.Aged) []any {
 		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept)
@@ -115,8 +113,8 @@ func (l *Load) Old() {
 			(SELECT count(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
 			(SELECT count(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
 			coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0) FROM llm_tasks t`,
-		"t.id", "uuid", IDs(l.Want.Old.List()), l.lock("t"))
-	if seqs := l.Want.OldAudit.List(); len(seqs) > 0 {
+		"t.id", "uuid", IDs(l.ReadSet.Old.List()), l.lock("t"))
+	if seqs := l.ReadSet.OldAudit.List(); len(seqs) > 0 {
 		l.Each(scan(func(e *store.AgedAudit) []any { return []any{&e.Seq, &e.At, &e.Keep, &e.Only} }, func(e *store.AgedAudit) { l.Rows.OldAudit[e.Seq] = e }),
 			`SELECT a.seq, a.timestamp, a.seq = (SELECT max(seq) FROM audit_logs) OR a.seq > (SELECT seq FROM audit_head)
 				OR EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = `+l.TaskOf+` AND t.status IN ('queued','leased','running')),
@@ -125,25 +123,25 @@ func (l *Load) Old() {
 	}
 }
 
-// Export reads how far the audit was exported, when nobody else is at it.
+// Export reads how far the audit was exported, unless it is locked.
 func (l *Load) Export() {
-	if l.Want.Export {
+	if l.ReadSet.Export {
 		l.Each(scan(exportFields, func(e *bloom.AuditExport) { l.Rows.Export = e }), selectExport+l.lock("e"))
 	}
 }
 
-// Missing are rows that were wanted under a lock and not found: they are not there, or
-// somebody else has locked them.
+// Missing names rows that were to be locked and were not found: they do not exist, or
+// another transaction has locked them.
 type Missing struct {
 	Tasks, Places, Leases, Active, Workers, Keys, Sessions, Contexts, Transcripts []string
 }
 
-// Missing notes as not there what was not found.
+// Missing returns the rows that were not found, and sets them to nil in Rows.
 func (l *Load) Missing() Missing {
-	w, r := l.Want, l.Rows
+	w, r := l.ReadSet, l.Rows
 	m := Missing{
 		Tasks: absent(w.Tasks, r.Tasks), Places: absent(w.Places, r.Places), Leases: absent(w.Leases, r.Leases), Workers: absent(w.Workers, r.Workers),
-		Keys: absent(w.APIKeys, r.APIKeys), Sessions: absent(w.Sessions, r.Sessions), Contexts: absent(w.Contexts, r.Contexts), Transcripts: absent(w.Scripts, r.Scripts),
+		Keys: absent(w.APIKeys, r.APIKeys), Sessions: absent(w.Sessions, r.Sessions), Contexts: absent(w.Contexts, r.Contexts), Transcripts: absent(w.Transcripts, r.Transcripts),
 	}
 	for task := range w.Active {
 		if _, ok := r.Active[task]; !ok {
@@ -154,10 +152,10 @@ func (l *Load) Missing() Missing {
 	return m
 }
 
-func absent[V any](want store.Set[string], have map[string]*V) (missing []string) {
-	for id := range want {
-		if _, ok := have[id]; !ok {
-			have[id] = nil
+func absent[V any](ids store.Set[string], rows map[string]*V) (missing []string) {
+	for id := range ids {
+		if _, ok := rows[id]; !ok {
+			rows[id] = nil
 			missing = append(missing, id)
 		}
 	}

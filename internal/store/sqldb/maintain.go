@@ -2,8 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
@@ -15,21 +13,21 @@ func (r *Reads) Due(ctx context.Context, now int64, limit int, except []string) 
 		AND NOT (`+r.In("t.id", 2, "uuid")+`) ORDER BY t.run_at LIMIT CAST($3 AS BIGINT)`, now, r.Array(IDs(except)), limit)
 }
 
-// ActiveLeases lists active leases that expire by then. They are few (no more than
-// the workers' slots), so their deadlines have no index that every heartbeat would
-// have to write.
+// ActiveLeases lists active leases that expire by then. There are no more of them
+// than workers' slots, so an index of deadlines, which every heartbeat would update,
+// is not worth it.
 func (r *Reads) ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error) {
 	return all(ctx, r, leaseFields, `SELECT `+leaseColumns+` FROM leases l`+r.Via("leases_held")+` WHERE l.status = 'active' AND l.expires_at <= $1
 		AND NOT (`+r.In("l.id", 2, "uuid")+`) ORDER BY l.expires_at LIMIT CAST($3 AS BIGINT)`, before, r.Array(IDs(except)), limit)
 }
 
-// OldTasks lists tasks in the order of their numbers.
+// OldTasks lists tasks by number.
 func (r *Reads) OldTasks(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
 	return all(ctx, r, agedFields, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > $1 ORDER BY t.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
-// OldStreams walks along the tasks whose events are still there: one step of the
-// index for each, however many events it has.
+// OldStreams lists tasks that have events, with one step along the index for each
+// task.
 func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
 	return all(ctx, r, agedFields, `WITH RECURSIVE w (task, n) AS (
 			SELECT (SELECT e.task FROM task_events e WHERE e.task > $1 ORDER BY e.task LIMIT 1), 1
@@ -38,13 +36,13 @@ func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]store
 		SELECT `+agedColumns+` FROM w JOIN llm_tasks t ON t.seq = w.task ORDER BY w.n`, after, limit)
 }
 
-// OldAudit lists entries of the audit in the order of their numbers.
+// OldAudit lists audit entries by number.
 func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]store.AgedAudit, error) {
 	return all(ctx, r, func(e *store.AgedAudit) []any { return []any{&e.Seq, &e.At} },
 		`SELECT seq, timestamp FROM audit_logs WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
-// DueTranscripts lists tasks whose streams do not wholly lie in transcripts.
+// DueTranscripts lists tasks with events that are in no transcript.
 func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
 	due, err := all(ctx, r, func(e *entry[string]) []any { return []any{&e.seq, &e.item} },
 		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+r.True("d.due")+` AND d.task > $1
@@ -56,19 +54,19 @@ func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids
 	return ids, next, err
 }
 
-// RemovedContent lists contents to be deleted from the blob store.
+// RemovedContent lists objects to be deleted from the blob store.
 func (r *Reads) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
 	return all(ctx, r, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
 		`SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 
-// Forgotten lists contexts that were forgotten after the given number.
+// Forgotten lists contexts that were forgotten, numbered above after.
 func (r *Reads) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	return all(ctx, r, func(f *bloom.ForgottenContext) []any { return []any{&f.Seq, &f.ID, &f.At} },
 		`SELECT seq, context_id, at FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 
-// OldContexts lists contexts in the order of their newest tasks.
+// OldContexts lists contexts by their newest task.
 func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]store.AgedContext, error) {
 	return all(ctx, r, func(x *store.AgedContext) []any {
 		return []any{&x.Seq, &x.ID, &x.LastUsedAt, &x.UpdatedAt, &x.Unfinished}
@@ -77,8 +75,8 @@ func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]stor
 			WHERE x.seq > $1 ORDER BY x.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
-// Transcripts lists transcripts in the order of their contexts' ids, local: those of which
-// a part lies in a folder or in the database.
+// Transcripts lists transcripts by context. With local it lists only those of which a
+// part is in a folder or in the database.
 func (r *Reads) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
 	from := ` FROM transcripts x`
 	if local {
@@ -90,7 +88,7 @@ func (r *Reads) Transcripts(ctx context.Context, after string, limit int, local 
 	return all(ctx, r, transcriptFields, `SELECT `+transcriptColumns+from+` ORDER BY x.context_id LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
-// Unfilled lists the newest of the tasks that are in no context yet.
+// Unfilled lists the newest tasks that were not backfilled into their contexts.
 func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []string, err error) {
 	ids, err = Read(ctx, r.Source, func(c Conn) ([]string, error) {
 		if below, err = One(ctx, c, Self[int64], nil, `SELECT below FROM context_fill`); err != nil || below == 0 {
@@ -101,7 +99,7 @@ func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []str
 	return below, ids, err
 }
 
-// WaitingContent counts artifacts and contexts of which content is to be moved.
+// WaitingContent counts artifacts and contexts with content that is to be moved.
 func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
 	n, err := one(ctx, r, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
 		` WHERE `+r.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
@@ -109,13 +107,13 @@ func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
 	return min(n, bloom.MaxWaiting), err
 }
 
-// QueuedBy counts what an actor created and nobody has taken.
+// QueuedBy counts an actor's queued tasks.
 func (r *Reads) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return one(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+r.Via("llm_tasks_created_by")+
 		` WHERE created_by = $1 AND gate IS NOT NULL LIMIT CAST($2 AS BIGINT)) q`, actor, most)
 }
 
-// QueueDepths walks the sets of labels in the queue, as a claim does.
+// QueueDepths lists the label sets in the queue with their depth.
 func (r *Reads) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
 	return all(ctx, r, func(q *bloom.QueueDepth) []any { return []any{(*List)(&q.Labels), &q.Tasks, &q.Since} },
 		r.sets("", "$1", `(SELECT q.labels OPEN LIMIT 1), (SELECT count(*) FROM (SELECT 1 OPEN LIMIT CAST($2 AS BIGINT)) c),
@@ -131,60 +129,4 @@ func (r *Reads) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.
 	}
 	return one(ctx, r, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
 		`SELECT count(*), coalesce(min(created_at), 0), coalesce(min(run_at), 0) FROM (`+head+` LIMIT CAST($1 AS BIGINT)) q`, most)
-}
-
-// each is a list with one entry for each column.
-func each(columns []string, format string) string {
-	entries := make([]string, len(columns))
-	for i, c := range columns {
-		entries[i] = fmt.Sprintf(format, c)
-	}
-	return strings.Join(entries, ", ")
-}
-
-// The time series' columns, in three ways.
-var (
-	// SeriesNames are their names.
-	SeriesNames = each(store.SeriesColumns, "%s")
-	// SeriesAdd adds to the row that is there.
-	SeriesAdd = each(store.SeriesColumns, "%[1]s = task_series.%[1]s + excluded.%[1]s")
-	// SeriesSum adds up rows.
-	SeriesSum = each(store.SeriesColumns, "CAST(sum(%s) AS BIGINT)")
-)
-
-// Series adds up the time series by steps.
-func (r *Reads) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
-	return all(ctx, r, func(p *bloom.SeriesPoint) []any {
-		return []any{&p.At, &p.Created, &p.Started, &p.Completed, &p.Failed, &p.Dead, &p.Cancelled, &p.TokensUsed, &p.InputTokens, &p.OutputTokens,
-			(*nanos)(&p.CostUSD), &p.Queued, &p.Running, &p.OldestWait}
-	}, `SELECT at / CAST($3 AS BIGINT) * CAST($3 AS BIGINT) AS step, `+SeriesSum+`, max(queued), max(running), max(wait)
-		FROM task_series WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1 LIMIT CAST($4 AS BIGINT)`, from, to, step, bloom.MaxSeriesPoints)
-}
-
-// textsOf reads texts up to as many characters as may count.
-const textsOf = `SELECT t.seq, t.id, substr(t.prompt, 1, %[1]d), coalesce(r.error_message || ' ', '') || coalesce(substr(a.content, 1, %[1]d), ''), coalesce(a.url, '')
-		FROM llm_tasks t LEFT JOIN llm_results r ON r.task_id = t.id AND r.epoch = (SELECT max(l.epoch) FROM llm_results l WHERE l.task_id = t.id)
-		LEFT JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE %[2]s`
-
-func textFields(t *bloom.TaskText) []any { return []any{&t.Seq, &t.ID, &t.Prompt, &t.Output, &t.URL} }
-
-// TextsAt reads what is searched of tasks by number.
-func (r *Reads) TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error) {
-	return all(ctx, r, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, r.In("t.seq", 1, "bigint")), r.Array(seqs))
-}
-
-// TaskTexts reads what is searched of tasks by id.
-func (r *Reads) TaskTexts(ctx context.Context, tasks []string) ([]bloom.TaskText, error) {
-	return all(ctx, r, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, r.In("t.id", 1, "uuid")), r.Array(IDs(tasks)))
-}
-
-// SearchRetries lists tasks whose output could not be read.
-func (r *Reads) SearchRetries(ctx context.Context, limit int) ([]store.SearchRetry, error) {
-	return all(ctx, r, func(e *store.SearchRetry) []any { return []any{&e.Task, &e.Tries, &e.Due} },
-		`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT CAST($1 AS BIGINT)`, limit)
-}
-
-// TasksBelow lists tasks by number, the newest first.
-func (r *Reads) TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error) {
-	return all(ctx, r, Self[int64], `SELECT seq FROM llm_tasks WHERE seq < $1 ORDER BY seq DESC LIMIT CAST($2 AS BIGINT)`, below, limit)
 }

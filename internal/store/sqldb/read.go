@@ -11,11 +11,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// isID reports whether a text can be the id of anything; PostgreSQL takes no other as
-// the value of an id.
+// isID reports whether a text may be an id. PostgreSQL refuses any other text as a
+// value of an id column.
 func isID(s string) bool { return schema.IsID(s) }
 
-// IDs are those that can be ids.
+// IDs returns the texts that may be ids.
 func IDs(all []string) []string {
 	known := make([]string, 0, len(all))
 	for _, id := range all {
@@ -35,7 +35,7 @@ func (r *Reads) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return t.Task, err
 }
 
-// QueuePlace reads what decides a queued task's turn.
+// QueuePlace reads what decides when a queued task starts.
 func (r *Reads) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
 	if !isID(id) {
 		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
@@ -46,7 +46,7 @@ func (r *Reads) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, er
 			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
 }
 
-// ofTask reads what belongs to a task, ErrTaskNotFound when there is no such task.
+// ofTask reads what belongs to a task, or returns ErrTaskNotFound.
 func ofTask[T any](ctx context.Context, r *Reads, taskID string, list func(c Conn, seq int64) ([]T, error)) ([]T, error) {
 	if !isID(taskID) {
 		return nil, bloom.ErrTaskNotFound
@@ -84,7 +84,7 @@ func (r *Reads) Results(ctx context.Context, taskID string) ([]bloom.Result, err
 	})
 }
 
-// Lease is one lease of a task.
+// Lease reads one lease of a task.
 func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
 	if !isID(taskID) || !isID(leaseID) {
 		return bloom.Lease{}, bloom.ErrLeaseLost
@@ -92,9 +92,9 @@ func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease,
 	return one(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
 }
 
-// selectStats adds up the counters' rows; only the workers, who are few, are counted.
-var selectStats = `SELECT c.*, w.* FROM (SELECT ` + each(store.CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
-	(SELECT count(*), count(*) FILTER (WHERE status = 'online') FROM workers WHERE NOT removed) w`
+// selectStats sums the counters' rows, and counts the workers, who are few.
+var selectStats = `SELECT c.*, n.* FROM (SELECT ` + each(store.CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
+	(SELECT count(*), count(*) FILTER (WHERE w.status = 'online') FROM `
 
 // Stats reads the counters.
 func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
@@ -108,7 +108,7 @@ func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
 			fields = append(fields, &s.n[i])
 		}
 		return append(fields, &s.workers, &s.online)
-	}, nil, selectStats)
+	}, nil, selectStats+r.present()+`) n`)
 	st := bloom.Stats{
 		Tasks:   bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}},
 		Leases:  bloom.LeaseStats{Total: got.n[store.CountLeases], Active: got.n[store.CountActive]},
@@ -139,13 +139,13 @@ func (r *Reads) Worker(ctx context.Context, id string) (worker bloom.Worker, lea
 
 // Workers lists all workers by name.
 func (r *Reads) Workers(ctx context.Context) ([]bloom.Worker, error) {
-	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM workers w WHERE NOT w.removed ORDER BY w.id`)
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` ORDER BY w.id`)
 	return publicWorkers(known), err
 }
 
 // WorkersAfter lists the next n workers by name.
 func (r *Reads) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
-	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM workers w WHERE NOT w.removed AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
 	return publicWorkers(known), err
 }
 
@@ -159,10 +159,10 @@ func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
 
 // ControlDrained names the workers that the control plane drains.
 func (r *Reads) ControlDrained(ctx context.Context) ([]string, error) {
-	return all(ctx, r, Self[string], `SELECT w.id FROM workers w WHERE NOT w.removed AND w.control_draining ORDER BY w.id`)
+	return all(ctx, r, Self[string], `SELECT w.id FROM `+r.present()+` AND w.control_draining ORDER BY w.id`)
 }
 
-// WorkerLogs reads the last lines that a worker reported.
+// WorkerLogs reads a worker's last log lines.
 func (r *Reads) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
 	return one(ctx, r, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
 		`SELECT w.id, coalesce(l.updated_at, 0), coalesce(l.lines, '[]') FROM workers w
@@ -196,12 +196,13 @@ func (r *Reads) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return one(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
 }
 
-// Transcript reads a context's transcript, nil when there is none.
+// Transcript reads a context's transcript, nil if there is none.
 func (r *Reads) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
 	return r.transcript(ctx, `x.context_id = $1`, contextID)
 }
 
-// TranscriptIn reads the transcript whose parts lie in a folder, nil when there is none.
+// TranscriptIn reads the transcript whose parts are in a folder, nil if there is
+// none.
 func (r *Reads) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
 	return r.transcript(ctx, `x.folder = $1`, folder)
 }

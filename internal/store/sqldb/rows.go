@@ -1,17 +1,12 @@
 package sqldb
 
 import (
-	"encoding/hex"
-	"encoding/json"
-	"slices"
-
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
-	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// TaskColumns stay clear of the prompt and of everything else that may be long.
+// TaskColumns are a task's columns without its texts, which may be long.
 func (d *Dialect) TaskColumns() string {
 	return `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
@@ -19,7 +14,7 @@ func (d *Dialect) TaskColumns() string {
 	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
 }
 
-// TaskFields is where TaskColumns go.
+// TaskFields returns the destinations of TaskColumns.
 func TaskFields(t *store.Task) []any {
 	return []any{
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
@@ -29,10 +24,10 @@ func TaskFields(t *store.Task) []any {
 	}
 }
 
-// WholeColumns have the texts, too.
+// WholeColumns are TaskColumns and the texts.
 func (d *Dialect) WholeColumns() string { return d.TaskColumns() + `, t.context_hints, t.prompt` }
 
-// WholeFields is where WholeColumns go.
+// WholeFields returns the destinations of WholeColumns.
 func WholeFields(t *store.Task) []any {
 	return append(TaskFields(t), (*List)(&t.ContextHints), &t.Prompt)
 }
@@ -49,7 +44,7 @@ const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_con
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
 	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents`
 
-// heldColumn comes after workerColumns: how many leases a worker holds.
+// heldColumn follows workerColumns: the number of the worker's active leases.
 const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
 func workerFields(w *lifecycle.KnownWorker) []any {
@@ -110,97 +105,10 @@ func sessionFields(s *bloom.StoredSession) []any {
 	return []any{&s.ID, &s.Name, &s.Role, &s.KeyID, &s.CreatedAt, &s.LastUsedAt, &s.ExpiresAt, &s.Address, &s.Agent, &s.Turn, &s.TurnedAt}
 }
 
-// AuditColumns are those of an entry of the audit, a.
+// AuditColumns are the columns of an audit entry, a.
 const AuditColumns = `a.seq, a.id, a.timestamp, a.action, a.entity_type, a.entity_id, a.actor, a.detail, a.data, a.key_id, a.address`
 
-// AuditFields is where AuditColumns go.
+// AuditFields returns the destinations of AuditColumns.
 func AuditFields(a *bloom.Audit) []any {
 	return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
-}
-
-// text is a column's text, whatever its type.
-func text(src any) string {
-	switch src := src.(type) {
-	case string:
-		return src
-	case []byte:
-		return string(src)
-	}
-	return ""
-}
-
-// List reads a JSON array of strings, never nil.
-type List []string
-
-// Scan takes the column's text.
-func (l *List) Scan(src any) error {
-	*l = schema.ParseList(text(src))
-	return nil
-}
-
-// globs reads a JSON array of strings that is nil when it is empty.
-type globs []string
-
-// Scan takes the column's text.
-func (g *globs) Scan(src any) error {
-	*g = store.Globs(text(src))
-	return nil
-}
-
-// object reads JSON into a value, which stays as it is when that cannot be read.
-type object struct{ into any }
-
-// Scan takes the column's text.
-func (o *object) Scan(src any) error {
-	_ = json.Unmarshal([]byte(text(src)), o.into)
-	return nil
-}
-
-// snapshot reads a transcript's working folder.
-type snapshot bloom.Transcript
-
-// Scan takes the column's text.
-func (s *snapshot) Scan(src any) error {
-	s.Workspace = bloom.ParseSnapshot(text(src))
-	return nil
-}
-
-// verbatim is JSON as it is stored.
-type verbatim json.RawMessage
-
-// Scan takes the column's text.
-func (v *verbatim) Scan(src any) error {
-	switch src := src.(type) {
-	case string:
-		*v = verbatim(src)
-	case []byte:
-		*v = slices.Clone(src)
-	}
-	return nil
-}
-
-// nanos reads billionths of a dollar as dollars.
-type nanos float64
-
-// Scan takes the column's number.
-func (n *nanos) Scan(src any) error {
-	v, _ := src.(int64)
-	*n = nanos(bloom.Dollars(v))
-	return nil
-}
-
-// Hash reads a hash as others see it; empty for NULL.
-type Hash string
-
-// Scan takes the column's bytes.
-func (h *Hash) Scan(src any) error {
-	raw, _ := src.([]byte)
-	*h = Hash(hex.EncodeToString(raw))
-	return nil
-}
-
-// Unhex is a hash as it is stored.
-func Unhex(hash string) []byte {
-	raw, _ := hex.DecodeString(hash)
-	return raw
 }

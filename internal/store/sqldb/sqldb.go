@@ -1,6 +1,6 @@
-// Package sqldb holds the SQL that both databases share: the shapes of rows, single
-// reads, lists and what a transaction loads. A database adds its dialect, its
-// connections and what it does in a way of its own. There is no rule in this package.
+// Package sqldb holds the SQL that both databases share: columns of rows, reads, lists,
+// and what a transaction loads and writes. A database adds its dialect, its
+// connections, and the queries that differ. This package contains no rules.
 package sqldb
 
 import (
@@ -10,80 +10,87 @@ import (
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 )
 
-// Conn runs queries. Parameters are written $1, $2, …; a limit is cast to BIGINT, which
-// PostgreSQL ignores, and for which SQLite does not compile the statement anew for every
-// value.
+// Conn runs queries. Parameters are written $1, $2, … Limits are cast to BIGINT, so
+// that SQLite does not recompile the statement for every value.
 type Conn interface {
-	// Query calls take with every row, which is only valid during the call. take may
+	// Query calls take with every row, which is only valid during the call. take must
 	// not use the connection.
 	Query(ctx context.Context, take func(Row) error, query string, args ...any) error
 }
 
-// Row is one row of an answer.
+// Row is one row of a result.
 type Row interface {
 	Scan(dest ...any) error
 }
 
-// Runner lends connections.
+// Runner provides connections.
 type Runner interface {
-	// Run calls fn with a connection, and again with another one when the first is
-	// found to be dead.
+	// Run calls fn with a connection, and again with another one if the first one turns
+	// out to be broken.
 	Run(ctx context.Context, fn func(Conn) error) error
 }
 
-// Source is what reads need of a database.
+// Source is the database that Reads reads from.
 type Source interface {
 	Runner
-	// Snapshot is like Run, and all that fn reads is of one moment.
+	// Snapshot is like Run, with all queries of fn in one snapshot.
 	Snapshot(ctx context.Context, fn func(Conn) error) error
-	// Time is the store's, in Unix milliseconds.
+	// Time returns the database's time in Unix milliseconds.
 	Time(ctx context.Context, c Conn) (int64, error)
-	// Words lists the newest n of the tasks numbered below that contain a query's
-	// words, and down to which number it has looked; 0: all.
+	// Words lists the newest n tasks numbered under below that contain the query's
+	// words. It has searched all numbers from low on; 0: all.
 	Words(ctx context.Context, c Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error)
 }
 
-// Dialect is in what the SQL of the databases differs.
+// Dialect is the expressions that differ between the databases.
 type Dialect struct {
-	IsTrue    string // condition that the column %s is true, as indexes have it
-	Pending   string // condition that the task %[1]s is ordered and has not ended
-	Phase     string // condition that the status of the task t, none of a held or completed one, is %s
-	LastEvent string // the last number in the stream of the task t
-	Greatest  string // the function that picks the greatest argument
-	Position  string // the function that finds a text in another one, from 1 on
-	Among     string // condition that %s is one of what the query %s finds
-	ListText  string // a list of texts, %s, as text
-	// LocalParts is the condition that a part of the transcript x lies in a folder or in
-	// the database, in the words of the index transcripts_local.
+	IsTrue    string // condition: the column %s is true, as the indexes express it
+	Pending   string // condition: the task %[1]s is ordered and has not ended
+	Phase     string // condition: the status of the task t is %s, neither held nor completed
+	LastEvent string // the number of the last event of the task t
+	Greatest  string // function: the greatest argument
+	Position  string // function: the position of a text in another one, from 1 on
+	Among     string // condition: %s is in the result of the query %s
+	ListText  string // the list of texts %s as text
+	// LocalParts is the condition that a part of the transcript x is in a folder or in
+	// the database, as the index transcripts_local expresses it.
 	LocalParts string
-	Index      string // after a table: it is walked along the index %s
-	Now        string // the store's time, of which parameter 1 is Load.Now
-	Lock       string // at the end of a query: the rows of %s are locked, those that others hold are skipped
-	TaskOf     string // the id of the task that the entry a of the audit is about
-	Tokens     string // how many tokens the result r says
-	Cost       string // how many billionths of a dollar the result r says
-	// In is the condition that a column is in the array of a parameter, whose elements
-	// have a type.
+	Index      string // after a table: use the index %s
+	Now        string // the database's time, where parameter 1 is Load.Now
+	Lock       string // at the end of a query: lock the rows of %s, skipping those locked by others
+	// InOrder is a statement that makes the transactions which run it commit one after
+	// another; "" if all do. Numbers assigned after it become visible in their order.
+	InOrder string
+	TaskOf  string // the id of the task of the audit entry a
+	Tokens  string // the number of tokens of the result r
+	Cost    string // the cost of the result r in billionths of a dollar
+	// In is the condition that a column is in the array parameter, whose elements have
+	// the type kind.
 	In func(column string, parameter int, kind string) string
-	// Array is what is passed for an array.
+	// Array returns the argument for an array.
 	Array func(keys any) any
-	// Table is the columns of the arrays in the parameters from 1 on, each with its name
-	// and type, and Columns is what is passed for them.
+	// Table returns a table k of the array parameters from 1 on, one for each column,
+	// given with its name and type. Columns returns their arguments.
 	Table   func(columns ...string) string
 	Columns func(columns ...any) []any
-	// Replan comes before the arguments of a query whose best plan depends on them.
+	// Replan precedes the arguments of a query whose best plan depends on them.
 	Replan []any
 }
 
-// True is the condition that a column is true.
+// True returns the condition that a column is true.
 func (d *Dialect) True(column string) string { return fmt.Sprintf(d.IsTrue, column) }
 
-// Via names the index that a table is to be walked along.
+// Via names the index to use for a table.
 func (d *Dialect) Via(index string) string {
 	if d.Index == "" {
 		return ""
 	}
 	return fmt.Sprintf(d.Index, index)
+}
+
+// present returns the table and the condition of the workers w that were not removed.
+func (d *Dialect) present() string {
+	return "workers w" + d.Via("workers_present") + " WHERE NOT w.removed"
 }
 
 func (d *Dialect) lock(table string) string {
@@ -95,13 +102,13 @@ func (d *Dialect) lock(table string) string {
 
 func (d *Dialect) pending(task string) string { return fmt.Sprintf(d.Pending, task) }
 
-// Reads answers what both databases answer in the same way.
+// Reads implements the reads that are the same for both databases.
 type Reads struct {
 	*Dialect
 	Source Source
 }
 
-// Read runs fn on a connection.
+// Read runs fn on a connection and returns its result.
 func Read[T any](ctx context.Context, from Runner, fn func(c Conn) (T, error)) (v T, err error) {
 	err = from.Run(ctx, func(c Conn) (err error) {
 		v, err = fn(c)
@@ -114,7 +121,7 @@ func Read[T any](ctx context.Context, from Runner, fn func(c Conn) (T, error)) (
 	return v, nil
 }
 
-// Collect reads all rows, never nil. fields are where a row's columns go.
+// Collect reads all rows, never nil. fields returns a row's scan destinations.
 func Collect[T any](ctx context.Context, c Conn, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	all := []T{}
 	err := c.Query(ctx, func(r Row) error {
@@ -131,7 +138,7 @@ func Collect[T any](ctx context.Context, c Conn, fields func(*T) []any, query st
 	return all, nil
 }
 
-// One reads the first row, or answers with missing.
+// One reads the first row, or returns the error missing.
 func One[T any](ctx context.Context, c Conn, fields func(*T) []any, missing error, query string, args ...any) (v T, err error) {
 	all, err := Collect(ctx, c, fields, query, args...)
 	switch {
@@ -143,14 +150,15 @@ func One[T any](ctx context.Context, c Conn, fields func(*T) []any, missing erro
 	return all[0], nil
 }
 
-// Self is a row of one column.
+// Self returns the scan destination of a row of one column.
 func Self[T any](v *T) []any { return []any{v} }
 
-// all and one are Collect and One on a connection of the reads.
+// all is Collect on a connection of r.
 func all[T any](ctx context.Context, r *Reads, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	return Read(ctx, r.Source, func(c Conn) ([]T, error) { return Collect(ctx, c, fields, query, args...) })
 }
 
+// one is One on a connection of r.
 func one[T any](ctx context.Context, r *Reads, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
 	return Read(ctx, r.Source, func(c Conn) (T, error) { return One(ctx, c, fields, missing, query, args...) })
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// Table is how rows of one kind are added.
+// Table describes how to insert rows of one kind.
 type Table[T any] struct {
 	Name    string
-	Columns []string                      // the name of each, and its type, which only PostgreSQL is given
-	Values  func(args []any, row T) []any // in the order of the columns
-	replace bool                          // a row with the same first column is replaced
+	Columns []string                      // each with its name and type; only PostgreSQL uses the type
+	Values  func(args []any, row T) []any // appends the row's values in the order of the columns
+	replace bool                          // replace a row with the same first column
 }
 
 func table[T any](name, columns string, values func([]any, T) []any) *Table[T] {
@@ -26,7 +26,7 @@ func replacing[T any](t *Table[T]) *Table[T] {
 	return t
 }
 
-// Statement adds rows, which are lists of values or a query.
+// Statement returns the insert of rows, given as lists of values or as a query.
 func (t *Table[T]) Statement(rows string) string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -39,7 +39,7 @@ func (t *Table[T]) Statement(rows string) string {
 	return statement
 }
 
-// Gate is NULL for a task that is not queued.
+// Gate returns the column's value, NULL for a task that is not queued.
 func Gate(g bloom.Gate) any {
 	if g == "" {
 		return nil
@@ -47,7 +47,7 @@ func Gate(g bloom.Gate) any {
 	return string(g)
 }
 
-// The tables that a transaction adds rows to.
+// The tables that a transaction inserts into.
 var (
 	Tasks = table("llm_tasks", "seq bigint, id uuid, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
 		"max_attempts int, run_at bigint, error_class text, cancel_requested bool, epoch bigint, ordered bool, priority int, label_key text, preferred_worker text, "+
@@ -93,7 +93,7 @@ var (
 		})
 	Links = table("audit_chain", "seq bigint, hash bytea", func(v []any, l store.Link) []any { return append(v, l.Seq, Unhex(l.Hash)) })
 
-	// EndedStreams and KeptStreams say which streams have ended, and how far they lie in
+	// EndedStreams records streams that have ended, KeptStreams how far they are in
 	// transcripts.
 	EndedStreams = replacing(table("run_transcripts", "task bigint, due bool", func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due) }))
 	KeptStreams  = replacing(table("run_transcripts", "task bigint, due bool, upto bigint",

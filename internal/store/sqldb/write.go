@@ -14,8 +14,8 @@ type Statement struct {
 	Args  []any
 }
 
-// Rest is what a transaction writes besides the rows of tables, in the order in which it
-// has to be written.
+// Rest returns the statements of a transaction other than its inserts, in the order in
+// which they must run.
 func (d *Dialect) Rest(c *store.Changes) (s []Statement) {
 	add := func(query string, args ...any) { s = append(s, Statement{query, args}) }
 	if e := c.Export; e != nil {
@@ -43,11 +43,11 @@ func (d *Dialect) Rest(c *store.Changes) (s []Statement) {
 	}
 	d.search(c, add)
 	d.remove(c, add)
-	contexts(c, add)
+	d.contexts(c, add)
 	return s
 }
 
-// search leaves what the index has to look at, or notes what it has looked at.
+// search queues changed texts for the index, and records what was indexed.
 func (d *Dialect) search(c *store.Changes, add func(string, ...any)) {
 	if seqs := c.TextsChanged(); len(seqs) > 0 {
 		add(`INSERT INTO search_queue (tasks) VALUES ($1)`, d.Array(seqs))
@@ -62,20 +62,28 @@ func (d *Dialect) search(c *store.Changes, add func(string, ...any)) {
 	}
 }
 
-// contexts writes what belongs to contexts, but not what is added to them.
-func contexts(c *store.Changes, add func(string, ...any)) {
-	for id, x := range c.Scripts {
+// contexts writes transcripts, forgotten contexts and removed content, but not the
+// increments of contexts.
+func (d *Dialect) contexts(c *store.Changes, add func(string, ...any)) {
+	for id, x := range c.Transcripts {
 		if x == nil {
 			add(`DELETE FROM transcripts WHERE context_id = $1`, id)
 			continue
 		}
-		add(`INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-			ON CONFLICT (context_id) DO UPDATE SET updated_at = excluded.updated_at, size = excluded.size, session_id = excluded.session_id,
-				sha256 = excluded.sha256, parts = excluded.parts, workspace = excluded.workspace, workspace_size = excluded.workspace_size`,
-			id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)), x.Workspace.Text(), x.Workspace.Bytes())
+		insert := `INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+		if _, isNew := c.NewTranscripts[id]; !isNew {
+			insert += ` ON CONFLICT (context_id) DO UPDATE SET updated_at = excluded.updated_at, size = excluded.size, session_id = excluded.session_id,
+				sha256 = excluded.sha256, parts = excluded.parts, workspace = excluded.workspace, workspace_size = excluded.workspace_size`
+		}
+		add(insert, id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)), x.Workspace.Text(), x.Workspace.Bytes())
 	}
 	for _, id := range c.Forgotten {
 		add(`DELETE FROM contexts WHERE id = $1`, id)
+	}
+	if len(c.Forgotten) > 0 && d.InOrder != "" {
+		add(d.InOrder)
+	}
+	for _, id := range c.Forgotten {
 		add(`INSERT INTO forgotten_contexts (at, context_id) VALUES ($1, $2)`, c.Now, id)
 	}
 	for _, url := range c.Removal.URLs {
@@ -86,7 +94,7 @@ func contexts(c *store.Changes, add func(string, ...any)) {
 	}
 }
 
-// remove deletes what has grown old: table by table, which is faster than task by task.
+// remove deletes old rows, table by table, which is faster than task by task.
 func (d *Dialect) remove(c *store.Changes, add func(string, ...any)) {
 	r := &c.Removal
 	seq := func(e *store.Aged) int64 { return e.Seq }
@@ -110,13 +118,13 @@ func (d *Dialect) remove(c *store.Changes, add func(string, ...any)) {
 		numbers(`DELETE FROM run_transcripts`, "task", seqs)
 		numbers(`DELETE FROM llm_tasks`, "seq", seqs)
 	}
-	if gone := r.Audit; len(gone) > 0 {
-		numbers(`DELETE FROM audit_logs`, "seq", gone)
-		numbers(`UPDATE audit_chain SET removed_at = $2`, "seq", gone, c.Now)
-		// The hash of one whose next entry stays is kept, for that one's hash covers it.
+	if removed := r.Audit; len(removed) > 0 {
+		numbers(`DELETE FROM audit_logs`, "seq", removed)
+		numbers(`UPDATE audit_chain SET removed_at = $2`, "seq", removed, c.Now)
+		// Keep the hash before an entry that is kept: that entry's hash covers it.
 		add(`DELETE FROM audit_chain WHERE seq IN (SELECT c.seq FROM audit_chain c WHERE c.seq <= $2
 				AND c.seq >= coalesce((SELECT max(b.seq) FROM audit_chain b WHERE b.seq < $1), 0) AND c.removed_at IS NOT NULL
-				AND (SELECT n.removed_at FROM audit_chain n WHERE n.seq > c.seq ORDER BY n.seq LIMIT 1) IS NOT NULL)`, slices.Min(gone), slices.Max(gone))
+				AND (SELECT n.removed_at FROM audit_chain n WHERE n.seq > c.seq ORDER BY n.seq LIMIT 1) IS NOT NULL)`, slices.Min(removed), slices.Max(removed))
 	}
 	numbers(`DELETE FROM removed_contents`, "seq", r.Contents)
 	numbers(`DELETE FROM forgotten_contexts`, "seq", r.Forgotten)

@@ -11,10 +11,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// Backup writes a consistent copy of the database at source to path, whether or
-// not a process has it open: it only reads, and takes no lock that a writer
-// waits for. A file that is already there is never touched. When Backup returns
-// nil the copy is on disk whole; until then nothing has the name.
+// Backup writes a consistent copy of the database at source to path, even while a
+// process has the database open. It blocks no writer, and never overwrites a file.
+// The file at path appears only when the copy is complete; when Backup returns nil it
+// is on disk.
 func Backup(ctx context.Context, source, path string) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("backup: %w: %s; choose another name, or remove it", fs.ErrExist, path)
@@ -36,7 +36,7 @@ func Backup(ctx context.Context, source, path string) (err error) {
 	if err := syncFile(filepath.Join(folder, "db")); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	// A link, not a rename: it fails when the name was taken meanwhile.
+	// Unlike a rename, a link fails if the name exists by now.
 	if err := os.Link(filepath.Join(folder, "db"), path); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
@@ -53,7 +53,7 @@ func copyTo(source, path string) (err error) {
 	return err
 }
 
-// syncFile makes a file, or a folder's names, survive a power failure.
+// syncFile makes a file, or a folder's entries, survive a power failure.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// chain is what the only writer knows of the audit's chain. Once all entries are
-// chained, each commit chains its own: nobody else can add one.
+// chain is the writer's state of the audit's hash chain. Once all entries are
+// chained, each commit chains its own, because no other process can add one.
 type chain struct {
 	head  bloom.ChainHead
 	whole bool // all entries are chained
@@ -29,9 +29,9 @@ func (c *conn) chained(head bloom.ChainHead) (bool, error) {
 	return last <= head.Seq, err
 }
 
-// loadChain reads what of the audit is to be chained next.
+// loadChain reads the audit entries to chain next.
 func (t *tx) loadChain(l *sqldb.Load) {
-	if l.Want.Unsealed == 0 {
+	if l.ReadSet.Unsealed == 0 {
 		return
 	}
 	c := &store.Chain{Head: t.d.chain.head}
@@ -43,10 +43,10 @@ func (t *tx) loadChain(l *sqldb.Load) {
 		err := r.Scan(sqldb.AuditFields(&a)...)
 		c.Unsealed = append(c.Unsealed, a)
 		return err
-	}, `SELECT `+sqldb.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, l.Want.Unsealed)
+	}, `SELECT `+sqldb.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, l.ReadSet.Unsealed)
 }
 
-// insertAudits writes entries with their numbers, 0 for the next one.
+// insertAudits inserts entries with their numbers; 0: the next one.
 var insertAudits = newInserts(&sqldb.Table[bloom.Audit]{
 	Name: sqldb.Audits.Name, Columns: append([]string{"seq bigint"}, sqldb.Audits.Columns...),
 	Values: func(v []any, a bloom.Audit) []any {
@@ -58,7 +58,7 @@ var insertAudits = newInserts(&sqldb.Table[bloom.Audit]{
 	},
 })
 
-// putAudits writes entries and, as soon as all before them are, chains them.
+// putAudits inserts entries, and chains them if all entries before them are chained.
 func (t *tx) putAudits(c *store.Changes) error {
 	if t.d.chain.whole && c.Head == nil && len(c.Audits) > 0 {
 		for i := range c.Audits {
@@ -70,7 +70,7 @@ func (t *tx) putAudits(c *store.Changes) error {
 	return insertAudits.run(t, c.Audits)
 }
 
-// noteChain keeps what is then known of the chain.
+// noteChain sets the state of the chain after this commit.
 func (t *tx) noteChain(c *store.Changes) error {
 	if c.Head == nil {
 		return nil
@@ -83,8 +83,8 @@ func (t *tx) noteChain(c *store.Changes) error {
 	return err
 }
 
-// Audit reads the audit of a database, also while a server has it open. One goroutine
-// may use it.
+// Audit reads the audit of a database, even while a server has it open. It must not
+// be used by several goroutines at once.
 type Audit struct{ c *conn }
 
 // OpenAudit opens the database at path for reading only.
@@ -109,7 +109,7 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 	return head, prev, links, errors.Join(err, end)
 }
 
-// AuditExport is how far the audit was exported.
+// AuditExport returns how far the audit was exported.
 func (a *Audit) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	if err := ctx.Err(); err != nil {
 		return bloom.AuditExport{}, err
@@ -117,5 +117,5 @@ func (a *Audit) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	return sqldb.ReadExport(ctx, a.c)
 }
 
-// Close ends it.
+// Close closes the database.
 func (a *Audit) Close() { _ = a.c.close() }

@@ -9,16 +9,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// errMissed is an update that found no row: a defect, never a race.
+// errMissed means that an update found no row: a bug, never a race.
 var errMissed = errors.New("sqlite: a row that was read is gone")
 
-// put writes changes.
+// put writes the changes.
 func (t *tx) put(c *store.Changes) error {
 	ended, kept := c.Streams()
 	for _, write := range []func() error{
 		func() error { return insertTasks.run(t, c.NewTasks) },
 		func() error { return each(c.Tasks, t.putTask) },
-		// Those that end first: a task has one active lease.
+		// Before new leases: a task may have only one active lease.
 		func() error { return each(c.Leases, t.putLease) },
 		func() error { return insertLeases.run(t, c.NewLeases) },
 		func() error { return insertArtifacts.run(t, c.NewArtifacts()) },
@@ -47,7 +47,7 @@ func (t *tx) put(c *store.Changes) error {
 	return nil
 }
 
-// each writes one after the other.
+// each writes rows one by one.
 func each[T any](rows []T, write func(T) error) error {
 	for _, row := range rows {
 		if err := write(row); err != nil {
@@ -62,7 +62,7 @@ func (t *tx) write(s sqldb.Statement) error {
 	return err
 }
 
-// set updates one row.
+// set updates exactly one row.
 func (t *tx) set(query string, args ...any) error {
 	n, err := t.exec(query, args...)
 	if err == nil && n != 1 {
@@ -71,15 +71,16 @@ func (t *tx) set(query string, args ...any) error {
 	return err
 }
 
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// putTask updates what has changed. Columns of indexes that stay as they are, are not
-// named: SQLite would write their entries again. The last event is read from the stream.
+// putTask updates a changed task. It does not set indexed columns that are unchanged,
+// because SQLite would rewrite their index entries. last_event is derived from the
+// events.
 func (t *tx) putTask(k *store.Task) error {
 	switch {
 	case lifecycle.Same(k.TaskState, k.Was.TaskState) && k.Gate == k.Was.Gate:
 		return nil
-	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch && same(k.WorkerID, k.Was.WorkerID):
+	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch && equal(k.WorkerID, k.Was.WorkerID):
 		return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, attempts = ?, error_class = ?, cancel_requested = ? WHERE seq = ?`,
 			k.Status, k.UpdatedAt, k.LeaseID, k.Attempts, k.ErrorClass, k.CancelRequested, k.Seq)
 	}
@@ -96,61 +97,15 @@ func (t *tx) putMove(m store.Move) error {
 	return t.set(`UPDATE runtime_artifacts SET url = ?, content = NULL, displaced = 0 WHERE id = ?`, m.URL, m.ID)
 }
 
-// putLastEvent keeps the number of a stream whose events go.
+// putLastEvent stores the number of the last event of a stream that is removed.
 func (t *tx) putLastEvent(e *store.Aged) error {
 	return t.set(`UPDATE llm_tasks SET last_event = ? WHERE seq = ?`, e.Last, e.Seq)
 }
 
-// countRound counts what has entered the index, by which its file is known to fit.
+// countRound counts indexing rounds, so that the index file can be checked against
+// the database.
 func (t *tx) countRound(store.Searched) error {
 	return t.set(`UPDATE search_rounds SET rounds = rounds + 1`)
-}
-
-// inserts are statements for 8, 4, 2 and 1 rows: one for many costs far less than
-// many for one, and few sizes need few prepared statements.
-type inserts[T any] struct {
-	*sqldb.Table[T]
-	texts [4]string
-}
-
-func newInserts[T any](table *sqldb.Table[T]) *inserts[T] {
-	in := &inserts[T]{Table: table}
-	row := "(" + strings.Repeat("?,", len(table.Columns)-1) + "?)"
-	for i := range in.texts {
-		in.texts[i] = table.Statement("VALUES " + strings.Repeat(row+",", 8>>i-1) + row)
-	}
-	return in
-}
-
-var (
-	insertTasks     = newInserts(sqldb.Tasks)
-	insertLeases    = newInserts(sqldb.Leases)
-	insertArtifacts = newInserts(sqldb.Artifacts)
-	insertResults   = newInserts(sqldb.Results)
-	insertEvents    = newInserts(sqldb.Events)
-	insertLinks     = newInserts(sqldb.Links)
-	putEnded        = newInserts(sqldb.EndedStreams)
-	putKept         = newInserts(sqldb.KeptStreams)
-	putWorkers      = newInserts(sqldb.Workers)
-	putKeys         = newInserts(sqldb.Keys)
-	putSessions     = newInserts(sqldb.Sessions)
-)
-
-// run writes rows.
-func (in *inserts[T]) run(t *tx, rows []T) error {
-	args := make([]any, 0, min(len(rows), 8)*len(in.Columns))
-	for i, text := range in.texts {
-		for n := 8 >> i; len(rows) >= n; rows = rows[n:] {
-			args = args[:0]
-			for _, row := range rows[:n] {
-				args = in.Values(args, row)
-			}
-			if _, err := t.exec(text, args...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 var addCounts = func() string {
@@ -161,7 +116,7 @@ var addCounts = func() string {
 	return `UPDATE counters SET ` + strings.Join(sets, ", ")
 }()
 
-// count keeps what stats shows by differences, so that nobody ever counts tasks.
+// count adds to the counters of stats.
 func (t *tx) count(c *store.Changes) error {
 	if c.Counts == (store.Counts{}) {
 		return nil

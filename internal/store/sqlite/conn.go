@@ -12,9 +12,9 @@ import (
 	lite "modernc.org/sqlite"
 )
 
-// conn is one connection and its prepared statements. It is used by one
-// goroutine at a time and goes round database/sql, which would take a lock, a
-// context's goroutine and half a dozen allocations for every statement.
+// conn is a connection and its prepared statements. It must not be used by several
+// goroutines at once. It bypasses database/sql, which costs a lock, a goroutine and
+// several allocations per statement.
 type conn struct {
 	dc    driver.Conn
 	stmts map[string]stmt
@@ -27,8 +27,8 @@ type stmt interface {
 	driver.StmtQueryContext
 }
 
-// background is what statements run under: an interrupted statement can roll
-// back a whole transaction, so no caller's context ever reaches SQLite.
+// background is the context of all statements. Interrupting a statement can roll back
+// the whole transaction, so no caller's context ever reaches SQLite.
 var background = context.Background()
 
 func dial(dsn string, pragmas ...string) (*conn, error) {
@@ -52,9 +52,9 @@ func (c *conn) close() error {
 	return c.dc.Close()
 }
 
-// prepare keeps every statement it has seen: their number is that of the texts
-// in this package. They say LIMIT +? because SQLite compiles a statement anew for every
-// value of a bare parameter there.
+// prepare caches every statement: there are as many as query texts in this package.
+// Queries use LIMIT +?, because SQLite recompiles a statement for every value of a
+// bare parameter there.
 func (c *conn) prepare(query string) (stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
@@ -76,7 +76,7 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
-// value turns what this package binds into what the driver takes.
+// value converts an argument to a driver value.
 func value(a any) driver.Value {
 	switch v := a.(type) {
 	case nil, string, []byte, int64, float64:
@@ -107,7 +107,7 @@ func value(a any) driver.Value {
 	panic(fmt.Sprintf("sqlite: cannot bind a %T", a))
 }
 
-// exec runs a statement and returns how many rows it changed.
+// exec runs a statement and returns the number of rows it changed.
 func (c *conn) exec(query string, args ...any) (int64, error) {
 	s, err := c.prepare(query)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c *conn) exec(query string, args ...any) (int64, error) {
 	return r.RowsAffected()
 }
 
-// each calls fn with every row; the row is only valid during the call. fn may
-// not use the connection.
+// each calls fn with every row, which is only valid during the call. fn must not use
+// the connection.
 func (c *conn) each(query string, fn func(row) error, args ...any) error {
 	s, err := c.prepare(query)
 	if err != nil {
@@ -147,10 +147,10 @@ func (c *conn) each(query string, fn func(row) error, args ...any) error {
 	}
 }
 
-// errStop ends each without an error.
+// errStop makes each return nil at once.
 var errStop = errors.New("stop")
 
-// one returns the first row, ok false when there is none.
+// one returns the first row, or ok false if there is none.
 func (c *conn) one(query string, args ...any) (r row, ok bool, err error) {
 	err = c.each(query, func(found row) error {
 		r, ok = found, true
@@ -168,7 +168,7 @@ func (c *conn) number(query string, args ...any) (int64, error) {
 	return r.int(0), nil
 }
 
-// row is one row of an answer. The getters give the zero value for NULL.
+// row is one row of a result. The getters return the zero value for NULL.
 type row []driver.Value
 
 func (r row) str(i int) string {

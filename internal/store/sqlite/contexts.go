@@ -2,16 +2,16 @@ package sqlite
 
 import "github.com/bloom-runtime/bloom/internal/store"
 
-// addToContext adds a difference. The worker of an older task (?11) is only taken
-// where there is none.
+// addToContext adds increments to a context. During the backfill (?11) the worker is
+// only set if there is none.
 const addToContext = `INSERT INTO contexts AS c (id, seq, created_at, last_used_at, updated_at, tasks, unfinished, tokens, cost_nano, worker_id)
 	VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)
 	ON CONFLICT (id) DO UPDATE SET seq = MAX(c.seq, ?2), created_at = MIN(c.created_at, ?3), last_used_at = MAX(c.last_used_at, ?4),
 		updated_at = MAX(c.updated_at, ?5), tasks = c.tasks + ?6, unfinished = c.unfinished + ?7, tokens = c.tokens + ?8, cost_nano = c.cost_nano + ?9,
 		worker_id = CASE WHEN ?11 THEN COALESCE(c.worker_id, ?10) ELSE COALESCE(?10, c.worker_id) END`
 
-// workedInContext adds what does not concern the index of contexts, as all but new tasks
-// do.
+// workedInContext adds the increments of a transaction without new tasks. It does not
+// touch the index of contexts.
 const workedInContext = `UPDATE contexts SET updated_at = MAX(updated_at, ?2), unfinished = unfinished + ?3, tokens = tokens + ?4,
 	cost_nano = cost_nano + ?5, worker_id = COALESCE(?6, worker_id) WHERE id = ?1`
 

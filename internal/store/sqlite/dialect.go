@@ -53,36 +53,37 @@ var dialect = &sqldb.Dialect{
 	},
 }
 
-// metric is a number of a result's metrics, at most so much.
+// metric is an expression for a number in a result's metrics, capped at most.
 func metric(name string, most int64) string {
 	m := "CASE WHEN json_valid(r.metrics) THEN r.metrics ELSE '{}' END"
 	return fmt.Sprintf("CASE WHEN json_type(%[1]s, '$.%[2]s') IN ('integer', 'real') THEN min(json_extract(%[1]s, '$.%[2]s'), %[3]d) ELSE 0 END", m, name, most)
 }
 
-// Query runs a query. What one call reads is bounded, so ctx does not reach SQLite.
+// Query runs a query. Calls read a bounded number of rows, so ctx is not passed to
+// SQLite.
 func (c *conn) Query(_ context.Context, take func(sqldb.Row) error, query string, args ...any) error {
 	return c.each(query, func(r row) error { return take(r) }, args...)
 }
 
-// batch runs the statements of a Load at once, up to the first that fails.
+// batch runs the statements of a Load at once, until one fails.
 type batch struct {
 	c   *conn
 	err error
 }
 
-// Each has take called with every row.
+// Each calls take with every row.
 func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
 	if b.err == nil {
 		b.err = b.c.Query(background, take, query, args...)
 	}
 }
 
-// mostKeys bounds the keys of one query.
+// mostKeys limits the keys of one query.
 const mostKeys = 32
 
-// Pick asks for all keys at once: the driver reads the names and types of a query's columns
-// each time that it runs. Of few sizes, so that there are few prepared statements: what is
-// missing to the next power of two is the last key again.
+// Pick queries all keys at once, because the driver reads the names and types of a query's
+// columns on every run. It repeats the last key up to the next power of two: few sizes need
+// few prepared statements.
 func (b *batch) Pick(take func(sqldb.Row) error, query, column, _ string, keys []string, more string) {
 	args := make([]any, 0, mostKeys)
 	for len(keys) > 0 {
@@ -99,8 +100,8 @@ func (b *batch) Pick(take func(sqldb.Row) error, query, column, _ string, keys [
 	}
 }
 
-// Scan puts the row's values where they go. What is NULL or of another type is the zero
-// value.
+// Scan stores the row's values in dest. NULL and values of another type become the
+// zero value.
 func (r row) Scan(dest ...any) error {
 	if len(dest) != len(r) {
 		return fmt.Errorf("sqlite: %d columns for %d values", len(r), len(dest))

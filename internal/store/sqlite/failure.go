@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// explain says in one sentence what an operator can do about a failure. None of
-// these needs a restart: the next write tries again.
+// explain returns an error whose message tells an operator what to do. None of these
+// failures but a damaged file needs a restart: the next write tries again.
 func explain(err error) *bloom.Error {
 	var e *lite.Error
 	if !errors.As(err, &e) {
@@ -26,6 +26,8 @@ func explain(err error) *bloom.Error {
 		message = "The database cannot be written; check its folder's permissions"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		message = "The database is busy; try again shortly"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		message = "The database file is damaged; stop the server and restore a backup"
 	default:
 		return bloom.Internal(err)
 	}

@@ -17,35 +17,34 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// index is the words of tasks, in a file of its own beside the database: filling it
-// never holds up the connection that writes the database. It has nothing that the
-// database has not, and is made anew when it is missing or belongs to another state of
-// the database.
+// index is the full-text index, in its own file beside the database, so that indexing
+// never blocks writes to the database. It can be rebuilt from the database at any
+// time, and is rebuilt if it is missing or does not match the database.
 type index struct {
-	mu    sync.Mutex // held by who uses write
+	mu    sync.Mutex // protects write
 	write *conn
 	read  *readers
 }
 
-// indexFormat changes when the file is to be made anew.
+// indexFormat is raised when the file must be rebuilt.
 const indexFormat = 1
 
-// indexTables: the texts are not kept, only where each word occurs. The words come
-// split and in lower case; ascii takes any other character than ASCII for a letter.
+// indexTables keep no texts, only the positions of words. Words are passed split and
+// in lower case; the tokenizer ascii treats every non-ASCII character as a letter.
 var indexTables = []string{
 	`CREATE TABLE IF NOT EXISTS state (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, rounds INTEGER NOT NULL, below INTEGER NOT NULL)`,
 	`CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(prompt, output, content='', contentless_delete=1, tokenize='ascii')`,
 }
 
-// indexPragmas: no commit waits for the disk, which would hold up those of the database.
-// The last ones may be lost with the power; the index then belongs to an earlier state of
-// the database and is made anew.
+// indexPragmas do not sync commits, which would delay those of the database. A power
+// failure may lose the last ones; the index then does not match the database and is
+// rebuilt.
 var indexPragmas = append(slices.Clone(writerPragmas), "synchronous = NORMAL")
 
-// indexPath is where the index of a database lies.
+// indexPath returns the path of a database's index.
 func indexPath(path string) string { return path + ".search" }
 
-// openIndex opens the index, and makes it anew when it cannot be used.
+// openIndex opens the index, and rebuilds it if it cannot be used.
 func (d *database) openIndex() (err error) {
 	path := indexPath(d.cfg.Path)
 	rounds, err := d.write.number(`SELECT rounds FROM search_rounds`)
@@ -57,8 +56,8 @@ func (d *database) openIndex() (err error) {
 		return err
 	}
 	for try := range 2 {
-		c, fits, err := dialIndex(path, rounds, next)
-		if err == nil && fits {
+		c, matches, err := dialIndex(path, rounds, next)
+		if err == nil && matches {
 			d.index = &index{write: c, read: newReaders(path, d.cfg.Readers, d.fail)}
 			return nil
 		}
@@ -69,7 +68,7 @@ func (d *database) openIndex() (err error) {
 			return err
 		}
 		if err != nil {
-			d.cfg.Logger.Warn("the search index cannot be read and is built anew", "path", path, "error", err)
+			d.cfg.Logger.Warn("rebuilding the search index: it cannot be read", "path", path, "error", err)
 		}
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -77,11 +76,11 @@ func (d *database) openIndex() (err error) {
 			}
 		}
 	}
-	return errors.New("sqlite: the search index cannot be built")
+	return errors.New("sqlite: the search index cannot be rebuilt")
 }
 
-// dialIndex opens the file; it does not fit when it is not of the database's present.
-func dialIndex(path string, rounds, next int64) (c *conn, fits bool, err error) {
+// dialIndex opens the index file, and reports whether it matches the database.
+func dialIndex(path string, rounds, next int64) (c *conn, matches bool, err error) {
 	if err := durable.Private(path); err != nil { // it holds the words of prompts
 		return nil, false, err
 	}
@@ -100,7 +99,7 @@ func dialIndex(path string, rounds, next int64) (c *conn, fits bool, err error) 
 	if err != nil {
 		return c, false, err
 	}
-	// A batch may have entered the index and not be noted in the database.
+	// The last batch may be in the index and not yet be recorded in the database.
 	ahead := r.int(1) - rounds
 	return c, r.int(0) == indexFormat && (ahead == 0 || ahead == 1), nil
 }
@@ -120,10 +119,10 @@ func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEn
 	})
 }
 
-// numberList reads a JSON array of numbers.
+// numberList scans a JSON array of numbers.
 type numberList []int64
 
-// Scan takes the column's text.
+// Scan implements sql.Scanner.
 func (l *numberList) Scan(src any) error {
 	list, _ := src.(string)
 	_ = json.Unmarshal([]byte(list), (*[]int64)(l))
@@ -135,12 +134,12 @@ func (d *database) indexed(ctx context.Context, query string) (int64, error) {
 	return sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) (int64, error) { return sqldb.One(ctx, c, sqldb.Self[int64], nil, query) })
 }
 
-// SearchBelow is the number below which no task was looked at yet.
+// SearchBelow returns the number below which no task was indexed yet.
 func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 	return d.indexed(ctx, `SELECT below FROM state`)
 }
 
-// PutWords replaces what the index has of tasks.
+// PutWords replaces the index entries of tasks.
 func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) (err error) {
 	rounds, err := sqldb.Read(ctx, d.read, func(c sqldb.Conn) (int64, error) {
 		return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT rounds FROM search_rounds`)
@@ -192,7 +191,7 @@ func (d *database) Words(ctx context.Context, _ sqldb.Conn, q fulltext.Query, be
 	return seqs, low, err
 }
 
-// matching is a query in the index's language. Words are letters, digits and marks.
+// matching translates a query for FTS5. Words contain only letters, digits and marks.
 func matching(q fulltext.Query) string {
 	var b strings.Builder
 	for _, t := range q.Terms {
@@ -204,7 +203,7 @@ func matching(q fulltext.Query) string {
 	return b.String()
 }
 
-// Indexed is how many tasks the index has.
+// Indexed returns the number of tasks in the index.
 func (s *Store) Indexed(ctx context.Context) (int, error) {
 	n, err := s.db.indexed(ctx, `SELECT COUNT(*) FROM words`)
 	return int(n), err

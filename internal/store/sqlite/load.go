@@ -7,12 +7,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// Load reads what is wanted. Nothing needs a lock: this is the only transaction
-// that writes.
-func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) error {
+// Load reads the read set. It needs no row locks, because this is the only write
+// transaction.
+func (t *tx) Load(_ context.Context, reads *store.ReadSet, rows *store.Rows) error {
 	rows.Now = t.now
 	b := &batch{c: t.conn}
-	l := &sqldb.Load{Dialect: dialect, Batch: b, Want: want, Rows: rows, Now: t.now}
+	l := &sqldb.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: t.now}
 	l.Tasks()
 	l.Leases()
 	l.Workers()
@@ -33,21 +33,21 @@ func (t *tx) Load(_ context.Context, want *store.ReadSet, rows *store.Rows) erro
 	return b.err
 }
 
-// selectOpen reads the best of one set of labels.
+// selectOpen reads the first open tasks of a label key.
 var selectOpen = `SELECT t.label_key, ` + dialect.OpenColumns("octet_length(t.context_hints)") + `
 	FROM llm_tasks t INDEXED BY llm_tasks_queue WHERE t.gate = 'open' AND t.label_key = ?1
 	  AND (t.preferred_worker IS NULL OR t.preferred_until <= ?2 OR t.preferred_worker IN (SELECT value FROM json_each(?3)))
 	ORDER BY t.priority DESC, t.seq LIMIT +?4`
 
 func open(l *sqldb.Load) {
-	for key, most := range l.Want.Queue {
+	for key, most := range l.ReadSet.Queue {
 		l.Rows.Queue[key] = store.Line{}
-		l.Each(l.TakeOpen, selectOpen, key, l.Rows.Now, dialect.Array(l.Want.Askers.List()), most)
+		l.Each(l.TakeOpen, selectOpen, key, l.Rows.Now, dialect.Array(l.ReadSet.Claimers.List()), most)
 	}
 }
 
 func ordered(l *sqldb.Load) {
-	for context, most := range l.Want.Ordered {
+	for context, most := range l.ReadSet.Ordered {
 		line := store.Line{}
 		l.Each(func(r sqldb.Row) error {
 			var p store.Place
@@ -61,15 +61,16 @@ func ordered(l *sqldb.Load) {
 	}
 }
 
-// numbers are not used again while a context is listed by one.
+// numbers assigns numbers to new tasks. The number of a removed task is not reused
+// while its context still has it.
 func numbers(l *sqldb.Load) {
-	if l.Want.Numbers == 0 {
+	if l.ReadSet.Numbers == 0 {
 		return
 	}
 	var last int64
 	l.Each(func(r sqldb.Row) error { return r.Scan(&last) },
 		`SELECT MAX(COALESCE((SELECT MAX(seq) FROM llm_tasks), 0), COALESCE((SELECT MAX(seq) FROM contexts), 0))`)
-	for range l.Want.Numbers {
+	for range l.ReadSet.Numbers {
 		l.Rows.Numbers = append(l.Rows.Numbers, last+int64(len(l.Rows.Numbers))+1)
 	}
 }

@@ -3,7 +3,9 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -11,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// lock takes the file beside the database that says a process has it open. The
-// kernel lets go of it when the process ends, however it ends.
+// lock locks the file beside the database that marks it as open. The kernel releases
+// the lock when the process ends.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -31,10 +33,22 @@ func lock(path string) (*os.File, error) {
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
-	// SQLite gives the files beside it the database's own mode.
-	if err := durable.Private(path); err != nil {
+	// SQLite creates its other files with the mode of the database.
+	if err := errors.Join(durable.Private(path), usable(path+"-wal"), usable(path+"-shm")); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// usable names the file that may not be written, which SQLite does not.
+func usable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

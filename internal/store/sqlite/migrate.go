@@ -15,7 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// init gives the migrations what SQLite lacks.
+// init registers a function that migrations use.
 func init() {
 	lite.MustRegisterDeterministicScalarFunction("bloom_label_key", 1,
 		func(_ *lite.FunctionContext, args []driver.Value) (driver.Value, error) {
@@ -24,8 +24,9 @@ func init() {
 		})
 }
 
-// Migrations lists all steps of the schema, the oldest first, and which of them
-// the database at path has. It only reads, also while a process has it open.
+// Migrations lists all schema migrations, the oldest first, and which of them were
+// applied to the database at path. It only reads, and works while a process has the
+// database open.
 func Migrations(ctx context.Context, path string) (steps []schema.Migration, err error) {
 	err = withSchema(dsn(path, "ro")+"&_pragma=busy_timeout(10000)", func(s *schema.Schema) error {
 		steps, err = s.Migrations(ctx)
@@ -34,9 +35,9 @@ func Migrations(ctx context.Context, path string) (steps []schema.Migration, err
 	return steps, err
 }
 
-// MigrateUp applies what is pending to the database at path, creating the file
-// when there is none, and returns how many steps that were. It is for those who
-// want that by hand: Open does it by itself. ErrLocked when a process has it open.
+// MigrateUp applies the pending migrations to the database at path, which it creates
+// if needed, and returns their number. Open does the same. It returns ErrLocked if a
+// process has the database open.
 func MigrateUp(ctx context.Context, path string) (applied int, err error) {
 	held, err := lock(path)
 	if err != nil {

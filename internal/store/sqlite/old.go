@@ -7,11 +7,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Old counts what is older in the database at path than it is to be kept, and so
-// would be removed; an age of 0 keeps for ever. now is Unix milliseconds. It only
-// reads, also while a process has the file open, and reads all of it: it is for
-// people who ask. Tasks that tell who knows a living context are counted though
-// they stay.
+// Old counts what retention would remove from the database at path; an age of 0 keeps
+// for ever. now is in Unix milliseconds. It only reads, works while a process has the
+// file open, and scans all rows. It also counts tasks that retention keeps because of
+// their contexts.
 func Old(ctx context.Context, path string, keep bloom.Keep, now int64) (old bloom.Removed, err error) {
 	if err := ctx.Err(); err != nil {
 		return old, err

@@ -11,13 +11,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// readers is a bounded pool of read-only connections, opened when first needed.
+// readers is a bounded pool of read-only connections, which it opens when they are
+// needed.
 type readers struct {
 	path  string
-	fail  func(error) error // logs and explains what a read met
-	slots chan *conn        // nil: a slot whose connection is not open yet
+	fail  func(error) error // logs and explains a failure
+	slots chan *conn        // nil: the connection is not open yet
 	done  chan struct{}
-	open  atomic.Int32 // connections
+	open  atomic.Int32 // open connections
 	once  sync.Once
 }
 
@@ -29,8 +30,8 @@ func newReaders(path string, n int, fail func(error) error) *readers {
 	return r
 }
 
-// Run runs fn in one snapshot of the database. ctx only bounds the wait for a
-// connection: what one call reads is bounded.
+// Run runs fn in one snapshot of the database. ctx only limits the wait for a
+// connection: one call reads a bounded number of rows.
 func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	c, err := r.take(ctx)
 	if err != nil {
@@ -48,8 +49,7 @@ func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	}
 	err = fn(c)
 	if _, end := c.exec("COMMIT"); end != nil {
-		// A connection that cannot end its transaction would pin an old
-		// snapshot for ever: begin again with a new one.
+		// Drop the connection: its open transaction would keep an old snapshot.
 		_ = c.close()
 		c = nil
 		r.open.Add(-1)
@@ -75,14 +75,14 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	}
 }
 
-// Pools are the connections that read; one more writes.
+// Pools returns the state of the pool of readers.
 func (d *database) Pools() []store.Pool {
 	r := d.read
 	open := int(r.open.Load())
 	return []store.Pool{{Name: "read", Used: cap(r.slots) - len(r.slots), Open: open, Max: cap(r.slots)}}
 }
 
-// close waits for the reads under way.
+// close waits for running reads and closes all connections.
 func (r *readers) close() error {
 	r.once.Do(func() { close(r.done) })
 	var errs []error

@@ -39,10 +39,10 @@ func (f fewAtOnce) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloo
 	return f.Store.RemoveTasks(ctx, r)
 }
 
-// told says each deletion before it begins.
-type told struct{ bloom.Blobs }
+// announced prints each deletion before it begins.
+type announced struct{ bloom.Blobs }
 
-func (t told) Delete(ctx context.Context, url string) error {
+func (t announced) Delete(ctx context.Context, url string) error {
 	fmt.Println("deletes", url)
 	return t.Blobs.Delete(ctx, url)
 }
@@ -53,7 +53,7 @@ func removeUntilKilled(path string) {
 		var b *local.Store
 		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts")); err == nil {
 			_, err = maintenance.NewRetention(maintenance.RetentionConfig{
-				Store: fewAtOnce{s}, Contents: told{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
+				Store: fewAtOnce{s}, Contents: announced{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
 			}).RunOnce(context.Background())
 		}
 	}

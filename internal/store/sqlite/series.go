@@ -21,7 +21,8 @@ var (
 			wait = MAX(COALESCE(wait, excluded.wait), COALESCE(excluded.wait, wait))`
 )
 
-// chart adds to the time series, samples the queue, and folds and removes what is old.
+// chart adds to the time series, samples the queue, folds old minutes and removes old
+// rows.
 func (t *tx) chart(c *store.Changes) error {
 	minute := store.Minute(c.Now)
 	if c.Series != (store.Series{}) {
@@ -54,8 +55,8 @@ func (t *tx) chart(c *store.Changes) error {
 	return nil
 }
 
-// OldestWaiting goes from line to line of the queue's index and reads the first of
-// each.
+// OldestWaiting steps through the label keys and priorities in the queue's index and
+// reads the first task of each.
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 	return sqldb.Read(ctx, d.read, func(q sqldb.Conn) (oldest int64, err error) {
 		c := q.(*conn)

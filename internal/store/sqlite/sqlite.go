@@ -1,10 +1,9 @@
-// Package sqlite keeps everything in one SQLite file: the store of a single
-// machine, with nothing else to install.
+// Package sqlite implements the store of a single machine in one SQLite file.
 //
-// One connection writes. Package store runs all operations that wait in one
-// transaction of it and commits once: one fsync for many callers, and every answer
-// still means that the change survives a power failure. A bounded pool of
-// connections reads. There is no rule in this package: it loads and writes rows.
+// One connection writes. Package store batches the waiting operations into one
+// transaction, so many callers share one fsync; every acknowledged change survives a
+// power failure. A bounded pool of connections reads. This package contains no rules:
+// it loads and writes rows.
 package sqlite
 
 import (
@@ -22,15 +21,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
-// Defaults of a Config.
-const (
-	DefaultReaders = 4
-)
+// DefaultReaders is the default of Config.Readers.
+const DefaultReaders = 4
 
-// ErrLocked says that another process has the database open.
+// ErrLocked means that another process has the database open.
 var ErrLocked = errors.New("the database is in use")
 
-// Config says where the database is and how much it may use.
+// Config configures a Store.
 type Config struct {
 	// Path of the database file. Its folder must exist. Required.
 	Path string
@@ -38,20 +35,21 @@ type Config struct {
 	Clock bloom.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
-	// Readers is the most connections that read at once. 0: DefaultReaders.
+	// Readers is the maximum number of read connections. 0: DefaultReaders.
 	Readers int
-	// MaxGroup is the most operations committed together. 0: store.DefaultMaxGroup.
+	// MaxGroup is the maximum number of operations in one transaction. 0:
+	// store.DefaultMaxGroup.
 	MaxGroup int
-	// Transcripts notes which tasks have ended, for DueTranscripts.
+	// Transcripts records which tasks have ended, for DueTranscripts.
 	Transcripts bool
-	// Queue is how many operations may wait for the writer before callers
-	// block. 0: store.DefaultQueue.
+	// Queue is how many operations may wait before callers block. 0:
+	// store.DefaultQueue.
 	Queue int
-	// Committed hears of each transaction that was written; nil: nobody does.
+	// Committed is called after each transaction that wrote something; it may be nil.
 	Committed store.Committed
 }
 
-// Store is a bloom.Store in one SQLite file.
+// Store implements bloom.Store in one SQLite file.
 type Store struct {
 	*store.Store
 	db *database
@@ -59,8 +57,8 @@ type Store struct {
 
 var _ bloom.Store = (*Store)(nil)
 
-// database is the file: one connection that writes, which belongs to whoever runs
-// the store's transaction, and a pool of those that read.
+// database is the write connection, which the running transaction uses, and the pool
+// of readers.
 type database struct {
 	sqldb.Reads
 	cfg   Config
@@ -69,12 +67,12 @@ type database struct {
 	write *conn
 	clock *follower
 	index *index
-	chain chain // of the audit; the writer's
+	chain chain // used by the writer only
 }
 
-// Open opens or creates the database, migrates it, and starts its store. A second
-// process on the same file gets ErrLocked, a database of a newer schema
-// schema.ErrNewerSchema.
+// Open opens or creates the database, migrates it, and starts its store. It returns
+// ErrLocked if another process has the file open, and schema.ErrNewerSchema if a
+// newer version has migrated it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
 		return nil, errors.New("sqlite: no path given")
@@ -96,6 +94,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	d := &database{cfg: cfg, lock: held}
 	d.Reads = sqldb.Reads{Dialect: dialect, Source: d}
 	if err := d.open(ctx); err != nil {
+		if failure := explain(err); failure.Kind == bloom.KindUnavailable {
+			err = fmt.Errorf("%w: %s", err, failure.Message)
+		}
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
 	}
 	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Committed: cfg.Committed, Transcripts: cfg.Transcripts}, cfg.Logger), d}, nil
@@ -116,9 +117,10 @@ func (d *database) open(ctx context.Context) error {
 	return nil
 }
 
-// writerPragmas: FULL, because NORMAL can lose the last commits with the power.
-// The cache is small: the operating system's serves as well. The log is folded
-// back every 16 MiB rather than every 4, for fewer syncs of the main file.
+// writerPragmas use synchronous FULL, because NORMAL can lose the last commits in a
+// power failure. The page cache is small, since the operating system caches the file
+// too. The checkpoint interval is 16 MiB instead of 4, for fewer syncs of the main
+// file.
 var writerPragmas = []string{
 	"busy_timeout = 10000",
 	"journal_mode = WAL",
@@ -137,23 +139,22 @@ var readerPragmas = []string{
 	"temp_store = MEMORY",
 }
 
-// dsn names the file to the driver; the path is escaped, for it may hold what
-// means something in an address.
+// dsn returns the driver's address of a file, with the path escaped.
 func dsn(path, mode string) string {
-	// As an opaque part: a relative path after "file://" would be read as a host.
+	// Opaque, because a relative path after "file://" would be parsed as a host.
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=" + mode}
 	return u.String()
 }
 
-// Name is "sqlite".
+// Name returns "sqlite".
 func (d *database) Name() string { return "sqlite" }
 
-// Ping reads; the store's own Ping writes, too.
+// Ping runs a read; the store's Ping also runs a transaction.
 func (d *database) Ping(ctx context.Context) error {
 	return d.Run(ctx, func(c sqldb.Conn) error { return c.Query(ctx, func(sqldb.Row) error { return nil }, `SELECT 1`) })
 }
 
-// Run lends a connection that reads; all that it reads is of one moment.
+// Run runs fn on a read connection, in one snapshot.
 func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	return d.read.Run(ctx, fn)
 }
@@ -163,23 +164,23 @@ func (d *database) Snapshot(ctx context.Context, fn func(c sqldb.Conn) error) er
 	return d.read.Run(ctx, fn)
 }
 
-// Time is the clock's.
+// Time returns the clock's time.
 func (d *database) Time(context.Context, sqldb.Conn) (int64, error) {
 	return bloom.Millis(d.cfg.Clock.Now()), nil
 }
 
-// Tell has nobody to tell: no other process uses the file.
-func (d *database) Tell([]bloom.Change) {}
+// Notify does nothing: no other process uses the file.
+func (d *database) Notify([]bloom.Change) {}
 
-// Close closes the connections and lets go of the file.
+// Close closes all connections and unlocks the file.
 func (d *database) Close() error {
 	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.lock.Close())
 }
 
-// Explain turns what SQLite said into something that may be shown.
+// Explain turns a failure into an error that is safe to show to callers.
 func (d *database) Explain(err error) *bloom.Error { return explain(err) }
 
-// fail logs and explains what a read met.
+// fail logs and explains a failure. Other errors it returns unchanged.
 func (d *database) fail(err error) error {
 	var ours *bloom.Error
 	switch {

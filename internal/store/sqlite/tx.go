@@ -8,16 +8,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// tx is the one transaction that writes. It runs under no caller's context: a
-// cancelled one would interrupt everybody's.
+// tx is the one write transaction. It does not use callers' contexts: cancelling one
+// would interrupt the operations of all callers.
 type tx struct {
 	*conn
 	d     *database
-	now   int64  // Unix milliseconds, when it began
-	chain *chain // as it is once this is committed; nil: as it was
+	now   int64  // when it began, Unix milliseconds
+	chain *chain // the state after the commit; nil: unchanged
 }
 
-// Begin starts a transaction on the only connection that writes.
+// Begin starts a transaction on the write connection.
 func (d *database) Begin(context.Context) (store.Tx, error) {
 	now, err := d.clock.follow(d.write)
 	if err == nil {
@@ -29,8 +29,8 @@ func (d *database) Begin(context.Context) (store.Tx, error) {
 	return &tx{conn: d.write, d: d, now: bloom.Millis(now)}, nil
 }
 
-// Rollback undoes the transaction. SQLite has often done so already; an error of
-// the rollback then says only that.
+// Rollback rolls the transaction back. It ignores the error, which only means that
+// SQLite has already done so.
 func (t *tx) Rollback() { _, _ = t.exec("ROLLBACK") }
 
 // Commit writes the changes; when it returns nil they are on disk.
@@ -51,7 +51,7 @@ func (t *tx) Commit(_ context.Context, c *store.Changes) error {
 	return nil
 }
 
-// Stands is never asked: no commit's outcome is unknown here.
-func (t *tx) Stands(context.Context, bloom.Audit) (bool, error) {
+// Committed is never called: SQLite always reports the outcome of a commit.
+func (t *tx) Committed(context.Context, bloom.Audit) (bool, error) {
 	panic("sqlite: the outcome of a commit is always known")
 }

@@ -31,7 +31,7 @@ var accessTests = map[string]func(*harness){
 		spec := newKey("k1", func(k *bloom.StoredKey) {
 			k.Role, k.WorkerID, k.ExpiresAt = bloom.RoleWorker, new("node-1"), &expires
 		})
-		for range 2 { // the second is a repeat
+		for range 2 { // the second repeats the first
 			k, err := h.s.CreateKey(ctx, spec, "ann")
 			h.ok(err)
 			if k.ID != "k1" || k.Name != "of k1" || k.Role != bloom.RoleWorker || *k.WorkerID != "node-1" || *k.ExpiresAt != expires ||
@@ -89,7 +89,7 @@ var accessTests = map[string]func(*harness){
 			h.Errorf("sessions left: %+v", left)
 		}
 	},
-	"use is noted, and never goes back": func(h *harness) {
+	"the time of last use never decreases": func(h *harness) {
 		_, err := h.s.CreateKey(h.ctx, newKey("k1", nil), "ann")
 		h.ok(err)
 		x, err := h.s.CreateSession(h.ctx, bloom.BrowserSession{ID: "s1", Name: "n", Role: bloom.RoleViewer}, life, "n")
@@ -105,7 +105,7 @@ var accessTests = map[string]func(*harness){
 			h.Errorf("last used: %v, %v, want %d", k.LastUsedAt, x.LastUsedAt, at)
 		}
 	},
-	"a session is renewed by one of many, and ended": func(h *harness) {
+	"one of many concurrent calls renews a session; a session can be ended": func(h *harness) {
 		was, err := h.s.CreateSession(h.ctx, bloom.BrowserSession{ID: "s1", Name: "ann", Role: bloom.RoleAdmin, Address: "192.0.2.7", Agent: "curl"}, life, "ann")
 		h.ok(err)
 		if was.Turn != 1 || was.TurnedAt != h.now() || was.ExpiresAt != h.now()+life.Milliseconds() || was.Address != "192.0.2.7" || was.Agent != "curl" || was.KeyID != nil {
@@ -131,7 +131,7 @@ var accessTests = map[string]func(*harness){
 		same(h, "ended again", bloom.KindOf(h.s.EndSession(h.ctx, "s1", "bob")), bloom.KindNotFound)
 		same(h, "audited", len(h.actions("s1")), 2)
 	},
-	"expired sessions are not shown, and go": func(h *harness) {
+	"expired sessions are hidden, and removed": func(h *harness) {
 		_, err := h.s.CreateSession(h.ctx, bloom.BrowserSession{ID: "s1", Name: "n", Role: bloom.RoleViewer}, life, "n")
 		h.ok(err)
 		h.advance(life)

@@ -9,9 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Breaker is implemented by stores under test: it makes the database refuse every
-// change of a task's row, as it does with one that breaks a constraint or that
-// somebody has damaged, until it is repaired.
+// Breaker is implemented by stores under test. It makes the database refuse every
+// change of a task's row, as for a damaged row, until the row is repaired.
 type Breaker interface {
 	Break(t testing.TB, taskID string)
 	Mend(t testing.TB, taskID string)
@@ -31,9 +30,9 @@ func (h *harness) breakRow(taskID string) {
 	h.breaker().Break(h.T, taskID)
 }
 
-// One row that cannot be changed holds up no other.
+// A row that cannot be changed must not block any other.
 var badRowTests = map[string]func(*harness){
-	"a task that cannot be given out stops no claim": func(h *harness) {
+	"a task that cannot be leased blocks no claim": func(h *harness) {
 		h.worker("w", 9)
 		bad := h.create(priority(9))
 		good := []string{h.create().ID, h.create().ID}
@@ -55,7 +54,7 @@ var badRowTests = map[string]func(*harness){
 			h.Errorf("claimed %v, want %v", got, good)
 		}
 	},
-	"many tasks that cannot be given out hide none behind them": func(h *harness) {
+	"many tasks that cannot be leased hide no task behind them": func(h *harness) {
 		h.worker("w", 9)
 		for range 32 {
 			h.breakRow(h.create(priority(9)).ID)
@@ -64,7 +63,7 @@ var badRowTests = map[string]func(*harness){
 		same(h, "claimed", h.take("w"), good[0])
 		same(h, "claimed then", h.take("w", deref(h.task(good[0]).LeaseID)), good[1])
 	},
-	"a lease that cannot be renewed stops no other's renewal": func(h *harness) {
+	"a lease that cannot be renewed blocks no other renewal": func(h *harness) {
 		h.worker("w", 9)
 		bad, good := h.lease(h.create().ID, "w"), h.lease(h.create().ID, "w")
 		next := h.create()
@@ -77,7 +76,7 @@ var badRowTests = map[string]func(*harness){
 			h.Errorf("claimed %v, want %v", ids(r), next.ID)
 		}
 	},
-	"a lease that could not be renewed is expired in its time": func(h *harness) {
+	"a lease that could not be renewed expires on time": func(h *harness) {
 		h.worker("w", 9)
 		bad := h.lease(h.create().ID, "w")
 		h.breakRow(bad.TaskID)
@@ -86,7 +85,7 @@ var badRowTests = map[string]func(*harness){
 		h.advance(2 * time.Minute)
 		h.reap(bloom.Reaped{Requeued: 1})
 	},
-	"a claim that was cut short breaks no lease and no task": func(h *harness) {
+	"an interrupted claim harms no lease and no task": func(h *harness) {
 		h.worker("w", 9)
 		l := h.lease(h.create().ID, "w")
 		open := h.create()
@@ -105,7 +104,7 @@ var badRowTests = map[string]func(*harness){
 			h.Errorf("claimed %+v", r)
 		}
 	},
-	"a delayed task that cannot be opened stops no other": func(h *harness) {
+	"a delayed task that cannot be opened blocks no other": func(h *harness) {
 		h.worker("w", 9)
 		soon := func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 1000 }
 		bad, good := h.create(soon), h.create(soon)
@@ -114,7 +113,7 @@ var badRowTests = map[string]func(*harness){
 		same(h, "claimed", h.take("w"), good.ID)
 		same(h, "claimed then", h.take("w", deref(h.task(good.ID).LeaseID)), "")
 	},
-	"a lease that cannot be expired stops no other": func(h *harness) {
+	"a lease that cannot be expired blocks no other": func(h *harness) {
 		h.worker("w", 9)
 		bad, good := h.create(), h.create()
 		h.lease(bad.ID, "w")
@@ -126,7 +125,7 @@ var badRowTests = map[string]func(*harness){
 		h.status(bad.ID, bloom.TaskLeased)
 		h.reap(bloom.Reaped{})
 	},
-	"an ordered task that cannot be opened lets its predecessor be completed": func(h *harness) {
+	"an ordered task that cannot be opened does not block its predecessor's completion": func(h *harness) {
 		h.worker("w", 9)
 		first, bad := h.create(ordered), h.create(ordered)
 		h.breakRow(bad.ID)
@@ -134,7 +133,7 @@ var badRowTests = map[string]func(*harness){
 		h.status(first.ID, bloom.TaskCompleted)
 		h.status(bad.ID, bloom.TaskQueued)
 	},
-	"an ordered task that cannot be opened lets its predecessor be cancelled": func(h *harness) {
+	"an ordered task that cannot be opened does not block its predecessor's cancellation": func(h *harness) {
 		first, bad := h.create(ordered), h.create(ordered)
 		h.breakRow(bad.ID)
 		_, err := h.s.Cancel(h.ctx, first.ID, "me")
@@ -142,7 +141,7 @@ var badRowTests = map[string]func(*harness){
 		h.status(first.ID, bloom.TaskCancelled)
 		h.status(bad.ID, bloom.TaskQueued)
 	},
-	"a task that cannot be removed stops no other": func(h *harness) {
+	"a task that cannot be removed blocks no other": func(h *harness) {
 		h.worker("w", 9)
 		bad, good := h.create(inContext("a")), h.create(inContext("b"))
 		h.finish(bad.ID, "w")

@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// AddWorkers registers workers of 32 slots each, by the names worker-00, worker-01 …
+// AddWorkers registers workers worker-00, worker-01 … with 32 slots each.
 func AddWorkers(b *testing.B, s bloom.Store, n int) {
 	b.Helper()
 	for i := range n {
@@ -23,7 +23,7 @@ func AddWorkers(b *testing.B, s bloom.Store, n int) {
 	}
 }
 
-// Plain is a task like any other.
+// Plain returns an ordinary task.
 func Plain(contextID string) bloom.NewTask {
 	n := bloom.NewTask{ID: uuid.Must(uuid.NewV7()).String(), Actor: "bench", BodyHash: "0123456789abcdef0123456789abcdef", Spec: bloom.TaskSpec{
 		ContextID: contextID, AgentSlug: "writer", Prompt: "Write a line about the weather in a town by the sea.",
@@ -32,7 +32,7 @@ func Plain(contextID string) bloom.NewTask {
 	return n
 }
 
-// Success is the outcome of a lease that went well.
+// Success returns a successful completion of a lease.
 func Success(taskID, leaseID string) bloom.CompleteRequest {
 	out := "The wind turned at noon and the gulls came in with it."
 	r := bloom.CompleteRequest{
@@ -44,7 +44,7 @@ func Success(taskID, leaseID string) bloom.CompleteRequest {
 	return r
 }
 
-// Lifecycle is create, lease, heartbeat, complete, each its own call.
+// Lifecycle creates, leases, renews and completes a task, each in its own call.
 func Lifecycle(s bloom.Store, contextID string) error {
 	ctx := context.Background()
 	n := Plain(contextID)

@@ -9,7 +9,7 @@ import (
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newTask is a plain task with whatever change gives it.
+// newTask returns an ordinary task with changes applied.
 func newTask(change ...func(*bloom.NewTask)) bloom.NewTask {
 	n := bloom.NewTask{ID: newID(), Actor: "client", BodyHash: "body", Spec: bloom.TaskSpec{
 		ContextID: "context", AgentSlug: "agent", Prompt: "prompt", MaxAttempts: 3,

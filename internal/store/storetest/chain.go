@@ -10,11 +10,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// chainedWithin is how long it may take until all entries of a store at rest are
-// chained, on a machine that is busy with other tests.
+// chainedWithin bounds the chaining of all entries of an idle store, on a machine that
+// runs other tests.
 const chainedWithin = 30 * time.Second
 
-// awaitChained waits until nothing is left to be chained.
+// awaitChained waits until all entries are chained.
 func awaitChained(ctx context.Context, s bloom.Store) error {
 	for end := time.Now().Add(chainedWithin); ; {
 		if _, err := s.Seal(ctx); err != nil {
@@ -30,7 +30,7 @@ func awaitChained(ctx context.Context, s bloom.Store) error {
 	}
 }
 
-// chain checks that every entry of the audit is chained to the one before.
+// chain checks that every audit entry is chained to the previous one.
 func (c *checker) chain() {
 	for end := time.Now().Add(chainedWithin); ; time.Sleep(5 * time.Millisecond) {
 		v, err := bloom.VerifyChain(c.ctx, c.s, nil)
@@ -49,7 +49,7 @@ func (c *checker) chain() {
 }
 
 var chainTests = map[string]func(*harness){
-	"every entry is chained, whoever commits it": func(h *harness) {
+	"every entry is chained, from any caller": func(h *harness) {
 		var all sync.WaitGroup
 		for w := range 8 {
 			all.Go(func() { h.entries(fmt.Sprint(w), 25) })
@@ -66,9 +66,9 @@ var chainTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "the head", head, v.Last())
 	},
-	"what retention leaves can be verified": func(h *harness) {
+	"the chain can be verified after retention": func(h *harness) {
 		h.worker("w", 8)
-		for range 4 { // what ends goes, what waits stays in between
+		for range 4 { // retention removes ended tasks between queued ones
 			task := h.create()
 			h.complete(success(task.ID, h.lease(task.ID, "w").ID, "text"))
 			h.create()
@@ -88,7 +88,7 @@ var chainTests = map[string]func(*harness){
 			h.entries("new", 2)
 		}
 	},
-	"what is in no file stays when it is to be exported": func(h *harness) {
+	"retention keeps entries that are not exported yet": func(h *harness) {
 		h.entries("old", 5)
 		h.ok(awaitChained(h.ctx, h.s))
 		_, _, links, err := h.s.AuditLinks(h.ctx, 0, 3)
@@ -107,7 +107,7 @@ var chainTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "removed where nothing is to be exported", did.Audit, 2)
 	},
-	"an export's place is changed only by who knows it": func(h *harness) {
+	"an export's position changes only by compare-and-set": func(h *harness) {
 		was, err := h.s.AuditExport(h.ctx)
 		h.ok(err)
 		same(h, "at first", was, bloom.AuditExport{})
@@ -156,7 +156,7 @@ var chainTests = map[string]func(*harness){
 	},
 }
 
-// entries appends entries that go with no change; any goroutine may.
+// entries appends audit entries without a change. Safe for concurrent use.
 func (h *harness) entries(id string, n int) {
 	for i := range n {
 		err := h.s.AppendAudit(h.ctx, bloom.Audit{Action: "test", EntityType: "test", EntityID: id, Actor: "é\n\"\\\u2028<", Detail: fmt.Sprint(i), Data: []byte("{\"a\" : 1.0}")})

@@ -16,7 +16,7 @@ var claimTests = map[string]func(*harness){
 		_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "nobody", Max: 1})
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
-	"a claim takes as many as it asks for and has room": func(h *harness) {
+	"a claim returns at most what it asks for and has free slots for": func(h *harness) {
 		h.worker("w", 3)
 		for range 5 {
 			h.create()
@@ -33,7 +33,7 @@ var claimTests = map[string]func(*harness){
 		same(h, "renewed", len(r.Renewed), 2)
 		same(h, "full", len(h.claim("w", 9, append(held, r.Leases[0].Lease.ID)...).Leases), 0)
 	},
-	"a full claim of long prompts is answered, and answered again": func(h *harness) {
+	"a full claim of long prompts is returned, and returned again": func(h *harness) {
 		for name, size := range map[string]int{"short": 10, "long": 4097} {
 			h.worker(name, bloom.MaxConcurrency, name)
 			prompts := map[string]string{}
@@ -43,7 +43,7 @@ var claimTests = map[string]func(*harness){
 			}
 			h.create(labelled(name), prompt("one too many"))
 			first := h.claim(name, bloom.MaxConcurrency)
-			again := h.claim(name, 1) // the answer was lost: the worker names nothing
+			again := h.claim(name, 1) // the response was lost: the worker names no lease
 			same(h, "claimed", len(first.Leases), bloom.MaxConcurrency)
 			if !slices.Equal(ids(again), ids(first)) {
 				h.Errorf("claimed %v, then %v", ids(first), ids(again))
@@ -53,7 +53,7 @@ var claimTests = map[string]func(*harness){
 			}
 		}
 	},
-	"a claim without room tells what is due all the same": func(h *harness) {
+	"a claim without free slots still reports due tasks": func(h *harness) {
 		h.worker("w", 1)
 		l := h.lease(h.create().ID, "w")
 		_, err := h.s.Cancel(h.ctx, l.TaskID, "me")
@@ -63,7 +63,7 @@ var claimTests = map[string]func(*harness){
 			h.Errorf("claimed %+v", r)
 		}
 	},
-	"renewing is the heartbeat of what is held": func(h *harness) {
+	"a renewal counts as a heartbeat": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		h.advance(30 * time.Second)
@@ -73,7 +73,7 @@ var claimTests = map[string]func(*harness){
 		}
 		h.status(l.TaskID, bloom.TaskRunning)
 	},
-	"a look without renewing leaves the lease as it is": func(h *harness) {
+	"a claim without renewal does not change the lease": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}})
@@ -82,7 +82,7 @@ var claimTests = map[string]func(*harness){
 		same(h, "renewed", len(r.Renewed), 0)
 		h.status(l.TaskID, bloom.TaskLeased)
 	},
-	"what the worker was given but does not name is handed over": func(h *harness) {
+	"leases of the worker that it does not name are returned again": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		r := h.claim("w", 0)
@@ -91,13 +91,13 @@ var claimTests = map[string]func(*harness){
 		}
 		h.status(l.TaskID, bloom.TaskLeased)
 	},
-	"a lease of another worker, or one that was taken away, is lost": func(h *harness) {
+	"another worker's lease or a released lease is lost": func(h *harness) {
 		h.worker("w", 2)
 		h.worker("v", 2)
 		theirs := h.lease(h.create().ID, "v")
 		ours := h.lease(h.create(inContext("other")).ID, "w")
 		h.advance(time.Hour)
-		h.beat(theirs)
+		h.heartbeat(theirs)
 		h.reap(bloom.Reaped{Requeued: 1})
 		r := h.claim("w", 0, theirs.ID, ours.ID)
 		slices.Sort(r.Lost)
@@ -107,7 +107,7 @@ var claimTests = map[string]func(*harness){
 			h.Errorf("claimed %+v", r)
 		}
 	},
-	"a look that finds a lease expired takes nothing until the worker asks again": func(h *harness) {
+	"a claim that finds an expired lease returns no tasks; the next one does": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		h.advance(time.Hour)
@@ -119,7 +119,7 @@ var claimTests = map[string]func(*harness){
 		}
 		same(h, "asked again", len(h.claim("w", 1).Leases), 1)
 	},
-	"a draining worker gets nothing new and keeps what it has": func(h *harness) {
+	"a draining worker gets no new tasks and keeps its leases": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		w, err := h.s.DrainWorker(h.ctx, "w", true, "me")
@@ -138,7 +138,7 @@ var claimTests = map[string]func(*harness){
 		_, err = h.s.DrainWorker(h.ctx, "nobody", true, "me")
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
-	"a second living process of the name is refused until the first is silent": func(h *harness) {
+	"a second process with the worker's name is refused while the first is alive": func(h *harness) {
 		h.worker("w", 1)
 		second := bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-2", Max: 1}
 		_, err := h.s.Claim(h.ctx, second)
@@ -151,7 +151,7 @@ var claimTests = map[string]func(*harness){
 		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1"})
 		h.refused(err, bloom.ErrWorkerConflict)
 	},
-	"a claim brings a silent worker back": func(h *harness) {
+	"a claim makes a silent worker online": func(h *harness) {
 		h.worker("w", 1)
 		h.advance(2 * time.Minute)
 		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
@@ -163,7 +163,7 @@ var claimTests = map[string]func(*harness){
 			h.Errorf("audited %v", got)
 		}
 	},
-	"a worker without claude gets nothing": func(h *harness) {
+	"a worker without claude gets no tasks": func(h *harness) {
 		_, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{MaxConcurrency: 4}}, "w")
 		h.ok(err)
 		h.create()

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Timed is implemented by stores that do not take the injected clock: the suite
-// then moves and reads the store's own time.
+// Timed is implemented by stores that do not use the injected clock. The suite then moves
+// and reads the store's own time.
 type Timed interface {
 	Advance(d time.Duration)
 	Now() time.Time
 }
 
-// Clock is a clock that only moves when told to. Safe for concurrent use.
+// Clock is a manual clock. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock is a clock that stands at a fixed moment.
+// NewClock returns a clock at a fixed time.
 func NewClock() *Clock { return &Clock{now: time.UnixMilli(1_772_000_000_000)} }
 
-// Now is where the clock stands.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

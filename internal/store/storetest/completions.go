@@ -15,7 +15,7 @@ var completionTests = map[string]func(*harness){
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")
-		h.beat(l)
+		h.heartbeat(l)
 		r := success(task.ID, l.ID, "the answer")
 		done := h.complete(r)
 		same(h, "status", done.Task.Status, bloom.TaskCompleted)
@@ -50,7 +50,7 @@ var completionTests = map[string]func(*harness){
 			h.Errorf("the stream has %v", got)
 		}
 	},
-	"the same completion again gives the same answer and writes nothing": func(h *harness) {
+	"a repeated completion returns the same response and writes nothing": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")
@@ -82,7 +82,7 @@ var completionTests = map[string]func(*harness){
 		same(h, "result", again.Result.ID, first.Result.ID)
 		h.status(task.ID, bloom.TaskQueued)
 	},
-	"a client without a lease id completes the active lease, once": func(h *harness) {
+	"a client without a lease ID completes the active lease, once": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		_, err := h.s.Complete(h.ctx, success(task.ID, "", "x"))
@@ -105,7 +105,7 @@ var completionTests = map[string]func(*harness){
 			h.Errorf("the artifact is %+v", done.Artifact)
 		}
 	},
-	"a retryable error is tried again while attempts are left": func(h *harness) {
+	"a retryable error is retried while attempts are left": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create(attempts(2))
 		l := h.lease(task.ID, "w")
@@ -126,7 +126,7 @@ var completionTests = map[string]func(*harness){
 			h.Errorf("results: %+v", results)
 		}
 	},
-	"a late result counts while nobody else has the task": func(h *harness) {
+	"a late result is accepted while the task is not leased again": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")
@@ -137,7 +137,7 @@ var completionTests = map[string]func(*harness){
 		same(h, "worker", deref(done.Task.WorkerID), "w")
 		same(h, "given again", len(h.claim("w", 1).Leases), 0)
 	},
-	"a late retryable error waits again": func(h *harness) {
+	"a late retryable error requeues the task": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")
@@ -148,7 +148,7 @@ var completionTests = map[string]func(*harness){
 		h.advance(lifecycle.RetryDelay(1))
 		same(h, "given in time", len(h.claim("w", 1).Leases), 1)
 	},
-	"content in the blob store leaves only its address": func(h *harness) {
+	"content in the blob store is stored as a URL": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")

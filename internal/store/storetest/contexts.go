@@ -16,7 +16,7 @@ func (h *harness) context(id string) bloom.Context {
 }
 
 var contextTests = map[string]func(*harness){
-	"a context counts its tasks and what they used": func(h *harness) {
+	"a context counts its tasks and their usage": func(h *harness) {
 		h.worker("w", 4)
 		_, err := h.s.Context(h.ctx, "trip")
 		h.refused(err, bloom.ErrContextNotFound)
@@ -29,7 +29,7 @@ var contextTests = map[string]func(*harness){
 		tokens, cost := int64(70), 0.25
 		done.Completion.Metrics.TokensUsed, done.Completion.Metrics.CostUSD = &tokens, &cost
 		h.complete(done)
-		h.complete(done) // a repeat counts nothing
+		h.complete(done) // a repetition is not counted
 		x := h.context("trip")
 		same(h, "worker", deref(x.WorkerID), "w")
 		x.WorkerID = nil
@@ -46,7 +46,7 @@ var contextTests = map[string]func(*harness){
 		same(h, "tasks", x.Tasks, int64(2))
 		same(h, "last use", x.LastUsedAt, began+2000)
 	},
-	"a retried attempt counts what it used, and the task once": func(h *harness) {
+	"a retried attempt counts its usage, and the task once": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create(inContext("c"))
 		l := h.lease(task.ID, "w")
@@ -77,7 +77,7 @@ var contextTests = map[string]func(*harness){
 		}
 		same(h, "the order", fmt.Sprint(got), "[b d a c]")
 	},
-	"a context is forgotten": func(h *harness) {
+	"a context is deleted": func(h *harness) {
 		h.worker("w", 4)
 		task := h.create(inContext("gone"))
 		h.refused(h.s.ForgetContext(h.ctx, "gone", "me"), bloom.Conflict(""))
@@ -109,7 +109,7 @@ var contextTests = map[string]func(*harness){
 		_, err = h.s.Cancel(h.ctx, again.ID, "me")
 		h.ok(err)
 	},
-	"many at once in few contexts": func(h *harness) {
+	"many concurrent operations in few contexts": func(h *harness) {
 		h.worker("w", 32)
 		var all sync.WaitGroup
 		for i := range 60 {
@@ -144,8 +144,8 @@ func (h *harness) toDelete() string {
 	return fmt.Sprint(urls)
 }
 
-// contexts holds the contexts against the tasks. Tasks that were removed are still
-// counted, and so is what they used.
+// contexts compares the contexts with the tasks. Contexts still count removed tasks and
+// their usage.
 func (c *checker) contexts() {
 	type sums struct{ tasks, unfinished, tokens int64 }
 	want := map[string]sums{}
@@ -167,7 +167,7 @@ func (c *checker) contexts() {
 	})
 	c.try(err)
 	for id := range c.forgotten {
-		delete(want, id) // it may count fewer, or be gone
+		delete(want, id) // it may count fewer tasks, or be deleted
 		all = slices.DeleteFunc(all, func(x bloom.Context) bool { return x.ID == id })
 	}
 	removed := c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0

@@ -8,7 +8,7 @@ import (
 )
 
 var movedContextTests = map[string]func(*harness){
-	"a transcript is what completions made of it": func(h *harness) {
+	"completions determine the transcript": func(h *harness) {
 		h.worker("w", 4)
 		turn := func(after string, u bloom.TranscriptUpdate) bloom.Task {
 			h.Helper()
@@ -37,7 +37,7 @@ var movedContextTests = map[string]func(*harness){
 		same(h, "in its folder", in.SHA256, "five")
 		same(h, "removed", h.toDelete(), "[file:c file:a file:b]")
 	},
-	"a working folder is what completions made of it": func(h *harness) {
+	"completions determine the working folder": func(h *harness) {
 		h.worker("w", 4)
 		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
 		turn := func(tr *bloom.TranscriptUpdate, ws *bloom.WorkspaceUpdate) bloom.Task {
@@ -72,7 +72,7 @@ var movedContextTests = map[string]func(*harness){
 		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
 		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
 	},
-	"contexts wait to be moved while a part of them lies in a folder": func(h *harness) {
+	"contexts are due to be moved while a part of them is in a folder": func(h *harness) {
 		h.worker("w", 4)
 		waits := func(when string, want ...string) {
 			h.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// file is a file of a lease's, its content placed somewhere.
+// file returns a file of a lease, with stored content.
 func file(taskID, leaseID, path, digest string) bloom.NewArtifact {
 	return bloom.NewArtifact{ID: newID(), TaskID: taskID, LeaseID: leaseID, Path: path, Type: bloom.ArtifactFile, Tags: []string{"out/**"},
 		MediaType: "text/plain", URL: "file:artifacts/" + newID(), Size: 3, SHA256: digest, Displaced: true, Actor: "w"}
@@ -69,7 +69,7 @@ var fileTests = map[string]func(*harness){
 		wg.Wait()
 		same(h, "refused", refused.Load(), 16)
 	},
-	"events are removed once they lie in transcripts": func(h *harness) {
+	"events are removed once they are in transcripts": func(h *harness) {
 		h.worker("w", 8)
 		h.due(0)
 		task := h.failed("w")
@@ -87,7 +87,11 @@ var fileTests = map[string]func(*harness){
 		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
 		add := bloom.AddTranscripts{TaskID: task.ID, To: last, Artifacts: []bloom.NewArtifact{n}}
 		h.ok(h.s.AddTranscripts(h.ctx, add))
-		h.refused(h.s.AddTranscripts(h.ctx, add), bloom.Conflict(""))
+		h.ok(h.s.AddTranscripts(h.ctx, add)) // a repetition, which adds nothing
+		again := add
+		again.Artifacts = slices.Clone(add.Artifacts)
+		again.Artifacts[0].ID = newID()
+		h.refused(h.s.AddTranscripts(h.ctx, again), bloom.Conflict(""))
 		upto, err := h.s.TranscribedTo(h.ctx, task.ID)
 		h.ok(err)
 		same(h, "transcribed to", upto, last)
@@ -98,11 +102,12 @@ var fileTests = map[string]func(*harness){
 		did, err = h.s.RemoveEvents(h.ctx, old)
 		h.ok(err)
 		same(h, "removed", did.Events, last)
-		// The next run's events are numbered on, and lie in no transcript.
+		// The next run continues the numbers, and its events are in no transcript.
 		_, err = h.s.Requeue(h.ctx, task.ID, "me")
 		h.ok(err)
-		add.After = last
-		h.refused(h.s.AddTranscripts(h.ctx, add), bloom.Conflict(""))
+		h.ok(h.s.AddTranscripts(h.ctx, add)) // a repetition after the requeue
+		again.After = last
+		h.refused(h.s.AddTranscripts(h.ctx, again), bloom.Conflict(""))
 		h.finish(task.ID, "w")
 		h.due(1)
 		h.advance(2 * time.Hour)
@@ -113,7 +118,7 @@ var fileTests = map[string]func(*harness){
 		h.ok(err)
 		h.due(0)
 	},
-	"a file at a transcript's path stops no transcript": func(h *harness) {
+	"a file at a transcript's path does not prevent the transcript": func(h *harness) {
 		h.worker("w", 8)
 		task := h.create()
 		lease := h.lease(task.ID, "w")
@@ -123,6 +128,7 @@ var fileTests = map[string]func(*harness){
 		h.complete(success(task.ID, lease.ID, "text"))
 		n := file(task.ID, "", path, "t")
 		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
+		h.ok(h.s.AddTranscripts(h.ctx, bloom.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []bloom.NewArtifact{n}}))
 		h.ok(h.s.AddTranscripts(h.ctx, bloom.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []bloom.NewArtifact{n}}))
 		h.due(0)
 		a, err := h.s.Artifact(h.ctx, n.ID)
@@ -154,7 +160,7 @@ var fileTests = map[string]func(*harness){
 	},
 }
 
-// due checks how many tasks' events are to be put into transcripts.
+// due checks the number of tasks whose events are due for transcripts.
 func (h *harness) due(want int) {
 	h.Helper()
 	ids, _, err := h.s.DueTranscripts(h.ctx, 0, 10)

@@ -8,10 +8,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// CheckInvariants reads a whole store through its lists and reports every
-// breach of what must never happen: tasks and active leases that do not match,
-// outcomes missing or double, an audit that does not replay to the present
-// state, streams with gaps, counts that are wrong. The store should be at rest.
+// CheckInvariants reads a whole store through its lists and reports every violation:
+// tasks and active leases that do not match, missing or duplicate outcomes, an audit that
+// does not replay to the current state, streams with gaps, wrong counts. The store should
+// be idle.
 func CheckInvariants(ctx context.Context, s bloom.Store) error {
 	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, audit: map[string][]bloom.Audit{}, forgotten: map[string]bool{}}
 	c.load()
@@ -33,7 +33,7 @@ type checker struct {
 	active map[string][]bloom.Lease // by task
 	audit  map[string][]bloom.Audit // by entity, newest first
 	audits int64
-	cuts   map[string]int64 // before when things may have been removed
+	cuts   map[string]int64 // the time before which things may have been removed
 	errs   []error
 
 	forgotten map[string]bool // contexts
@@ -49,7 +49,7 @@ func (c *checker) try(err error) {
 	}
 }
 
-// pages calls list until there is no next page, and checks that it ends.
+// pages calls list until there is no next page, and checks that the list ends.
 func pages[T any](list func(bloom.Page) ([]T, bloom.Cursor, error)) (all []T, err error) {
 	p := bloom.Page{Limit: bloom.MaxPageSize}
 	for {
@@ -119,8 +119,8 @@ func (c *checker) task(t *bloom.Task) {
 	c.stream(t)
 }
 
-// outcome checks that there is one result an epoch, and one of the last epoch
-// exactly when the task ended with one.
+// outcome checks that each epoch has at most one result, and that the last epoch has one
+// exactly if the task ended with one.
 func (c *checker) outcome(t *bloom.Task) {
 	results, err := c.s.Results(c.ctx, t.ID)
 	c.try(err)

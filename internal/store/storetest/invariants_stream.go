@@ -23,7 +23,7 @@ func movesTo(from, to bloom.AuditState) bool {
 func (c *checker) stream(t *bloom.Task) {
 	after := int64(0)
 	cut := t.CreatedAt < max(c.cuts[bloom.ActionEventsRemoved], c.cuts[bloom.ActionTasksRemoved])
-	// What told of the removal may have been removed since.
+	// The audit entry of the removal may itself have been removed.
 	cut = cut || t.CreatedAt < c.cuts[bloom.ActionAuditRemoved]
 	for {
 		events, err := c.s.Events(c.ctx, t.ID, after, bloom.MaxPageSize)
@@ -40,8 +40,8 @@ func (c *checker) stream(t *bloom.Task) {
 	}
 }
 
-// replay checks every audited move against the transition table, and the last
-// state against the present one. What was removed of the audit is not missed.
+// replay checks every audited transition against the transition table, and the last
+// audited state against the current one. It tolerates removed audit entries.
 func (c *checker) replay(t *bloom.Task) {
 	entries := c.audit[t.ID]
 	state := bloom.AuditState{}
@@ -67,7 +67,7 @@ func (c *checker) replay(t *bloom.Task) {
 			continue
 		}
 		if a.Action == bloom.ActionTaskCreated && state.Status.Terminal() && c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0 {
-			state = bloom.AuditState{} // another task, under the id of one that was removed
+			state = bloom.AuditState{} // another task, with the ID of a removed one
 		}
 		if !movesTo(state, next) {
 			c.wrong("audit %d: task %s moved from %q to %q by %s", a.Seq, t.ID, state.Status, next.Status, a.Action)
@@ -79,7 +79,7 @@ func (c *checker) replay(t *bloom.Task) {
 	}
 	now := lifecycle.Audited(t.TaskState)
 	if state.RunAt == 0 {
-		now.RunAt = 0 // entries of earlier versions do not say it
+		now.RunAt = 0 // entries of earlier versions do not have it
 	}
 	if got, want := string(bloom.MustJSON(state)), string(bloom.MustJSON(now)); got != want {
 		c.wrong("the audit of task %s replays to %s, its state is %s", t.ID, got, want)

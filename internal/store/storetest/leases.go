@@ -36,7 +36,7 @@ var leaseTests = map[string]func(*harness){
 			h.Errorf("says %q", got)
 		}
 	},
-	"nobody fits": func(h *harness) {
+	"no worker fits": func(h *harness) {
 		task := h.create(labelled("gpu"))
 		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
 		h.refused(err, bloom.ErrNoWorker)
@@ -51,14 +51,14 @@ var leaseTests = map[string]func(*harness){
 		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: other.ID, WorkerID: "g"})
 		h.refused(err, bloom.ErrNoWorker) // full
 	},
-	"the worker of the context is picked before one with more room": func(h *harness) {
+	"the context's worker is preferred to one with more free slots": func(h *harness) {
 		h.worker("big", 9)
 		h.worker("small", 3)
 		h.lease(h.create().ID, "small")
 		same(h, "of the same context", h.lease(h.create().ID, "").WorkerID, "small")
 		same(h, "of another", h.lease(h.create(inContext("x")).ID, "").WorkerID, "big")
 	},
-	"a context that is leased moves from its worker only when that is away, full or drained": func(h *harness) {
+	"a leased context moves from its worker only if that is offline, full or drained": func(h *harness) {
 		h.worker("big", 9)
 		h.worker("home", 2)
 		h.finish(h.create(inContext("talk")).ID, "home")
@@ -100,7 +100,7 @@ var leaseTests = map[string]func(*harness){
 		task := h.create()
 		l := h.lease(task.ID, "w")
 		h.advance(10 * time.Second)
-		r := h.beat(l)
+		r := h.heartbeat(l)
 		same(h, "expiry", r.ExpiresAt, h.now()+60_000)
 		same(h, "lease's expiry", r.Lease.ExpiresAt, r.ExpiresAt)
 		h.status(task.ID, bloom.TaskRunning)
@@ -120,14 +120,14 @@ var leaseTests = map[string]func(*harness){
 		_, err = h.s.Heartbeat(h.ctx, task.ID, newID())
 		h.refused(err, bloom.ErrLeaseLost)
 	},
-	"a beat that comes late but before the reaper revives the lease": func(h *harness) {
+	"a heartbeat that is late but before the reaper renews the lease": func(h *harness) {
 		h.worker("w", 1)
 		l := h.lease(h.create().ID, "w")
 		h.advance(2 * time.Hour)
-		h.beat(l)
+		h.heartbeat(l)
 		h.reap(bloom.Reaped{})
 	},
-	"the reaper puts back, buries and cancels": func(h *harness) {
+	"the reaper requeues, ends and cancels tasks": func(h *harness) {
 		h.worker("w", 9)
 		again, last, off, fresh := h.create(), h.create(attempts(1)), h.create(), h.create()
 		for _, task := range []bloom.Task{again, last, off} {
@@ -142,10 +142,10 @@ var leaseTests = map[string]func(*harness){
 		same(h, "class", deref(h.status(again.ID, bloom.TaskQueued).ErrorClass), bloom.ClassWorkerLost)
 		h.status(last.ID, bloom.TaskDead)
 		h.status(off.ID, bloom.TaskCancelled)
-		h.beat(l)
+		h.heartbeat(l)
 		h.reap(bloom.Reaped{})
 	},
-	"the reaper stops at its limit and goes on": func(h *harness) {
+	"the reaper stops at its limit and continues": func(h *harness) {
 		h.worker("w", 9)
 		for range 5 {
 			h.lease(h.create().ID, "w")
@@ -157,7 +157,7 @@ var leaseTests = map[string]func(*harness){
 			same(h, "reaped", did.Total(), want)
 		}
 	},
-	"grace ends what a clock that was ahead gave": func(h *harness) {
+	"grace shortens deadlines from a clock that was ahead": func(h *harness) {
 		h.worker("w", 1)
 		l := h.lease(h.create().ID, "w")
 		h.advance(-24 * time.Hour)
@@ -170,7 +170,7 @@ var leaseTests = map[string]func(*harness){
 			h.Errorf("leases %+v at %d", leases, h.now())
 		}
 	},
-	"grace gives every active lease its ttl again, and takes none away": func(h *harness) {
+	"grace extends every active lease to its TTL, and shortens none": func(h *harness) {
 		h.worker("w", 9)
 		old := h.lease(h.create().ID, "w")
 		h.advance(time.Hour)
@@ -213,7 +213,7 @@ var leaseTests = map[string]func(*harness){
 		_, err = h.s.Heartbeat(h.ctx, other.ID, now.ID) // a lease of another task
 		h.refused(err, bloom.ErrLeaseLost)
 	},
-	"a release refunds the attempt, waits as told, and may be repeated": func(h *harness) {
+	"a release refunds the attempt, delays the task, and may be repeated": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create(attempts(1))
 		l := h.lease(task.ID, "w")

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// random is text of n characters of four bytes each that nothing compresses:
-// PostgreSQL compresses an index entry before it measures it.
+// random returns incompressible text of n characters of four bytes each: PostgreSQL
+// compresses an index entry before it checks its size.
 func random(n int) string {
 	var b strings.Builder
 	for range n {
@@ -22,7 +22,7 @@ func random(n int) string {
 	return b.String()
 }
 
-// texts is a list of n texts of that many characters.
+// texts returns n texts of the given length.
 func texts(n, characters int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -31,8 +31,8 @@ func texts(n, characters int) []string {
 	return list
 }
 
-// longTask has every field at the wire contract's limit, or over characters beyond
-// it: the limit is the API's to enforce, and no store may have a lower one.
+// longTask returns a task whose fields are at the API's limits, or over characters beyond
+// them. The API enforces the limits; no store may have lower ones.
 func longTask(over int) func(*bloom.NewTask) {
 	return func(n *bloom.NewTask) {
 		n.IdempotencyScope, n.Actor = random(128+over), random(128+over)
@@ -84,14 +84,14 @@ var limitTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "draining", w.Draining, true)
 	},
-	"a worker of the control plane's whose name is longer than any may be is ignored": func(h *harness) {
+	"a reported worker whose name is too long is ignored": func(h *harness) {
 		n, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{
 			{Name: random(3000), Status: bloom.WorkerOnline}, {Name: random(128), Status: bloom.WorkerOnline},
 		})
 		h.ok(err)
 		same(h, "changed", n, 1)
 	},
-	"ordered and delayed tasks with long labels take their turn": func(h *harness) {
+	"ordered and delayed tasks with long labels are claimed in order": func(h *harness) {
 		labels := texts(32, 128)
 		h.worker("w", 9, labels...)
 		long := func(n *bloom.NewTask) { n.Spec.Labels = labels }
@@ -105,8 +105,8 @@ var limitTests = map[string]func(*harness){
 	},
 }
 
-// wholeLife takes a task of long fields through everything that writes an index,
-// and finds it again by each of them.
+// wholeLife takes a task with long fields through every operation that writes an index,
+// and finds it through each index.
 func (h *harness) wholeLife(over int) {
 	h.Helper()
 	n := newTask(longTask(over))

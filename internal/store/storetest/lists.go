@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// walk lists tasks page by page, running between every two pages.
+// walk lists tasks page by page, and calls between after each page.
 func (h *harness) walk(q bloom.TaskQuery, between func()) (ids []string) {
 	h.Helper()
 	for range 1000 {
@@ -31,7 +31,7 @@ func (h *harness) walk(q bloom.TaskQuery, between func()) (ids []string) {
 }
 
 var listTests = map[string]func(*harness){
-	"long texts are cut and marked where a page asks for it": func(h *harness) {
+	"long texts are truncated and marked if a page requests it": func(h *harness) {
 		long := strings.Repeat("\u00e9", 5000)
 		task := h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = long, []string{long, "b"} })
 		h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = "short", []string{"a"} })
@@ -51,7 +51,7 @@ var listTests = map[string]func(*harness){
 			same(h, "whole", string(bloom.MustJSON(tasks[1])), string(bloom.MustJSON(task)))
 		}
 	},
-	"a page of events ends where they become too much": func(h *harness) {
+	"a page of events ends at its size limit": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		lease := h.lease(task.ID, "w")
@@ -115,7 +115,7 @@ var listTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "next", next, bloom.Cursor{})
 	},
-	"every filter, alone and with others": func(h *harness) {
+	"every filter, alone and combined": func(h *harness) {
 		h.worker("w", 32)
 		h.worker("v", 32)
 		type made struct{ context, agent, worker, status, class, id string }

@@ -13,12 +13,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// modelChecks is how many random histories the ordinary run tries;
-// -rapid.checks=10000 -rapid.steps=50 is the nightly dose.
+// modelChecks is the number of random histories in an ordinary run;
+// -rapid.checks=10000 -rapid.steps=50 is what the nightly run uses.
 const modelChecks = "10"
 
-// chooseChecks sets the ordinary number unless another was chosen: once, for suites
-// that run side by side.
+// chooseChecks sets the number of an ordinary run unless a flag sets another. It runs once
+// for parallel suites.
 var chooseChecks = sync.OnceFunc(func() {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
@@ -29,8 +29,8 @@ var chooseChecks = sync.OnceFunc(func() {
 	}
 })
 
-// runModel drives a store and a model of it through the same random history
-// and compares every answer, every task's state, and at the end the invariants.
+// runModel drives a store and a model through the same random history. It compares every
+// result and every task's state, and checks the invariants at the end.
 func runModel(t *testing.T, open Open) {
 	chooseChecks()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -38,24 +38,24 @@ func runModel(t *testing.T, open Open) {
 		defer func() { _ = m.h.s.Close() }()
 		m.register("w0", 2)
 		rt.Repeat(map[string]func(*rapid.T){
-			"":         m.compare,
-			"create":   m.create,
-			"lease":    m.lease,
-			"claim":    m.claim,
-			"beat":     m.beat,
-			"complete": m.complete,
-			"release":  m.release,
-			"cancel":   m.cancel,
-			"requeue":  m.requeue,
-			"reap":     m.reap,
-			"advance":  m.advance,
-			"register": m.registerAny,
-			"remove":   m.remove,
-			"drain":    m.drain,
-			"extend":   m.extend,
-			"old":      m.old,
-			"events":   m.oldEvents,
-			"audit":    m.oldAudit,
+			"":          m.compare,
+			"create":    m.create,
+			"lease":     m.lease,
+			"claim":     m.claim,
+			"heartbeat": m.heartbeat,
+			"complete":  m.complete,
+			"release":   m.release,
+			"cancel":    m.cancel,
+			"requeue":   m.requeue,
+			"reap":      m.reap,
+			"advance":   m.advance,
+			"register":  m.registerAny,
+			"remove":    m.remove,
+			"drain":     m.drain,
+			"extend":    m.extend,
+			"old":       m.old,
+			"events":    m.oldEvents,
+			"audit":     m.oldAudit,
 		})
 		if err := CheckInvariants(m.h.ctx, m.h.s); err != nil {
 			rt.Fatal(err)
@@ -63,14 +63,14 @@ func runModel(t *testing.T, open Open) {
 	})
 }
 
-// model is the reference: plain maps and the rules of internal/lifecycle.
+// model is the reference implementation: plain maps and the rules of internal/lifecycle.
 type model struct {
 	*rapid.T
 	h       *harness
 	tasks   []*modelTask
 	leases  []*modelLease
 	workers map[string]*modelWorker
-	gone    []string // tasks that were removed
+	gone    []string // removed tasks
 }
 
 type modelTask struct {
@@ -79,7 +79,7 @@ type modelTask struct {
 	priority    int
 	labels      []string
 	state       bloom.TaskState
-	queuedAt    int64 // when it last became ready for anyone, at the latest
+	queuedAt    int64 // the latest time at which it became claimable
 }
 
 type modelLease struct {
@@ -133,7 +133,7 @@ func (m *model) free(name string) int {
 	return max(0, w.slots-m.held(name))
 }
 
-// agree fails unless store and rule both took or both refused the operation.
+// agree fails unless store and rule both accepted or both refused the operation.
 func (m *model) agree(what string, got, want error) bool {
 	if (got == nil) != (want == nil) || want != nil && !errors.Is(got, want) {
 		m.Fatalf("%s: the store says %v, the model %v", what, got, want)
@@ -152,7 +152,7 @@ func (m *model) apply(t *modelTask, l *modelLease, tr lifecycle.Transition) {
 	}
 	t.queuedAt = m.now()
 	if terminal {
-		for _, o := range m.tasks { // the next one of the context opens now
+		for _, o := range m.tasks { // the next task of the context opens now
 			if o.ordered && o.context == t.context {
 				o.queuedAt = m.now()
 			}
@@ -179,7 +179,7 @@ func (m *model) anyTask(t *rapid.T) *modelTask {
 	return rapid.SampledFrom(m.tasks).Draw(t, "task")
 }
 
-// anyLease prefers the recent ones: most of the old are simply lost.
+// anyLease prefers recent leases: most old ones are lost.
 func (m *model) anyLease(t *rapid.T) *modelLease {
 	if len(m.leases) == 0 {
 		t.Skip("no lease")

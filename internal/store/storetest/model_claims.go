@@ -86,8 +86,8 @@ func (m *model) claimable(w *modelWorker) (open []*modelTask) {
 	return open
 }
 
-// fair checks that what was passed over had a reason: a lower place, or a
-// worker of its context for which it may still wait.
+// fair checks that every skipped task had a reason: a lower rank, or a worker of its
+// context that it may still wait for.
 func (m *model) fair(t *rapid.T, res bloom.ClaimResult, passed []*modelTask, short bool) {
 	for _, o := range passed {
 		if max(o.queuedAt, o.state.RunAt)+bloom.StickyGrace.Milliseconds() > m.now() {
@@ -107,11 +107,11 @@ func (m *model) fair(t *rapid.T, res bloom.ClaimResult, passed []*modelTask, sho
 	}
 }
 
-// delayedOpen reports that a task was delayed: its gate opens at the first
-// claim after its time, and only then its wait for a worker begins.
+// delayedOpen reports whether a task was delayed: the first claim after its run_at opens
+// it, and only then its wait for a worker begins.
 func (m *model) delayedOpen(o *modelTask) bool { return o.state.RunAt > o.queuedAt }
 
-// granted follows a lease that the store made.
+// granted applies a lease that the store granted.
 func (m *model) granted(task *modelTask, l bloom.Lease) error {
 	tr, err := lifecycle.GrantLease(task.state, task.id, task.context, l.ID, l.WorkerID, modelTTL, m.blocked(task), m.now())
 	if err != nil {

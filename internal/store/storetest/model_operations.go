@@ -34,7 +34,7 @@ func (m *model) create(t *rapid.T) {
 	})
 }
 
-func (m *model) beat(t *rapid.T) {
+func (m *model) heartbeat(t *rapid.T) {
 	l := m.anyLease(t)
 	tr, refused := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
 	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID)
@@ -88,7 +88,7 @@ func (m *model) release(t *rapid.T) {
 	}
 	tr, refused := lifecycle.Release(l.task.state, l.Lease, spec.Reason, spec.NotBefore, m.now())
 	if l.done != nil && refused == nil && tr.Noop {
-		refused = nil // a retried completion released it too
+		refused = nil // a retried completion also released it
 	}
 	_, err := m.h.s.Release(m.h.ctx, l.TaskID, spec, "w")
 	if m.agree("release", err, refused) {

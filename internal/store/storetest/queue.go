@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// take claims one task and names it, "" when there is none.
+// take claims one task and returns its ID, or "".
 func (h *harness) take(worker string, held ...string) string {
 	h.Helper()
 	r := h.claim(worker, 1, held...)
@@ -29,12 +29,12 @@ func ids(r bloom.ClaimResult) (ids []string) {
 	return ids
 }
 
-// turn wants to see what decides a task's turn.
+// turn checks what decides a task's place in the queue.
 func (h *harness) turn(id string, want bloom.QueuePlace) {
 	h.Helper()
 	got, err := h.s.QueuePlace(h.ctx, id)
 	h.ok(err)
-	if want.Preferred != "" { // a database server's time goes on
+	if want.Preferred != "" { // a database server's clock keeps running
 		if got.Until < want.Until-bloom.StickyGrace.Milliseconds() || got.Until > want.Until {
 			h.Errorf("kept until %d, want about %d", got.Until, want.Until)
 		}
@@ -46,7 +46,7 @@ func (h *harness) turn(id string, want bloom.QueuePlace) {
 }
 
 var queueTests = map[string]func(*harness){
-	"what each actor has queued is counted": func(h *harness) {
+	"queued tasks are counted by actor": func(h *harness) {
 		h.worker("w", 1)
 		since := h.now()
 		by := func(actor string, labels ...string) bloom.Task {
@@ -71,7 +71,7 @@ var queueTests = map[string]func(*harness){
 		h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 60_000 }) // not in the open queue
 		got, err := h.s.QueueDepths(h.ctx, 100, 100)
 		h.ok(err)
-		for i, d := range got { // a database server's time goes on
+		for i, d := range got { // a database server's clock keeps running
 			if d.Since < since || d.Since > since+30_000 {
 				h.Errorf("%v waits since %d, want %d", d.Labels, d.Since, since)
 			}
@@ -94,7 +94,7 @@ var queueTests = map[string]func(*harness){
 		h.ok(err)
 		queued("ann", 10, 2)
 	},
-	"a full queue takes nothing but replays": func(h *harness) {
+	"a full queue accepts only replays": func(h *harness) {
 		full := func(key string) (bloom.Task, bool, error) {
 			n := newTask()
 			n.Full, n.IdempotencyScope, n.Spec.IdempotencyKey = true, "scope", key
@@ -113,14 +113,14 @@ var queueTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "tasks", st.Tasks.Total, int64(1))
 	},
-	"higher priority first, then the older": func(h *harness) {
+	"higher priority first, then older tasks": func(h *harness) {
 		low, a, b, high := h.create(priority(-1)), h.create(), h.create(), h.create(priority(5))
 		h.worker("w", 9)
 		if got, want := ids(h.claim("w", 9)), []string{high.ID, a.ID, b.ID, low.ID}; !slices.Equal(got, want) {
 			h.Errorf("claimed %v, want %v", got, want)
 		}
 	},
-	"priorities hold across sets of labels": func(h *harness) {
+	"priorities hold across label sets": func(h *harness) {
 		a, b, c := h.create(labelled("x"), priority(1)), h.create(priority(2)), h.create(labelled("y", "x"), priority(3))
 		h.create(labelled("z"), priority(9))
 		h.worker("w", 9, "x", "y")
@@ -128,14 +128,14 @@ var queueTests = map[string]func(*harness){
 			h.Errorf("claimed %v, want %v", got, want)
 		}
 	},
-	"a worker must carry all labels": func(h *harness) {
+	"a worker must have all labels": func(h *harness) {
 		task := h.create(labelled("gpu", "eu"))
 		h.worker("half", 1, "gpu")
 		h.worker("whole", 1, "us", "eu", "gpu")
 		same(h, "half", h.take("half"), "")
 		same(h, "whole", h.take("whole"), task.ID)
 	},
-	"a context's next task waits a moment for its worker, then for nobody": func(h *harness) {
+	"a context's next task waits briefly for its worker, then is open to all": func(h *harness) {
 		h.worker("home", 1)
 		h.worker("other", 1)
 		h.finish(h.create().ID, "home")
@@ -144,14 +144,14 @@ var queueTests = map[string]func(*harness){
 		h.advance(bloom.StickyGrace)
 		same(h, "the other, later", h.take("other"), task.ID)
 	},
-	"a context's next task goes to its worker at once": func(h *harness) {
+	"a context's next task goes to its worker immediately": func(h *harness) {
 		h.worker("home", 1)
 		h.worker("other", 1)
 		h.finish(h.create().ID, "home")
 		task := h.create()
 		same(h, "home", h.take("home"), task.ID)
 	},
-	"a worker that lacks the labels keeps nobody waiting": func(h *harness) {
+	"no task waits for a worker that lacks its labels": func(h *harness) {
 		h.worker("home", 9)
 		h.worker("other", 9, "gpu")
 		h.finish(h.create().ID, "home")
@@ -161,7 +161,7 @@ var queueTests = map[string]func(*harness){
 	"a context moves when its worker is full": moves(func(h *harness) {
 		h.lease(h.create(inContext("filler")).ID, "home")
 	}),
-	"a context moves when its worker is away": moves(func(h *harness) {
+	"a context moves when its worker is offline": moves(func(h *harness) {
 		h.advance(bloom.OfflineAfter + time.Second)
 		h.claim("other", 0)
 		_, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
@@ -172,7 +172,7 @@ var queueTests = map[string]func(*harness){
 		h.ok(err)
 	}),
 	"a context moves when its worker is removed": moves(func(h *harness) { h.ok(h.s.RemoveWorker(h.ctx, "home", "me")) }),
-	"no more tasks wait for a worker than it has room for": func(h *harness) {
+	"no more tasks wait for a worker than it has free slots": func(h *harness) {
 		h.worker("home", 2)
 		h.worker("other", 9)
 		h.finish(h.create().ID, "home")
@@ -184,9 +184,9 @@ var queueTests = map[string]func(*harness){
 			h.Errorf("claimed %v of %v", got, made)
 		}
 	},
-	"a worker finds its task behind any number of sets of labels": func(h *harness) {
+	"a worker finds its task behind any number of label sets": func(h *harness) {
 		var all sync.WaitGroup
-		for i := range 600 { // more than one claim looks at
+		for i := range 600 { // more than one claim reads
 			all.Go(func() { h.create(labelled(fmt.Sprintf("label-%d", i))) })
 		}
 		all.Wait()
@@ -208,8 +208,8 @@ var queueTests = map[string]func(*harness){
 	},
 }
 
-// moves proves that the next task of a context is left to the context's worker while
-// that has room, whoever asks first, and to nobody once something has happened to it.
+// moves checks that a context's next task is reserved for the context's worker while that
+// has free slots, and open to all workers after happens.
 func moves(happens func(*harness)) func(*harness) {
 	return func(h *harness) {
 		h.worker("home", 1)

@@ -40,7 +40,7 @@ var orderTests = map[string]func(*harness){
 		h.ok(err)
 		h.lease(third.ID, "w")
 	},
-	"a task's turn is known": func(h *harness) {
+	"a task's place in the queue is known": func(h *harness) {
 		h.worker("w", 9)
 		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
 		free := h.create()
@@ -59,7 +59,7 @@ var orderTests = map[string]func(*harness){
 		_, err := h.s.QueuePlace(h.ctx, newID())
 		h.refused(err, bloom.ErrTaskNotFound)
 	},
-	"an ordered task that is tried again keeps its place": func(h *harness) {
+	"a retried ordered task keeps its place": func(h *harness) {
 		h.worker("w", 9)
 		first, second := h.create(ordered), h.create(ordered)
 		l := h.lease(first.ID, "w")
@@ -70,7 +70,7 @@ var orderTests = map[string]func(*harness){
 		h.complete(success(first.ID, "", "x"))
 		same(h, "then", h.take("w"), second.ID)
 	},
-	"an ordered task put back by hand goes before later ones that wait": func(h *harness) {
+	"a requeued ordered task precedes later queued ones": func(h *harness) {
 		h.worker("w", 9)
 		first, second := h.create(ordered), h.create(ordered)
 		h.complete(failure(first.ID, h.lease(first.ID, "w").ID, "no", false))
@@ -82,7 +82,7 @@ var orderTests = map[string]func(*harness){
 		h.complete(success(first.ID, "", "x"))
 		same(h, "then", h.take("w"), second.ID)
 	},
-	"an ordered task with a time to run opens at that time": func(h *harness) {
+	"an ordered task with a run_at opens at that time": func(h *harness) {
 		h.worker("w", 9)
 		at := h.now() + 10_000
 		first := h.create(ordered)

@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// together runs fn in n goroutines that start at the same moment.
+// together runs fn in n goroutines that start at the same time.
 func together(n int, fn func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -150,7 +150,7 @@ var raceTests = map[string]func(*harness){
 		})
 		same(h, "outcomes", size(&outcomes), 1)
 	},
-	"callers that stop waiting harm no neighbour": func(h *harness) {
+	"callers that stop waiting affect no other caller": func(h *harness) {
 		tasks := make([]bloom.NewTask, racers)
 		for i := range tasks {
 			tasks[i] = newTask()
@@ -166,8 +166,8 @@ var raceTests = map[string]func(*harness){
 				h.Error(err)
 			}
 		})
-		// What a caller stopped waiting for may be committed at any time after that. The
-		// same task again settles it: it is there then, and once.
+		// An abandoned operation may still be committed at any later time. Creating the same
+		// task again settles the outcome: the task exists exactly once.
 		for _, n := range tasks {
 			task, _, err := h.s.CreateTask(h.ctx, n)
 			h.ok(err)

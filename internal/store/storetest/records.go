@@ -30,7 +30,7 @@ var recordTests = map[string]func(*harness){
 		}
 		same(h, "audited", len(h.actions("membridge")), 3)
 	},
-	"an entry of its own is appended": func(h *harness) {
+	"an audit entry without a change is appended": func(h *harness) {
 		h.ok(h.s.AppendAudit(h.ctx, bloom.Audit{
 			Action: bloom.ActionLogin, EntityType: "user", EntityID: "ann", Actor: "ann", Detail: "Signed in", Data: []byte(`{"from":"here"}`),
 		}))
@@ -75,7 +75,7 @@ var recordTests = map[string]func(*harness){
 		again := h.complete(r)
 		same(h, "the same completion again is a replay", again.Replayed, true)
 		h.refused(h.s.MoveArtifact(h.ctx, task.ID, nil, first), bloom.NotFound("Artifact"))
-		// Of many who move to different places one wins.
+		// Of many concurrent moves to different places one wins.
 		var wg sync.WaitGroup
 		var won atomic.Int64
 		for i := range 8 {

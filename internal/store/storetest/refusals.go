@@ -14,5 +14,5 @@ func asError(err error) *bloom.Error {
 	return nil
 }
 
-// conflict is any refusal by state.
+// conflict is any refusal because of state.
 var conflict = &bloom.Error{Kind: bloom.KindConflict, Code: bloom.CodeConflict, Message: "a conflict of state"}

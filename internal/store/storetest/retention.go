@@ -12,7 +12,7 @@ const (
 	long = 100 * 24 * time.Hour
 )
 
-// remove calls one kind of removal until there is no more.
+// remove repeats one kind of removal until nothing is left.
 func (h *harness) remove(batch func(bloom.RemoveRequest) (bloom.Removed, error), limit int) (all bloom.Removed) {
 	h.Helper()
 	r := bloom.RemoveRequest{OlderThan: kept, Limit: limit}
@@ -54,7 +54,7 @@ func (h *harness) removed(got, want bloom.Removed) {
 	same(h, "removed", got, want)
 }
 
-// gone checks that a task is to everybody as if it had never been.
+// gone checks that no trace of a task can be read.
 func (h *harness) gone(id string) {
 	h.Helper()
 	_, err := h.s.Task(h.ctx, id)
@@ -68,7 +68,7 @@ func (h *harness) gone(id string) {
 	same(h, "artifacts of a removed task", len(artifacts), 0)
 }
 
-// failed is a task that ended with an error.
+// failed returns a task that ended with an error.
 func (h *harness) failed(worker string, change ...func(*bloom.NewTask)) bloom.Task {
 	h.Helper()
 	task := h.create(change...)
@@ -77,7 +77,7 @@ func (h *harness) failed(worker string, change ...func(*bloom.NewTask)) bloom.Ta
 }
 
 var retentionTests = map[string]func(*harness){
-	"an ended task goes with all that is its own": func(h *harness) {
+	"an ended task is removed with everything that belongs to it": func(h *harness) {
 		h.worker("w", 4)
 		n := newTask(func(n *bloom.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "key", "scope" })
 		task, _, err := h.s.CreateTask(h.ctx, n)
@@ -89,7 +89,7 @@ var retentionTests = map[string]func(*harness){
 		h.complete(failure(task.ID, l.ID, "once more", true))
 		h.advance(10 * time.Second)
 		l = h.lease(task.ID, "w")
-		h.beat(l)
+		h.heartbeat(l)
 		_, err = h.s.AppendEvents(h.ctx, task.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}, {Seq: 2, Type: "text"}})
 		h.ok(err)
 		last := success(task.ID, l.ID, "")
@@ -134,24 +134,24 @@ var retentionTests = map[string]func(*harness){
 		if actions := h.actions(task.ID); len(actions) == 0 || actions[0] != bloom.ActionTaskCreated || actions[len(actions)-1] != bloom.ActionTaskCompleted {
 			h.Errorf("the audit of the removed task is %v", actions)
 		}
-		told, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
 		h.ok(err)
 		var cut bloom.AuditCut
-		if len(told) != 1 || json.Unmarshal(told[0].Data, &cut) != nil || cut.Tasks != 2 || cut.Before != h.now()-kept.Milliseconds() || told[0].Actor != bloom.ActorRetention {
-			h.Errorf("the removal is audited as %+v", told)
+		if len(entries) != 1 || json.Unmarshal(entries[0].Data, &cut) != nil || cut.Tasks != 2 || cut.Before != h.now()-kept.Milliseconds() || entries[0].Actor != bloom.ActorRetention {
+			h.Errorf("the removal is audited as %+v", entries)
 		}
 		again, replayed, err := h.s.CreateTask(h.ctx, n)
 		if err != nil || replayed || again.Epoch != 0 {
 			h.Errorf("id and key are not free: replayed %v, %v", replayed, err)
 		}
 	},
-	"what has not ended stays however old it is": func(h *harness) {
+	"unfinished tasks stay regardless of age": func(h *harness) {
 		h.worker("w", 8)
 		live := map[string]bloom.TaskStatus{h.create().ID: bloom.TaskQueued}
 		live[h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 2*long.Milliseconds() }).ID] = bloom.TaskQueued
 		live[h.lease(h.create().ID, "w").TaskID] = bloom.TaskLeased
 		running := h.lease(h.create().ID, "w")
-		h.beat(running)
+		h.heartbeat(running)
 		_, err := h.s.Cancel(h.ctx, running.TaskID, "me")
 		h.ok(err)
 		live[running.TaskID] = bloom.TaskRunning
@@ -179,9 +179,9 @@ var retentionTests = map[string]func(*harness){
 		results, err := h.s.Results(h.ctx, again.ID)
 		h.ok(err)
 		same(h, "results of a requeued task", len(results), 1)
-		h.beat(running) // not reaped yet: still good
+		h.heartbeat(running) // not reaped yet: still valid
 	},
-	"every way to end is an end": func(h *harness) {
+	"tasks with every final status are removed": func(h *harness) {
 		h.worker("w", 8)
 		ended := []string{h.failed("w").ID}
 		task := h.create()
@@ -198,7 +198,7 @@ var retentionTests = map[string]func(*harness){
 			h.gone(id)
 		}
 	},
-	"a context keeps its worker when the task that it last held is removed": func(h *harness) {
+	"a context keeps its worker when the worker's last task is removed": func(h *harness) {
 		h.worker("knows", 4)
 		h.worker("other", 4)
 		first, last := h.create(inContext("c")), h.create(inContext("c"))
@@ -215,7 +215,7 @@ var retentionTests = map[string]func(*harness){
 		}
 		h.advance(time.Minute)
 		for _, name := range []string{"other", "knows"} {
-			h.worker(name, 4) // heard of again
+			h.worker(name, 4) // online again
 		}
 		if r := h.claim("other", 1); len(r.Leases) != 0 {
 			h.Error("a stranger to the context got its task")

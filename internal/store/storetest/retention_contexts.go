@@ -14,7 +14,7 @@ func (h *harness) removeContexts(limit int) bloom.Removed {
 	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveContexts(h.ctx, r) }, limit)
 }
 
-// spoken is a task of a context that ended with a transcript at a URL.
+// spoken returns a context's task that ended with a transcript at a URL.
 func (h *harness) spoken(id, url string) bloom.Task {
 	h.Helper()
 	task := h.create(inContext(id))
@@ -35,7 +35,7 @@ func (h *harness) forgotten(after int64) (ids []string, last int64) {
 }
 
 var contextRetentionTests = map[string]func(*harness){
-	"a context that is not used is forgotten with all that is its own": func(h *harness) {
+	"an unused context is deleted with everything that belongs to it": func(h *harness) {
 		h.worker("w", 4)
 		task := h.spoken("gone", "file:a")
 		h.advance(kept)
@@ -48,12 +48,12 @@ var contextRetentionTests = map[string]func(*harness){
 			h.Errorf("its transcript: %+v, %v", got, err)
 		}
 		ids, _ := h.forgotten(0)
-		same(h, "what workers are told", fmt.Sprint(ids), "[gone]")
+		same(h, "the forgotten contexts", fmt.Sprint(ids), "[gone]")
 		same(h, "to delete", h.toDelete(), "[file:a]")
-		told, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionContextForgotten})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionContextForgotten})
 		h.ok(err)
-		if len(told) != 1 || told[0].EntityID != "gone" || told[0].Actor != bloom.ActorRetention {
-			h.Errorf("it is audited as %+v", told)
+		if len(entries) != 1 || entries[0].EntityID != "gone" || entries[0].Actor != bloom.ActorRetention {
+			h.Errorf("it is audited as %+v", entries)
 		}
 		h.status(task.ID, bloom.TaskCompleted)
 		h.removed(h.removeContexts(0), bloom.Removed{})
@@ -74,7 +74,7 @@ var contextRetentionTests = map[string]func(*harness){
 		h.advance(kept + time.Millisecond)
 		h.removed(h.removeContexts(0), bloom.Removed{Contexts: 2})
 	},
-	"contexts are forgotten in batches": func(h *harness) {
+	"contexts are deleted in batches": func(h *harness) {
 		h.worker("w", 4)
 		for i := range 25 {
 			if i%5 == 0 {
@@ -97,7 +97,7 @@ var contextRetentionTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "contexts left", len(left), 5)
 	},
-	"who forgot is told for a while": func(h *harness) {
+	"deleted contexts are listed for a while": func(h *harness) {
 		h.worker("w", 4)
 		for _, id := range []string{"a", "b", "c"} {
 			h.spoken(id, "file:"+id)
@@ -108,22 +108,22 @@ var contextRetentionTests = map[string]func(*harness){
 		h.advance(kept - 3*time.Minute)
 		h.remove(notes, 2)
 		ids, last := h.forgotten(0)
-		same(h, "told while they are young", fmt.Sprint(ids), "[a b c]")
+		same(h, "listed before they expire", fmt.Sprint(ids), "[a b c]")
 		h.advance(time.Minute + time.Millisecond)
 		h.remove(notes, 1)
 		ids, _ = h.forgotten(0)
-		same(h, "told later", fmt.Sprint(ids), "[c]")
+		same(h, "listed later", fmt.Sprint(ids), "[c]")
 		h.advance(long)
 		h.remove(notes, 2)
 		ids, _ = h.forgotten(0)
-		same(h, "told at last", len(ids), 0)
+		same(h, "listed at the end", len(ids), 0)
 		h.worker("w", 4)
 		h.spoken("d", "file:d")
 		h.ok(h.s.ForgetContext(h.ctx, "d", "me"))
 		ids, _ = h.forgotten(last)
 		same(h, "the numbers go on", fmt.Sprint(ids), "[d]")
 	},
-	"a new task or the forgetting, one of them comes first": func(h *harness) {
+	"either a new task or the deletion comes first": func(h *harness) {
 		h.worker("w", 32)
 		const contexts = 30
 		for i := range contexts {
@@ -139,7 +139,7 @@ var contextRetentionTests = map[string]func(*harness){
 					}
 					continue
 				}
-				if i%4 != who-3 { // the rest is left to be forgotten
+				if i%4 != who-3 { // the rest is deleted
 					continue
 				}
 				if _, _, err := h.s.CreateTask(h.ctx, newTask(inContext(fmt.Sprint("c", i)))); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 var eventRetentionTests = map[string]func(*harness){
-	"events go and the numbering goes on": func(h *harness) {
+	"events are removed and the numbering continues": func(h *harness) {
 		h.worker("w", 4)
 		task := h.create()
 		l := h.lease(task.ID, "w")
@@ -41,7 +41,7 @@ var eventRetentionTests = map[string]func(*harness){
 			}
 		}
 	},
-	"a stream too long for a batch goes in several": func(h *harness) {
+	"a stream too long for a batch is removed in several": func(h *harness) {
 		h.worker("w", 4)
 		fill := func() string {
 			l := h.lease(h.create().ID, "w")
@@ -75,7 +75,7 @@ var eventRetentionTests = map[string]func(*harness){
 		h.gone(ids[0])
 		h.gone(ids[1])
 	},
-	"audit goes by its own age and spares live tasks": func(h *harness) {
+	"audit entries are removed by age, except those of live tasks": func(h *harness) {
 		h.worker("w", 4)
 		ended, live := h.create(), h.create()
 		h.finish(ended.ID, "w")
@@ -87,12 +87,12 @@ var eventRetentionTests = map[string]func(*harness){
 		same(h, "entries of the old task", len(h.actions(ended.ID)), 0)
 		same(h, "entries of the live task", len(h.actions(live.ID)), 1)
 		h.status(ended.ID, bloom.TaskCompleted)
-		told, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionAuditRemoved})
+		removals, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionAuditRemoved})
 		h.ok(err)
-		same(h, "entries that tell of it", len(told), 1)
-		highest := told[0].Seq
+		same(h, "audit entries of the removal", len(removals), 1)
+		highest := removals[0].Seq
 
-		// The numbers never begin again, even when everything is old.
+		// Numbers are never reused, even when everything is old.
 		h.advance(long)
 		_, err = h.s.Cancel(h.ctx, live.ID, "me")
 		h.ok(err)
@@ -104,7 +104,7 @@ var eventRetentionTests = map[string]func(*harness){
 			h.Errorf("after all of the audit was removed it is %+v", entries)
 		}
 	},
-	"batches are bounded, told one by one, and go on where they stopped": func(h *harness) {
+	"batches are bounded, audited one by one, and continue where they stopped": func(h *harness) {
 		h.worker("w", 4)
 		for i := range 25 {
 			if i%5 == 0 {
@@ -124,14 +124,14 @@ var eventRetentionTests = map[string]func(*harness){
 		if !slices.Equal(sizes, []int64{10, 10, 5}) {
 			h.Errorf("batches of %v", sizes)
 		}
-		told, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
 		h.ok(err)
-		same(h, "entries in the audit", len(told), 3)
+		same(h, "entries in the audit", len(entries), 3)
 		tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{})
 		h.ok(err)
 		same(h, "tasks left", len(tasks), 5)
 	},
-	"a list goes on while what it lists goes": func(h *harness) {
+	"a list continues while its entries are removed": func(h *harness) {
 		h.worker("w", 4)
 		var want []string
 		for i := range 20 {

@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// dangling reports what belongs to a task that is not there.
+// dangling reports rows of tasks that do not exist.
 func (c *checker) dangling() {
 	known := map[string]bool{}
 	for _, t := range c.tasks {
@@ -38,8 +38,8 @@ func (c *checker) dangling() {
 	}
 }
 
-// cuts reads from the audit before when things may be missing, by the action
-// that removed them.
+// cuts reads from the audit the time before which rows may be missing, by the action that
+// removed them.
 func cuts(entries []bloom.Audit) map[string]int64 {
 	latest := map[string]int64{}
 	for _, a := range entries {
@@ -51,10 +51,10 @@ func cuts(entries []bloom.Audit) map[string]int64 {
 	return latest
 }
 
-// modelKept is how long the model keeps what has ended.
+// modelKept is how long the model keeps ended tasks.
 const modelKept = 40 * time.Second
 
-// old removes what is old from the store and from the model.
+// old removes old tasks from the store and from the model.
 func (m *model) old(t *rapid.T) {
 	before := m.now() - modelKept.Milliseconds()
 	want := 0

@@ -9,7 +9,7 @@ import (
 )
 
 var retentionRaceTests = map[string]func(*harness){
-	"a requeue or the removal, one of them wins": func(h *harness) {
+	"either the requeue or the removal wins": func(h *harness) {
 		h.worker("w", 4)
 		var ids []string
 		for i := range 40 {
@@ -43,7 +43,7 @@ var retentionRaceTests = map[string]func(*harness){
 			}
 		}
 	},
-	"removal leaves those who work alone": func(h *harness) {
+	"removal does not affect working clients": func(h *harness) {
 		const clients, each = 6, 15
 		for i := range clients {
 			h.worker(fmt.Sprint("w", i), 4)
@@ -96,7 +96,7 @@ var retentionRaceTests = map[string]func(*harness){
 				left++
 			}
 		}
-		if left > 7 { // the contexts' last leases may have been theirs
+		if left > 7 { // the contexts' last leases may be theirs
 			h.Errorf("%d old tasks are left", left)
 		}
 	},

@@ -13,8 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// index brings the search index up to date; what lies in the blob store is found in
-// contents.
+// index updates the search index; contents has the content of the blob store.
 func (h *harness) index(contents map[string]string) {
 	h.Helper()
 	for more := true; more; {
@@ -40,7 +39,7 @@ func prompt(text string) func(*bloom.NewTask) {
 	return func(n *bloom.NewTask) { n.Spec.Prompt = text }
 }
 
-// placed completes a task whose output lies in the blob store.
+// placed completes a task whose output is in the blob store.
 func (h *harness) placed(taskID, worker, url string) {
 	h.Helper()
 	r := success(taskID, h.lease(taskID, worker).ID, url)
@@ -49,7 +48,7 @@ func (h *harness) placed(taskID, worker, url string) {
 }
 
 var searchTests = map[string]func(*harness){
-	"words, phrases and beginnings of words are found, in any case and language": func(h *harness) {
+	"words, phrases and prefixes are found, in any case and language": func(h *harness) {
 		a := h.create(prompt("Fix the Parser, 100% of it; see internal/store/main.go"))
 		b := h.create(prompt("Почини ПАРСЕР у файлі"))
 		c := h.create(prompt("東京タワーを見る"))
@@ -86,7 +85,7 @@ var searchTests = map[string]func(*harness){
 			h.Errorf("the texts are %+v", texts)
 		}
 	},
-	"a search goes with the other conditions and from page to page, newest first": func(h *harness) {
+	"a search combines with other conditions and pages, newest first": func(h *harness) {
 		var all, odd []string
 		for i := range 700 {
 			t := h.create(func(n *bloom.NewTask) {
@@ -109,7 +108,7 @@ var searchTests = map[string]func(*harness){
 			h.Errorf("%d are found among the failed", len(got))
 		}
 	},
-	"an output in the blob store is found, also when the storage comes back later": func(h *harness) {
+	"an output in the blob store is found, also after an outage of the storage": func(h *harness) {
 		h.worker("w", 9)
 		there, away := h.create(prompt("one")), h.create(prompt("two"))
 		h.placed(there.ID, "w", "file:there")
@@ -118,7 +117,7 @@ var searchTests = map[string]func(*harness){
 		h.finds("walrus", there.ID)
 		h.finds("two", away.ID)
 		h.index(map[string]string{"file:away": "a walrus"})
-		h.finds("walrus", there.ID) // not yet: it is tried again after a while
+		h.finds("walrus", there.ID) // not yet: it is retried after a while
 		h.advance(2 * time.Minute)
 		h.index(map[string]string{"file:away": "a walrus"})
 		h.finds("walrus", away.ID, there.ID)
@@ -160,12 +159,12 @@ var searchTests = map[string]func(*harness){
 	},
 }
 
-// searchTasks is how many tasks BenchSearch looks among.
+// searchTasks is the number of tasks that BenchSearch searches.
 const searchTasks = 100_000
 
-// BenchSearch fills a store with tasks, half of them completed, puts prompts and outputs
-// into the index, and reports the median and the 99th percentile of searches for a page
-// of 50, in microseconds. bytes are those of the index and of all other tables.
+// BenchSearch fills a store with tasks, half of them completed, and indexes prompts and
+// outputs. It reports the median and the 99th percentile of searches for a page of 50, in
+// microseconds. bytes returns the sizes of the index and of all other tables.
 func BenchSearch(b *testing.B, s bloom.Store, bytes func() (index, others int64)) {
 	ctx := context.Background()
 	AddWorkers(b, s, 8)
@@ -216,7 +215,7 @@ func BenchSearch(b *testing.B, s bloom.Store, bytes func() (index, others int64)
 	}
 }
 
-// answered runs a task to its output.
+// answered completes a task with an output.
 func answered(ctx context.Context, s bloom.Store, taskID, output string) error {
 	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: taskID, Actor: "bench"})
 	if err != nil {

@@ -32,7 +32,7 @@ func SeriesTotal(t testing.TB, s bloom.Store) (sum bloom.SeriesPoint) {
 	return sum
 }
 
-// series are the steps since the clock's first day.
+// series returns the steps since the clock's first day.
 func (h *harness) series(step int64) []bloom.SeriesPoint {
 	h.Helper()
 	points, err := h.s.Series(h.ctx, 0, 1<<42, step)
@@ -40,7 +40,7 @@ func (h *harness) series(step int64) []bloom.SeriesPoint {
 	return points
 }
 
-// counted is a point without its samples and time.
+// counted returns a point without its samples and time.
 func counted(p bloom.SeriesPoint) bloom.SeriesPoint {
 	p.At, p.Queued, p.Running, p.OldestWait = 0, nil, nil, nil
 	return p
@@ -52,8 +52,8 @@ var seriesTests = map[string]func(*harness){
 		began := h.now() / minute * minute
 		done, lost, called := h.create(), h.create(attempts(1)), h.create()
 		l := h.lease(done.ID, "w")
-		h.beat(l)
-		h.beat(l)
+		h.heartbeat(l)
+		h.heartbeat(l)
 		h.advance(time.Minute)
 		r := success(done.ID, l.ID, "out")
 		in, out, cost := int64(70), int64(30), 0.125
@@ -73,7 +73,7 @@ var seriesTests = map[string]func(*harness){
 			Completed: 1, Failed: 1, Cancelled: 1, Started: 1, TokensUsed: 100, InputTokens: 70, OutputTokens: 30, CostUSD: 0.125,
 		})
 	},
-	"what cannot be counted does no harm": func(h *harness) {
+	"values that cannot be counted are ignored": func(h *harness) {
 		h.worker("w", 9)
 		most, cost := int64(1)<<62, 1e300
 		for range 9 {
@@ -127,7 +127,7 @@ var seriesTests = map[string]func(*harness){
 			h.Errorf("sampled %d queued, %d running, %d ms", *last.Queued, *last.Running, *last.OldestWait)
 		}
 	},
-	"minutes become hours, and hours go": func(h *harness) {
+	"minutes are merged into hours, and old hours are removed": func(h *harness) {
 		h.worker("w", 9)
 		for range 4 {
 			h.finish(h.create().ID, "w")

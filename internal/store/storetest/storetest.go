@@ -1,6 +1,5 @@
-// Package storetest is the one conformance suite that every bloom.Store passes.
-// It knows the Store interface and nothing of SQL, so that a store which passes
-// can take another's place.
+// Package storetest is the conformance suite that every bloom.Store must pass. It uses only
+// the Store interface, so that stores which pass are interchangeable.
 package storetest
 
 import (
@@ -12,12 +11,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// Open opens an empty store whose time is the clock's; it is closed by the
-// test's Cleanup. A store whose time is its own (a database server's) ignores
-// the clock and implements Timed.
+// Open opens an empty store that uses the clock; the test's Cleanup closes it. A store with
+// its own time (a database server's) ignores the clock and implements Timed.
 type Open func(t *testing.T, clock bloom.Clock) bloom.Store
 
-// Run holds a store to the contract. After each test the invariants are checked.
+// Run tests a store, and checks the invariants after each test.
 func Run(t *testing.T, open Open) {
 	groups := []struct {
 		name  string
@@ -51,7 +49,7 @@ func Run(t *testing.T, open Open) {
 	})
 }
 
-// harness is a store under test and short words for what tests do with it.
+// harness is a store under test with shortcuts for its operations.
 type harness struct {
 	*testing.T
 	ctx   context.Context
@@ -119,14 +117,14 @@ func (h *harness) lease(taskID, workerID string) bloom.Lease {
 	return l
 }
 
-func (h *harness) beat(l bloom.Lease) bloom.HeartbeatResult {
+func (h *harness) heartbeat(l bloom.Lease) bloom.HeartbeatResult {
 	h.Helper()
 	r, err := h.s.Heartbeat(h.ctx, l.TaskID, l.ID)
 	h.ok(err)
 	return r
 }
 
-// claim looks for max new tasks, renewing what the worker holds.
+// claim claims up to most new tasks, and renews the held leases.
 func (h *harness) claim(worker string, most int, held ...string) bloom.ClaimResult {
 	h.Helper()
 	r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: worker, InstanceID: worker + "-1", Max: most, TTLSec: 60, Held: held, Renew: true})
@@ -202,8 +200,8 @@ func (h *harness) reap(want bloom.Reaped) {
 	same(h, "reaped", got, want)
 }
 
-// refused checks an error's kind and code; what is not found is told apart only
-// by its sentence.
+// refused checks an error's kind and code. Errors of missing objects differ only in their
+// message.
 func (h *harness) refused(err error, want *bloom.Error) {
 	h.Helper()
 	e := asError(err)

@@ -11,7 +11,7 @@ import (
 )
 
 var taskTests = map[string]func(*harness){
-	"a created task is what was asked for": func(h *harness) {
+	"a created task has the requested fields": func(h *harness) {
 		n := newTask(func(n *bloom.NewTask) {
 			n.Spec = bloom.TaskSpec{
 				ContextID: "c", AgentSlug: "a", Prompt: "p", ContextHints: []string{"x", "y/*.go"}, DesiredFormat: bloom.FormatJSON, MaxAttempts: 7,
@@ -38,7 +38,7 @@ var taskTests = map[string]func(*harness){
 			h.Errorf("the stream has %v", got)
 		}
 	},
-	"what is not there is not found": func(h *harness) {
+	"missing objects are not found": func(h *harness) {
 		_, err := h.s.Task(h.ctx, newID())
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Cancel(h.ctx, newID(), "x")
@@ -60,7 +60,7 @@ var taskTests = map[string]func(*harness){
 		_, err = h.s.Release(h.ctx, newID(), bloom.ReleaseSpec{LeaseID: newID()}, "x")
 		h.refused(err, bloom.ErrTaskNotFound)
 	},
-	"the same id again is the same task as it is now": func(h *harness) {
+	"the same ID again returns the task in its current state": func(h *harness) {
 		h.worker("w", 1)
 		n := newTask()
 		_, _, err := h.s.CreateTask(h.ctx, n)
@@ -71,7 +71,7 @@ var taskTests = map[string]func(*harness){
 		same(h, "replayed", replayed, true)
 		same(h, "status", again.Status, bloom.TaskLeased)
 	},
-	"an idempotency key makes one task a scope and body": func(h *harness) {
+	"an idempotency key makes one task per scope and body": func(h *harness) {
 		keyed := func(scope, hash string) bloom.NewTask {
 			return newTask(func(n *bloom.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope, n.BodyHash = "key", scope, hash })
 		}
@@ -89,7 +89,7 @@ var taskTests = map[string]func(*harness){
 			h.Error("another scope's key met the first task")
 		}
 	},
-	"cancel ends a waiting task at once and asks the worker of a held one": func(h *harness) {
+	"cancel ends a queued task immediately and requests the cancel of a leased one": func(h *harness) {
 		h.worker("w", 2)
 		waiting, held := h.create(), h.create()
 		task, err := h.s.Cancel(h.ctx, waiting.ID, "me")
@@ -106,7 +106,7 @@ var taskTests = map[string]func(*harness){
 		}
 		_, err = h.s.Cancel(h.ctx, held.ID, "me")
 		h.ok(err) // a repeat
-		same(h, "told to stop", h.beat(l).CancelRequested, true)
+		same(h, "cancel requested", h.heartbeat(l).CancelRequested, true)
 		h.complete(failure(held.ID, l.ID, "stopped", true))
 		same(h, "class", deref(h.status(held.ID, bloom.TaskCancelled).ErrorClass), bloom.ClassCancelled)
 		want := []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskCancelled, bloom.ActionTaskStarted, bloom.ActionTaskCancelled}
@@ -123,7 +123,7 @@ var taskTests = map[string]func(*harness){
 		h.complete(success(task.ID, l.ID, "done"))
 		h.status(task.ID, bloom.TaskCompleted)
 	},
-	"requeue starts the attempts again and keeps the epoch": func(h *harness) {
+	"requeue resets the attempts and keeps the epoch": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create(attempts(1))
 		_, err := h.s.Requeue(h.ctx, task.ID, "me")
@@ -150,7 +150,7 @@ var taskTests = map[string]func(*harness){
 		_, err = h.s.Cancel(h.ctx, task.ID, "me")
 		h.refused(err, conflict)
 	},
-	"a worker's events are numbered with the runtime's and taken once": func(h *harness) {
+	"a worker's events share the runtime's numbering and are stored once": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		l := h.lease(task.ID, "w")
@@ -174,7 +174,7 @@ var taskTests = map[string]func(*harness){
 		_, err = h.s.AppendEvents(h.ctx, task.ID, l.ID, events)
 		h.refused(err, bloom.ErrLeaseLost)
 	},
-	"a new attempt's events begin their own numbers": func(h *harness) {
+	"a new attempt's events start a new worker sequence": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		one := []bloom.WorkerEvent{{Seq: 1, Type: "text", Data: []byte(`1`)}}
@@ -190,7 +190,7 @@ var taskTests = map[string]func(*harness){
 			h.Errorf("the stream has %v, want %v", got, want)
 		}
 	},
-	"subscribers hear of changes, and no more after they stop": func(h *harness) {
+	"subscribers receive changes until they unsubscribe": func(h *harness) {
 		heard := make(chan bloom.Change, 100)
 		stop := h.s.Subscribe(func(changes []bloom.Change) {
 			for _, c := range changes {
@@ -209,7 +209,7 @@ var taskTests = map[string]func(*harness){
 		}
 		stop()
 	},
-	"a closed store says that it is unavailable": func(h *harness) {
+	"a closed store returns that it is unavailable": func(h *harness) {
 		h.ok(h.s.Ping(h.ctx))
 		h.ok(h.s.Close())
 		h.ok(h.s.Close())
@@ -218,7 +218,7 @@ var taskTests = map[string]func(*harness){
 		_, err = h.s.Task(h.ctx, newID())
 		h.refused(err, bloom.ErrUnavailable)
 		h.refused(h.s.Ping(h.ctx), bloom.ErrUnavailable)
-		h.SkipNow() // the invariants cannot be read any more
+		h.SkipNow() // a closed store cannot be checked
 	},
 	"a cancelled caller gets its context's error": func(h *harness) {
 		ctx, cancel := cancelled(h.ctx)

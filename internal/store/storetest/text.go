@@ -6,8 +6,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// awkward is text that databases choke on. What none can keep, NUL and invalid
-// UTF-8, never gets as far as a store.
+// awkward is text that databases may mishandle. NUL and invalid UTF-8, which no database
+// can store, never reach a store.
 var awkward = map[string]string{
 	"quotes":        "'; DROP TABLE llm_tasks; --\"\\",
 	"ten megabytes": strings.Repeat("0123456789", 1<<20),
@@ -16,7 +16,7 @@ var awkward = map[string]string{
 }
 
 var textTests = map[string]func(*harness){
-	"a prompt, an output and an error are kept as they are": func(h *harness) {
+	"a prompt, an output and an error are stored unchanged": func(h *harness) {
 		h.worker("w", 32)
 		for name, text := range awkward {
 			task := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = text })
@@ -34,7 +34,7 @@ var textTests = map[string]func(*harness){
 			}
 		}
 	},
-	"names and labels are kept as they are": func(h *harness) {
+	"names and labels are stored unchanged": func(h *harness) {
 		labels := []string{`["x"]`, "é,\n", "\uFFFD"}
 		h.worker("w", 9, labels...)
 		for _, label := range labels {

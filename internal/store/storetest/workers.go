@@ -49,8 +49,8 @@ var workerTests = map[string]func(*harness){
 		h.worker("w", 1)
 		reported()
 	},
-	"a worker's key reports in the name of the living process alone": func(h *harness) {
-		h.worker("w", 1) // its process is w-1
+	"a worker's key reports only for the live process": func(h *harness) {
+		h.worker("w", 1) // with instance w-1
 		as := func(instance string) bloom.LogReport {
 			return bloom.LogReport{InstanceID: instance, Lines: []bloom.LogLine{{At: 1, Text: "x"}}, MustName: true}
 		}
@@ -63,7 +63,7 @@ var workerTests = map[string]func(*harness){
 		h.ok(h.s.RemoveWorker(h.ctx, "w", "x"))
 		h.refused(h.s.ReportLogs(h.ctx, "w", as("w-2")), bloom.ErrWorkerNotFound)
 	},
-	"a registration is kept": func(h *harness) {
+	"a registration is stored": func(h *harness) {
 		spec := bloom.WorkerSpec{
 			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"gpu"}}, InstanceID: "i",
@@ -92,7 +92,7 @@ var workerTests = map[string]func(*harness){
 			h.Errorf("audited %v", got)
 		}
 	},
-	"workers are listed by name with what they hold": func(h *harness) {
+	"workers are listed by name with their leases": func(h *harness) {
 		h.worker("b", 2)
 		h.worker("a", 2)
 		l := h.lease(h.create().ID, "b")
@@ -109,11 +109,11 @@ var workerTests = map[string]func(*harness){
 		_, _, err = h.s.Worker(h.ctx, "c")
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
-	"a removed worker's tasks go back, and it returns only by registering": func(h *harness) {
+	"a removed worker's tasks are requeued, and it returns only by registering": func(h *harness) {
 		h.worker("w", 2)
 		task := h.create(attempts(1))
 		l := h.lease(task.ID, "w")
-		h.beat(l)
+		h.heartbeat(l)
 		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
 		same(h, "attempts", h.status(task.ID, bloom.TaskQueued).Attempts, 0)
 		_, err := h.s.Heartbeat(h.ctx, task.ID, l.ID)
@@ -134,7 +134,7 @@ var workerTests = map[string]func(*harness){
 		same(h, "created", created, true)
 		h.lease(task.ID, "w")
 	},
-	"a removed worker comes back when it is posted anew, and not by being named on": func(h *harness) {
+	"a removed worker returns when it is registered again, not when it is reported again": func(h *harness) {
 		report := []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, PostedAt: 1000}}
 		reported := func(want int) {
 			n, err := h.s.SyncWorkers(h.ctx, report)
@@ -154,15 +154,15 @@ var workerTests = map[string]func(*harness){
 			h.ok(err)
 		}
 		report[0].PostedAt++
-		reported(0) // one that is here is only noted
+		reported(0) // a known worker is only updated
 		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
 		reported(0)
 	},
-	"a heartbeat is a sign of life": func(h *harness) {
+	"a heartbeat keeps a worker online": func(h *harness) {
 		h.worker("w", 1)
 		l := h.lease(h.create().ID, "w")
 		h.advance(50 * time.Second)
-		h.beat(l)
+		h.heartbeat(l)
 		h.advance(50 * time.Second)
 		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
 		h.ok(err)

@@ -8,7 +8,7 @@ import (
 )
 
 var reportedWorkerTests = map[string]func(*harness){
-	"a sync upserts and touches neither leases nor the drain order": func(h *harness) {
+	"a sync upserts and changes neither leases nor the drain": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		_, err := h.s.DrainWorker(h.ctx, "w", true, "me")
@@ -92,12 +92,12 @@ var reportedWorkerTests = map[string]func(*harness){
 		_, err = h.s.FollowDrain(h.ctx, "nobody", true, "membridge")
 		h.refused(err, bloom.ErrWorkerNotFound)
 		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
-		h.worker("w", 2) // begins anew
+		h.worker("w", 2) // starts again
 		w, _, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		same(h, "draining", w.Draining, false)
 	},
-	"a worker that says that it goes is told as offline": func(h *harness) {
+	"a worker that signs off is published as offline": func(h *harness) {
 		h.worker("w", 2)
 		for _, status := range []bloom.WorkerStatus{bloom.WorkerOffline, bloom.WorkerOnline} {
 			w, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Status: status}, "w")
@@ -108,7 +108,7 @@ var reportedWorkerTests = map[string]func(*harness){
 			h.Errorf("audited %v", got)
 		}
 	},
-	"a worker that speaks for itself is not offline by hearsay": func(h *harness) {
+	"a report does not make a worker with its own requests offline": func(h *harness) {
 		h.worker("w", 2)
 		_, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOffline, LastSeen: 1}})
 		h.ok(err)
@@ -123,7 +123,7 @@ var reportedWorkerTests = map[string]func(*harness){
 			h.Errorf("by hearsay: %+v", w)
 		}
 	},
-	"a worker that is only reported keeps its status while it is named, and no longer": func(h *harness) {
+	"a reported worker keeps its status only while it is reported": func(h *harness) {
 		for _, status := range []bloom.WorkerStatus{bloom.WorkerOnline, bloom.WorkerSyncing, bloom.WorkerError, bloom.WorkerUnknown} {
 			report := []bloom.WorkerReport{{Name: string(status), Status: status}}
 			for range 9 {
@@ -140,7 +140,7 @@ var reportedWorkerTests = map[string]func(*harness){
 			h.advance(time.Minute)
 			_, err = h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
 			h.ok(err)
-			report[0].LastSeen = 1 // named, but nothing new was heard of it
+			report[0].LastSeen = 1 // reported, without a new sign of life
 			for range 2 {
 				n, err := h.s.SyncWorkers(h.ctx, report)
 				h.ok(err)
@@ -148,7 +148,7 @@ var reportedWorkerTests = map[string]func(*harness){
 			}
 		}
 	},
-	"silence on all sides makes a worker offline, once": func(h *harness) {
+	"a silent worker becomes offline, once": func(h *harness) {
 		h.worker("w", 1)
 		h.worker("v", 1)
 		h.advance(59 * time.Second)

@@ -48,14 +48,23 @@ export class ApiError extends Error {
 export const signedOut = new EventTarget()
 
 const refuse: Middleware = {
-  async onResponse({ response }) {
-    if (response.ok) return
+  async onResponse({ response, schemaPath }) {
+    if (response.ok || (schemaPath === '/api/runtime/health' && (await isHealth(response)))) return
     throw await failureOf(response)
   },
   onError({ error }) {
     if (error instanceof DOMException && error.name === 'AbortError') return error
     return new ApiError('', 0, 'unreachable')
   },
+}
+
+/** A server without its storage answers 503 with its health. */
+async function isHealth(response: Response) {
+  const body: Partial<Health> | null = await response
+    .clone()
+    .json()
+    .catch(() => null)
+  return response.status === 503 && body?.status === 'degraded'
 }
 
 /** What a refusing answer says. Anything that is not ours (a proxy's page, say) counts as unreachable. */
@@ -73,7 +82,23 @@ export async function failureOf(response: Response): Promise<ApiError> {
   return new ApiError(body.error, response.status, body.code, body.details ?? [], body.request_id ?? '')
 }
 
-export const api = createClient<paths>({ baseUrl: '/' })
+/** Milliseconds that an answer may take to begin: a server that hangs or is cut off never refuses. */
+const readLimit = 40_000
+
+export const api = createClient<paths>({
+  baseUrl: '/',
+  fetch: async (request) => {
+    // What is written may have been done although its answer is late: only reading is given up.
+    if (request.method !== 'GET') return fetch(request)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new ApiError('', 0, 'unreachable')), readLimit)
+    try {
+      return await fetch(request, { signal: AbortSignal.any([request.signal, late.signal]) })
+    } finally {
+      clearTimeout(timer)
+    }
+  },
+})
 api.use(refuse)
 
 /** The body of an answer; failures were thrown before. */

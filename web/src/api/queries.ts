@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, data } from './client'
+import { api, data, type Health } from './client'
 
 /**
  * Keys of everything that is cached. Live changes invalidate by the first word,
@@ -21,12 +21,14 @@ export const keys = {
   apiKeys: ['api-keys'] as const,
 }
 
+/** All lists of tasks, whatever their filters. */
+export const taskLists = [...keys.tasks, 'list'] as const
+
 export const health = queryOptions({
   queryKey: keys.health,
-  // A degraded server answers 503 with the same body.
   queryFn: async () => {
-    const { data } = await api.GET('/api/runtime/health')
-    return data
+    const { data, error } = await api.GET('/api/runtime/health')
+    return data ?? (error as Health) // of a degraded server; other failures were thrown
   },
   refetchInterval: 15_000,
 })

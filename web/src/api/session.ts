@@ -1,4 +1,4 @@
-import { queryOptions } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, data } from './client'
 
 export const session = queryOptions({
@@ -7,6 +7,12 @@ export const session = queryOptions({
   // A session that is used does not run out.
   refetchInterval: 30 * 60_000,
 })
+
+/** Whether this person's key only reads: what it may not change is not offered. False until it is known. */
+export function useReadsOnly(): boolean {
+  const role = useQuery(session).data?.role
+  return role === 'viewer' || role === 'worker'
+}
 
 /** Exchanges a key for a session's cookie, which scripts cannot read; the page forgets the key. */
 export const signIn = (key: string) => api.POST('/api/runtime/session', { body: { key } })

@@ -4,7 +4,7 @@ import { Command } from 'cmdk'
 import { Dialog } from 'radix-ui'
 import { useDeferredValue, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data } from '@/api/client'
+import { api, data, type Task } from '@/api/client'
 import { workers } from '@/api/queries'
 import { setLanguage } from '@/i18n'
 import { setTheme } from '@/lib/preferences'
@@ -83,10 +83,17 @@ export default function Palette({
                       className={item}
                     >
                       <TaskBadge status={task.status} />
-                      <span className="min-w-0 flex-1 truncate">
-                        {task.snippet ? <Snippet snippet={task.snippet} /> : task.prompt}
+                      <span className="min-w-0 flex-1">
+                        <span className="block truncate">
+                          {task.snippet && !inOutput(task) ? <Snippet snippet={task.snippet} /> : task.prompt}
+                        </span>
+                        {task.snippet && inOutput(task) && (
+                          <span className="block truncate text-xs text-ink-2">
+                            <Snippet snippet={task.snippet} />
+                          </span>
+                        )}
                       </span>
-                      <Id id={task.id} className="text-ink-3" />
+                      <Id id={task.id} className="text-ink-3 max-sm:hidden" />
                     </Command.Item>
                   ))}
                 </Command.Group>
@@ -157,6 +164,8 @@ export default function Palette({
     </Dialog.Root>
   )
 }
+
+const inOutput = (task: Task) => task.snippet?.in === 'output'
 
 function useFoundTasks(query: string) {
   const { data: found } = useQuery({

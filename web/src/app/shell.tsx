@@ -5,6 +5,7 @@ import { lazy, Suspense, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { signedOut } from '@/api/client'
 import { health } from '@/api/queries'
+import { useReadsOnly } from '@/api/session'
 import { useTheme } from '@/lib/preferences'
 import { Button, buttonClass, IconButton } from '@/ui/button'
 import { Kbd } from '@/ui/facts'
@@ -62,6 +63,7 @@ export function Shell() {
 
 function TopBar() {
   const { t } = useTranslation()
+  const readsOnly = useReadsOnly()
   return (
     <header className="sticky top-0 z-30 flex h-13 items-center gap-1 border-b bg-canvas/90 px-3 backdrop-blur-sm sm:px-6 lg:px-8">
       <MobileNav />
@@ -78,14 +80,16 @@ function TopBar() {
         </span>
       </button>
       <TopMenus />
-      <Link
-        to="/tasks/new"
-        className={`${buttonClass('primary', 'sm')} ml-1 max-sm:px-2`}
-        aria-label={t('app.newTask')}
-      >
-        <Plus className="size-4" aria-hidden />
-        <span className="max-sm:hidden">{t('app.newTask')}</span>
-      </Link>
+      {!readsOnly && (
+        <Link
+          to="/tasks/new"
+          className={`${buttonClass('primary', 'sm')} ml-1 max-sm:px-2`}
+          aria-label={t('app.newTask')}
+        >
+          <Plus className="size-4" aria-hidden />
+          <span className="max-sm:hidden">{t('app.newTask')}</span>
+        </Link>
+      )}
     </header>
   )
 }

@@ -49,7 +49,7 @@ function sentences(): string[] {
 const composed = [
   'Invalid request: prompt must not be empty',
   'Invalid request: policy.timeout_sec must be between 1 and 86400',
-  'The time series cannot be given: to must be after from',
+  'The time series is not available: to must be after from',
   "must be 'text' or 'json'",
   'The body is not valid JSON (near byte 7)',
   'must have at most 64 characters',
@@ -74,7 +74,7 @@ const composed = [
 
 /** Parts that never come alone, and the words of membridge's that are not ours to know. */
 const parts =
-  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is wrong): some|The time series cannot be given: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
+  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is invalid): some|The time series is not available: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
 
 /** Where what a worker says of a task is written. */
 const workerSource = ['internal/claude', 'internal/worker']
@@ -141,6 +141,17 @@ describe('what a worker says', () => {
     expect(all.filter((sentence) => say(sentence) === sentence)).toEqual([])
   })
 
+  it('is in Ukrainian as earlier versions said it', async () => {
+    await setLanguage('uk', false)
+    const all = Object.keys(server.earlier).map((english) => english.replaceAll('{{n}}', '7'))
+    expect(all.filter((english) => say(english) === english)).toEqual([])
+    expect(say("claude's living process did not keep to its turn: a second result")).toBe(
+      'живий процес claude вийшов за межі свого кроку: a second result',
+    )
+    // A sentence that is said again belongs to those of today.
+    expect(Object.keys(server.earlier).filter((english) => english in server.sentences)).toEqual([])
+  })
+
   it('keeps what it quotes', async () => {
     await setLanguage('uk', false)
     expect(say("the model's API refused the request (400): prompt: too odd")).toBe(
@@ -186,7 +197,7 @@ describe('what the server says', () => {
     expect(say('Failed on alpine-1 (timeout)')).toBe('Помилка на alpine-1 (Час вичерпано)')
     expect(say('worker key pi in the attic')).toBe('Ключ pi in the attic (Виконавець)')
     expect(say('Invalid request: prompt must not be empty')).toBe('Запит неправильний: prompt не може бути порожнім')
-    for (const [english, text] of Object.entries(server.sentences)) {
+    for (const [english, text] of Object.entries({ ...server.earlier, ...server.sentences })) {
       const names = (of: string) => [...new Set(of.match(/\{\{\w+\}\}/g) ?? [])].sort()
       expect(names(text), english).toEqual(names(english))
     }

@@ -1,8 +1,10 @@
-import type { QueryClient } from '@tanstack/react-query'
+import { hashKey, type QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
-import { failureOf } from '@/api/client'
-import { keys, problems } from '@/api/queries'
+import { ApiError } from '@/api/client'
+import { keys, problems, taskLists } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
+import { session } from '@/api/session'
+import { readStream } from '@/api/stream'
 
 /** One entry of the server's stream of changes. */
 export interface Change {
@@ -22,6 +24,8 @@ export type LiveState = 'connecting' | 'live' | 'reconnecting'
 class Live {
   state: LiveState = 'connecting'
   private stop: AbortController | null = null
+  /** The server wanted a sign-in; until then it is not asked again. */
+  private signedOut = false
   /** Whether something was read that may have changed before the stream began. */
   private readBefore = () => false
   private readonly onState = new Set<() => void>()
@@ -32,43 +36,49 @@ class Live {
     this.readBefore = readBefore
     this.stop?.abort()
     this.stop = new AbortController()
+    this.signedOut = false
     void this.run(this.stop.signal)
+  }
+
+  /** Begins anew if the sign-in ran out: it may have been renewed in another tab. */
+  signedIn() {
+    if (this.signedOut) this.start()
   }
 
   private async run(signal: AbortSignal) {
     for (let tries = 0; !signal.aborted; tries++) {
+      let refused = false
       try {
         await this.read(signal, () => {
           tries = 0
         })
-      } catch {
-        // The server is away or refuses; either may pass.
+      } catch (error) {
+        // The server is away or refuses; either may pass, but without a sign-in nothing changes.
+        refused = error instanceof ApiError && error.status === 401
       }
       if (signal.aborted) return
       this.become('reconnecting')
+      this.signedOut = refused
+      if (refused) return
       await new Promise((resolve) => setTimeout(resolve, Math.min(300 * 2 ** tries, 3000)))
     }
   }
 
   private async read(signal: AbortSignal, opened: () => void) {
-    const response = await fetch('/api/runtime/events', {
-      headers: { Accept: 'text/event-stream' },
-      signal,
-    })
-    if (!response.ok || !response.body) throw await failureOf(response)
-    opened()
-    const gap = this.state === 'reconnecting' || this.readBefore()
-    this.become('live')
-    if (gap) this.publish({ kind: 'missed' })
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
     let rest = ''
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) return
-      const frames = (rest + value).split('\n\n')
-      rest = frames.pop() ?? ''
-      for (const frame of frames) this.take(frame)
-    }
+    await readStream('/api/runtime/events', 'text/event-stream', signal, {
+      opened: () => {
+        opened()
+        const gap = this.state === 'reconnecting' || this.readBefore()
+        this.become('live')
+        if (gap) this.publish({ kind: 'missed' })
+      },
+      text: (text) => {
+        const frames = (rest + text).split('\n\n')
+        rest = frames.pop() ?? ''
+        for (const frame of frames) this.take(frame)
+      },
+    })
   }
 
   private take(frame: string) {
@@ -122,6 +132,7 @@ const problemsFor = 2200
 
 /** Reads again what changes touched, at most a few times a second. Lists of tasks follow by themselves. */
 export function refreshOnChanges(client: QueryClient) {
+  const ofSession = hashKey(session.queryKey)
   const stale = new Map<string, readonly string[]>()
   let waiting = false
   let again: ReturnType<typeof setTimeout> | undefined
@@ -134,11 +145,18 @@ export function refreshOnChanges(client: QueryClient) {
     for (const key of stale.values()) void client.invalidateQueries({ queryKey: key })
     stale.clear()
   }
+  client.getQueryCache().subscribe((event) => {
+    if (event.type !== 'updated' || event.action.type !== 'success' || event.query.queryHash !== ofSession) return
+    if (client.getQueryData(session.queryKey)?.role) live.signedIn()
+  })
   return live.subscribe((change) => {
     if (change.kind === 'missed') {
       void client.invalidateQueries()
       return
     }
+    // A list that is not shown is read again when it is: those that are follow by themselves.
+    if (change.kind === 'task')
+      void client.invalidateQueries({ queryKey: taskLists, type: 'inactive', refetchType: 'none' })
     for (const key of behind[change.kind]) stale.set(key.join(), key)
     if (change.kind === 'task' && change.task_id) stale.set(change.task_id, keys.task(change.task_id))
     if (waiting) return

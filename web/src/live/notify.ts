@@ -16,6 +16,9 @@ export function registerWorker() {
   else addEventListener('load', register)
 }
 
+/** Ends that are remembered, so that none is shown twice. */
+const mostTold = 1000
+
 /** Shows a notification for each task that ends while the page is in the background. */
 export function notifyOfEnds() {
   const told = new Set<string>()
@@ -28,6 +31,7 @@ export function notifyOfEnds() {
     if (!document.hidden || !canNotify() || Notification.permission !== 'granted' || !wantsNotifications()) return
     if (told.has(change.task_id)) return
     told.add(change.task_id)
+    for (const oldest of told) if (told.size > mostTold) told.delete(oldest)
     void tell(change.task_id).catch(() => told.delete(change.task_id ?? ''))
   })
 }

@@ -4,11 +4,22 @@ import { IconButton } from './button'
 import { useSayError } from './toast'
 
 /** Saves what an address of the API answers; a refusal is said, not saved. */
-export function Download({ from, name, label }: { from: string; name: string; label: string }) {
+export function Download({
+  from,
+  name,
+  label,
+  accept,
+}: {
+  from: string
+  name: string
+  label: string
+  /** The media type that is asked for, where the address answers with several. */
+  accept?: string
+}) {
   const sayError = useSayError()
   const save = async () => {
     try {
-      const response = await fetch(from)
+      const response = await fetch(from, accept ? { headers: { Accept: accept } } : {})
       if (!response.ok) throw await failureOf(response)
       saveAs(await response.blob(), name)
     } catch (error) {

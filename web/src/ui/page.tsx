@@ -5,6 +5,7 @@ import { cn } from '@/lib/cn'
 export function Page({
   title,
   tabTitle,
+  beside,
   lead,
   actions,
   children,
@@ -13,6 +14,8 @@ export function Page({
   title: ReactNode
   /** The browser tab's title, when the heading is no plain text. */
   tabTitle?: string
+  /** What belongs to the title and is no part of it. */
+  beside?: ReactNode
   lead?: ReactNode
   actions?: ReactNode
   children: ReactNode
@@ -27,7 +30,10 @@ export function Page({
     <div className={cn('w-full px-4 pt-5 pb-12 sm:px-6 lg:px-8', narrow ? 'max-w-4xl' : 'max-w-[1680px]')}>
       <header className="mb-5 flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
-          <h1 className="text-[22px] leading-7 font-semibold tracking-[-0.015em]">{title}</h1>
+          <div className="flex items-center gap-1">
+            <h1 className="min-w-0 text-[22px] leading-7 font-semibold tracking-[-0.015em]">{title}</h1>
+            {beside}
+          </div>
           {lead && <div className="mt-1 max-w-2xl text-ink-2">{lead}</div>}
         </div>
         {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}

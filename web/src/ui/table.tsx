@@ -19,8 +19,9 @@ export const Th = ({ className, ...rest }: ComponentProps<'th'>) => (
   />
 )
 
-export const Td = ({ className, ...rest }: ComponentProps<'td'>) => (
-  <td {...rest} className={cn('h-10 border-b px-3 py-1.5 align-middle whitespace-nowrap', className)} />
+/** wrap: its text takes as many lines as it needs. */
+export const Td = ({ className, wrap, ...rest }: ComponentProps<'td'> & { wrap?: boolean }) => (
+  <td {...rest} className={cn('h-10 border-b px-3 py-1.5 align-middle', !wrap && 'whitespace-nowrap', className)} />
 )
 
 export const Tr = ({ className, ...rest }: ComponentProps<'tr'>) => (

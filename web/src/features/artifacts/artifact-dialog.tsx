@@ -41,11 +41,13 @@ export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => voi
       title={a ? nameOf(a) : t('artifacts.title')}
       lead={
         a && (
-          <span className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px]">
-            {nameOf(a) !== a.type && <Badge>{a.type}</Badge>}
-            <span>{format.bytes(a.size)}</span>
-            <span>{a.media_type}</span>
-            <Ago at={a.created_at} />
+          <span className="flex items-center gap-x-3 text-[13px]">
+            <span className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1">
+              {nameOf(a) !== a.type && <Badge>{a.type}</Badge>}
+              <span>{format.bytes(a.size)}</span>
+              <span className="wrap-anywhere">{a.media_type}</span>
+              <Ago at={a.created_at} />
+            </span>
             <Download
               from={`/api/runtime/artifacts/${a.id}/content`}
               name={fileNameOf(a)}

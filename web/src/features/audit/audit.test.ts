@@ -27,7 +27,9 @@ it('a cell of the CSV is no formula, however it begins', () => {
     detail: '\n=2+3',
     seq: 1,
     hash: 'h',
+    key_id: 'k',
+    address: '::1',
   }
   const lines = csv([entry] as unknown as Parameters<typeof csv>[0])
-  for (const cell of [`"'=1"`, `"'＠eve"`, `"'\n=2+3"`]) expect(lines).toContain(cell)
+  for (const cell of ['"h","k","::1"', `"'=1"`, `"'＠eve"`, `"'\n=2+3"`]) expect(lines).toContain(cell)
 })

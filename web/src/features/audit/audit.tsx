@@ -138,7 +138,9 @@ export default function Audit() {
               )}
             </Td>
             <Td className="max-w-48 truncate max-sm:hidden">{e.actor}</Td>
-            <Td className="min-w-64 whitespace-normal text-ink-2 max-sm:hidden">{say(e.detail)}</Td>
+            <Td wrap className="min-w-64 text-ink-2 max-sm:hidden">
+              {say(e.detail)}
+            </Td>
             <Td className="font-mono text-xs text-ink-3 max-xl:hidden">{e.hash.slice(0, 12) || '–'}</Td>
           </Tr>
         )}
@@ -164,9 +166,11 @@ export function csv(entries: AuditEntry[]): string {
       e.detail,
       String(e.seq),
       e.hash,
+      e.key_id,
+      e.address,
     ]
       .map(cell)
       .join(','),
   )
-  return ['timestamp,action,entity_type,entity_id,actor,detail,seq,hash', ...lines].join('\r\n')
+  return ['timestamp,action,entity_type,entity_id,actor,detail,seq,hash,key_id,address', ...lines].join('\r\n')
 }

@@ -41,11 +41,8 @@ export default function Context() {
       narrow
       title={<span className="wrap-anywhere">{contextId}</span>}
       tabTitle={contextId}
-      lead={
-        <span className="flex items-center gap-1">
-          {t('contexts.lead')} <CopyButton text={contextId} />
-        </span>
-      }
+      beside={<CopyButton text={contextId} label={t('contexts.copyName')} />}
+      lead={t('contexts.lead')}
       actions={
         <Link
           to="/tasks/new"

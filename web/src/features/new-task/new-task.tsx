@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { ApiError, api, data, type Task, type Worker } from '@/api/client'
 import { keys, task as taskQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
+import { useReadsOnly } from '@/api/session'
 import { say } from '@/i18n/said'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
@@ -39,6 +40,7 @@ export default function NewTask() {
 
 function Form({ first }: { first: Draft }) {
   const { t } = useTranslation()
+  const readsOnly = useReadsOnly()
   const navigate = useNavigate()
   const client = useQueryClient()
   const [draft, setDraft] = useState(first)
@@ -57,7 +59,7 @@ function Form({ first }: { first: Draft }) {
   )
   const send = (event?: FormEvent) => {
     event?.preventDefault()
-    if (!create.isPending) create.mutate()
+    if (!create.isPending && !readsOnly) create.mutate()
   }
   const tasks = recent.data?.items ?? []
   const fleet = useQuery(workersQuery)
@@ -231,8 +233,14 @@ function Form({ first }: { first: Draft }) {
         </div>
       </details>
       {create.error && <Failure error={create.error} />}
+      {readsOnly && (
+        <p role="status" className="flex items-center gap-2 rounded-lg bg-warn-soft px-3 py-2 text-[13px] text-warn">
+          <TriangleAlert className="size-4 shrink-0" aria-hidden />
+          {t('newTask.readsOnly')}
+        </p>
+      )}
       <div className="flex items-center gap-3">
-        <Button type="submit" look="primary" busy={create.isPending}>
+        <Button type="submit" look="primary" busy={create.isPending} disabled={readsOnly}>
           {t('newTask.submit')}
         </Button>
         <span className="hidden items-center gap-1 text-xs text-ink-3 sm:flex">

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task, TaskStatus } from '@/api/client'
-import { problems as problemsQuery, stats as statsQuery, workers as workersQuery } from '@/api/queries'
+import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
@@ -15,7 +15,7 @@ import { Failure, Loaded, Skeleton } from '@/ui/states'
 import { Around } from './around'
 import { Fleet } from './fleet'
 import { History, series } from './history'
-import { ProblemList } from './problem-list'
+import { Problems } from './problem-list'
 
 export default function Overview() {
   const { t } = useTranslation()
@@ -23,7 +23,6 @@ export default function Overview() {
   const stats = useQuery(statsQuery)
   const workers = useQuery(workersQuery)
   const recent = useQuery(recentTasks)
-  const problems = useQuery(problemsQuery).data?.problems
   const by = stats.data?.tasks.by_status
   /** A number of tasks; what is not known yet is no zero. */
   const tasks = (...of: TaskStatus[]) => by && format.number(of.reduce((sum, status) => sum + (by[status] ?? 0), 0))
@@ -49,11 +48,7 @@ export default function Overview() {
   return (
     <Page title={t('overview.title')}>
       <div className="space-y-5">
-        {problems === undefined ? (
-          <Skeleton className="h-16" />
-        ) : (
-          (!empty || problems.length > 0) && <ProblemList problems={problems} />
-        )}
+        <Problems empty={empty} />
         {empty && <FirstSteps workers={(workers.data?.length ?? 0) > 0} />}
         <div className="grid grid-cols-2 gap-3 md:grid-cols-4 2xl:grid-cols-8">
           <Tile

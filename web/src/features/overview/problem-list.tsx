@@ -1,12 +1,24 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link, type LinkProps } from '@tanstack/react-router'
 import { ArrowRight, CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Problem } from '@/api/client'
+import { problems as problemsQuery } from '@/api/queries'
 import { errorClasses } from '@/features/task/error-classes'
 import type messages from '@/i18n/en/overview.json'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { Card } from '@/ui/card'
+import { Failure, Skeleton } from '@/ui/states'
+
+/** What is wrong now, or why that is not known. empty: a system without tasks, of which nothing good is said. */
+export function Problems({ empty }: { empty: boolean }) {
+  const { data, error, refetch } = useQuery(problemsQuery)
+  if (error) return <Failure error={error} retry={() => void refetch()} />
+  if (data === undefined) return <Skeleton className="h-16" />
+  if (empty && data.problems.length === 0) return null
+  return <ProblemList problems={data.problems} />
+}
 
 /** What is wrong, the worst first, as the server has found it; or that nothing is. */
 export function ProblemList({ problems }: { problems: Problem[] }) {

@@ -26,7 +26,7 @@ export default function Settings() {
   return (
     <Page title={t('settings.title')} narrow>
       <div className="space-y-5">
-        <Connection />
+        {admin !== false && <Connection />}
         <Server />
         {admin && <ApiKeys />}
         <Appearance />

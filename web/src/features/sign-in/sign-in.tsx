@@ -12,6 +12,7 @@ import { Button, buttonClass } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Field, Input } from '@/ui/field'
 import { Page } from '@/ui/page'
+import { Failure } from '@/ui/states'
 
 /** Where the person wanted to go: a page of this application and nowhere else. */
 const pathOf = (to: string | undefined) => (to && /^\/(?![/\\])/.test(to) && to !== '/sign-in' ? to : '/')
@@ -24,9 +25,11 @@ export default function SignIn() {
   const [typed, setTyped] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
-  const now = useQuery(session).data
+  const asked = useQuery(session)
+  const now = asked.data
   const provider = now?.oidc
   const needless = now !== undefined && now.auth !== 'keys'
+  const unknown = now === undefined && asked.error !== null
   const send = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
@@ -52,8 +55,14 @@ export default function SignIn() {
       <div className="px-2.5 sm:px-4.5 lg:px-6.5">
         <Logo />
       </div>
-      <Page title={t('signIn.title')} lead={needless ? t('signIn.needless') : t('signIn.lead')} narrow>
-        {needless ? (
+      <Page
+        title={t('signIn.title')}
+        lead={unknown ? undefined : needless ? t('signIn.needless') : t('signIn.lead')}
+        narrow
+      >
+        {unknown ? (
+          <Failure error={asked.error} retry={() => void asked.refetch()} />
+        ) : needless ? (
           <Link to={pathOf(to)} className={buttonClass('primary')}>
             {t('signIn.goOn')}
           </Link>

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
+import { useReadsOnly } from '@/api/session'
 import { Badge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Confirm } from '@/ui/dialog'
@@ -35,6 +36,8 @@ export function Actions({ task }: { task: Task }) {
     if (next) show(next)
     toast(next?.status === 'cancelled' ? t('task.cancelled') : t('task.cancelling'))
   }
+  const readsOnly = useReadsOnly()
+  if (readsOnly) return null
   const over = isFinal(task.status)
   const change = task.status === 'failed' && needsChange.includes(task.error_class ?? '')
   return (

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
+import { Download } from '@/ui/download'
 import { Prose } from '@/ui/prose'
 import { ScrollBox } from '@/ui/scroll-box'
 import { Failure, SkeletonRows } from '@/ui/states'
@@ -15,7 +16,17 @@ const sizes: Record<Item['kind'], number> = { text: 120, thinking: 34, stderr: 9
 const near = 140
 
 /** The run as a conversation. Only what is in sight exists; at the end it follows what comes. */
-export function ConversationView({ stream, prompt, over }: { stream: Stream; prompt: string; over: boolean }) {
+export function ConversationView({
+  taskId,
+  stream,
+  prompt,
+  over,
+}: {
+  taskId: string
+  stream: Stream
+  prompt: string
+  over: boolean
+}) {
   const { t } = useTranslation()
   const format = useFormat()
   const { items, events } = stream.conversation
@@ -100,6 +111,14 @@ export function ConversationView({ stream, prompt, over }: { stream: Stream; pro
           </>
         )}
         {stream.state === 'ended' && t('task.stream.ended', { count: events, events: format.number(events) })}
+        {stream.state === 'ended' && (
+          <Download
+            from={`/api/runtime/llm-tasks/${taskId}/events`}
+            accept="application/x-ndjson"
+            name={`run-${taskId.slice(-8)}.jsonl`}
+            label={t('task.stream.save')}
+          />
+        )}
       </div>
       {!following && !over && items.length > 12 && (
         <Button

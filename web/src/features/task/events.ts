@@ -1,4 +1,5 @@
-import { ApiError, failureOf } from '@/api/client'
+import { ApiError } from '@/api/client'
+import { readStream } from '@/api/stream'
 
 /** One entry of a task's stream. */
 export interface TaskEvent {
@@ -39,7 +40,10 @@ export async function follow(
   let tries = 0
   while (!signal.aborted) {
     try {
-      await readOnce(taskId, last, signal, (batch) => {
+      const opened = () => {
+        if (tries > 0) sink.state('live') // which may have no event for a while
+      }
+      await readOnce(taskId, last, signal, opened, (batch) => {
         tries = 0
         const fresh = batch.filter((event) => event.seq > last)
         const newest = fresh.at(-1)
@@ -60,27 +64,33 @@ export async function follow(
   }
 }
 
-async function readOnce(taskId: string, after: number, signal: AbortSignal, take: (batch: TaskEvent[]) => void) {
+async function readOnce(
+  taskId: string,
+  after: number,
+  signal: AbortSignal,
+  opened: () => void,
+  take: (batch: TaskEvent[]) => void,
+) {
   const address = `/api/runtime/llm-tasks/${encodeURIComponent(taskId)}/events?after=${after}`
-  const response = await fetch(address, { headers: { Accept: 'application/x-ndjson' }, signal })
-  if (!response.ok || !response.body) throw await failureOf(response)
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return
-    const lines = (rest + value).split('\n')
-    rest = lines.pop() ?? ''
-    const batch = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TaskEvent)
-    if (batch.length > 0) take(batch)
-  }
+  await readStream(address, 'application/x-ndjson', signal, {
+    opened,
+    text: (text) => {
+      const lines = (rest + text).split('\n')
+      rest = lines.pop() ?? ''
+      const batch = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TaskEvent)
+      if (batch.length > 0) take(batch)
+    },
+  })
 }
 
 const pause = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => {
+    const end = () => {
       clearTimeout(timer)
+      signal.removeEventListener('abort', end)
       resolve()
-    })
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener('abort', end)
   })

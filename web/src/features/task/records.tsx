@@ -91,7 +91,7 @@ export function Records({ taskId }: { taskId: string }) {
                   <Th>{t('task.audit.when')}</Th>
                   <Th>{t('task.audit.action')}</Th>
                   <Th className="max-sm:hidden">{t('task.audit.actor')}</Th>
-                  <Th>{t('task.audit.detail')}</Th>
+                  <Th className="max-sm:hidden">{t('task.audit.detail')}</Th>
                 </tr>
               </thead>
               <tbody>
@@ -100,9 +100,14 @@ export function Records({ taskId }: { taskId: string }) {
                     <Td className="text-ink-2">
                       <Ago at={e.timestamp} />
                     </Td>
-                    <Td>{nameOfAction(e.action)}</Td>
+                    <Td wrap>
+                      {nameOfAction(e.action)}
+                      <span className="block text-xs text-ink-2 wrap-anywhere sm:hidden">{say(e.detail)}</span>
+                    </Td>
                     <Td className="max-sm:hidden">{e.actor}</Td>
-                    <Td className="text-ink-2 whitespace-normal">{say(e.detail)}</Td>
+                    <Td wrap className="text-ink-2 wrap-anywhere max-sm:hidden">
+                      {say(e.detail)}
+                    </Td>
                   </Tr>
                 ))}
               </tbody>

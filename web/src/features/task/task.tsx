@@ -98,7 +98,7 @@ function Found({ task }: { task: Task }) {
               </Tabs.Trigger>
             </Tabs.List>
             <Tabs.Content value="run" tabIndex={-1}>
-              <ConversationView stream={stream} prompt={task.prompt} over={over} />
+              <ConversationView taskId={task.id} stream={stream} prompt={task.prompt} over={over} />
             </Tabs.Content>
             <Tabs.Content value="result" tabIndex={-1}>
               <ResultView query={results} task={task} over={over} />

@@ -2,6 +2,7 @@ import { Ban, RotateCcw } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
+import { useReadsOnly } from '@/api/session'
 import { isFinal } from '@/features/task/events'
 import { Button } from '@/ui/button'
 import { Confirm } from '@/ui/dialog'
@@ -15,7 +16,7 @@ const atOnce = 1000 // the most that the server takes
 export function Bulk({ tasks, chosen, onDone }: { tasks: Task[]; chosen: ReadonlySet<string>; onDone: () => void }) {
   const { t } = useTranslation()
   const [asking, setAsking] = useState<Act | null>(null)
-  if (chosen.size === 0) return null
+  if (useReadsOnly() || chosen.size === 0) return null
   const picked = tasks.filter((task) => chosen.has(task.id))
   const fit: Record<Act, Task[]> = {
     cancel: picked.filter((task) => !isFinal(task.status) && !task.cancel_requested),

@@ -106,7 +106,7 @@ export function Filters({
             aria-label={t('tasks.cause')}
             value={filters.error_class ?? ''}
             onChange={(e) => set('error_class', e.target.value)}
-            className="w-full sm:w-64"
+            className="w-[calc(50%-0.25rem)] sm:w-64"
           >
             <option value="">{t('tasks.anyCause')}</option>
             {causes(filters.error_class).map((c) => (

@@ -3,7 +3,7 @@ import { ChevronDown, ListFilter } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type TasksMatched } from '@/api/client'
-import { session } from '@/api/session'
+import { useReadsOnly } from '@/api/session'
 import type { TaskFilters } from '@/app/router'
 import { errorClasses } from '@/features/task/error-classes'
 import { useFormat } from '@/lib/format'
@@ -25,9 +25,9 @@ const ask = (act: Act, body: TaskFilters & { dry_run?: boolean; next?: string })
 /** Cancels or requeues everything that the filters match, loaded or not. */
 export function Matching({ filters, onDone }: { filters: TaskFilters; onDone: () => void }) {
   const { t } = useTranslation()
-  const role = useQuery(session).data?.role
+  const readsOnly = useReadsOnly()
   const [act, setAct] = useState<Act>()
-  if ((role !== 'admin' && role !== 'client') || Object.keys(filters).length === 0) return null
+  if (readsOnly || Object.keys(filters).length === 0) return null
   return (
     <>
       <Menu

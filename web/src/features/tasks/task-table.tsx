@@ -5,10 +5,12 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
 import { cn } from '@/lib/cn'
+import { useFormat, useNow } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
 import { Ago, Id } from '@/ui/facts'
 import { Snippet } from '@/ui/snippet'
 import { Th } from '@/ui/table'
+import { Tip } from '@/ui/tip'
 
 const column = createColumnHelper<Task>()
 const rowHeight = 44
@@ -53,13 +55,16 @@ export function TaskTable({
         header: t('tasks.prompt'),
         cell: (c) => (
           <>
-            <Link
-              to="/tasks/$taskId"
-              params={{ taskId: c.row.original.id }}
-              className="block truncate font-medium hover:text-accent-strong"
-            >
-              {c.row.original.snippet ? <Snippet snippet={c.row.original.snippet} /> : c.getValue().slice(0, 300)}
-            </Link>
+            <span className="flex items-baseline gap-3">
+              <Link
+                to="/tasks/$taskId"
+                params={{ taskId: c.row.original.id }}
+                className="block truncate font-medium hover:text-accent-strong"
+              >
+                {c.row.original.snippet ? <Snippet snippet={c.row.original.snippet} /> : c.getValue().slice(0, 300)}
+              </Link>
+              <Later task={c.row.original} />
+            </span>
             <span className="block truncate text-2xs text-ink-3 sm:hidden">
               {c.row.original.agent_slug} · <Ago at={c.row.original.created_at} />
             </span>
@@ -196,5 +201,20 @@ export function TaskTable({
         )}
       </tbody>
     </table>
+  )
+}
+
+/** When a queued task may start, where that is not now. */
+function Later({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const now = useNow()
+  if (task.status !== 'queued' || task.run_at <= now) return null
+  return (
+    <Tip text={format.dateTime(task.run_at)}>
+      <span className="shrink-0 text-xs whitespace-nowrap text-ink-3">
+        {t('tasks.starts', { when: format.relative(task.run_at, now) })}
+      </span>
+    </Tip>
   )
 }

@@ -28,7 +28,8 @@ export default function Tasks() {
     void navigate({ to: '/tasks', search: next, replace: true })
   }
   const more = () => {
-    if (query.hasNextPage && !query.isFetchingNextPage) void query.fetchNextPage()
+    // A page that is asked for ends what else is being read. After an error it would be asked for without end.
+    if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage()
   }
   return (
     <Page title={t('tasks.title')}>

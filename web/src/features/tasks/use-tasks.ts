@@ -1,7 +1,14 @@
-import { type InfiniteData, infiniteQueryOptions, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useRef, useState } from 'react'
+import {
+  type InfiniteData,
+  infiniteQueryOptions,
+  type QueryClient,
+  type QueryKey,
+  useInfiniteQuery,
+  useQueryClient,
+} from '@tanstack/react-query'
+import { useCallback, useEffect, useMemo, useState } from 'react'
 import { api, data, type Page, page, type Task } from '@/api/client'
-import { keys } from '@/api/queries'
+import { keys, taskLists } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
 import { type Change, useChanges } from '@/live/live'
 
@@ -13,7 +20,7 @@ type Pages = InfiniteData<Page<Task>, string | null>
 
 export const taskList = (filters: TaskFilters) =>
   infiniteQueryOptions({
-    queryKey: [...keys.tasks, 'list', filters] as const,
+    queryKey: [...taskLists, filters] as const,
     initialPageParam: null as string | null,
     queryFn: ({ pageParam, signal }) => {
       const query = { ...filters, limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}), preview: 300 }
@@ -32,9 +39,16 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
   const client = useQueryClient()
   const query = useInfiniteQuery(taskList(filters))
   const key = taskList(filters).queryKey
-  const [fresh, setFresh] = useState(0)
-  const changed = useRef(new Set<string>())
-  const busy = useRef(false)
+  const [fresh, showFresh] = useState(0)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another list has changes of its own
+  const waiting = useMemo(() => ({ changed: new Set<string>(), busy: false, fresh: 0 }), [filters])
+  const setFresh = useCallback(
+    (n: number) => {
+      waiting.fresh = n
+      showFresh(n)
+    },
+    [waiting],
+  )
 
   // The first page alone: what is further down keeps its place.
   const readHead = useCallback(
@@ -51,35 +65,47 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
       }),
     [client, filters],
   )
+  /**
+   * Changes the list by what read gives. While pages are fetched nothing is written: the list
+   * would be as it was when the fetch began. What was read meanwhile is read again.
+   */
+  const write = useCallback(
+    async <T>(read: () => Promise<T>, change: (old: Pages | undefined, now: T) => Pages | undefined) => {
+      for (;;) {
+        await fetched(client, key)
+        const now = await read()
+        if (isFetching(client, key)) continue
+        // Of a list that is no longer shown not every change is heard: it is read again when it is.
+        if (!client.getQueryCache().find({ queryKey: key })?.isActive())
+          return client.invalidateQueries({ queryKey: key, exact: true, refetchType: 'none' })
+        // A change of a part would hide that reading the whole again has failed.
+        if (client.getQueryState(key)?.isInvalidated) return client.refetchQueries({ queryKey: key, exact: true })
+        client.setQueryData<Pages>(key, (old) => change(old, now))
+        return
+      }
+    },
+    [client, key],
+  )
   const refresh = useCallback(async () => {
     setFresh(0)
-    const first = await readHead()
-    client.setQueryData<Pages>(key, (old) => withHead(old, first))
-  }, [client, readHead, key])
+    await write(readHead, withHead)
+  }, [readHead, write, setFresh])
 
   const settle = useCallback(async () => {
-    if (busy.current) return
-    busy.current = true
+    const { changed } = waiting
+    if (waiting.busy) return
+    waiting.busy = true
     try {
-      while (changed.current.size > 0) {
-        const ids = [...changed.current]
-        changed.current.clear()
+      while (changed.size > 0) {
+        const ids = [...changed]
+        changed.clear()
+        await fetched(client, key)
         const known = new Set(client.getQueryData<Pages>(key)?.pages.flatMap((p) => p.items.map((t) => t.id)))
         const shown = ids.filter((id) => known.has(id))
         if (shown.length > single) {
           await refresh()
         } else {
-          const tasks = await Promise.all(
-            shown.map((id) =>
-              data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })).catch(() => null),
-            ),
-          )
-          client.setQueryData<Pages>(key, (old) =>
-            withTasks(
-              old,
-              tasks.filter((t) => t !== null && t !== undefined),
-            ),
-          )
+          await write(() => Promise.all(shown.map(readTask)), withTasks)
         }
         if (shown.length < ids.length) {
           if (atTop()) await refresh()
@@ -91,27 +117,49 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
     } catch {
       // The connection is away; it says so itself, and afterwards everything is read again.
     } finally {
-      busy.current = false
+      waiting.busy = false
     }
-  }, [client, key, readHead, refresh, atTop])
+  }, [client, key, readHead, refresh, write, waiting, setFresh, atTop])
 
   useChanges(
     useCallback(
       (change: Change) => {
-        if (change.kind === 'missed') void refresh().catch(() => undefined)
+        if (change.kind === 'missed') setFresh(0) // everything that is shown is read again
         if (change.kind !== 'task' || !change.task_id) return
-        changed.current.add(change.task_id)
+        waiting.changed.add(change.task_id)
         void settle()
       },
-      [refresh, settle],
+      [settle, waiting, setFresh],
     ),
   )
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another list has nothing new yet
-  useEffect(() => setFresh(0), [filters])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key is that of the filters, as waiting is
+  useEffect(() => {
+    showFresh(0) // another list has nothing new yet
+    return () => {
+      // New tasks that were only counted are read when the list is shown again.
+      if (waiting.fresh > 0) void client.invalidateQueries({ queryKey: key, exact: true, refetchType: 'none' })
+    }
+  }, [client, waiting])
 
   return { query, fresh, refresh }
 }
+
+const readTask = (id: string) =>
+  data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })).catch(() => null)
+
+const isFetching = (client: QueryClient, key: QueryKey) => (client.getQueryState(key)?.fetchStatus ?? 'idle') !== 'idle'
+
+/** Waits until no page of the list is being fetched. */
+const fetched = (client: QueryClient, key: QueryKey) =>
+  new Promise<void>((resolve) => {
+    if (!isFetching(client, key)) return resolve()
+    const stop = client.getQueryCache().subscribe(() => {
+      if (isFetching(client, key)) return
+      stop()
+      resolve()
+    })
+  })
 
 /** The list with its newest part read again. */
 function withHead(old: Pages | undefined, head: Page<Task>): Pages {
@@ -133,9 +181,9 @@ function withHead(old: Pages | undefined, head: Page<Task>): Pages {
 }
 
 /** The list with these tasks as they are now, each in its place. */
-function withTasks(old: Pages | undefined, tasks: Task[]): Pages | undefined {
-  if (!old || tasks.length === 0) return old
-  const now = new Map(tasks.map((t) => [t.id, t]))
+function withTasks(old: Pages | undefined, tasks: (Task | null)[]): Pages | undefined {
+  if (!old) return old
+  const now = new Map(tasks.flatMap((t) => (t ? [[t.id, t] as const] : [])))
   return { ...old, pages: old.pages.map((p) => ({ ...p, items: p.items.map((t) => keepSnippet(t, now.get(t.id))) })) }
 }
 

@@ -74,7 +74,7 @@ function Install({ onKey }: { onKey: (name: string) => void }) {
                   />
                 )}
               </Field>
-              <Button type="submit" look="primary" className="mt-6.5" busy={create.isPending}>
+              <Button type="submit" look="primary" className="sm:mt-6.5" busy={create.isPending}>
                 <KeyRound className="size-4" aria-hidden />
                 {t('workers.makeKey')}
               </Button>

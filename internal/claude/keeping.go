@@ -1,0 +1,37 @@
+package claude
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/retry"
+)
+
+// keeping returns the context in which the transcript and the folder of a run that has
+// ended are uploaded. The uploads continue when the run is cancelled. They end when the
+// lease ends, and a little later when the worker stops, so that it still delivers the
+// outcome: what was not uploaded is then recorded as only here.
+func (t *taskRun) keeping(run context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(run))
+	unhook := context.AfterFunc(run, func() {
+		cause := context.Cause(run)
+		if errors.Is(cause, bloom.ErrDraining) && retry.Sleep(ctx, t.config.UploadGrace) == nil || errors.Is(cause, bloom.ErrLeaseGone) {
+			end(cause)
+		}
+	})
+	if errors.Is(context.Cause(run), bloom.ErrLeaseGone) {
+		end(context.Cause(run)) // at once: the hook runs in the background
+	}
+	return ctx, func() {
+		unhook()
+		end(nil)
+	}
+}
+
+// lost reports whether the server said that the lease is lost, so that nothing of the run
+// counts.
+func lost(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, bloom.ErrLeaseGone) && !errors.Is(cause, bloom.ErrLeaseExpired)
+}

@@ -1,0 +1,107 @@
+package claude
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/durable"
+	"github.com/bloom-runtime/bloom/internal/workspace"
+)
+
+// workspaceRecord is this machine's record of a context's folder. It is written before a
+// task begins in the folder, and again with Clean after it has succeeded.
+type workspaceRecord struct {
+	ContextID string `json:"context_id"`
+	// SHA256 is the snapshot of the folder. If the upload of the folder failed, Ahead is
+	// set and Base is the snapshot that the server has. Both may be empty.
+	SHA256 string `json:"sha256"`
+	Base   string `json:"base"`
+	Ahead  bool   `json:"ahead"`
+	Clean  bool   `json:"clean"`
+	// Folder is the path of the folder and Inode its number there. Process is the runner
+	// that wrote the record: the files on disk may be older if it no longer runs.
+	Folder  string `json:"folder"`
+	Inode   uint64 `json:"inode"`
+	Process string `json:"process"`
+	// TaskID is the task that wrote the files; if it is run again, they do not count.
+	TaskID string `json:"task_id"`
+}
+
+// workspaceOf returns the context's own folder.
+func (c Config) workspaceOf(contextID string) string {
+	sum := sha256.Sum256([]byte(contextID))
+	return filepath.Join(c.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
+}
+
+func (c Config) workspaceRecordPath(contextID string) string {
+	sum := sha256.Sum256([]byte(contextID))
+	return filepath.Join(c.StateDir, "workspaces", hex.EncodeToString(sum[:])+".json")
+}
+
+func (c Config) workspaceRecord(contextID string) (*workspaceRecord, error) {
+	raw, err := readRecord(c.workspaceRecordPath(contextID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nil means none
+	}
+	n := &workspaceRecord{}
+	if errors.Is(err, workspace.ErrNotRegular) || err == nil && json.Unmarshal(raw, n) != nil {
+		return &workspaceRecord{}, nil // damaged: the folder will be restored
+	}
+	return n, err
+}
+
+func (c Config) saveWorkspaceRecord(n workspaceRecord) error {
+	path := c.workspaceRecordPath(n.ContextID)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return durable.Replace(path, bloom.MustJSON(n))
+}
+
+// inode returns the number of a folder, 0 if there is none.
+func inode(path string) uint64 {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return 0
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino
+	}
+	return 0
+}
+
+// matches reports whether the folder is the one of the record, as the record says, and
+// belongs to the server's version. It compares the content unless this process left the
+// folder so: a power failure keeps the record, which is synced, but not all files. The
+// files of a version that the server does not have are synced, too.
+func (t *taskRun) matches(ctx context.Context, note workspaceRecord, st bloom.WorkspaceState) bool {
+	if !note.Clean || t.inode == 0 || note.Folder != "" && note.Folder != t.workdir {
+		return false
+	}
+	if note.Ahead {
+		return note.Base == st.SHA256 && note.TaskID != t.task.ID
+	}
+	if note.SHA256 != st.SHA256 {
+		return false
+	}
+	if note.Process == t.runner.id && note.Inode == t.inode {
+		return true
+	}
+	sum, err := t.folderSum(ctx)
+	return err == nil && sum == st.SHA256
+}
+
+// folderSum returns the snapshot of the folder.
+func (t *taskRun) folderSum(ctx context.Context) (string, error) {
+	sum := sha256.New()
+	_, err := workspace.Pack(ctx, sum, t.workdir, workspaceLimits)
+	return hexSum(sum), err
+}

@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// errNotTheLeases refuses parts that were not uploaded under the lease.
+var errNotTheLeases = bloom.Invalid("The transcript's parts were not uploaded under this lease", bloom.FieldError{Field: "transcript.parts", Message: "must be the answers of uploads under this lease"})
+
+// partPrefix is the prefix of the keys of a lease's uploads.
+func partPrefix(contextID, leaseID string) string {
+	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
+}
+
+// checkPart refuses a part that is not the answer of an upload under the lease and,
+// if there is set, one that does not exist.
+func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string, there bool) error {
+	key, ours := partKey(p.URL, prefix)
+	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart || !ours {
+		return errNotTheLeases
+	}
+	// Only for a valid key: a storage might treat the request for another one as its own
+	// failure, and would then count as unavailable for everybody.
+	at, size, err := s.blobs.Stat(ctx, p.URL)
+	if at != key {
+		return errNotTheLeases
+	}
+	switch {
+	case !there:
+		return nil
+	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
+		return errNotTheLeases
+	case err != nil && !errors.Is(err, bloom.ErrBlobsUnavailable): // an unavailable storage must not block the outcome
+		return blobTrouble(err)
+	}
+	return nil
+}
+
+// partKey returns the key of a lease's upload from its URL, which is SCHEME:KEY or
+// SCHEME://BUCKET/KEY.
+func partKey(url, prefix string) (key string, ours bool) {
+	const digest = 64
+	if len(url) < len(prefix)+digest {
+		return "", false
+	}
+	before, key := url[:len(url)-len(prefix)-digest], url[len(url)-len(prefix)-digest:]
+	raw, err := hex.DecodeString(key[len(prefix):])
+	_, bucket, _ := strings.Cut(before, "://")
+	place := strings.HasSuffix(before, ":") || bucket != "" && strings.Index(bucket, "/") == len(bucket)-1
+	return key, err == nil && len(raw) == digest/2 && key[:len(prefix)] == prefix && place
+}
+
+// PutTranscriptPart stores a part of a context's transcript or working folder. It
+// counts once a completion under the same lease names it; otherwise the sweep deletes
+// it later.
+func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string, content io.Reader, size int64, sum string) (bloom.TranscriptPart, error) {
+	task, err := s.held(ctx, taskID, leaseID)
+	if err != nil {
+		return bloom.TranscriptPart{}, err
+	}
+	sum = strings.ToLower(sum)
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
+		return bloom.TranscriptPart{}, bloom.Invalid("The part's digest is wrong", bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
+	}
+	url, err := s.putLarge(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
+	if err != nil {
+		return bloom.TranscriptPart{}, err
+	}
+	return bloom.TranscriptPart{URL: url, Size: size}, nil
+}
+
+// openParts opens parts. It opens the first at once, so that the caller can report a
+// missing part or an unavailable storage.
+func (s *Service) openParts(ctx context.Context, list []bloom.TranscriptPart) (io.ReadCloser, error) {
+	p := &parts{ctx: ctx, blobs: s.blobs, left: list}
+	if len(list) == 0 {
+		return p, nil
+	}
+	if err := p.next(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// parts concatenates parts.
+type parts struct {
+	ctx   context.Context //nolint:containedctx // of the response that reads it
+	blobs bloom.Blobs
+	left  []bloom.TranscriptPart
+	now   io.ReadCloser
+}
+
+func (p *parts) Read(b []byte) (int, error) {
+	for {
+		if p.now == nil {
+			if len(p.left) == 0 {
+				return 0, io.EOF
+			}
+			if err := p.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := p.now.Read(b)
+		if !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err := p.Close(); err != nil || n > 0 {
+			return n, err
+		}
+	}
+}
+
+// next opens the next part.
+func (p *parts) next() error {
+	content, err := p.blobs.Open(p.ctx, p.left[0].URL)
+	if err != nil {
+		return blobTrouble(err)
+	}
+	p.now, p.left = content, p.left[1:]
+	return nil
+}
+
+func (p *parts) Close() error {
+	if p.now == nil {
+		return nil
+	}
+	err := p.now.Close()
+	p.now = nil
+	return err
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/guard"
+)
+
+// Config configures a Server. Service and Auth are required.
+type Config struct {
+	Service *dispatch.Service
+	Auth    *auth.Authenticator
+	// Origin refuses requests of pages of other origins; nil: of all but the server's own.
+	Origin *auth.Origin
+	// Proxy forwards requests to membridge; nil: they are answered with 502.
+	Proxy MembridgeProxy
+	// Web serves the web application; it may be nil.
+	Web WebApp
+	// Installer serves the worker installation: GET /install.sh and /download/; it may be
+	// nil.
+	Installer Installer
+	// Metrics serves GET /metrics; it may be nil.
+	Metrics http.Handler
+	// Observe is called after every request, with the pattern of its route; it may be
+	// nil.
+	Observe func(route string, status int, took time.Duration)
+	// Proxies are the proxies whose X-Forwarded-For is trusted, for the request log and
+	// for limits by address.
+	Proxies guard.Proxies
+	// Logger gets one line per request and every internal error; nil discards.
+	Logger *slog.Logger
+	Clock  bloom.Clock // bloom.SystemClock when nil
+	// BodyBudget limits the memory of all large request bodies together, in bytes. Each
+	// counts twice, raw and decoded. 0: DefaultBodyBudget. It is never less than the
+	// largest body that is accepted.
+	BodyBudget int64
+	// StreamTimeout is how long a reader of a stream or of an artifact may read nothing
+	// before its connection is cut. 0: DefaultStreamTimeout.
+	StreamTimeout time.Duration
+	// Limits are requests per minute; the zero value has none.
+	Limits Limits
+	// Refused is called with the name of the limit for every request that a limit
+	// refuses; it may be nil.
+	Refused func(limit string)
+	// Disk returns the space on the disk of the data folder, nil if unknown; Disk itself
+	// may be nil.
+	Disk func() *Disk
+	// Version is shown in the API's description.
+	Version string
+	// StartedAt is when the process started, for health's uptime. Zero: now.
+	StartedAt time.Time
+}
+
+// WebApp serves requests that match no route. It is open to everybody: its files
+// contain no secrets.
+type WebApp interface {
+	http.Handler
+	// Serves reports whether the application answers the request.
+	Serves(r *http.Request) bool
+}
+
+// Installer serves files under routes of its own.
+type Installer interface {
+	http.Handler
+	Routes() []string // patterns for a mux
+}

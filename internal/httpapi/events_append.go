@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/jsonnum"
+)
+
+// eventBatch is how many events of a worker are stored in one transaction.
+const eventBatch = 256
+
+type appendInput struct {
+	ID      string `path:"id"`
+	LeaseID string `query:"lease_id" doc:"The lease under which the task runs"`
+}
+
+// appended is the response to appended events.
+type appended struct {
+	LastSeq  int64 `json:"last_seq" doc:"Number of the task's last event"`
+	Accepted int   `json:"accepted" doc:"Events read from the request"`
+}
+
+// appendEvents reads a worker's lines as they arrive and stores them in batches.
+func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*reply[appended], error) {
+	if in.LeaseID == "" {
+		return nil, bloom.Invalid("Events must name their lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
+	}
+	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
+		return nil, err
+	}
+	lines := eventLines{r: bufio.NewReaderSize(http.MaxBytesReader(c.w, c.r.Body, limitEvents), smallBody)}
+	lines.admit = func() error {
+		if err := s.svc.CheckActive(ctx, in.ID, in.LeaseID); err != nil {
+			return err
+		}
+		return s.bodies.admit(ctx, c, limitEvents)
+	}
+	var res appended
+	var batch []bloom.WorkerEvent
+	size := 0
+	for number := int64(1); ; number++ {
+		line, ended, err := lines.next()
+		if err != nil {
+			return nil, err
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			e, err := parseEvent(line, number)
+			if err != nil {
+				return nil, err
+			}
+			batch, size = append(batch, e), size+len(line)
+		}
+		if len(batch) >= eventBatch || size >= limitBody || ended {
+			last, err := s.svc.AppendEvents(ctx, in.ID, in.LeaseID, batch)
+			if err != nil {
+				return nil, err
+			}
+			res.LastSeq, res.Accepted = last, res.Accepted+len(batch)
+			if ended {
+				return &reply[appended]{http.StatusOK, res}, nil
+			}
+			batch, size = nil, 0
+		}
+	}
+}
+
+// eventLines reads a request's lines. The first line that is longer than the limit of
+// an event needs an admission: it is stored truncated, but has to be read completely.
+type eventLines struct {
+	r     *bufio.Reader
+	admit func() error // nil after admission
+}
+
+// next returns the next line without its newline; ended means that it is the last
+// one.
+func (l *eventLines) next() (line []byte, ended bool, err error) {
+	for {
+		part, err := l.r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, false, nil
+		case errors.Is(err, io.EOF):
+			return line, true, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, false, bodyError(err)
+		}
+		if len(line) > bloom.MaxEventData && l.admit != nil {
+			if err := l.admit(); err != nil {
+				return nil, false, err
+			}
+			l.admit = nil
+		}
+	}
+}
+
+func parseEvent(line []byte, number int64) (bloom.WorkerEvent, error) {
+	var e bloom.WorkerEvent
+	where := "line " + itoa(number)
+	if jsonnum.TooDeep(line) {
+		return e, bloom.Invalid("An event nests deeper than 64 levels", bloom.FieldError{Field: where, Message: "must nest at most 64 levels"})
+	}
+	if err := unmarshal(line, &e); err != nil {
+		return e, bloom.Invalid("An event is not a valid JSON object", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})
+	}
+	if invalid := (*bloom.Error)(nil); errors.As(input.Check(e), &invalid) {
+		for i := range invalid.Details {
+			invalid.Details[i].Field = where + ": " + invalid.Details[i].Field
+		}
+		return e, input.Wrong(invalid.Details...)
+	}
+	return e, nil
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// saveConversation stores a completed turn's changes to its context's transcript and
+// working folder. A change that does not follow from the stored version is discarded:
+// another task of the context has ended meanwhile. So is a late one, because its
+// uploads may have been deleted.
+func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
+	c := r.Completion
+	if c.Transcript == nil && c.Workspace == nil {
+		return nil
+	}
+	if r.Late {
+		u.refuseLate(t, c)
+		return nil
+	}
+	was, err := u.transcript(t.ContextID)
+	if err != nil {
+		return err
+	}
+	updated := was
+	if c.Transcript != nil {
+		if now, ok := c.Transcript.Applied(updated); ok {
+			updated = &now
+		} else {
+			u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: another task of it ended meanwhile", c.Transcript.Parts)
+		}
+	}
+	if c.Workspace != nil {
+		if now, ok := c.Workspace.WithWorkspace(updated); ok {
+			updated = &now
+		} else {
+			u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: another task of the context ended meanwhile", c.Workspace.Parts)
+		}
+	}
+	if updated != was {
+		u.c.Removal.URLs = append(u.c.Removal.URLs, updated.Dropped(was)...)
+		u.setTranscript(t.ContextID, updated)
+	}
+	return nil
+}
+
+// refuseLate reports in the task's stream that its context was not updated.
+func (u *Unit) refuseLate(t *Task, c bloom.Completion) {
+	if c.Transcript != nil {
+		u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: its completion came too late", nil)
+	}
+	if c.Workspace != nil {
+		u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: its completion came too late", nil)
+	}
+}
+
+// refuse deletes what was uploaded for a completion and reports why in the task's
+// stream.
+func (u *Unit) refuse(t *Task, event, message string, parts []bloom.TranscriptPart) {
+	for _, p := range parts {
+		u.c.Removal.URLs = append(u.c.Removal.URLs, p.URL)
+	}
+	u.event(t, Event{Type: event, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(map[string]string{"message": message})})
+}
+
+// transcript returns a context's locked transcript, nil if there is none.
+func (u *Unit) transcript(contextID string) (*bloom.Transcript, error) {
+	if t, ok := u.c.Transcripts[contextID]; ok {
+		return t, nil
+	}
+	t, ok := u.rows.Transcripts[contextID]
+	if !ok {
+		return nil, u.require(TranscriptKey(contextID), func() { u.missing.Transcripts.Add(contextID) })
+	}
+	return t, nil
+}
+
+// TranscriptKey is the name of a context's transcript in Rows.Busy.
+func TranscriptKey(contextID string) string { return "transcript:" + contextID }
+
+func (u *Unit) setTranscript(contextID string, t *bloom.Transcript) {
+	u.dirty = true
+	if u.c.Transcripts == nil {
+		u.c.Transcripts = map[string]*bloom.Transcript{}
+	}
+	if u.rows.Transcripts[contextID] == nil {
+		u.c.NewTranscripts.Add(contextID)
+	}
+	u.c.Transcripts[contextID] = t
+}
+
+// MovePart records the new URL of a part of a context's transcript or working folder.
+func (s *Store) MovePart(ctx context.Context, contextID, from, to string) error {
+	_, err := doUnbatched(ctx, s, func(r *ReadSet) { r.Transcripts.Add(contextID) }, func(u *Unit) (struct{}, error) {
+		was, err := u.transcript(contextID)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if was != nil {
+			if now, ok := was.Moved(from, to); ok {
+				u.setTranscript(contextID, &now)
+				return struct{}{}, nil
+			}
+		}
+		return struct{}{}, bloom.Conflict("The context's content was moved or replaced in the meantime")
+	})
+	return err
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/lifecycle"
+)
+
+// reapActor is the audit's actor of an expiry.
+const reapActor = "reaper"
+
+// Reap expires up to limit overdue leases, each in its own operation, so that one
+// that cannot be expired does not block the others.
+func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return did, err
+	}
+	overdue, err := s.db.ActiveLeases(ctx, now, limit, s.quarantined.list(notExpired))
+	if err != nil {
+		return did, s.explain(err)
+	}
+	ended := make([]bloom.TaskStatus, len(overdue))
+	s.forEachLease(overdue, func(i int) error {
+		l := overdue[i]
+		var err error // not shared: these functions run concurrently
+		ended[i], err = do(ctx, s, func(r *ReadSet) { readNamed(r, l.TaskID, l.ID) }, func(u *Unit) (bloom.TaskStatus, error) {
+			t, l, err := u.named(l.TaskID, l.ID)
+			if err != nil {
+				return "", err
+			}
+			tr := lifecycle.Expire(t.TaskState, l.Lease, u.Now)
+			if tr.Noop {
+				return "", nil
+			}
+			return tr.Task.Status, u.apply(t, l, tr, reapActor)
+		})
+		return err
+	}, notExpired)
+	for _, status := range ended {
+		if status != "" {
+			did.Count(status)
+		}
+	}
+	return did, nil
+}
+
+// forEachLease is forEach with the index of each lease.
+func (s *Store) forEachLease(leases []bloom.Lease, run func(i int) error, op failure) {
+	ids, places := make([]string, len(leases)), make(map[string]int, len(leases))
+	for i, l := range leases {
+		ids[i], places[l.ID] = l.ID, i
+	}
+	s.forEach(ids, func(id string) error { return run(places[id]) }, op)
+}
+
+// farFuture is later than any lease's deadline.
+const farFuture = int64(1) << 62
+
+// ExtendLeases sets every active lease's deadline to its TTL from now, also when that
+// is earlier: a later deadline comes from a clock that was wrong. Leases renewed in
+// the meantime are not changed.
+func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
+	leases, err := s.db.ActiveLeases(ctx, farFuture, 1<<30, nil)
+	if err != nil {
+		return 0, s.explain(err)
+	}
+	moved := make([]bool, len(leases))
+	s.forEachLease(leases, func(i int) error {
+		found := leases[i]
+		var err error // not shared: these functions run concurrently
+		moved[i], err = do(ctx, s, func(r *ReadSet) { readNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
+			_, l, err := u.named(found.TaskID, found.ID)
+			if err != nil || l.Status != bloom.LeaseActive || l.ExpiresAt != found.ExpiresAt {
+				return false, err
+			}
+			is := l.Lease
+			is.ExpiresAt = u.Now + int64(is.TTLSeconds)*1000
+			changes := is.ExpiresAt != l.ExpiresAt
+			u.applyLease(l, is)
+			return changes, nil
+		})
+		return err
+	}, notMoved)
+	n := 0
+	for _, m := range moved {
+		if m {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,48 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestTranscriptsWhoseCommitIsLostAreAddedOnce loses the answer to the commit that adds
+// a transcript. The caller would delete the upload of a refused transcript.
+func TestTranscriptsWhoseCommitIsLostAreAddedOnce(t *testing.T) {
+	t.Parallel()
+	address := migrated.Start(t)
+	cut, through := startCutter(t, address)
+	r := &rivals{t: t, own: open(t, through, nil)}
+	register(t, r.own, "w", 1)
+	task, lease := r.leased("w")
+	if _, err := r.own.Complete(t.Context(), storetest.Success(task, lease)); err != nil {
+		t.Fatal(err)
+	}
+	events, err := r.own.Events(t.Context(), task, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := events[len(events)-1].Seq
+	n := bloom.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.TranscriptPath(1, last), Type: bloom.ArtifactTranscript,
+		Tags: []string{}, MediaType: "application/gzip", URL: "file:artifacts/the-upload", Size: 3, SHA256: "s"}
+	cut.deliver.Store(true)
+	cut.deaf.Store(&n.URL)
+	answer := make(chan error, 1)
+	go func() {
+		answer <- r.own.AddTranscripts(t.Context(), bloom.AddTranscripts{TaskID: task, To: last, Artifacts: []bloom.NewArtifact{n}})
+	}()
+	<-cut.deafened
+	untilOne(t, connect(t, address), `SELECT EXISTS (SELECT FROM runtime_artifacts WHERE url = '`+n.URL+`')`)
+	cut.redirect(t, address)
+	if err := <-answer; err != nil {
+		t.Errorf("the transcript that was added is refused: %v", err)
+	}
+	if a, err := r.own.Artifact(t.Context(), n.ID); err != nil || a.Path != n.Path {
+		t.Errorf("the transcript is %+v, %v", a, err)
+	}
+	if err := storetest.CheckInvariants(t.Context(), r.own); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { fakeStreams } from '@/test/stream'
+import { live } from './live'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => {
+  vi.useRealTimers()
+  vi.unstubAllGlobals()
+})
+
+/** Lets what is under way come to its end, without time passing. */
+const settled = () => vi.advanceTimersByTimeAsync(0)
+
+it('is live as long as heartbeats come, and reconnects when none does', async () => {
+  const { streams } = fakeStreams()
+  live.start()
+  await settled()
+  expect(live.state).toBe('live')
+  for (let i = 0; i < 10; i++) {
+    await vi.advanceTimersByTimeAsync(15_000)
+    streams[0]?.write(': alive\n\n')
+    await settled()
+  }
+  expect(live.state).toBe('live')
+  expect(streams).toHaveLength(1)
+  const states: string[] = []
+  const stop = live.watchState(() => states.push(live.state))
+  await vi.advanceTimersByTimeAsync(45_000)
+  stop()
+  expect(states).toEqual(['reconnecting', 'live'])
+  expect(streams[0]?.signal.aborted).toBe(true)
+  expect(streams).toHaveLength(2)
+})
+
+it('reconnects when the answer itself does not come', async () => {
+  const asked = vi.fn(
+    (_: string, { signal }: { signal: AbortSignal }) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      }),
+  )
+  vi.stubGlobal('fetch', asked)
+  live.start()
+  await vi.advanceTimersByTimeAsync(45_000)
+  expect(live.state).toBe('reconnecting')
+  expect(asked).toHaveBeenCalledTimes(2)
+})
+
+it('does not ask again without a sign-in until there is one', async () => {
+  const refuse = vi.fn(() =>
+    Promise.resolve(Response.json({ error: 'Sign in', code: 'unauthorized' }, { status: 401 })),
+  )
+  vi.stubGlobal('fetch', refuse)
+  live.start()
+  await vi.advanceTimersByTimeAsync(600_000)
+  expect(refuse).toHaveBeenCalledTimes(1)
+  expect(live.state).toBe('reconnecting')
+  const { streams } = fakeStreams()
+  live.signedIn()
+  await settled()
+  expect(live.state).toBe('live')
+  live.signedIn()
+  await settled()
+  expect(streams, 'a stream that is there stays').toHaveLength(1)
+})
