@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -10,8 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestAStepIsTwoRoundTrips counts what the server answers: twice a call, and a few
-// times more for what is looked at from time to time.
+// TestAStepIsTwoRoundTrips counts what the server answers: twice a call. Of ten tasks
+// the middle one counts: during any of them a connection may be added, on which
+// statements are prepared once more, or the store may read what it reads from time to time.
 func TestAStepIsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
@@ -38,12 +40,15 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 	}
 	const steps = 5
 	lifecycle() // the statements are prepared
-	before := cut.answers.Load()
+	var trips []int64
 	for range 10 {
+		before := cut.answers.Load()
 		lifecycle()
+		trips = append(trips, cut.answers.Load()-before)
 	}
-	if n := cut.answers.Load() - before; n < 20*steps || n > 25*steps {
-		t.Errorf("%d steps took %d round trips", 10*steps, n)
+	slices.Sort(trips)
+	if n := trips[len(trips)/2]; n < 2*steps || n >= 3*steps {
+		t.Errorf("%d steps took %d round trips; of ten tasks: %d", steps, n, trips)
 	}
 }
 
