@@ -84,9 +84,7 @@ func (c *checker) load() {
 			c.active[l.TaskID] = append(c.active[l.TaskID], l)
 		}
 	}
-	entries, err := pages(func(p bloom.Page) ([]bloom.Audit, bloom.Cursor, error) {
-		return c.s.Audit(c.ctx, bloom.AuditQuery{Page: p})
-	})
+	entries, err := c.listAudit()
 	c.try(err)
 	c.cuts, c.audits = cuts(entries), int64(len(entries))
 	for _, a := range entries {
@@ -95,6 +93,12 @@ func (c *checker) load() {
 			c.forgotten[a.EntityID] = true
 		}
 	}
+}
+
+func (c *checker) listAudit() ([]bloom.Audit, error) {
+	return pages(func(p bloom.Page) ([]bloom.Audit, bloom.Cursor, error) {
+		return c.s.Audit(c.ctx, bloom.AuditQuery{Page: p})
+	})
 }
 
 func (c *checker) task(t *bloom.Task) {
