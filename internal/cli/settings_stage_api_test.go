@@ -50,10 +50,17 @@ func (s *stage) call(method, url, body string, header ...string) (int, string) {
 	return res.StatusCode, string(raw)
 }
 
-// wants checks the status that a request gets.
+// wants checks the status that a request gets, once the role has started: it says where
+// it listens a moment before it is ready.
 func (s *stage) wants(status int, method, url, body string, header ...string) {
 	s.Helper()
-	if got, text := s.call(method, url, body, header...); got != status {
+	var got int
+	var text string
+	s.await("a role that has started", func() bool {
+		got, text = s.call(method, url, body, header...)
+		return got != http.StatusServiceUnavailable || !strings.Contains(text, `"status":"starting"`)
+	})
+	if got != status {
 		s.Errorf("%s %s with %q: %d, want %d: %s", method, url, header, got, status, text)
 	}
 }
