@@ -103,6 +103,7 @@ func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 		t.Errorf("a worker without a certificate ends with %d: %s", code, bare.out)
 	}
 	work("foreign", shown(stranger.sign("foreign", tomorrow))...)
+	server.says("refused a client certificate")
 	work("late", shown(ca.sign("late", yesterday))...).says("the certificate has expired")
 	ca.sign("late", tomorrow)
 	h.runs(t, "late")

@@ -162,6 +162,9 @@ func Main(args []string, sys System) (code int) {
 			code = int(now)
 		}
 	}()
+	if sys.OutTerminal {
+		sys.Out = &lockedWriter{w: &screen{w: sys.Out}}
+	}
 	var root commands
 	parser, resolver, err := newParser(&root, args, sys)
 	if err != nil {

@@ -96,9 +96,6 @@ func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *v
 	}
 	// On a terminal the output was already visible in the stream.
 	if output != "" && (!inv.OutTerminal || !v.showed(output)) {
-		if inv.OutTerminal {
-			output = clean(output, true)
-		}
 		fmt.Fprintln(inv.Out, strings.TrimRight(output, "\n"))
 	}
 	v.verdict(task, first(results))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 )
 
@@ -16,6 +17,28 @@ func TestColumnsLineUpWhateverTheCharactersWidth(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		if err := table.print(&out, name); err != nil || out.String() != want {
+			t.Errorf("got %q, want %q, %v", out.String(), want, err)
+		}
+	}
+}
+
+func TestAScreenKeepsColoursAndCharactersThatArriveInParts(t *testing.T) {
+	t.Parallel()
+	const in = "\x1b[32mgrün\x1b[0m 日\n\x1b[8m\u009b1m\xff"
+	const want = "\x1b[32mgrün\x1b[0m 日\n\uFFFD[8m\uFFFD1m\uFFFD"
+	for size := range 3 {
+		var out bytes.Buffer
+		s := &screen{w: &out}
+		for part := range slices.Chunk([]byte("日本 "), size+1) {
+			if n, err := s.Write(part); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if out.String() != "日本 " {
+			t.Errorf("in parts of %d: %q", size+1, out.String())
+		}
+		out.Reset()
+		if _, err := s.Write([]byte(in)); err != nil || out.String() != want {
 			t.Errorf("got %q, want %q, %v", out.String(), want, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // secured wraps a listener so that it speaks TLS. net/http gets what comes out of TLS and
@@ -26,14 +28,18 @@ func secured(l net.Listener, h *http.Server, log *slog.Logger) net.Listener {
 			config.NextProtos = append(config.NextProtos, proto)
 		}
 	}
-	return securedListener{l, config, log}
+	return securedListener{l, config, log, &rate.Sometimes{Interval: refusedCertificatesEvery}}
 }
+
+// refusedCertificatesEvery bounds how often a refused client certificate is logged.
+const refusedCertificatesEvery = 10 * time.Second
 
 type securedListener struct {
 	net.Listener
 
-	config *tls.Config
-	log    *slog.Logger
+	config  *tls.Config
+	log     *slog.Logger
+	refused *rate.Sometimes // logs a client certificate that is refused
 }
 
 func (l securedListener) Accept() (net.Conn, error) {
@@ -42,7 +48,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	secure := tls.Server(c, l.config)
-	return &securedConn{strictConn: strictConn{Conn: secure}, secure: secure, log: l.log}, nil
+	return &securedConn{strictConn: strictConn{Conn: secure}, secure: secure, log: l.log, refused: l.refused}, nil
 }
 
 // securedConn is the inside of a TLS connection. The handshake is made with the first
@@ -50,9 +56,10 @@ func (l securedListener) Accept() (net.Conn, error) {
 type securedConn struct {
 	strictConn
 
-	secure *tls.Conn
-	log    *slog.Logger
-	state  atomic.Pointer[tls.ConnectionState] // nil before the handshake
+	secure  *tls.Conn
+	log     *slog.Logger
+	refused *rate.Sometimes
+	state   atomic.Pointer[tls.ConnectionState] // nil before the handshake
 }
 
 // NetConn is the connection below TLS.
@@ -82,6 +89,11 @@ func (c *securedConn) handshake() error {
 		var plain tls.RecordHeaderError
 		if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
 			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+		}
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			c.refused.Do(func() {
+				c.log.Warn("refused a client certificate", "client", c.RemoteAddr().String(), "error", err)
+			})
 		}
 		c.log.Debug("a TLS handshake failed", "client", c.RemoteAddr().String(), "error", err)
 		return io.EOF

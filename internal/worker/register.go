@@ -96,13 +96,22 @@ func (w *Worker) connected() {
 	}
 }
 
-// disconnected records that a request failed. Only the first of several is logged.
+// reasonEvery bounds how often another reason is logged why the server cannot be reached: the
+// text of some differs with every attempt.
+const reasonEvery = time.Minute
+
+// disconnected records that a request failed. The first failure is logged, and later another
+// reason: an outage may begin with a restart and continue with an expired certificate.
 func (w *Worker) disconnected(err error) {
+	reason, now := err.Error(), w.now()
 	w.mu.Lock()
-	first := w.status.LastError == ""
-	w.status.Connected, w.status.LastError = false, err.Error()
+	report := w.status.LastError == "" || reason != w.failure.reason && now.Sub(w.failure.logged) >= reasonEvery
+	w.status.Connected, w.status.LastError = false, reason
+	if report {
+		w.failure.reason, w.failure.logged = reason, now
+	}
 	w.mu.Unlock()
-	if first {
+	if report {
 		w.log.Warn("cannot claim tasks; running tasks continue while their leases last", "error", err)
 	}
 }

@@ -39,6 +39,10 @@ type Worker struct {
 	inPoll   *polling        // the poll in flight
 	stopSent map[string]bool // leases whose job was already told of its loss or cancellation
 	status   Status
+	failure  struct { // the last one that was logged
+		reason string
+		logged time.Time
+	}
 
 	serverDrain      bool  // the server's last answer said drain, for whatever reason
 	controlDrain     *bool // whether the control plane drains the worker; nil before it has said so
