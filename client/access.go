@@ -40,9 +40,7 @@ func (c *Client) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSes
 
 // EndSession ends a session; within 5 seconds no replica accepts its cookie.
 func (c *Client) EndSession(ctx context.Context, id string) error {
-	var out struct{}
-	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/sessions/" + seg(id), safety: safe}, &out)
-	return err
+	return c.remove(ctx, "/sessions/"+seg(id))
 }
 
 // RotateSecrets re-encrypts the secrets in the database under a new key. Sessions end, unless

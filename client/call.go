@@ -44,7 +44,7 @@ func (c *call) reader() io.Reader {
 	return bytes.NewReader(c.body)
 }
 
-// do makes the call, decodes a success into out (unless nil) and returns its status and header.
+// do makes the call, decodes a success into out and returns its status and header.
 // repeated reports that an earlier try may have had its effect.
 func (c *Client) do(ctx context.Context, call *call, out any) (meta answer, err error) {
 	for n := 0; ; n++ {
@@ -84,10 +84,8 @@ func (c *Client) once(ctx context.Context, call *call, out any) (int, http.Heade
 	if resp.StatusCode/100 != 2 {
 		return resp.StatusCode, resp.Header, c.apiError(ctx, resp)
 	}
-	if out != nil {
-		if err := c.decode(ctx, resp, out); err != nil {
-			return resp.StatusCode, resp.Header, err
-		}
+	if err := c.decode(ctx, resp, out); err != nil {
+		return resp.StatusCode, resp.Header, err
 	}
 	// Drain the body so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
@@ -137,6 +135,16 @@ func post[T any](ctx context.Context, c *Client, path string, body any, s safety
 	}
 	meta, err := c.do(ctx, &call{method: http.MethodPost, path: path, body: raw, safety: s}, &out)
 	return out, meta, err
+}
+
+// remove removes something. A repeated call that finds nothing has succeeded: an earlier try, whose
+// response was lost, removed it.
+func (c *Client) remove(ctx context.Context, path string) error {
+	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: path, safety: safe}, &removed{})
+	if err != nil && meta.repeated && bloom.KindOf(err) == bloom.KindNotFound {
+		return nil
+	}
+	return err
 }
 
 // query collects non-empty parameters.

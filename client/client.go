@@ -25,7 +25,8 @@ type Options struct {
 	// APIKey is sent as X-Runtime-API-Key; empty sends none.
 	APIKey string
 	// HTTPClient sends the requests. Nil means a new client with a connection pool for concurrent
-	// use. It should have no Timeout, which would cut long polls and streams.
+	// use. It should have no Timeout, which would cut long polls and streams. Without a
+	// CheckRedirect of its own it follows no redirect.
 	HTTPClient *http.Client
 	// TLS configures https connections; nil means the system's roots and no client certificate.
 	// Ignored with an HTTPClient.
@@ -76,8 +77,13 @@ func New(baseURL string, o Options) (*Client, error) {
 		onRetry:   o.OnRetry,
 		http:      o.HTTPClient,
 	}
-	if c.http == nil {
+	switch {
+	case c.http == nil:
 		c.http = newHTTPClient(o.TLS)
+	case c.http.CheckRedirect == nil:
+		other := *c.http
+		other.CheckRedirect = noRedirect
+		c.http = &other
 	}
 	return c, nil
 }
@@ -107,10 +113,12 @@ func newHTTPClient(secure *tls.Config) *http.Client {
 			ReadBufferSize:        16 << 10,
 			WriteBufferSize:       16 << 10,
 		},
-		// Following a redirect would send the key to its target.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: noRedirect,
 	}
 }
+
+// noRedirect follows no redirect, which would send the key to its target.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // apiPath is the root of the runtime's API.
 const apiPath = "/api/runtime"

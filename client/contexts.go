@@ -35,8 +35,7 @@ func (c *Client) Context(ctx context.Context, id string) (bloom.Context, error) 
 // ForgetContext deletes a context: its transcript on the server immediately, the workers' sessions
 // with their next claims. Conflict while one of its tasks is unfinished.
 func (c *Client) ForgetContext(ctx context.Context, id string) error {
-	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/contexts/" + seg(id), safety: safe}, nil)
-	return err
+	return c.remove(ctx, "/contexts/"+seg(id))
 }
 
 func underLease(taskID, leaseID, what string) string {

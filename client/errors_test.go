@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,16 +118,76 @@ func TestAServerThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
+// Also a proxy that begins to refuse a stream is given up.
+func TestARefusalThatDoesNotEndIsGivenUp(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	c, _ := client.New(server.URL, client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
+	defer c.Close()
+	for _, err := range c.FollowEvents(bounded(t), "task", client.FollowOptions{}) {
+		if !client.IsUnreachable(err) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestRemovedWithAnAnswerThatWasLost: the second try finds nothing, which is what was wanted.
+func TestRemovedWithAnAnswerThatWasLost(t *testing.T) {
+	t.Parallel()
+	rt, ctx := runtimetest.Start(t), bounded(t)
+	lossy := &losing{next: http.DefaultTransport.(*http.Transport).Clone()}
+	c, err := client.New(rt.URL, client.Options{APIKey: runtimetest.AdminKey, HTTPClient: &http.Client{Transport: lossy}, Retry: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lossy.next.CloseIdleConnections()
+	must[bloom.TaskFilter](t)(c.SaveFilter(ctx, bloom.TaskFilter{Name: "f", AgentSlug: "a"}))
+	lossy.lose = 1
+	if err := c.RemoveFilter(ctx, "f"); err != nil {
+		t.Error(err)
+	}
+	if err := c.RemoveFilter(ctx, "f"); bloom.KindOf(err) != bloom.KindNotFound {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+// TestAnEndedTaskIsAwaitedThroughAnOutage that begins when its stream has ended.
+func TestAnEndedTaskIsAwaitedThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	rt, ctx := runtimetest.Start(t), bounded(t)
+	c := rt.Client().WithRetry(quick)
+	task := rt.Submit("c", "p")
+	must[bloom.Task](t)(c.Cancel(ctx, task.ID))
+	var away atomic.Int32
+	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, task.ID) || away.Add(1) > 20 {
+			return false
+		}
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	if got := must[bloom.Task](t)(c.Await(ctx, task.ID)); got.Status != bloom.TaskCancelled {
+		t.Errorf("%+v", got.TaskState)
+	}
+}
+
 func TestTheKeyNeverFollowsARedirect(t *testing.T) {
 	t.Parallel()
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
 	defer thief.Close()
 	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	c, _ := client.New(server.URL, client.Options{APIKey: "secret"})
-	defer c.Close()
-	if _, err := c.Stats(bounded(t)); err == nil || !strings.Contains(err.Error(), "redirects") {
-		t.Fatalf("%v", err)
+	for _, through := range []*http.Client{nil, {}} {
+		c, _ := client.New(server.URL, client.Options{APIKey: "secret", HTTPClient: through})
+		defer c.Close()
+		if _, err := c.Stats(bounded(t)); err == nil || !strings.Contains(err.Error(), "redirects") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

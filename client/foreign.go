@@ -68,13 +68,47 @@ func isOurs(raw []byte, out any) bool {
 	case *appended:
 		return v.Accepted != nil
 	case *removed:
-		return v.Removed
-	case *Config:
-		return bytes.Contains(raw, []byte(`"admin_key_masked"`))
-	case *ConnectionTest:
-		return bytes.Contains(raw, []byte(`"connected"`))
+		return v.Removed || v.Forgotten || v.Ended
+	case *bloom.CreatedKey:
+		return v.Key != ""
+	case *bloom.APIKey:
+		return v.ID != ""
+	case *bloom.Context:
+		return v.ID != ""
+	case *bloom.TaskFilter:
+		return v.Name != ""
+	case *bloom.TaskOutcomes:
+		return v.Results != nil
+	case *bloom.Problems:
+		return v.Problems != nil
+	case *bloom.Series:
+		return v.Points != nil
+	case *bloom.WorkerLogs:
+		return v.Lines != nil
+	case *bloom.ChainPart:
+		return v.Links != nil
+	case *bloom.TranscriptPart:
+		return v.URL != ""
 	}
-	return true
+	return bytes.Contains(raw, []byte(member(out)))
+}
+
+// member returns what a response has whose values may all be zero: a member, or the start of a
+// list, which is never null.
+func member(out any) string {
+	switch out.(type) {
+	case *Config:
+		return `"admin_key_masked"`
+	case *ConnectionTest:
+		return `"connected"`
+	case *bloom.TasksMatched:
+		return `"matched"`
+	case *bloom.SecretRotation:
+		return `"kept_old"`
+	case *bloom.TranscriptState, *bloom.WorkspaceState:
+		return `"sha256"`
+	}
+	return "["
 }
 
 // appended and removed are the responses to appending events and to removing something.
@@ -83,7 +117,9 @@ type (
 		Accepted *int `json:"accepted"`
 	}
 	removed struct {
-		Removed bool `json:"removed"`
+		Removed   bool `json:"removed"`
+		Forgotten bool `json:"forgotten"` // of a context
+		Ended     bool `json:"ended"`     // of a session
 	}
 )
 

@@ -75,6 +75,51 @@ func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 		"health": func(ctx context.Context, c *client.Client) error { _, err := c.Health(ctx); return err },
 		"config": func(ctx context.Context, c *client.Client) error { _, err := c.Config(ctx); return err },
 		"test":   func(ctx context.Context, c *client.Client) error { _, err := c.TestConnection(ctx); return err },
+		"keys":   func(ctx context.Context, c *client.Client) error { _, _, err := c.Keys(ctx, bloom.Page{}); return err },
+		"create key": func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateKey(ctx, bloom.KeySpec{})
+			return err
+		},
+		"revoke key":  func(ctx context.Context, c *client.Client) error { _, err := c.RevokeKey(ctx, "id"); return err },
+		"end session": func(ctx context.Context, c *client.Client) error { return c.EndSession(ctx, "id") },
+		"rotate":      func(ctx context.Context, c *client.Client) error { _, err := c.RotateSecrets(ctx, false); return err },
+		"audit chain": func(ctx context.Context, c *client.Client) error {
+			_, err := bloom.VerifyChain(ctx, c, nil)
+			return err
+		},
+		"cancel all": func(ctx context.Context, c *client.Client) error {
+			_, err := c.CancelAll(ctx, []string{"id"})
+			return err
+		},
+		"requeue matching": func(ctx context.Context, c *client.Client) error {
+			_, err := c.RequeueMatching(ctx, bloom.TasksMatching{AgentSlug: "a"})
+			return err
+		},
+		"context": func(ctx context.Context, c *client.Client) error { _, err := c.Context(ctx, "c"); return err },
+		"forget":  func(ctx context.Context, c *client.Client) error { return c.ForgetContext(ctx, "c") },
+		"save filter": func(ctx context.Context, c *client.Client) error {
+			_, err := c.SaveFilter(ctx, bloom.TaskFilter{Name: "f"})
+			return err
+		},
+		"remove filter": func(ctx context.Context, c *client.Client) error { return c.RemoveFilter(ctx, "f") },
+		"problems":      func(ctx context.Context, c *client.Client) error { _, err := c.Problems(ctx); return err },
+		"series": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Series(ctx, time.Time{}, time.Time{}, 0)
+			return err
+		},
+		"worker logs": func(ctx context.Context, c *client.Client) error { _, err := c.WorkerLogs(ctx, "w"); return err },
+		"transcript": func(ctx context.Context, c *client.Client) error {
+			_, err := c.TranscriptState(ctx, "id", "lease")
+			return err
+		},
+		"workspace": func(ctx context.Context, c *client.Client) error {
+			_, err := c.WorkspaceState(ctx, "id", "lease")
+			return err
+		},
+		"transcript part": func(ctx context.Context, c *client.Client) error {
+			_, err := c.PutTranscriptPart(ctx, "id", "lease", nil)
+			return err
+		},
 	}
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {

@@ -44,19 +44,19 @@ func (c *Client) open(ctx context.Context, call *call) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
-	inTime := late.Stop()
-	if err != nil {
+	if err == nil && resp.StatusCode/100 != 2 { // read within the time, too
+		err := c.apiError(ctx, resp)
+		late.Stop()
+		resp.Body.Close()
+		cancel()
+		return nil, err
+	}
+	if inTime := late.Stop(); err != nil {
 		cancel()
 		if !inTime {
 			err = errors.New("timed out waiting for the response")
 		}
 		return nil, c.transportError(ctx, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		err := c.apiError(ctx, resp)
-		resp.Body.Close()
-		cancel()
-		return nil, err
 	}
 	if call.accept == typeEvents && !isStream(resp) {
 		resp.Body.Close()

@@ -164,13 +164,25 @@ func (c *Client) Await(ctx context.Context, id string) (bloom.Task, error) {
 				return bloom.Task{}, err
 			}
 		}
-		task, err := c.Task(ctx, id)
-		if err != nil || task.Status.Terminal() {
+		if task, ended, err := c.ended(ctx, id); err != nil || ended {
 			return task, err
 		}
-		// Requeued after the stream ended: follow it again.
-		if err := pause(ctx, c.retry.Wait(0, nil)); err != nil {
-			return task, err
+	}
+}
+
+// ended reads a task whose stream has ended, across outages of the server. ended is false when the
+// task was requeued since: its stream continues.
+func (c *Client) ended(ctx context.Context, id string) (task bloom.Task, ended bool, err error) {
+	for n := 0; ; n++ {
+		task, err = c.Task(ctx, id)
+		if err == nil && task.Status.Terminal() || err != nil && !Temporary(err) {
+			return task, true, err
+		}
+		if waited := pause(ctx, c.retry.Wait(n, err)); waited != nil {
+			return task, false, waited
+		}
+		if err == nil {
+			return task, false, nil
 		}
 	}
 }
@@ -213,6 +225,5 @@ func (c *Client) SaveFilter(ctx context.Context, f bloom.TaskFilter) (bloom.Task
 
 // RemoveFilter removes a saved filter.
 func (c *Client) RemoveFilter(ctx context.Context, name string) error {
-	_, err := c.do(ctx, &call{method: http.MethodDelete, path: "/filters/" + seg(name), safety: safe}, nil)
-	return err
+	return c.remove(ctx, "/filters/"+seg(name))
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
@@ -47,12 +46,7 @@ func (c *Client) RegisterWorker(ctx context.Context, w bloom.WorkerSpec) (Regist
 
 // RemoveWorker removes a worker; its leases are released.
 func (c *Client) RemoveWorker(ctx context.Context, id string) error {
-	var out removed
-	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: "/workers/" + seg(id), safety: safe}, &out)
-	if meta.repeated && errors.Is(err, bloom.ErrWorkerNotFound) {
-		return nil // an earlier try, whose response was lost, removed it
-	}
-	return err
+	return c.remove(ctx, "/workers/"+seg(id))
 }
 
 // DrainWorker drains or undrains a worker at the runtime. The returned worker is still draining

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/pem"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
@@ -53,4 +55,16 @@ func TestDoctorTakesTheTimeWhenTheServerAnswers(t *testing.T) {
 	if !strings.Contains(got.out, "this clock agrees with the server's") {
 		t.Errorf("with a claude that takes 7 s:\n%s", got.out)
 	}
+}
+
+// The examination follows a redirect as little as other commands do: its target would read the key.
+func TestDoctorSendsTheKeyToNoOtherServer(t *testing.T) {
+	t.Parallel()
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
+	defer thief.Close()
+	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	p := newPerson(t, nil)
+	p.env["BLOOM_API_KEY"] = runtimetest.AdminKey
+	wantRun(t, p.run("doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--listen=127.0.0.1:0", "--url", server.URL), cli.ExitFailure, "it redirects to")
 }

@@ -16,6 +16,7 @@ var Answers = map[string]http.HandlerFunc{
 	"200 HTML":           html(http.StatusOK),
 	"200 empty":          text(http.StatusOK, ""),
 	"200 empty object":   body(http.StatusOK, `{}`),
+	"200 null":           body(http.StatusOK, `null`),
 	"200 another's JSON": body(http.StatusOK, `{"status":"ok","id":0}`),
 	"200 truncated JSON": body(http.StatusOK, `{"id":"019`),
 	"200 cut":            cut,
