@@ -178,6 +178,9 @@ type RecordStore interface {
 	// PutSettings writes settings together with the audit entry of the change. An empty value
 	// removes the setting.
 	PutSettings(ctx context.Context, settings map[string]string, a Audit) error
+	// ReplaceSettings is PutSettings, but fails with a conflict unless the settings named in was
+	// still have these values.
+	ReplaceSettings(ctx context.Context, was, settings map[string]string, a Audit) error
 }
 
 // ContextStore keeps the shared state of the tasks of a context. The transactions that change tasks

@@ -27,6 +27,8 @@ func (s *Service) TestConnection(ctx context.Context, actor string, audited bool
 	if !found.Connected {
 		detail = found.Error
 	}
+	s.configuring.Lock() // or the settings could show an earlier test
+	defer s.configuring.Unlock()
 	ms := bloom.Millis(s.clock.Now())
 	err := s.store.PutSettings(ctx, map[string]string{settingLastTest: strconv.FormatInt(ms, 10)}, bloom.Audit{
 		Action: bloom.ActionConnectionTest, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: actor,

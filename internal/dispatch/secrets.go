@@ -13,7 +13,7 @@ var sealedSettings = []string{settingMembridgeKey}
 // SettingsStore is the part of a store that keeps settings.
 type SettingsStore interface {
 	Settings(ctx context.Context) (map[string]string, error)
-	PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error
+	ReplaceSettings(ctx context.Context, was, settings map[string]string, a bloom.Audit) error
 }
 
 // KeyRing is a Sealer whose keys can change.
@@ -27,21 +27,25 @@ type KeyRing interface {
 
 // RotateSecrets creates a new key, seals every secret with it, and deletes the
 // earlier keys unless keepOld is set. Deleting them ends browser sessions. It may be
-// repeated after any failure: no key is deleted that a stored secret needs.
+// repeated after any failure: no key is deleted that a stored secret needs. If a secret
+// is changed meanwhile, by another replica, it fails with a conflict.
 func RotateSecrets(ctx context.Context, store SettingsStore, ring KeyRing, keepOld bool, actor string) (bloom.SecretRotation, error) {
 	saved, err := store.Settings(ctx)
 	if err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	sealed, err := reseal(saved, ring)
+	before, sealed, err := reseal(saved, ring)
 	if err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	err = store.PutSettings(ctx, sealed, bloom.Audit{
+	err = store.ReplaceSettings(ctx, before, sealed, bloom.Audit{
 		Action: bloom.ActionSecretsRotated, EntityType: bloom.EntityConfig, EntityID: "secrets", Actor: actor,
 		Detail: fmt.Sprintf("%d secrets are sealed under a new key", len(sealed)),
 	})
-	if err != nil {
+	switch {
+	case bloom.KindOf(err) == bloom.KindConflict:
+		return bloom.SecretRotation{}, bloom.Conflict("A secret was saved or rotated by another server in the meantime, and nothing was changed: rotate again")
+	case err != nil:
 		return bloom.SecretRotation{}, err
 	}
 	if !keepOld {
@@ -52,31 +56,30 @@ func RotateSecrets(ctx context.Context, store SettingsStore, ring KeyRing, keepO
 	return bloom.SecretRotation{Secrets: len(sealed), KeptOld: keepOld}, nil
 }
 
-// reseal adds a key to the ring and returns the saved secrets sealed with it. It changes
-// nothing unless it can open all of them.
-func reseal(saved map[string]string, ring KeyRing) (map[string]string, error) {
-	before, secrets := map[string]string{}, map[string]string{}
+// reseal adds a key to the ring and returns the saved secrets as they are and sealed with
+// it. It changes nothing unless it can open all of them.
+func reseal(saved map[string]string, ring KeyRing) (before, sealed map[string]string, err error) {
+	before, sealed = map[string]string{}, map[string]string{}
+	secrets := map[string]string{}
 	for _, name := range sealedSettings {
 		if saved[name] == "" {
 			continue
 		}
 		secret, err := ring.Open(name, saved[name])
 		if err != nil {
-			return nil, bloom.Conflict("The secret %s was sealed with a key that is missing: restore secret.key, or save the secret again, and then rotate", name)
+			return nil, nil, bloom.Conflict("The secret %s was sealed with a key that is missing: restore secret.key, or save the secret again, and then rotate", name)
 		}
 		before[name], secrets[name] = saved[name], secret
 	}
 	if err := ring.AddKey(before); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	sealed := make(map[string]string, len(secrets))
 	for name, secret := range secrets {
-		var err error
 		if sealed[name], err = ring.Seal(name, secret); err != nil {
-			return nil, bloom.Internal(err)
+			return nil, nil, bloom.Internal(err)
 		}
 	}
-	return sealed, nil
+	return before, sealed, nil
 }
 
 // RotateSecrets rotates the server's secrets.

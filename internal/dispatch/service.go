@@ -146,7 +146,7 @@ type Service struct {
 	feeds       *feeds
 	unsubscribe func()
 	settings    settingsCache
-	configuring sync.Mutex // held while secrets are saved
+	configuring sync.Mutex // held while the membridge settings are saved or loaded
 	forgot      forgotten
 	snippets    *semaphore.Weighted // limits concurrent batches of snippets
 	stale       *staleEntries

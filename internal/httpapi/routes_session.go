@@ -29,6 +29,9 @@ type signInBody struct {
 func (s *Server) sessionRoutes() {
 	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system"},
 		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
+			if c.unknown != nil {
+				return nil, c.unknown
+			}
 			cookie, err := s.auth.Renew(c.r, s.proxies.OverTLS(c.r))
 			if err != nil {
 				return nil, err
@@ -42,6 +45,9 @@ func (s *Server) sessionRoutes() {
 	handle(s, route{method: http.MethodPost, path: sessionPath, id: "sign-in", summary: "Exchange a key for a session cookie", tag: "system", body: signInBody{}}, s.signIn)
 	handle(s, route{method: http.MethodDelete, path: sessionPath, id: "sign-out", summary: "End the session", tag: "system"},
 		func(ctx context.Context, c *call, _ *none) (*reply[session], error) {
+			if c.unknown != nil {
+				return nil, c.unknown
+			}
 			cookies, err := s.auth.SignOut(ctx, c.caller)
 			if err != nil {
 				return nil, err

@@ -126,11 +126,56 @@ type noSettings struct {
 	refusals atomic.Int64
 }
 
-func (s *noSettings) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
+func (s *noSettings) ReplaceSettings(ctx context.Context, was, settings map[string]string, a bloom.Audit) error {
 	if s.refusals.Add(-1) >= 0 {
 		return bloom.ErrUnavailable
 	}
-	return s.Store.PutSettings(ctx, settings, a)
+	return s.Store.ReplaceSettings(ctx, was, settings, a)
+}
+
+// overtaken is a store whose settings another replica changes just before they are replaced.
+type overtaken struct {
+	bloom.Store
+
+	by func()
+}
+
+func (s overtaken) ReplaceSettings(ctx context.Context, was, settings map[string]string, a bloom.Audit) error {
+	s.by()
+	return s.Store.ReplaceSettings(ctx, was, settings, a)
+}
+
+// TestSimultaneousChangesOfASecretConflict has another replica change the secret during a
+// rotation, with the same key file and with its own.
+func TestSimultaneousChangesOfASecretConflict(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{"one key file": auth.SealKeyFile, "a copy of the key file": "copy.key"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t)
+			r.call(200, nil, "POST", "/config", `{"membridge_server_url":"http://bridge:8000","admin_key":"`+savedSecret+`"}`)
+			keyFile := filepath.Join(r.dir, auth.SealKeyFile)
+			keys, err := os.ReadFile(keyFile)
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(r.dir, file), keys, 0o600))
+			here, err := auth.OpenSealer(keyFile)
+			must(t, err)
+			there, err := auth.OpenSealer(filepath.Join(r.dir, file))
+			must(t, err)
+			_, err = dispatch.RotateSecrets(t.Context(), overtaken{r.store, func() {
+				_, err := dispatch.RotateSecrets(t.Context(), r.store, there, false, "there")
+				must(t, err)
+			}}, here, false, "here")
+			if bloom.KindOf(err) != bloom.KindConflict || !strings.Contains(err.Error(), "rotate again") {
+				t.Errorf("the rotation that came second returned %v", err)
+			}
+			if opened, err := there.Open("membridge_admin_key", r.sealedKey()); err != nil || opened != savedSecret {
+				t.Errorf("the rotation that came first left %q (%v)", opened, err)
+			}
+			_, err = dispatch.RotateSecrets(t.Context(), r.store, there, false, "there")
+			must(t, err)
+		})
+	}
 }
 
 // However often a rotation fails, the key of the stored secret is kept, and so are the keys of

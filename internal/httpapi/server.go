@@ -166,6 +166,9 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		switch {
 		case err != nil && !policy.Open():
 		case err != nil: // open routes also serve callers with an invalid key
+			if kind := bloom.KindOf(err); kind == bloom.KindUnavailable || kind == bloom.KindInternal {
+				c.unknown = err
+			}
 			caller, err = auth.Principal{}, nil
 		default:
 			err = policy.Check(caller)

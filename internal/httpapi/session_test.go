@@ -116,3 +116,20 @@ func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
 		r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
 	}
 }
+
+// TestASessionIsNotDeniedWhileTheStoreFails tells a caller whose session cannot be looked up
+// neither that there is none nor that it was ended.
+func TestASessionIsNotDeniedWhileTheStoreFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`))
+	r.key = ""
+	must(t, r.store.Close())
+	r.fails(503, "unavailable", "DELETE", "/session", "", "Cookie", cookie)
+	r.fails(503, "unavailable", "GET", "/session", "", "Cookie", cookie)
+	var s sessionState
+	r.call(200, &s, "GET", "/session", "")
+	if s != (sessionState{Auth: "keys"}) {
+		t.Errorf("a stranger is %+v", s)
+	}
+}

@@ -103,6 +103,9 @@ type Reader interface {
 	// Due lists delayed tasks whose time has come (now is in Unix milliseconds) except
 	// those named in except, the one that has waited longest first.
 	Due(ctx context.Context, now int64, limit int, except []string) (taskIDs []string, err error)
+	// FirstOrdered lists the first pending ordered task of up to limit contexts after the
+	// given one, in the order of the contexts' ids.
+	FirstOrdered(ctx context.Context, after string, limit int) ([]FirstOrdered, error)
 	// ActiveLeases lists active leases that expire at before or earlier, except those
 	// named in except, the first to expire first.
 	ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error)

@@ -11,7 +11,8 @@ import (
 const reapActor = "reaper"
 
 // Reap expires up to limit overdue leases, each in its own operation, so that one
-// that cannot be expired does not block the others.
+// that cannot be expired does not block the others. Then it opens ordered tasks that
+// wait for nothing.
 func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 			did.Count(status)
 		}
 	}
-	return did, nil
+	return did, s.explain(s.openOrdered(ctx))
 }
 
 // forEachLease is forEach with the index of each lease.

@@ -35,6 +35,35 @@ func Hold(s *Store) (release func()) {
 	}
 }
 
+// Disturb has disturb see, and change, what every transaction is about to write. The
+// store must run one transaction at a time.
+func Disturb(s *Store, disturb func(c *Changes)) {
+	defer Hold(s)()
+	s.db = disturbed{s.db, disturb}
+}
+
+type disturbed struct {
+	Database
+
+	disturb func(c *Changes)
+}
+
+func (d disturbed) Begin(ctx context.Context) (Tx, error) {
+	tx, err := d.Database.Begin(ctx)
+	return disturbedTx{tx, d.disturb}, err
+}
+
+type disturbedTx struct {
+	Tx
+
+	disturb func(c *Changes)
+}
+
+func (t disturbedTx) Commit(ctx context.Context, c *Changes) error {
+	t.disturb(c)
+	return t.Tx.Commit(ctx, c)
+}
+
 // Endless runs an operation that needs more each time, and reports whether what it
 // returns is taken for a bad row.
 func Endless(ctx context.Context, s *Store) (bad bool, err error) {

@@ -26,6 +26,13 @@ func together(s *store.Store, ops ...func()) {
 	all.Wait()
 }
 
+// forbidden returns a new task that the schema forbids.
+func forbidden() *store.Task {
+	task := storetest.Plain("c").Task(1)
+	task.MaxAttempts = 99
+	return &store.Task{Task: task, Seq: 1 << 40, Gate: bloom.GateOpen}
+}
+
 // TestFailureHarmsNoNeighbour puts operations that fail in every way into one group
 // with ones that do not.
 func TestFailureHarmsNoNeighbour(t *testing.T) {
@@ -36,13 +43,7 @@ func TestFailureHarmsNoNeighbour(t *testing.T) {
 			func(c *store.Changes) error { half(c); return errors.New("broken") },
 			func(c *store.Changes) error { half(c); return bloom.Conflict("refused too late") },
 			func(c *store.Changes) error { half(c); panic("half done") },
-			func(c *store.Changes) error { // what the schema forbids
-				half(c)
-				task := storetest.Plain("c").Task(1)
-				task.MaxAttempts = 99
-				c.NewTasks = append(c.NewTasks, &store.Task{Task: task, Seq: 1 << 40, Gate: bloom.GateOpen})
-				return nil
-			},
+			func(c *store.Changes) error { half(c); c.NewTasks = append(c.NewTasks, forbidden()); return nil },
 			func(*store.Changes) error { return bloom.Conflict("refused in time") },
 		}
 		var ops []func()

@@ -21,7 +21,8 @@ type op struct {
 	backoff    func() time.Duration // the next wait for a locked row; nil before the first
 	excluded   bool                 // it failed after changing something, so this unit omits it
 	openedNext string               // the ordered task whose gate it opened, "" for none
-	skipNext   bool                 // it must not open that gate: doing so failed
+	triedNext  bool                 // it failed once, alone, after opening that gate
+	skipNext   bool                 // it must not open that gate: doing so failed twice
 }
 
 // do runs an operation in the next group and returns its result once the group is

@@ -54,12 +54,16 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 	return s.claim(ctx, &claimAttempt{ClaimRequest: r})
 }
 
-// withoutNext reports whether to retry an operation without opening the next ordered
-// task, whose row may be the bad one. That task's gate opens when another task of
-// its context ends.
+// withoutNext reports whether to retry an operation that opened the next ordered task,
+// whose row may be the bad one: first as it is, then without opening that task, which
+// openOrdered does later.
 func (s *Store) withoutNext(o *op, err error) bool {
 	if o.openedNext == "" || !causedByData(s.db.Explain(err)) {
 		return false
+	}
+	if !o.triedNext {
+		o.triedNext = true
+		return true
 	}
 	s.log.Error("a task or the ordered task after it cannot be changed: retrying without opening the next one", "next_task_id", o.openedNext, "error", err)
 	o.skipNext = true
@@ -86,6 +90,7 @@ const (
 	notMoved   failure = "skipping a lease whose deadline cannot be extended"
 	notGiven   failure = "skipping a task that cannot be leased"
 	notOpened  failure = "skipping a delayed task that cannot be opened"
+	notOrdered failure = "skipping an ordered task that cannot be opened"
 	notSynced  failure = "skipping a worker's report that cannot be stored"
 	notSilent  failure = "skipping a silent worker that cannot be set offline"
 )

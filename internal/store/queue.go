@@ -181,6 +181,49 @@ func (s *Store) openDue(ctx context.Context) error {
 	return nil
 }
 
+// orderedBatch is how many contexts openOrdered looks at.
+const orderedBatch = 1000
+
+// openOrdered opens ordered tasks whose gates stayed closed although no earlier task of
+// their context is pending: the transaction that ended that one could not open them. Each
+// call looks at the next contexts with pending ordered tasks.
+func (s *Store) openOrdered(ctx context.Context) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	first, err := s.db.FirstOrdered(ctx, s.ordered, orderedBatch)
+	if err != nil {
+		return err
+	}
+	s.ordered = ""
+	if len(first) == orderedBatch {
+		s.ordered = first[len(first)-1].Context
+	}
+	var closed []string
+	for _, f := range first {
+		if f.Closed && !s.quarantined.has(notOrdered, f.ID) {
+			closed = append(closed, f.ID)
+		}
+	}
+	s.forEach(closed, func(id string) error {
+		_, err := do(ctx, s, func(r *ReadSet) { r.Tasks.Add(id) }, func(u *Unit) (struct{}, error) { return struct{}{}, u.openFirst(id) })
+		return err
+	}, notOrdered)
+	return nil
+}
+
+// openFirst opens a task's gate if the task is the first of its context.
+func (u *Unit) openFirst(id string) error {
+	t, err := u.task(id)
+	if err != nil || t.Gate != bloom.GateOrdered {
+		return err
+	}
+	if blocked, err := u.blocked(t); err != nil || blocked {
+		return err
+	}
+	u.notifyTask(t, "")
+	return u.open(t, lifecycle.OrderGate(t.TaskState, false, u.Now))
+}
+
 // forEach runs an operation for every id concurrently. An id whose operation fails
 // because of a bad row is quarantined.
 func (s *Store) forEach(ids []string, run func(id string) error, op failure) {

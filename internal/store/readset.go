@@ -59,13 +59,14 @@ type ReadSet struct {
 	FileCounts     Set[OutcomeKey] // attempts: how many files they have
 	Kept           Set[string]     // tasks: the last event that is in a transcript
 	Unsealed       int             // the head of the audit's chain and that many entries to chain next; locked
+	Settings       Set[string]     // by name; locked
 	Export         bool            // how far the audit was exported; locked
 }
 
 // Empty reports whether the read set names nothing.
 func (r *ReadSet) Empty() bool {
 	return len(r.Tasks)+len(r.Active)+len(r.Leases)+len(r.Workers)+len(r.Ordered)+len(r.Held)+len(r.Queue)+len(r.Sets)+len(r.Views)+len(r.Texts)+
-		len(r.Keys)+len(r.Homes)+len(r.ContextWorkers)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Transcripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+r.Numbers+r.Unsealed == 0 &&
+		len(r.Keys)+len(r.Homes)+len(r.ContextWorkers)+len(r.Outcomes)+len(r.Repeats)+len(r.Expired)+len(r.Spent)+len(r.Contexts)+len(r.Transcripts)+len(r.Old)+len(r.OldAudit)+len(r.Places)+len(r.APIKeys)+len(r.Sessions)+len(r.Files)+len(r.FileCounts)+len(r.Kept)+len(r.Settings)+r.Numbers+r.Unsealed == 0 &&
 		!r.Export && !r.Online && !r.Due && !r.Filled
 }
 

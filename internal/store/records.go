@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -17,16 +19,44 @@ func (s *Store) AppendAudit(ctx context.Context, a bloom.Audit) error {
 
 // PutSettings writes settings and the audit entry of the change in one transaction.
 func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a bloom.Audit) error {
-	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+	return s.ReplaceSettings(ctx, nil, settings, a)
+}
+
+// ReplaceSettings is PutSettings if the settings still have the values was.
+func (s *Store) ReplaceSettings(ctx context.Context, was, settings map[string]string, a bloom.Audit) error {
+	_, err := do(ctx, s, func(r *ReadSet) { r.Settings.Add(slices.Collect(maps.Keys(was))...) }, func(u *Unit) (struct{}, error) {
+		for name, value := range was {
+			if now, err := u.setting(name); err != nil {
+				return struct{}{}, err
+			} else if now != value {
+				return struct{}{}, bloom.Conflict("The settings were changed in the meantime")
+			}
+		}
 		if u.c.Settings == nil {
 			u.c.Settings = map[string]string{}
 		}
-		for k, v := range settings {
-			u.c.Settings[k] = v
-		}
+		maps.Copy(u.c.Settings, settings)
 		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSettings})
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
 		return struct{}{}, nil
 	})
 	return err
 }
+
+// setting returns the value of a locked setting, "" without one.
+func (u *Unit) setting(name string) (string, error) {
+	if v, ok := u.c.Settings[name]; ok {
+		return v, nil
+	}
+	v, ok := u.rows.Settings[name]
+	switch {
+	case !ok:
+		return "", u.require(SettingKey(name), func() { u.missing.Settings.Add(name) })
+	case v == nil:
+		return "", nil
+	}
+	return *v, nil
+}
+
+// SettingKey is the name of a setting in Rows.Busy.
+func SettingKey(name string) string { return "setting:" + name }

@@ -41,6 +41,7 @@ type Rows struct {
 	Files          map[FileKey]*bloom.Artifact
 	FileCounts     map[OutcomeKey]int64
 	Kept           map[string]int64
+	Settings       map[string]*string
 	Chain          *Chain             // nil: not loaded, or locked by another transaction
 	Export         *bloom.AuditExport // nil: not loaded, or locked by another transaction
 }
@@ -54,7 +55,7 @@ func newRows() *Rows {
 		Spent: map[string]Spent{}, Contexts: map[string]*bloom.Context{}, Transcripts: map[string]*bloom.Transcript{},
 		Old: map[string]*Aged{}, OldAudit: map[int64]*AgedAudit{},
 		APIKeys: map[string]*bloom.StoredKey{}, Sessions: map[string]*bloom.StoredSession{}, Places: map[string]*ContentPlace{},
-		Files: map[FileKey]*bloom.Artifact{}, FileCounts: map[OutcomeKey]int64{}, Kept: map[string]int64{},
+		Files: map[FileKey]*bloom.Artifact{}, FileCounts: map[OutcomeKey]int64{}, Kept: map[string]int64{}, Settings: map[string]*string{},
 	}
 }
 
@@ -159,6 +160,12 @@ func Globs(text string) []string {
 type EventKey struct {
 	TaskID string
 	Seq    int64
+}
+
+// FirstOrdered is the first pending ordered task of a context. Closed: its gate is closed.
+type FirstOrdered struct {
+	Context, ID string
+	Closed      bool
 }
 
 // Aged is a task that may be old enough to remove.

@@ -26,7 +26,8 @@ type Store struct {
 	running     sync.WaitGroup
 	callers     atomic.Int64  // callers of the last group and those who wait
 	served      chan struct{} // closed when the commit loop has ended
-	opening     sync.Mutex    // held while delayed tasks are opened
+	opening     sync.Mutex    // held while delayed or ordered tasks are opened
+	ordered     string        // the last context that openOrdered looked at, "" for none; guarded by opening
 	contacts    contacts
 	labels      labelCache
 	quarantined quarantine

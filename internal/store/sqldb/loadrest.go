@@ -130,10 +130,16 @@ func (l *Load) Export() {
 	}
 }
 
+// Settings reads locked settings.
+func (l *Load) Settings() {
+	l.Pick(scan(keyedFields[string], func(s *keyed[string]) { l.Rows.Settings[s.key] = &s.value }),
+		`SELECT x.key, x.value FROM runtime_settings x`, "x.key", "text", l.ReadSet.Settings.List(), l.lock("x"))
+}
+
 // Missing names rows that were to be locked and were not found: they do not exist, or
 // another transaction has locked them.
 type Missing struct {
-	Tasks, Places, Leases, Active, Workers, Keys, Sessions, Contexts, Transcripts []string
+	Tasks, Places, Leases, Active, Workers, Keys, Sessions, Contexts, Transcripts, Settings []string
 }
 
 // Missing returns the rows that were not found, and sets them to nil in Rows.
@@ -142,6 +148,7 @@ func (l *Load) Missing() Missing {
 	m := Missing{
 		Tasks: absent(w.Tasks, r.Tasks), Places: absent(w.Places, r.Places), Leases: absent(w.Leases, r.Leases), Workers: absent(w.Workers, r.Workers),
 		Keys: absent(w.APIKeys, r.APIKeys), Sessions: absent(w.Sessions, r.Sessions), Contexts: absent(w.Contexts, r.Contexts), Transcripts: absent(w.Transcripts, r.Transcripts),
+		Settings: absent(w.Settings, r.Settings),
 	}
 	for task := range w.Active {
 		if _, ok := r.Active[task]; !ok {

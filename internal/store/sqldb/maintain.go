@@ -13,6 +13,17 @@ func (r *Reads) Due(ctx context.Context, now int64, limit int, except []string) 
 		AND NOT (`+r.In("t.id", 2, "uuid")+`) ORDER BY t.run_at LIMIT CAST($3 AS BIGINT)`, now, r.Array(IDs(except)), limit)
 }
 
+// FirstOrdered steps from context to context along the index of pending ordered tasks.
+func (r *Reads) FirstOrdered(ctx context.Context, after string, limit int) ([]store.FirstOrdered, error) {
+	pending := ` FROM llm_tasks t` + r.Via("llm_tasks_ordered") + ` WHERE ` + r.pending("t") + ` AND t.context_id `
+	first := pending + `= c.id ORDER BY t.seq LIMIT 1`
+	return all(ctx, r, func(f *store.FirstOrdered) []any { return []any{&f.Context, &f.ID, &f.Closed} }, `WITH RECURSIVE c (id, n) AS (
+			SELECT (SELECT t.context_id`+pending+`> $1 ORDER BY t.context_id LIMIT 1), 1
+			UNION ALL
+			SELECT (SELECT t.context_id`+pending+`> c.id ORDER BY t.context_id LIMIT 1), c.n + 1 FROM c WHERE c.id IS NOT NULL AND c.n < $2)
+		SELECT c.id, (SELECT t.id`+first+`), (SELECT coalesce(t.gate = 'ordered', 1 = 0)`+first+`) FROM c WHERE c.id IS NOT NULL ORDER BY c.n`, after, limit)
+}
+
 // ActiveLeases lists active leases that expire by then. There are no more of them
 // than workers' slots, so an index of deadlines, which every heartbeat would update,
 // is not worth it.

@@ -132,6 +132,10 @@ var badRowTests = map[string]func(*harness){
 		h.finish(first.ID, "w")
 		h.status(first.ID, bloom.TaskCompleted)
 		h.status(bad.ID, bloom.TaskQueued)
+		h.breaker().Mend(h.T, bad.ID)
+		same(h, "claimed before it was opened", h.take("w"), "")
+		h.reap(bloom.Reaped{})
+		same(h, "claimed", h.take("w"), bad.ID)
 	},
 	"an ordered task that cannot be opened does not block its predecessor's cancellation": func(h *harness) {
 		first, bad := h.create(ordered), h.create(ordered)
@@ -140,6 +144,8 @@ var badRowTests = map[string]func(*harness){
 		h.ok(err)
 		h.status(first.ID, bloom.TaskCancelled)
 		h.status(bad.ID, bloom.TaskQueued)
+		h.breaker().Mend(h.T, bad.ID)
+		h.reap(bloom.Reaped{})
 	},
 	"a task that cannot be removed blocks no other": func(h *harness) {
 		h.worker("w", 9)

@@ -118,6 +118,12 @@ func (c *checker) task(t *bloom.Task) {
 	if t.Status == bloom.TaskQueued && (t.LeaseID != nil || t.WorkerID != nil) {
 		c.wrong("task %s is queued and names a lease or worker", t.ID)
 	}
+	if t.Status == bloom.TaskQueued && t.Policy.Ordered {
+		place, err := c.s.QueuePlace(c.ctx, t.ID)
+		if c.try(err); place.Gate == bloom.GateOrdered && place.Before == "" {
+			c.wrong("task %s waits for an earlier task, and there is none", t.ID)
+		}
+	}
 	c.outcome(t)
 	c.replay(t)
 	c.stream(t)

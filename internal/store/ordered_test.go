@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestAFailureKeepsNoOrderedTaskWaiting has the transaction that ends an ordered task
+// fail, alone, and then succeed.
+func TestAFailureKeepsNoOrderedTaskWaiting(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{1, 2} {
+		t.Run(fmt.Sprint(failures), func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, s *store.Store) {
+				left := failures
+				store.Disturb(s, func(c *store.Changes) {
+					if len(c.Outcomes) > 0 && left > 0 {
+						left--
+						c.NewTasks = append(c.NewTasks, forbidden())
+					}
+				})
+				if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 9}}, "w"); err != nil {
+					t.Fatal(err)
+				}
+				first, next := storetest.Plain("context"), storetest.Plain("context")
+				for _, n := range []*bloom.NewTask{&first, &next} {
+					n.Spec.Policy.Ordered = true
+					if _, _, err := s.CreateTask(t.Context(), *n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				lease, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: first.ID, WorkerID: "w"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Complete(t.Context(), storetest.Success(first.ID, lease.ID)); err != nil || left > 0 {
+					t.Fatalf("%d failures are left, %v", left, err)
+				}
+				if failures > 1 {
+					if _, err := s.Reap(t.Context(), 100); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+				if err != nil || len(got.Leases) != 1 || got.Leases[0].Task.ID != next.ID {
+					t.Errorf("claimed %+v, %v", got.Leases, err)
+				}
+			})
+		})
+	}
+}
