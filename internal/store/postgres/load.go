@@ -31,6 +31,7 @@ func (t *tx) Load(ctx context.Context, reads *store.ReadSet, rows *store.Rows) e
 	l.Places()
 	l.Old()
 	l.Access()
+	l.Settings()
 	l.Export()
 	l.Each(func(r sqldb.Row) error {
 		var numbers []int64
@@ -150,6 +151,7 @@ func findBusy(b *batch, l *sqldb.Load) {
 	}
 	b.Pick(named(func(id string) { delete(r.Contexts, id) }, store.ContextKey), `SELECT id FROM contexts`, "id", "text", m.Contexts, "")
 	b.Pick(named(func(id string) { delete(r.Transcripts, id) }, store.TranscriptKey), `SELECT context_id FROM transcripts`, "context_id", "text", m.Transcripts, "")
+	b.Pick(named(func(id string) { delete(r.Settings, id) }, store.SettingKey), `SELECT key FROM runtime_settings`, "key", "text", m.Settings, "")
 }
 
 // testNow is the injected clock's time, nil for the server's.

@@ -75,6 +75,7 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(err)
 	_, err = s.SyncWorkers(ctx, []bloom.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})
 	ok(err)
+	ok(s.ReplaceSettings(ctx, map[string]string{"absent": ""}, map[string]string{"b": "c"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.KeepSeries(ctx))

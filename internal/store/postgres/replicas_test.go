@@ -194,6 +194,10 @@ func (p *pair) AppendAudit(ctx context.Context, a bloom.Audit) error {
 func (p *pair) Settings(ctx context.Context) (map[string]string, error) {
 	return p.next().Settings(ctx)
 }
+func (p *pair) ReplaceSettings(ctx context.Context, was, set map[string]string, a bloom.Audit) error {
+	return p.next().ReplaceSettings(ctx, was, set, a)
+}
+
 func (p *pair) PutSettings(ctx context.Context, set map[string]string, a bloom.Audit) error {
 	return p.next().PutSettings(ctx, set, a)
 }

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
+	"os"
 
 	lite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -12,6 +14,10 @@ import (
 // explain returns an error whose message tells an operator what to do. None of these
 // failures but a damaged file needs a restart: the next write tries again.
 func explain(err error) *bloom.Error {
+	var ours *bloom.Error
+	if errors.As(err, &ours) {
+		return ours
+	}
 	var e *lite.Error
 	if !errors.As(err, &e) {
 		return bloom.Internal(err)
@@ -32,4 +38,34 @@ func explain(err error) *bloom.Error {
 		return bloom.Internal(err)
 	}
 	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: message, Cause: err}
+}
+
+// checkFile fails if the database's file was removed, replaced or truncated: writes to it
+// would be acknowledged and lost. SQLite does not notice, because the file is open and
+// its pages are cached.
+func (d *database) checkFile() error {
+	now, err := os.Stat(d.cfg.Path)
+	switch {
+	case err != nil:
+	case !os.SameFile(now, d.file):
+		err = fmt.Errorf("%s is another file than the one that was opened", d.cfg.Path)
+	case now.Size() < d.file.Size() && !d.hasSize(now.Size()):
+		err = fmt.Errorf("%s was truncated from %d to %d bytes", d.cfg.Path, d.file.Size(), now.Size())
+	default:
+		d.file = now
+		return nil
+	}
+	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Cause: err,
+		Message: "The database file was removed, replaced or truncated while the server used it; stop the server and restore the file"}
+}
+
+// hasSize reports whether the database has that many bytes: SQLite removed what followed
+// it in the file.
+func (d *database) hasSize(size int64) bool {
+	pages, err := d.write.number("PRAGMA page_count")
+	if err != nil {
+		return false
+	}
+	each, err := d.write.number("PRAGMA page_size")
+	return err == nil && pages*each == size
 }

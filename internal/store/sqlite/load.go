@@ -27,6 +27,7 @@ func (t *tx) Load(_ context.Context, reads *store.ReadSet, rows *store.Rows) err
 	l.Places()
 	l.Old()
 	l.Access()
+	l.Settings()
 	l.Export()
 	t.loadChain(l)
 	l.Missing()

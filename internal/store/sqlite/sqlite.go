@@ -63,6 +63,7 @@ type database struct {
 	sqldb.Reads
 	cfg   Config
 	lock  *os.File
+	file  os.FileInfo // of the database, as last seen; used by the writer only
 	read  *readers
 	write *conn
 	clock *follower
@@ -111,7 +112,8 @@ func (d *database) open(ctx context.Context) error {
 		return err
 	}
 	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers, d.fail), newFollower(d.cfg.Clock, d.cfg.Logger)
-	if err := errors.Join(d.openIndex(), d.openChain()); err != nil {
+	d.file, err = os.Stat(d.cfg.Path)
+	if err := errors.Join(err, d.openIndex(), d.openChain()); err != nil {
 		return errors.Join(err, d.write.close())
 	}
 	return nil
@@ -149,9 +151,11 @@ func dsn(path, mode string) string {
 // Name returns "sqlite".
 func (d *database) Name() string { return "sqlite" }
 
-// Ping runs a read; the store's Ping also runs a transaction.
+// Ping reads a row; the store's Ping also begins a transaction.
 func (d *database) Ping(ctx context.Context) error {
-	return d.Run(ctx, func(c sqldb.Conn) error { return c.Query(ctx, func(sqldb.Row) error { return nil }, `SELECT 1`) })
+	return d.Run(ctx, func(c sqldb.Conn) error {
+		return c.Query(ctx, func(sqldb.Row) error { return nil }, `SELECT queued FROM counters`)
+	})
 }
 
 // Run runs fn on a read connection, in one snapshot.

@@ -19,6 +19,9 @@ type tx struct {
 
 // Begin starts a transaction on the write connection.
 func (d *database) Begin(context.Context) (store.Tx, error) {
+	if err := d.checkFile(); err != nil {
+		return nil, err
+	}
 	now, err := d.clock.follow(d.write)
 	if err == nil {
 		_, err = d.write.exec("BEGIN IMMEDIATE")

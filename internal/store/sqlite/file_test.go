@@ -1,0 +1,89 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/store/storetest"
+)
+
+// TestAnotherFileIsNoDatabase has the file of an open store removed, replaced and
+// truncated: the store must not be healthy, nor acknowledge what it could lose.
+func TestAnotherFileIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	move := func(t *testing.T, from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, harm := range map[string]func(t *testing.T, path string) (mend func()){
+		"removed": func(t *testing.T, path string) func() {
+			move(t, path, path+".away")
+			return func() { move(t, path+".away", path) }
+		},
+		"replaced": func(t *testing.T, path string) func() {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			move(t, path, path+".away")
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return func() { move(t, path+".away", path) }
+		},
+		"truncated": func(t *testing.T, path string) func() {
+			content, err := os.ReadFile(path)
+			if err == nil {
+				err = os.Truncate(path, 4096)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				f, err := os.OpenFile(path, os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if _, err := f.Write(content); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "bloom.db")
+			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			create := func() error {
+				_, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
+				return err
+			}
+			if err := create(); err != nil {
+				t.Fatal(err)
+			}
+			mend := harm(t, path)
+			for what, err := range map[string]error{"the health check": s.Ping(t.Context()), "a new task": create()} {
+				if bloom.KindOf(err) != bloom.KindUnavailable {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if s.WritesFail() == "" {
+				t.Error("nobody is told why writes fail")
+			}
+			mend()
+			if err := create(); err != nil || s.Ping(t.Context()) != nil || s.WritesFail() != "" {
+				t.Errorf("with its file again: %v, %q", err, s.WritesFail())
+			}
+		})
+	}
+}
