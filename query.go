@@ -59,13 +59,16 @@ type TaskQuery struct {
 
 // LeaseQuery selects leases.
 type LeaseQuery struct {
-	Status LeaseStatus
+	Status   LeaseStatus
+	TaskID   string
+	WorkerID string
 	Page
 }
 
 // ArtifactQuery selects artifacts.
 type ArtifactQuery struct {
 	TaskID    string
+	Type      string
 	Displaced bool // only those with CompleteRequest.Displaced that were not moved since
 	Page
 }

@@ -151,6 +151,11 @@ func TestTheWholeContract(t *testing.T) {
 	if got := must[[]bloom.Lease](t)(page(c.Leases(ctx, bloom.LeaseQuery{}))); len(got) != 2 {
 		t.Fatalf("%d leases", len(got))
 	}
+	for q, want := range map[bloom.LeaseQuery]int{{TaskID: task.ID}: 1, {WorkerID: "node"}: 2, {WorkerID: "another"}: 0} {
+		if got := must[[]bloom.Lease](t)(page(c.Leases(ctx, q))); len(got) != want {
+			t.Fatalf("%d leases for %+v", len(got), q)
+		}
+	}
 	if got := must[[]bloom.Audit](t)(page(c.Audit(ctx, bloom.AuditQuery{Action: bloom.ActionTaskCompleted}))); len(got) != 1 {
 		t.Fatalf("%d completions audited", len(got))
 	}

@@ -134,7 +134,7 @@ func (c *Client) AppendEvents(ctx context.Context, taskID, leaseID string, event
 
 // Leases returns one page of leases, newest first, and the cursor of the next page.
 func (c *Client) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
-	return list[bloom.Lease](ctx, c, newQuery(q.Page).with("status", string(q.Status)).on("/leases"))
+	return list[bloom.Lease](ctx, c, newQuery(q.Page).with("status", string(q.Status)).with("task_id", q.TaskID).with("worker_id", q.WorkerID).on("/leases"))
 }
 
 // AllLeases iterates over the leases from q's page on.

@@ -24,6 +24,7 @@ type artifactsListCmd struct {
 	remote
 	paging
 	Task string `name:"task" placeholder:"ID" help:"Only artifacts of this task."`
+	Type string `name:"type" placeholder:"TYPE" help:"Only artifacts of this type: LLM_RESULT, FILE, transcript."`
 }
 
 func (c *artifactsListCmd) Run(inv *invocation) error {
@@ -34,7 +35,7 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	list, err := take(c.paging, api.AllArtifacts(inv.ctx, bloom.ArtifactQuery{TaskID: c.Task, Page: c.page()}))
+	list, err := take(c.paging, api.AllArtifacts(inv.ctx, bloom.ArtifactQuery{TaskID: c.Task, Type: c.Type, Page: c.page()}))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ type leasesCmd struct {
 	remote
 	paging
 	Status string `name:"status" enum:",active,expired,released,failed" default:"" placeholder:"STATUS" help:"Only leases in this status: active, expired, released, failed."`
+	Task   string `name:"task" placeholder:"ID" help:"Only leases of this task."`
+	Worker string `name:"worker" placeholder:"NAME" help:"Only leases of this worker."`
 }
 
 func (c *leasesCmd) Run(inv *invocation) error {
@@ -20,7 +22,7 @@ func (c *leasesCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	leases, err := take(c.paging, api.AllLeases(inv.ctx, bloom.LeaseQuery{Status: bloom.LeaseStatus(c.Status), Page: c.page()}))
+	leases, err := take(c.paging, api.AllLeases(inv.ctx, bloom.LeaseQuery{Status: bloom.LeaseStatus(c.Status), TaskID: c.Task, WorkerID: c.Worker, Page: c.page()}))
 	if err != nil {
 		return err
 	}

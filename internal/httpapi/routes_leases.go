@@ -16,7 +16,9 @@ type leased struct {
 
 type leaseFilter struct {
 	Paging
-	Status string `query:"status" enum:"active,expired,released,failed"`
+	Status   string `query:"status" enum:"active,expired,released,failed"`
+	TaskID   string `query:"task_id"`
+	WorkerID string `query:"worker_id"`
 }
 
 func (s *Server) leaseRoutes() {
@@ -124,6 +126,6 @@ func (s *Server) listLeases(ctx context.Context, c *call, in *leaseFilter) (*pag
 	if err := checkFilter("status", status, bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed); err != nil {
 		return nil, err
 	}
-	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, Page: in.whole(p)})
+	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, TaskID: in.TaskID, WorkerID: in.WorkerID, Page: in.whole(p)})
 	return paged(c, leases, next), err
 }

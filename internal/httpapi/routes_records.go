@@ -15,6 +15,7 @@ const artifactsPath = runtimePath + "/artifacts"
 type artifactFilter struct {
 	TextPaging
 	TaskID string `query:"task_id"`
+	Type   string `query:"type" doc:"LLM_RESULT, FILE, transcript, or what a completion named"`
 }
 
 type auditFilter struct {
@@ -65,7 +66,7 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, Page: p})
+	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, Type: in.Type, Page: p})
 	return paged(c, list, next), err
 }
 

@@ -89,6 +89,7 @@ test('a tab whose sign-in ended asks for no changes until there is one again', a
     const again = page.waitForRequest('**/api/runtime/events')
     await page.evaluate(() => dispatchEvent(new Event('visibilitychange')))
     await again
+    await expect(page).not.toHaveURL(/sign-in/)
   } finally {
     await own.close()
   }

@@ -50,6 +50,27 @@ test('an audit entry shows its hash and the state it left; the lists are saved a
   }
 })
 
+test('leases are found by task, worker and status', async ({ page, runtime }) => {
+  const { id } = await runtime.task('Be leased')
+  await runtime.ended(id)
+  await page.goto(`${runtime.url}/leases`)
+  const rows = page.getByRole('row')
+  const mine = rows.filter({ hasText: id.slice(-8) })
+  await expect(mine).toHaveCount(1)
+  await page.getByLabel('Id of a task').fill(id.slice(0, 8))
+  await expect(page.getByRole('status').getByText('Enter the whole id of a task.')).toBeVisible()
+  await page.getByLabel('Id of a task').fill(id)
+  await expect(rows).toHaveCount(2)
+  await expect(mine).toHaveCount(1)
+  const [lease] = await runtime.api<{ worker_id: string }[]>(`/leases?task_id=${id}`)
+  await page.getByLabel('Worker').selectOption(lease?.worker_id ?? '')
+  await page.getByLabel('Status').selectOption('Released')
+  await expect(mine).toHaveCount(1)
+  await accessible(page)
+  await page.getByLabel('Status').selectOption('Active')
+  await expect(page.getByText('Nothing matches these filters.')).toBeVisible()
+})
+
 test('the kept events of a run are looked at without saving them', async ({ page }) => {
   const own = new Runtime()
   try {

@@ -122,7 +122,7 @@ test('a result is a tree, is copied and saved; its artifact opens', async ({ pag
   expect(JSON.parse(readFileSync(await saved.path(), 'utf8'))).toMatchObject({ ok: true })
   await page.getByRole('tab', { name: 'Artifacts and audit' }).click()
   await expect(page).toHaveURL(/view=records/)
-  await page.getByRole('button', { name: 'LLM_RESULT' }).click()
+  await page.getByRole('button', { name: 'Result' }).click()
   await expect(page.getByRole('dialog')).toContainText('packages')
   await accessible(page)
   await page.keyboard.press('Escape')

@@ -129,8 +129,14 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 		_, _, err = s.Tasks(ctx, q)
 		ok(nil, err)
 	}
-	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseFailed} {
-		_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status})
+	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseReleased, bloom.LeaseExpired, bloom.LeaseFailed} {
+		for _, q := range []bloom.LeaseQuery{{Status: status}, {Status: status, TaskID: task.ID}, {Status: status, TaskID: task.ID, WorkerID: worker}} {
+			_, _, err := s.Leases(ctx, q)
+			ok(nil, err)
+		}
+	}
+	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive} { // a common worker's
+		_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status, WorkerID: "w1"})
 		ok(nil, err)
 	}
 	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}} {

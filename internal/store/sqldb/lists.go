@@ -77,17 +77,29 @@ func (r *Reads) status(l *listing[store.Task], status bloom.TaskStatus) {
 // Leases lists leases, the newest first.
 func (r *Reads) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	l := &listing[bloom.Lease]{from: "leases", as: "l", columns: leaseColumns, fields: leaseFields}
-	switch q.Status {
-	case "":
-	case bloom.LeaseReleased:
-		l.filter = " AND l.status = 'released'"
-	case bloom.LeaseActive:
+	switch {
+	case q.TaskID != "" && !isID(q.TaskID):
+		return []bloom.Lease{}, bloom.Cursor{}, nil
+	case q.TaskID != "":
+		l.first(fmt.Sprintf(r.Among, "l.seq", leasesOfTask), q.TaskID)
+		if q.Status != "" {
+			l.only("l.status", string(q.Status))
+		}
+	case q.Status == bloom.LeaseActive:
 		l.by = fmt.Sprintf(r.Among, "l.seq", "SELECT h.seq FROM leases h WHERE h.status = 'active'")
-	default:
+	case q.Status == bloom.LeaseReleased: // nearly all leases are, so the table is scanned
+		l.only("l.status", string(q.Status))
+	case q.Status != "":
 		l.first("l.status IN ('expired','failed') AND l.status = %s", string(q.Status))
+	}
+	if q.WorkerID != "" { // an index has only its active ones
+		l.only("l.worker_id", q.WorkerID)
 	}
 	return list(ctx, r, l, q.Page)
 }
+
+// leasesOfTask are the leases of the task %[1]s. One index has the active lease, another the others.
+const leasesOfTask = "SELECT h.seq FROM leases h WHERE h.task_id = %[1]s AND h.status = 'active' UNION ALL SELECT h.seq FROM leases h WHERE h.task_id = %[1]s AND h.status <> 'active'"
 
 // Artifacts lists artifacts, the newest first.
 func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
@@ -103,6 +115,9 @@ func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		l.first("a.task_id = %s", q.TaskID)
 	case q.Displaced:
 		l.by = r.True("a.displaced")
+	}
+	if q.Type != "" { // it has no index
+		l.only("a.type", q.Type)
 	}
 	items, next, err := list(ctx, r, l, q.Page)
 	for i := range items {

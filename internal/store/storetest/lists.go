@@ -175,7 +175,70 @@ var listTests = map[string]func(*harness){
 			}
 		}
 	},
-	"leases by status, artifacts by task, audit by action": func(h *harness) {
+	"walking leases by every mix of filters": func(h *harness) {
+		h.worker("w", 32)
+		h.worker("v", 32)
+		var all []bloom.Lease
+		add := func(task, worker string, end func(bloom.Lease)) {
+			l := h.lease(task, worker)
+			all = append(all, l)
+			end(l)
+		}
+		release := func(l bloom.Lease) {
+			_, err := h.s.Release(h.ctx, l.TaskID, bloom.ReleaseSpec{LeaseID: l.ID}, "me")
+			h.ok(err)
+		}
+		often, once := h.create(), h.create()
+		for i := range 9 {
+			add(often.ID, []string{"w", "v"}[i%2], release)
+		}
+		add(once.ID, "v", func(l bloom.Lease) { h.complete(success(once.ID, l.ID, "done")) })
+		add(often.ID, "w", func(bloom.Lease) {})
+		for mask := range 8 {
+			q := bloom.LeaseQuery{Page: bloom.Page{Limit: 2}}
+			if mask&1 != 0 {
+				q.TaskID = often.ID
+			}
+			if mask&2 != 0 {
+				q.WorkerID = "v"
+			}
+			statuses := []bloom.LeaseStatus{""}
+			if mask&4 != 0 {
+				statuses = []bloom.LeaseStatus{bloom.LeaseActive, bloom.LeaseReleased, bloom.LeaseExpired}
+			}
+			for _, q.Status = range statuses {
+				var want, got []string
+				for i, l := range slices.Backward(all) {
+					status := bloom.LeaseReleased
+					if i == len(all)-1 {
+						status = bloom.LeaseActive
+					}
+					if (q.TaskID == "" || l.TaskID == q.TaskID) && (q.WorkerID == "" || l.WorkerID == q.WorkerID) && (q.Status == "" || q.Status == status) {
+						want = append(want, l.ID)
+					}
+				}
+				for {
+					leases, next, err := h.s.Leases(h.ctx, q)
+					h.ok(err)
+					for _, l := range leases {
+						got = append(got, l.ID)
+					}
+					if q.Cursor = next; next == (bloom.Cursor{}) {
+						break
+					}
+				}
+				if q.Cursor = (bloom.Cursor{}); !slices.Equal(got, want) {
+					h.Errorf("%+v: walked %d, want %d", q, len(got), len(want))
+				}
+			}
+		}
+		none, _, err := h.s.Leases(h.ctx, bloom.LeaseQuery{TaskID: "no id"})
+		h.ok(err)
+		if len(none) != 0 || none == nil {
+			h.Errorf("leases of what is no id: %v", none)
+		}
+	},
+	"leases by status, artifacts by task and type, audit by action": func(h *harness) {
 		h.worker("w", 9)
 		done, active := h.create(), h.create()
 		c := h.finish(done.ID, "w")
@@ -194,6 +257,13 @@ var listTests = map[string]func(*harness){
 		h.ok(err)
 		if len(artifacts) != 1 || artifacts[0].ID != c.Artifact.ID {
 			h.Errorf("artifacts: %+v", artifacts)
+		}
+		for kind, want := range map[string]int{c.Artifact.Type: 1, "another": 0} {
+			for _, task := range []string{"", done.ID} {
+				artifacts, _, err = h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: task, Type: kind})
+				h.ok(err)
+				same(h, "artifacts of type "+kind, len(artifacts), want)
+			}
 		}
 		artifacts, _, err = h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: active.ID})
 		h.ok(err)

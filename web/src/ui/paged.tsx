@@ -1,12 +1,29 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { LucideIcon } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Page as ListPage } from '@/api/client'
 import { Button } from './button'
 import { Card } from './card'
 import { Empty, Loaded } from './states'
 import { Table } from './table'
+
+/**
+ * Reads on while nothing was found. A page is of a bounded number of rows, so with filters it may
+ * be empty although others follow. Returns whether it still looks.
+ */
+export function useFirst(
+  query: { data: unknown; hasNextPage: boolean; isFetching: boolean; isError: boolean; fetchNextPage: () => unknown },
+  found: number,
+) {
+  const { data, hasNextPage, isFetching, isError, fetchNextPage } = query
+  const looking = found === 0 && hasNextPage
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each page is followed by the next
+  useEffect(() => {
+    if (looking && !isFetching && !isError) void fetchNextPage()
+  }, [data, looking, isFetching, isError, fetchNextPage])
+  return looking
+}
 
 /** A list that is read page by page. */
 export function Paged<T>({
@@ -39,11 +56,12 @@ export function Paged<T>({
     getNextPageParam: (last) => last.next ?? undefined,
   })
   const items = query.data?.pages.flatMap((p) => p.items) ?? []
+  const looking = useFirst(query, items.length)
   return (
     <>
       <Card>
         <Loaded
-          query={query}
+          query={looking ? { ...query, data: undefined } : query}
           empty={{
             when: () => items.length === 0,
             show: (
@@ -63,7 +81,7 @@ export function Paged<T>({
           )}
         </Loaded>
       </Card>
-      {query.hasNextPage && (
+      {query.hasNextPage && !looking && (
         <Button className="mt-4" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
           {t('ui.more')}
         </Button>

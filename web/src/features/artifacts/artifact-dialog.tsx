@@ -11,6 +11,7 @@ import { Ago, CopyButton } from '@/ui/facts'
 import { JsonTree } from '@/ui/json-tree'
 import { Prose } from '@/ui/prose'
 import { Loaded } from '@/ui/states'
+import { useTypeName } from './type-name'
 
 /** Longer text is saved, not shown. */
 const most = 4_000_000
@@ -22,12 +23,13 @@ const isText = (type: string) => /^text\/|json|xml|yaml|javascript|x-sh/.test(ty
 
 /** Events of a run are kept as compressed JSON lines. */
 const isPacked = (a: Artifact) =>
-  a.media_type === 'application/gzip' && /\.(jsonl|ndjson|txt|log|json|csv|md)\.gz$/.test(nameOf(a))
+  a.media_type === 'application/gzip' && /\.(jsonl|ndjson|txt|log|json|csv|md)\.gz$/.test(pathOf(a))
 
 /** The whole of an artifact, which lists only show the beginning of. */
 export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const { t } = useTranslation()
   const format = useFormat()
+  const nameOfType = useTypeName()
   const row = useQuery({
     queryKey: [...keys.artifacts, 'one', id],
     queryFn: () => data(api.GET('/api/runtime/artifacts/{id}', { params: { path: { id } } })),
@@ -38,12 +40,12 @@ export function ArtifactDialog({ id, onClose }: { id: string; onClose: () => voi
       open
       wide
       onOpenChange={onClose}
-      title={a ? nameOf(a) : t('artifacts.title')}
+      title={a ? pathOf(a) || nameOfType(a.type) : t('artifacts.title')}
       lead={
         a && (
           <span className="flex items-center gap-x-3 text-[13px]">
             <span className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1">
-              {nameOf(a) !== a.type && <Badge>{a.type}</Badge>}
+              {pathOf(a) && <Badge>{nameOfType(a.type)}</Badge>}
               <span>{format.bytes(a.size)}</span>
               <span className="wrap-anywhere">{a.media_type}</span>
               <Ago at={a.created_at} />
@@ -128,10 +130,8 @@ function Json({ text }: { text: string }) {
   }
 }
 
-/** A file by its place in the worker's folder, anything else by its type. */
-export const nameOf = (a: Artifact) => pathOf(a) || a.type
-
-const pathOf = (a: Artifact) => ('path' in a && typeof a.path === 'string' ? a.path : '')
+/** A file's place in the worker's folder; nothing for anything else. */
+export const pathOf = (a: Artifact) => ('path' in a && typeof a.path === 'string' ? a.path : '')
 
 const endings: Record<string, string> = { 'text/plain': '.txt', 'text/markdown': '.md', 'application/json': '.json' }
 

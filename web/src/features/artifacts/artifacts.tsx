@@ -9,59 +9,53 @@ import { Badge } from '@/ui/badge'
 import { Download } from '@/ui/download'
 import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
-import { Input } from '@/ui/field'
+import { Select } from '@/ui/field'
+import { OfTask } from '@/ui/of-task'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
-import { ArtifactDialog, fileNameOf, nameOf } from './artifact-dialog'
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+import { ArtifactDialog, fileNameOf, pathOf } from './artifact-dialog'
+import { types, useTypeName } from './type-name'
 
 export default function Artifacts() {
   const { t } = useTranslation()
   const format = useFormat()
+  const nameOfType = useTypeName()
   const [task, setTask] = useState('')
+  const [type, setType] = useState('')
   const [shown, setShown] = useState('')
-  const wanted = uuid.test(task.trim()) ? task.trim() : ''
-  const partial = task.trim() !== '' && wanted === ''
+  const filters = { ...(task ? { task_id: task } : {}), ...(type ? { type } : {}) }
   const read = (cursor: string | undefined, limit = 50) =>
     page<Artifact>(
       api.GET('/api/runtime/artifacts', {
-        params: { query: { limit, ...(wanted ? { task_id: wanted } : {}), ...(cursor ? { cursor } : {}) } },
+        params: { query: { ...filters, limit, ...(cursor ? { cursor } : {}) } },
       }),
     )
   return (
-    <Page
-      title={t('artifacts.title')}
-      lead={t('artifacts.lead')}
-      actions={
-        <>
-          <Input
-            data-search=""
-            type="search"
-            aria-label={t('artifacts.ofTask')}
-            aria-describedby={partial ? 'artifacts-of' : undefined}
-            placeholder={t('artifacts.ofTask')}
-            value={task}
-            onChange={(e) => setTask(e.target.value)}
-            className="w-48 grow sm:w-72"
-          />
-          <Export name="artifacts" read={read} />
-          {partial && (
-            <p id="artifacts-of" role="status" className="w-full text-xs text-ink-3">
-              {t('artifacts.wholeId')}
-            </p>
-          )}
-        </>
-      }
-    >
+    <Page title={t('artifacts.title')} lead={t('artifacts.lead')} actions={<Export name="artifacts" read={read} />}>
+      <div className="mb-4 flex flex-wrap gap-2">
+        <Select
+          aria-label={t('artifacts.type')}
+          value={type}
+          onChange={(e) => setType(e.target.value)}
+          className="w-[calc(50%-0.25rem)] sm:w-52"
+        >
+          <option value="">{t('artifacts.anyType')}</option>
+          {types.map((name) => (
+            <option key={name} value={name}>
+              {nameOfType(name)}
+            </option>
+          ))}
+        </Select>
+        <OfTask onChange={setTask} />
+      </div>
       <Paged<Artifact>
         label={t('artifacts.title')}
-        queryKey={[...keys.artifacts, 'list', wanted]}
+        queryKey={[...keys.artifacts, 'list', filters]}
         read={(cursor) => read(cursor)}
         icon={Boxes}
         none={t('artifacts.none')}
-        noneHint={wanted ? t('ui.noneMatch') : t('artifacts.noneHint')}
+        noneHint={Object.keys(filters).length > 0 ? t('ui.noneMatch') : t('artifacts.noneHint')}
         head={
           <>
             <Th>{t('artifacts.id')}</Th>
@@ -83,7 +77,7 @@ export default function Artifacts() {
               </button>
             </Td>
             <Td className="max-sm:hidden">
-              {nameOf(a) === a.type ? <Badge>{a.type}</Badge> : <span className="font-mono text-xs">{nameOf(a)}</span>}
+              {pathOf(a) ? <span className="font-mono text-xs">{pathOf(a)}</span> : <Badge>{nameOfType(a.type)}</Badge>}
             </Td>
             <Td>
               <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className="text-accent-strong hover:underline">

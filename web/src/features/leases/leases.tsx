@@ -1,13 +1,15 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, type Lease, page } from '@/api/client'
-import { keys } from '@/api/queries'
+import { keys, workers } from '@/api/queries'
 import { Badge, type Tone } from '@/ui/badge'
 import { Export } from '@/ui/export'
 import { Ago, Elapsed, Id } from '@/ui/facts'
 import { Select } from '@/ui/field'
+import { OfTask } from '@/ui/of-task'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
@@ -18,42 +20,58 @@ const tones: Record<Lease['status'], Tone> = { active: 'info', released: 'good',
 export default function Leases() {
   const { t } = useTranslation()
   const [status, setStatus] = useState<Lease['status'] | ''>('')
+  const [task, setTask] = useState('')
+  const [worker, setWorker] = useState('')
+  const fleet = useQuery(workers).data
+  const filters = {
+    ...(status ? { status } : {}),
+    ...(task ? { task_id: task } : {}),
+    ...(worker ? { worker_id: worker } : {}),
+  }
   const read = (cursor: string | undefined, limit = 50) =>
     page<Lease>(
       api.GET('/api/runtime/leases', {
-        params: { query: { limit, ...(status ? { status } : {}), ...(cursor ? { cursor } : {}) } },
+        params: { query: { ...filters, limit, ...(cursor ? { cursor } : {}) } },
       }),
     )
   return (
-    <Page
-      title={t('leases.title')}
-      lead={t('leases.lead')}
-      actions={
-        <>
-          <Select
-            aria-label={t('leases.status')}
-            value={status}
-            onChange={(e) => setStatus(e.target.value as Lease['status'] | '')}
-            className="w-44"
-          >
-            <option value="">{t('leases.any')}</option>
-            {statuses.map((s) => (
-              <option key={s} value={s}>
-                {t(`leases.is.${s}`)}
-              </option>
-            ))}
-          </Select>
-          <Export name="leases" read={read} />
-        </>
-      }
-    >
+    <Page title={t('leases.title')} lead={t('leases.lead')} actions={<Export name="leases" read={read} />}>
+      <div className="mb-4 flex flex-wrap gap-2">
+        <Select
+          aria-label={t('leases.status')}
+          value={status}
+          onChange={(e) => setStatus(e.target.value as Lease['status'] | '')}
+          className="w-[calc(50%-0.25rem)] sm:w-52"
+        >
+          <option value="">{t('leases.any')}</option>
+          {statuses.map((s) => (
+            <option key={s} value={s}>
+              {t(`leases.is.${s}`)}
+            </option>
+          ))}
+        </Select>
+        <Select
+          aria-label={t('leases.worker')}
+          value={worker}
+          onChange={(e) => setWorker(e.target.value)}
+          className="w-[calc(50%-0.25rem)] sm:w-52"
+        >
+          <option value="">{t('tasks.anyWorker')}</option>
+          {fleet?.map((w) => (
+            <option key={w.id} value={w.id}>
+              {w.id}
+            </option>
+          ))}
+        </Select>
+        <OfTask onChange={setTask} />
+      </div>
       <Paged<Lease>
         label={t('leases.title')}
-        queryKey={[...keys.leases, status]}
+        queryKey={[...keys.leases, filters]}
         read={(cursor) => read(cursor)}
         icon={KeyRound}
         none={t('leases.none')}
-        noneHint={status ? t('ui.noneMatch') : t('leases.noneHint')}
+        noneHint={Object.keys(filters).length > 0 ? t('ui.noneMatch') : t('leases.noneHint')}
         head={
           <>
             <Th>{t('leases.status')}</Th>

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, useCallback, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError } from '@/api/client'
 import { session, signIn, signInAt } from '@/api/session'
@@ -25,19 +25,27 @@ export default function SignIn() {
   const [typed, setTyped] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
-  const asked = useQuery(session)
+  // The person may sign in in another tab.
+  const asked = useQuery({ ...session, refetchInterval: 2_000, refetchOnWindowFocus: 'always' })
   const now = asked.data
   const provider = now?.oidc
   const needless = now !== undefined && now.auth !== 'keys'
   const unknown = now === undefined && asked.error !== null
+  const goOn = useCallback(async () => {
+    await client.invalidateQueries()
+    await navigate({ href: pathOf(to) })
+  }, [client, navigate, to])
+  const signedIn = asked.isFetchedAfterMount && now?.auth === 'keys' && now.role !== '' && !refused && !busy
+  useEffect(() => {
+    if (signedIn) void goOn()
+  }, [signedIn, goOn])
   const send = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
     try {
       await signIn(typed.trim())
       live.start()
-      await client.invalidateQueries()
-      await navigate({ href: pathOf(to) })
+      await goOn()
     } catch (e) {
       setError(
         e instanceof ApiError && !e.offline

@@ -4,7 +4,8 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data } from '@/api/client'
 import { keys } from '@/api/queries'
-import { ArtifactDialog, fileNameOf, nameOf } from '@/features/artifacts/artifact-dialog'
+import { ArtifactDialog, fileNameOf, pathOf } from '@/features/artifacts/artifact-dialog'
+import { useTypeName } from '@/features/artifacts/type-name'
 import { useActionName } from '@/features/audit/action-name'
 import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
@@ -20,6 +21,7 @@ export function Records({ taskId }: { taskId: string }) {
   const { t } = useTranslation()
   const nameOfAction = useActionName()
   const format = useFormat()
+  const nameOfType = useTypeName()
   const [shown, setShown] = useState('')
   const artifacts = useQuery({
     queryKey: [...keys.artifacts, 'task', taskId],
@@ -47,7 +49,7 @@ export function Records({ taskId }: { taskId: string }) {
                         onClick={() => setShown(a.id)}
                         className="block max-w-full truncate text-left font-medium text-accent-strong hover:underline"
                       >
-                        {nameOf(a)}
+                        {pathOf(a) || nameOfType(a.type)}
                       </button>
                     </Td>
                     <Td className="max-sm:hidden">

@@ -7,6 +7,7 @@ import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Command } from '@/ui/facts'
 import { Page } from '@/ui/page'
+import { useFirst } from '@/ui/paged'
 import { Empty, Failure, SkeletonRows } from '@/ui/states'
 import { Bulk } from './bulk'
 import { Filters } from './filters'
@@ -22,6 +23,7 @@ export default function Tasks() {
   const atTop = useCallback(() => scrollY < 80, [])
   const { query, fresh, refresh } = useTasks(filters, atTop)
   const tasks = useMemo(() => query.data?.pages.flatMap((p) => p.items) ?? [], [query.data])
+  const looking = useFirst(query, tasks.length)
   const filtered = Object.keys(filters).length > 0
   const setFilters = (next: TaskFilters) => {
     setChosen(new Set())
@@ -53,7 +55,7 @@ export default function Tasks() {
         <Failure error={query.error} retry={() => void query.refetch()} />
       ) : (
         <Card className="overflow-clip">
-          {query.isPending ? (
+          {query.isPending || looking ? (
             <SkeletonRows rows={12} />
           ) : tasks.length === 0 ? (
             <Empty
