@@ -33,20 +33,27 @@ type Counts struct{ Observations, Summaries, Prompts, Tables int64 }
 // remove deletes the copy.
 func (s *Snapshot) remove() { _ = os.Remove(s.Path) }
 
-// snapshot copies the database at path to a file next to it, while others may write to it.
-// Two snapshots of the same content have the same SHA-256.
-func snapshot(ctx context.Context, path string, point func(string)) (*Snapshot, error) {
-	db, err := open(path, "mode=ro")
+// snapshot copies the database to a file next to it, while others may write to it. Two
+// snapshots of the same content have the same SHA-256.
+func (p *Project) snapshot(ctx context.Context) (*Snapshot, error) {
+	db, err := open(p.DB, "mode=ro")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
-	return snapshotOn(ctx, db, path, point)
+	return p.snapshotOn(ctx, db)
 }
 
 // snapshotOn is snapshot over an open connection.
-func snapshotOn(ctx context.Context, db execer, path string, point func(string)) (_ *Snapshot, err error) {
-	tmp, err := temporary(path, "snapshot")
+func (p *Project) snapshotOn(ctx context.Context, db querier) (_ *Snapshot, err error) {
+	var size int64
+	if err := db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size); err != nil {
+		return nil, fmt.Errorf("read %s: %w", p.DB, err)
+	}
+	if err := p.room(size, "a copy of the memory"); err != nil {
+		return nil, err
+	}
+	tmp, err := p.temporary("snapshot")
 	if err != nil {
 		return nil, err
 	}
@@ -55,21 +62,22 @@ func snapshotOn(ctx context.Context, db execer, path string, point func(string))
 			_ = os.Remove(tmp)
 		}
 	}()
-	point("snapshot file made")
+	p.Point("snapshot file made")
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", tmp); err != nil {
-		return nil, fmt.Errorf("copy %s: %w", path, err)
+		return nil, fmt.Errorf("copy %s: %w", p.DB, err)
 	}
-	point("snapshot taken")
+	p.Point("snapshot taken")
 	if err := normalize(tmp); err != nil {
 		return nil, err
 	}
 	s, err := inspect(ctx, tmp)
-	point("snapshot checked")
+	p.Point("snapshot checked")
 	return s, err
 }
 
-type execer interface {
+type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // normalize sets the header's change counters to fixed values, because they differ between
@@ -161,12 +169,30 @@ var errDamaged = errors.New("the database is damaged")
 // damage reports whether err means that a file is a damaged database, and not only that it
 // cannot be read now.
 func damage(err error) bool {
-	const corrupt, notADatabase, primary = 11, 26, 0xff
+	const corrupt, notADatabase = 11, 26
+	switch sqliteCode(err) {
+	case corrupt, notADatabase:
+		return true
+	case 0:
+		return errors.Is(err, errDamaged)
+	}
+	return false
+}
+
+// sqliteCode returns SQLite's primary code of an error, 0 if it has none.
+func sqliteCode(err error) int {
+	const primary = 0xff
 	var e *sqlite.Error
 	if errors.As(err, &e) {
-		return e.Code()&primary == corrupt || e.Code()&primary == notADatabase
+		return e.Code() & primary
 	}
-	return errors.Is(err, errDamaged)
+	return 0
+}
+
+// rolledBack reports whether err ended a transaction that changed nothing for certain.
+func rolledBack(err error) bool {
+	const full = 13
+	return sqliteCode(err) == full || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // rollBack rolls back a transaction that a crash interrupted. SQLite does this when the

@@ -34,7 +34,7 @@ func (p *Project) Doctor(ctx context.Context, repair bool) []Finding {
 	if found[0].OK {
 		// Check the lock first: other repairs need it.
 		stored, m := p.checkRemote(ctx)
-		found = append(found, p.checkLock(ctx), stored, p.checkVersions(ctx, m), p.checkPull(here, m), p.checkLease(ctx))
+		found = append(found, p.checkLock(ctx), stored, p.checkVersions(ctx), p.checkPull(here, m), p.checkLease(ctx))
 	}
 	for i, f := range found {
 		if f.OK || f.repair == nil || !repair {
@@ -110,14 +110,9 @@ func (p *Project) checkPull(here *local, stored *Manifest) Finding {
 // checkLeftovers finds temporary files of a push or pull that was killed.
 func (p *Project) checkLeftovers() Finding {
 	const name = "leftovers"
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(p.DB), temporaryPattern))
-	halves, _ := filepath.Glob(filepath.Join(p.BackupFolder(), incompletePrefix+"*"))
-	var old, kinds []string
-	for _, path := range append(files, halves...) {
-		if !p.abandoned(path) {
-			continue
-		}
-		old = append(old, path)
+	old := p.leftovers(p.abandoned)
+	var kinds []string
+	for _, path := range old {
 		switch base := filepath.Base(path); {
 		case strings.HasPrefix(base, incompletePrefix):
 			kinds = append(kinds, "an incomplete safety backup "+base)

@@ -30,7 +30,10 @@ func (p *Project) checkRemote(ctx context.Context) (Finding, *Manifest) {
 	if !same {
 		return Finding{Name: name, Detail: "a push was killed before its last step; the previous memory is intact and is what other nodes pull, but tools that read claude-mem.db see another one",
 			Fix: pushAgain + ", or restore the previous one: " + p.repairCommand(), repair: p.underLock(func(ctx context.Context) error {
-				_, err := p.publish(ctx, p.source(m), m.SHA256)
+				m, _, err := p.remote(ctx) // it may have changed since it was checked
+				if err == nil && m != nil && m.Version != "" {
+					_, err = p.publish(ctx, p.source(m), m.SHA256)
+				}
 				return err
 			})}, m
 	}
@@ -59,26 +62,31 @@ func (p *Project) plainIs(ctx context.Context, m *Manifest) (bool, error) {
 
 // checkVersions finds uploads of a push that was killed before it wrote its manifest, or
 // before it removed old versions.
-func (p *Project) checkVersions(ctx context.Context, m *Manifest) Finding {
+func (p *Project) checkVersions(ctx context.Context) Finding {
 	const name = "uploads"
 	if lock, held, err := p.Lock(ctx); err != nil || held && !p.stale(lock) {
 		return Finding{Name: name, OK: true, Detail: "not checked while a push is running"}
 	}
-	n, size := 0, int64(0)
-	for object, err := range p.orphans(ctx, m) {
-		if err != nil {
-			return bad(name, err, "check that the storage can be listed")
-		}
-		n, size = n+1, size+object.Size
+	m, _, err := p.remote(ctx)
+	if err != nil {
+		return Finding{Name: name, OK: true, Detail: "not checked, because the manifest, which names the ones in use, cannot be read"}
+	}
+	old, err := p.orphans(ctx, m)
+	if err != nil {
+		return bad(name, err, "check that the storage can be listed")
+	}
+	n, size := len(old), int64(0)
+	for _, object := range old {
+		size += object.Size
 	}
 	if n == 0 {
 		return Finding{Name: name, OK: true, Detail: "only the current version and the previous one"}
 	}
+	if m == nil { // the manifest may have been lost, and one of them may be the memory
+		return Finding{Name: name, Detail: fmt.Sprintf("there are %d uploads (%d bytes), but no manifest", n, size), Fix: "the next push replaces them"}
+	}
 	return Finding{Name: name, Detail: fmt.Sprintf("a push was killed and left %d unused uploads (%d bytes)", n, size),
-		Fix: "the next push removes them, or " + p.repairCommand(), repair: p.underLock(func(ctx context.Context) error {
-			p.sweepVersions(ctx, m)
-			return nil
-		})}
+		Fix: "the next push removes them, or " + p.repairCommand(), repair: p.underLock(p.sweepVersions)}
 }
 
 // underLock returns a function that calls do while it holds the push lock.

@@ -37,13 +37,22 @@ func (l *local) changed(ctx context.Context) (bool, error) {
 	return now != l.watch.version, err
 }
 
-// retake takes a new snapshot.
-func (l *local) retake(ctx context.Context, db execer, p *Project) error {
-	s, err := snapshotOn(ctx, db, p.DB, p.Point)
+// retake takes a new snapshot, none of a database that was empty and still is.
+func (l *local) retake(ctx context.Context, db querier, p *Project) error {
+	if !l.exists {
+		var entries int
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&entries); err != nil || entries == 0 {
+			return err
+		}
+		l.exists = true
+	}
+	s, err := p.snapshotOn(ctx, db)
 	if err != nil {
 		return err
 	}
-	l.Snapshot.remove()
+	if l.Path != "" {
+		l.Snapshot.remove()
+	}
 	l.Snapshot = *s
 	return nil
 }
@@ -62,7 +71,7 @@ func (p *Project) readLocal(ctx context.Context) (*local, error) {
 		found.watch, err = newWatch(ctx, p.DB)
 	}
 	if err == nil {
-		s, err = snapshotOn(ctx, found.watch.conn, p.DB, p.Point)
+		s, err = p.snapshotOn(ctx, found.watch.conn)
 	}
 	switch {
 	case err == nil:

@@ -23,6 +23,8 @@ type Lock struct {
 	// not wait for one that was killed.
 	PID     int    `json:"pid,omitempty"`
 	Machine string `json:"machine,omitempty"`
+	// Boot identifies the machine's last start, which ended all pushes before it.
+	Boot string `json:"boot,omitempty"`
 }
 
 // LockedError means that another push is running.
@@ -60,14 +62,18 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	if held.Timestamp != 0 && !p.stale(held) && !p.ForcePush {
 		return nil, &LockedError{Holder: held.Holder, Age: age, Free: p.LockTTL + p.LockGrace - age}
 	}
-	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text(), PID: os.Getpid(), Machine: thisMachine()}
+	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text(), PID: os.Getpid(), Machine: thisMachine(), Boot: thisBoot()}
 	etag, err = p.swapJSON(ctx, p.lockKey(), mine, etag)
+	if err != nil {
+		p.ended.Store(mine.Nonce, true) // the storage may have it nevertheless
+	}
 	if errors.Is(err, objects.ErrConflict) {
 		return nil, &LockedError{Holder: "another process", Free: p.LockTTL + p.LockGrace}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take the lock: %w", err)
 	}
+	p.ended.Clear()
 	p.Point("lock taken")
 	release = func(ctx context.Context) error {
 		free := mine
@@ -75,6 +81,9 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 		_, err := p.swapJSON(ctx, p.lockKey(), free, etag)
 		if errors.Is(err, objects.ErrConflict) {
 			return nil // another push took it by force
+		}
+		if err != nil {
+			p.ended.Store(mine.Nonce, true)
 		}
 		return err
 	}

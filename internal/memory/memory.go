@@ -19,14 +19,13 @@ package memory
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -90,6 +89,12 @@ type Project struct {
 	Config
 
 	id string
+	// expected, if not empty, is the SHA-256 of the only local database that a pull may
+	// overwrite.
+	expected string
+	// ended has the nonces of own locks that the storage may still have, although their
+	// pushes have ended.
+	ended *sync.Map
 }
 
 // New validates a Config and fills in its defaults.
@@ -126,7 +131,7 @@ func New(c Config) (*Project, error) {
 	if c.Point == nil {
 		c.Point = func(string) {}
 	}
-	return &Project{Config: c, id: CanonicalID(c.Project)}, nil
+	return &Project{Config: c, id: CanonicalID(c.Project), ended: &sync.Map{}}, nil
 }
 
 // resolve resolves symbolic links. SQLite keeps its logs next to the file itself, and a
@@ -159,8 +164,7 @@ func resolve(path string) (string, error) {
 // CanonicalID returns a project's id in the bucket and at the control plane: the first 16
 // hex digits of the SHA-256 of its name.
 func CanonicalID(project string) string {
-	sum := sha256.Sum256([]byte(project))
-	return hex.EncodeToString(sum[:])[:16]
+	return digest16(project)
 }
 
 // ID returns the project's canonical id.

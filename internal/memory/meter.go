@@ -46,19 +46,19 @@ func (m *Meter) Facts() (f Facts, ok bool) {
 func (m *Meter) Measure(ctx context.Context) error {
 	began, now := time.Now(), fileStateOf(m.p.DB)
 	m.mu.Lock()
-	due := m.facts == nil && m.notBefore.IsZero() || now != m.measured && began.After(m.notBefore)
+	due := (m.facts == nil || now != m.measured) && began.After(m.notBefore)
 	m.mu.Unlock()
 	if !due {
 		return nil
 	}
 	there, err := m.p.readLocal(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notBefore = time.Now().Add(measureShare * time.Since(began))
 	if err != nil {
 		return err
 	}
 	there.remove()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.notBefore = time.Now().Add(measureShare * time.Since(began))
 	if there.damage != nil {
 		return there.damage
 	}

@@ -58,6 +58,18 @@ func (n *node) plugin() *sql.DB {
 	return n.db
 }
 
+// rollbackPlugin is plugin without a write-ahead log.
+func (n *node) rollbackPlugin() *sql.DB {
+	n.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+n.DB+"?_pragma=busy_timeout(300000)")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.db = db
+	n.t.Cleanup(func() { db.Close() })
+	return db
+}
+
 func (n *node) write(texts ...string) {
 	n.t.Helper()
 	if _, err := n.plugin().ExecContext(n.t.Context(), "CREATE TABLE IF NOT EXISTS observations (id INTEGER PRIMARY KEY, text TEXT)"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,10 +18,20 @@ import (
 // that a crash left.
 const temporaryPattern = ".bloom-memory-*.tmp"
 
-// temporary creates an empty file next to path that only its owner may read. Its name has
-// the process id.
-func temporary(path, what string) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".bloom-memory-"+what+"-"+strconv.Itoa(os.Getpid())+"-*.tmp")
+// leftovers returns the temporary files and folders that are no longer used according to gone.
+func (p *Project) leftovers(gone func(path string) bool) []string {
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(p.DB), temporaryPattern))
+	halves, _ := filepath.Glob(filepath.Join(p.BackupFolder(), incompletePrefix+"*"))
+	return slices.DeleteFunc(append(files, halves...), func(path string) bool { return !gone(path) })
+}
+
+// temporary creates an empty file next to the database that only its owner may read. Its name
+// has the process id.
+func (p *Project) temporary(what string) (string, error) {
+	for _, path := range p.leftovers(p.overdue) {
+		_ = os.RemoveAll(path) // the next push or pull tries again
+	}
+	f, err := os.CreateTemp(filepath.Dir(p.DB), ".bloom-memory-"+what+"-"+strconv.Itoa(os.Getpid())+"-*.tmp")
 	if err != nil {
 		return "", err
 	}
@@ -30,11 +41,7 @@ func temporary(path, what string) (string, error) {
 // abandoned reports whether the process that created a temporary file or folder has ended,
 // or has used it for longer than a push or pull may take.
 func (p *Project) abandoned(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	if p.Now().Sub(info.ModTime()) > p.LockTTL+p.LockGrace {
+	if p.overdue(path) {
 		return true
 	}
 	parts := strings.Split(filepath.Base(path), "-")
@@ -43,6 +50,12 @@ func (p *Project) abandoned(path string) bool {
 	}
 	pid, err := strconv.Atoi(parts[len(parts)-2])
 	return err == nil && !alive(pid)
+}
+
+// overdue reports whether a temporary file is older than a push or pull may take.
+func (p *Project) overdue(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && p.Now().Sub(info.ModTime()) > p.LockTTL+p.LockGrace
 }
 
 // alive reports whether a process may be running. Another process may have got its id.
@@ -58,29 +71,44 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// thisMachine identifies the machine since its last start, and the container, to which a
-// process id belongs. It is empty if that is unknown.
-var thisMachine = sync.OnceValue(func() string {
+// thisBoot identifies the machine since its last start. It is empty if that is unknown.
+var thisBoot = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	space, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(append(boot, space...))
-	return hex.EncodeToString(sum[:])[:16]
+	return digest16(string(boot))
 })
 
-// dead reports whether the push that holds the lock is known to be dead: it ran on this
-// node, and its process has ended.
-func (p *Project) dead(l Lock) bool {
-	return l.Timestamp != 0 && l.Holder == p.Node && l.Machine != "" && l.Machine == thisMachine() && !alive(l.PID)
+// thisMachine identifies the machine since its last start, and the container, to which a
+// process id belongs. It is empty if that is unknown.
+var thisMachine = sync.OnceValue(func() string {
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil || thisBoot() == "" {
+		return ""
+	}
+	return digest16(thisBoot() + space)
+})
+
+// digest16 returns the first 16 hex digits of the SHA-256 of text.
+func digest16(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:16]
 }
 
-// stale reports whether the lock is no longer valid: its push is dead, it is too old, or
-// its time is implausibly far in the future.
+// dead reports whether the push that holds the lock is known to be dead: it ran on this
+// node, and the machine was restarted since, or its process has ended.
+func (p *Project) dead(l Lock) bool {
+	if l.Timestamp == 0 || l.Holder != p.Node {
+		return false
+	}
+	restarted := l.Boot != "" && thisBoot() != "" && l.Boot != thisBoot()
+	return restarted || l.Machine != "" && l.Machine == thisMachine() && !alive(l.PID)
+}
+
+// stale reports whether the lock is no longer valid: its push is dead or has ended, it is too
+// old, or its time is implausibly far in the future.
 func (p *Project) stale(l Lock) bool {
-	return p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
+	_, ended := p.ended.Load(l.Nonce)
+	return ended || p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
 }

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -54,6 +52,7 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	if err := os.MkdirAll(filepath.Dir(p.DB), 0o700); err != nil {
 		return Pulled{}, err
 	}
+	p.removeOldBackups() // they may fill the disk
 	there, err := p.readLocal(ctx)
 	if err != nil {
 		return Pulled{}, err
@@ -69,23 +68,17 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 		}
 	}
 	p.Progress(fmt.Sprintf("downloading %d bytes", m.Size))
-	incoming, err := p.download(ctx, m)
+	incoming, err := p.download(ctx, there, m)
 	if err != nil {
 		return Pulled{}, err
 	}
 	defer incoming.remove()
 	out := Pulled{Manifest: *m}
-	if !there.exists {
-		p.Progress("installing it")
-		err = p.install(incoming.Path)
-	} else {
-		p.Progress("replacing " + p.DB)
-		out.Backup, err = p.overwrite(ctx, there, incoming, m)
-		out.LocalAhead = there.Observations > incoming.Observations
-	}
-	if err != nil {
+	p.Progress("replacing " + p.DB)
+	if out.Backup, err = p.place(ctx, there, incoming, m); err != nil {
 		return Pulled{}, err
 	}
+	out.LocalAhead = there.Observations > incoming.Observations
 	p.Point("database replaced")
 	p.saveSynced(m.SHA256)
 	p.removeOldBackups()
@@ -93,9 +86,33 @@ func (p *Project) Pull(ctx context.Context) (Pulled, error) {
 	return out, nil
 }
 
+// place puts the download in the database's place.
+func (p *Project) place(ctx context.Context, there *local, incoming *Snapshot, m *Manifest) (folder string, err error) {
+	if there.exists {
+		if err := p.mayPull(ctx, there, m); err != nil { // it may have become primary during the download
+			return "", err
+		}
+		return p.overwrite(ctx, there, incoming, m)
+	}
+	err = p.create(incoming.Path)
+	if errors.Is(err, fs.ErrExist) && !exists(p.DB) {
+		return p.overwrite(ctx, there, incoming, m) // the plugin may have the empty file open
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("the memory plugin has created %s during the download; nothing was changed. Pull again, which backs it up", p.DB)
+	}
+	return "", err
+}
+
 // overwrite backs up the local database, then replaces it.
 func (p *Project) overwrite(ctx context.Context, there *local, incoming *Snapshot, m *Manifest) (folder string, err error) {
 	backup := func() error {
+		switch {
+		case !there.exists:
+			return nil
+		case p.expected != "" && there.SHA256 != p.expected:
+			return &DivergedError{Node: p.Node, PushedBy: m.SourceHost}
+		}
 		p.Progress("backing up the local database")
 		folder, err = p.backup(there, m, there.Observations > incoming.Observations)
 		if err != nil {
@@ -104,7 +121,11 @@ func (p *Project) overwrite(ctx context.Context, there *local, incoming *Snapsho
 		return nil
 	}
 	if there.damage == nil {
-		return folder, p.replace(ctx, there, incoming, backup)
+		err := p.replace(ctx, there, incoming, backup)
+		if rolledBack(err) { // each try would leave another backup of the same database
+			_ = os.RemoveAll(folder)
+		}
+		return folder, err
 	}
 	if err := backup(); err != nil {
 		return "", err
@@ -128,7 +149,7 @@ func (p *Project) mayPull(ctx context.Context, there *local, m *Manifest) error 
 
 // download downloads the content that m describes to a file next to the database, and
 // verifies it.
-func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err error) {
+func (p *Project) download(ctx context.Context, there *local, m *Manifest) (_ *Snapshot, err error) {
 	r, info, err := p.Bucket.Open(ctx, p.source(m))
 	if errors.Is(err, objects.ErrNotFound) {
 		return nil, fmt.Errorf("the stored memory is missing in the bucket (%s): push it again from the primary, or run bloom memory doctor", p.source(m))
@@ -137,11 +158,11 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	defer r.Close()
-	size, err := p.expect(m, info.Size)
+	size, err := p.expect(there, m, info.Size)
 	if err != nil {
 		return nil, err
 	}
-	name, err := temporary(p.DB, "pull")
+	name, err := p.temporary("pull")
 	if err != nil {
 		return nil, err
 	}
@@ -168,44 +189,25 @@ func (p *Project) download(ctx context.Context, m *Manifest) (_ *Snapshot, err e
 	return s, err
 }
 
-// spareDisk is the free disk space that a pull leaves, in bytes.
-const spareDisk = 16 << 20
-
-// expect returns the size of the download. It fails if the manifest has another size, or if the
-// disk has too little free space. Manifests of other tools need not have a size.
-func (p *Project) expect(m *Manifest, stored int64) (int64, error) {
-	switch {
-	case stored < 0:
-		return 0, errors.New("the storage did not report the size of the stored memory")
-	case m.Size > 0 && m.Size != stored:
-		return 0, fmt.Errorf("the stored memory has %d bytes, but the manifest has %d: another tool may be pushing; try again, or run bloom memory doctor", stored, m.Size)
-	}
-	free, err := p.FreeDisk(filepath.Dir(p.DB))
-	if err != nil {
-		return 0, fmt.Errorf("the free space for %s: %w", p.DB, err)
-	}
-	if free < uint64(stored)+spareDisk {
-		return 0, fmt.Errorf("the stored memory has %d bytes, but the disk of %s has room for %d: free disk space", stored, p.DB, max(free, spareDisk)-spareDisk)
-	}
-	return stored, nil
-}
-
-// freeDisk is without limit on file systems that do not tell their size, such as some of FUSE.
-func freeDisk(dir string) (uint64, error) {
-	var disk syscall.Statfs_t
-	err := syscall.Statfs(dir, &disk)
-	if err == nil && disk.Blocks == 0 {
-		return math.MaxUint64, nil
-	}
-	return disk.Bavail * uint64(disk.Bsize), err
-}
-
 func hashOf(r io.Reader, to io.Writer) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(to, h), r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// create moves a file to the database's path. It fails with fs.ErrExist if there is a file.
+func (p *Project) create(from string) error {
+	err := os.Link(from, p.DB)
+	if err != nil && !errors.Is(err, fs.ErrExist) && !exists(p.DB) {
+		return p.install(from) // the file system has no links
+	}
+	if err != nil {
+		return err
+	}
+	p.Point("renamed")
+	return durable.SyncDir(filepath.Dir(p.DB))
 }
 
 // install moves a file to the database's path, where there is no intact database.

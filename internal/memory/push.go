@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
 
@@ -59,58 +57,74 @@ func (p *Project) Push(ctx context.Context) (Pushed, error) {
 	if err := p.Bucket.Ensure(ctx); err != nil {
 		return Pushed{}, err
 	}
-	lease, err := p.mayPush(ctx)
-	if err != nil {
+	if err := p.mayPush(ctx); err != nil {
 		return Pushed{}, err
 	}
 	if _, err := os.Stat(p.DB); errors.Is(err, fs.ErrNotExist) {
 		return Pushed{}, fmt.Errorf("there is no database at %s: set CLAUDE_MEM_DB or --db, or pull first", p.DB)
 	}
+	// Before the snapshot: what is pushed from now on may be newer than it.
+	before, etag, err := p.remote(ctx)
+	if err != nil && !errors.Is(err, errUnreadable) {
+		return Pushed{}, err
+	}
 	p.Progress("taking a snapshot of " + p.DB)
 	if err := rollBack(ctx, p.DB); err != nil {
 		return Pushed{}, err
 	}
-	local, err := snapshot(ctx, p.DB, p.Point)
+	local, err := p.snapshot(ctx)
 	if err != nil {
 		return Pushed{}, err
 	}
 	defer local.remove()
-	if now, _, err := p.remote(ctx); err != nil && !errors.Is(err, errUnreadable) {
+	if same, err := p.stores(ctx, before, local.SHA256); err != nil {
 		return Pushed{}, err
-	} else if now != nil && now.SHA256 == local.SHA256 {
-		p.saveSynced(now.SHA256)
-		return Pushed{Manifest: *now, Unchanged: true}, nil
+	} else if same {
+		p.saveSynced(before.SHA256)
+		return Pushed{Manifest: *before, Unchanged: true}, nil
 	}
 	p.Progress("taking the lock")
 	release, err := p.acquire(ctx)
 	if err != nil {
 		return Pushed{}, err
 	}
-	m, err := p.send(ctx, local, lease)
+	m, err := p.send(ctx, local, before, etag)
 	return Pushed{Manifest: m}, errors.Join(err, release(context.WithoutCancel(ctx)))
 }
 
-func (p *Project) mayPush(ctx context.Context) (Lease, error) {
-	if p.IgnoreLeadership {
-		return Lease{}, nil
+// stores reports whether the storage has the content sha, as m says, which may be nil.
+func (p *Project) stores(ctx context.Context, m *Manifest, sha string) (bool, error) {
+	if m == nil || m.SHA256 != sha {
+		return false, nil
 	}
-	role, lease, err := p.Role(ctx)
-	if err != nil {
-		return Lease{}, err
+	info, err := p.Bucket.Stat(ctx, p.source(m))
+	if errors.Is(err, objects.ErrNotFound) {
+		return false, nil
 	}
-	if role != Primary && !p.SecondaryMayPush {
-		return Lease{}, &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: lease.PrimaryNode}
-	}
-	return lease, nil
+	return m.Size <= 0 || info.Size == m.Size, err
 }
 
+func (p *Project) mayPush(ctx context.Context) error {
+	if p.IgnoreLeadership {
+		return nil
+	}
+	role, lease, err := p.Role(ctx)
+	if err == nil && role != Primary && !p.SecondaryMayPush {
+		err = &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: lease.PrimaryNode}
+	}
+	return err
+}
+
+// ErrOvertaken means that the stored memory was replaced during a push.
+var ErrOvertaken = errors.New("another push has replaced the stored memory in the meantime. Pull, or push again if this node's memory is the right one")
+
 // send uploads the snapshot under the lock. The stored memory changes only in the last
-// step, with the manifest.
-func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manifest, error) {
-	// Read it again under the lock.
-	before, etag, err := p.remote(ctx)
-	if err != nil && !errors.Is(err, errUnreadable) {
+// step, with the manifest, and only if it is still the one before, with that etag.
+func (p *Project) send(ctx context.Context, local *Snapshot, before *Manifest, etag string) (Manifest, error) {
+	if _, now, err := p.remote(ctx); err != nil && !errors.Is(err, errUnreadable) {
 		return Manifest{}, err
+	} else if now != etag {
+		return Manifest{}, ErrOvertaken
 	}
 	version := p.versionKey(local.SHA256)
 	p.Progress(fmt.Sprintf("uploading %d bytes", local.Size))
@@ -130,121 +144,51 @@ func (p *Project) send(ctx context.Context, local *Snapshot, lease Lease) (Manif
 	m := Manifest{
 		Project: p.Project, CanonicalID: p.id, Timestamp: p.Now().UTC(), SourceHost: p.Node, Size: local.Size, SHA256: local.SHA256,
 		Observations: local.Observations, Summaries: local.Summaries, Prompts: local.Prompts, Tables: local.Tables,
-		Version: "versions/" + local.SHA256 + ".db", PlainETag: etagOfPlain, Epoch: lease.Epoch,
+		Version: "versions/" + local.SHA256 + ".db", PlainETag: etagOfPlain,
 	}
-	if before != nil {
+	switch {
+	case before != nil && before.Version == m.Version: // uploaded again, because it was missing
+		m.Previous = before.Previous
+	case before != nil:
 		m.Previous = before.Version
 	}
-	if err := p.stillPrimary(ctx, lease); err != nil {
+	if m.Epoch, err = p.stillPrimary(ctx); err != nil {
 		return Manifest{}, err
 	}
+	return m, p.replaceManifest(ctx, &m, etag)
+}
+
+// replaceManifest makes m the stored memory, and removes old versions.
+func (p *Project) replaceManifest(ctx context.Context, m *Manifest, etag string) error {
+	// List them before: afterwards, there may be uploads of the next push.
+	old, _ := p.orphans(ctx, m) // the next push removes what cannot be listed
 	if err := p.savePublishing(m.SHA256); err != nil {
-		return Manifest{}, err
+		return err
 	}
 	p.Point("push recorded, manifest not written")
-	_, err = p.swapJSON(ctx, p.key("sqlite", "manifest.json"), m, etag)
+	_, err := p.swapJSON(ctx, p.key("sqlite", "manifest.json"), m, etag)
 	if errors.Is(err, objects.ErrConflict) {
-		return Manifest{}, errors.New("another node has pushed in the meantime, and its memory is now the stored one. Pull, or push again if this node's memory is the right one")
+		return ErrOvertaken
 	}
 	if err != nil {
-		return Manifest{}, fmt.Errorf("write the manifest: %w", err)
+		return fmt.Errorf("write the manifest: %w", err)
 	}
 	p.Point("manifest written")
 	p.saveSynced(m.SHA256)
-	p.sweepVersions(ctx, &m)
+	p.remove(ctx, old)
 	p.Point("old versions removed")
-	return m, nil
-}
-
-// stillPrimary fails if another node was selected during the upload.
-func (p *Project) stillPrimary(ctx context.Context, lease Lease) error {
-	if p.IgnoreLeadership || p.SecondaryMayPush {
-		return nil
-	}
-	now, ok, err := p.Leadership(ctx)
-	if err != nil {
-		return err
-	}
-	if !ok || now.Epoch != lease.Epoch || now.PrimaryNode != p.Node {
-		return &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: now.PrimaryNode}
-	}
 	return nil
 }
 
-func (p *Project) upload(ctx context.Context, local *Snapshot, key string) error {
-	f, err := os.Open(local.Path)
-	if err != nil {
-		return err
+// stillPrimary fails if another node was selected during the upload, and returns the epoch.
+// The same node may have been selected again.
+func (p *Project) stillPrimary(ctx context.Context) (epoch int64, err error) {
+	if p.IgnoreLeadership {
+		return 0, nil
 	}
-	defer f.Close()
-	if _, err := p.Bucket.Upload(ctx, key, f, local.Size, "application/vnd.sqlite3"); err != nil {
-		return fmt.Errorf("upload: %w", err)
+	now, _, err := p.Leadership(ctx)
+	if err == nil && now.PrimaryNode != p.Node && !p.SecondaryMayPush {
+		err = &NotPrimaryError{Project: p.Project, Node: p.Node, Primary: now.PrimaryNode}
 	}
-	return nil
-}
-
-// publish copies a version to the names that other tools read, and returns the ETag of
-// claude-mem.db.
-func (p *Project) publish(ctx context.Context, version, sha string) (etag string, err error) {
-	plain := p.key("sqlite", "claude-mem.db")
-	if err := p.Bucket.Copy(ctx, version, plain); err != nil {
-		return "", fmt.Errorf("copy to claude-mem.db: %w", err)
-	}
-	p.Point("claude-mem.db copied, its SHA-256 not written")
-	info, err := p.Bucket.Stat(ctx, plain)
-	if err != nil {
-		return "", fmt.Errorf("read the ETag of claude-mem.db: %w", err)
-	}
-	sum := sha + "  claude-mem.db\n"
-	_, err = p.Bucket.Upload(ctx, p.key("sqlite", "claude-mem.db.sha256"), strings.NewReader(sum), int64(len(sum)), "text/plain")
-	if err != nil {
-		return "", fmt.Errorf("write the SHA-256: %w", err)
-	}
-	return info.ETag, nil
-}
-
-func (p *Project) verify(ctx context.Context, key, sha string) error {
-	r, _, err := p.Bucket.Open(ctx, key)
-	if err != nil {
-		return fmt.Errorf("read back: %w", err)
-	}
-	defer r.Close()
-	got, err := hashOf(r, io.Discard)
-	if err != nil {
-		return fmt.Errorf("read back: %w", err)
-	}
-	if got != sha {
-		return fmt.Errorf("%s has another SHA-256 than was uploaded: the object storage is unreliable", key)
-	}
-	return nil
-}
-
-// sweepVersions removes all versions but the current one and the previous one, which a node
-// may still be pulling.
-func (p *Project) sweepVersions(ctx context.Context, m *Manifest) {
-	for object, err := range p.orphans(ctx, m) {
-		if err != nil {
-			return // the next push sweeps again
-		}
-		_ = p.Bucket.Remove(ctx, object.Key)
-	}
-}
-
-// orphans returns the stored versions that m does not name. m may be nil.
-func (p *Project) orphans(ctx context.Context, m *Manifest) iter.Seq2[objects.Info, error] {
-	kept := map[string]bool{}
-	if m != nil {
-		kept[p.source(m)] = true
-		kept[p.key("sqlite", m.Previous)] = m.Previous != ""
-	}
-	return func(yield func(objects.Info, error) bool) {
-		for object, err := range p.Bucket.List(ctx, p.key("sqlite", "versions")+"/") {
-			if err == nil && kept[object.Key] {
-				continue
-			}
-			if !yield(object, err) {
-				return
-			}
-		}
-	}
+	return now.Epoch, err
 }

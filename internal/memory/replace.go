@@ -65,6 +65,7 @@ func (p *Project) replace(ctx context.Context, there *local, incoming *Snapshot,
 	if err != nil {
 		return err
 	}
+	concurrent = concurrent && there.watch != nil
 	locked := func() error {
 		p.Point("database locked")
 		changed, err := there.changed(ctx)
@@ -111,7 +112,7 @@ func (p *Project) restore(ctx context.Context, conn *sql.Conn, from string, lock
 		}
 		for more && err == nil {
 			p.Point("pages put in place")
-			if more, err = b.Step(restoreStep); err == nil {
+			if more, err = b.Step(restoreStep); more && err == nil {
 				err = ctx.Err()
 			}
 		}

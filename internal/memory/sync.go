@@ -64,7 +64,9 @@ func (s *Syncer) Sync(ctx context.Context) (Synced, error) {
 		return s.pull(ctx, s.Project)
 	case role == Secondary:
 		return Synced{}, nil // the primary has pushed nothing yet
-	case stored != nil && s.syncedSHA() != stored.SHA256:
+	case stored == nil:
+		s.pushed = fileState{} // the storage may have lost what was pushed
+	case s.syncedSHA() != stored.SHA256:
 		return s.catchUp(ctx, stored)
 	}
 	return s.push(ctx)
@@ -113,7 +115,7 @@ func (s *Syncer) catchUp(ctx context.Context, stored *Manifest) (Synced, error) 
 		return Synced{}, nil
 	case s.syncedSHA():
 		free := *s.Project
-		free.PrimaryMayPull = true
+		free.PrimaryMayPull, free.expected = true, there.SHA256
 		return s.pull(ctx, &free)
 	}
 	return Synced{}, &DivergedError{Node: s.Node, PushedBy: stored.SourceHost}
