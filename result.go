@@ -173,7 +173,7 @@ type CompleteRequest struct {
 	Displaced  bool // the content is not where it should stay, see MoveArtifact
 	Actor      string
 	ContextID  string // the task's, needed with Completion.Transcript
-	Late       bool   // what was uploaded for Transcript and Workspace may be gone; they do not count
+	Unkept     string // why Transcript and Workspace do not count; empty if they do
 }
 
 // Completed is the result of a completion.

@@ -18,28 +18,25 @@ func partPrefix(contextID, leaseID string) string {
 	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
 }
 
-// checkPart refuses a part that is not the answer of an upload under the lease and,
-// if there is set, one that does not exist.
-func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string, there bool) error {
+// checkPart refuses a part that cannot be the answer of an upload under the lease, and
+// reports whether the upload is gone.
+func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string) (gone bool, err error) {
 	key, ours := partKey(p.URL, prefix)
 	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart || !ours {
-		return errNotTheLeases
+		return false, errNotTheLeases
 	}
 	// Only for a valid key: a storage might treat the request for another one as its own
 	// failure, and would then count as unavailable for everybody.
 	at, size, err := s.blobs.Stat(ctx, p.URL)
-	if at != key {
-		return errNotTheLeases
-	}
 	switch {
-	case !there:
-		return nil
+	case at != key:
+		return false, errNotTheLeases
 	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
-		return errNotTheLeases
+		return true, nil
 	case err != nil && !errors.Is(err, bloom.ErrBlobsUnavailable): // an unavailable storage must not block the outcome
-		return blobTrouble(err)
+		return false, blobTrouble(err)
 	}
-	return nil
+	return false, nil
 }
 
 // partKey returns the key of a lease's upload from its URL, which is SCHEME:KEY or

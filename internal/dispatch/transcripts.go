@@ -131,7 +131,7 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	req.ContextID = task.ContextID
 	if s.mayBeSwept(c.LeaseID) {
 		s.log.WarnContext(ctx, "not updating the context: the completion came too late, and its uploads may have been deleted", "task_id", req.TaskID, "context_id", task.ContextID)
-		req.Late = true
+		req.Unkept = "its completion came too late"
 		return nil
 	}
 	prefix := partPrefix(task.ContextID, c.LeaseID)
@@ -145,8 +145,13 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	// A repeated completion may name parts that have been replaced since.
 	there := s.CheckActive(ctx, req.TaskID, c.LeaseID) == nil
 	for _, p := range parts {
-		if err := s.checkPart(ctx, p, prefix, there); err != nil {
+		gone, err := s.checkPart(ctx, p, prefix)
+		if err != nil {
 			return err
+		}
+		if gone && there { // the outcome counts nevertheless: running the task again would not bring them back
+			s.log.ErrorContext(ctx, "not updating the context: an upload is missing; do all servers share the artifact storage?", "task_id", req.TaskID, "context_id", task.ContextID, "url", p.URL)
+			req.Unkept = "its upload is missing in the server's storage"
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package httpapi_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -115,18 +117,20 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	}
 }
 
-// Uploads are swept a day after their lease began, if no context names them by then.
-func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
+// Uploads are swept a day after their lease began, if no context names them by then. They are
+// missing where servers do not share a folder.
+func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		late time.Duration
+		gone bool
 		kept string
-	}{"in time": {23 * time.Hour, "second"}, "late": {25 * time.Hour, "first"}} {
+	}{"in time": {23 * time.Hour, false, "second"}, "late": {25 * time.Hour, false, "first"}, "missing": {0, true, "first"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t)
 			r.worker("w1", 4)
-			turn := func(after, whole string, late time.Duration) string {
+			turn := func(after, whole string, late time.Duration, gone bool) string {
 				task := r.task("")
 				l := r.lease(task.ID).Lease.ID
 				path := "/llm-tasks/" + task.ID
@@ -139,6 +143,9 @@ func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
 					Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/transcript")}},
 					Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/workspace")}}}))
 				r.clock.by.Add(int64(late))
+				if gone {
+					must(t, os.RemoveAll(filepath.Join(r.dir, "artifacts", "transcripts")))
+				}
 				var done bloom.Completed
 				for range 2 { // the second one is answered as the first was
 					r.call(200, &done, "POST", path+"/complete", completion)
@@ -148,8 +155,8 @@ func TestACompletionThatComesADayLateCountsWithoutItsTranscript(t *testing.T) {
 				}
 				return task.ID
 			}
-			turn("", "first", 0)
-			id := turn("first", "second", c.late)
+			turn("", "first", 0, false)
+			id := turn("first", "second", c.late, c.gone)
 			kept, err := r.store.Transcript(t.Context(), "ctx")
 			must(t, err)
 			if kept.SHA256 != c.kept || kept.Workspace.SHA256 != c.kept {

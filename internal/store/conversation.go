@@ -8,15 +8,15 @@ import (
 
 // saveConversation stores a completed turn's changes to its context's transcript and
 // working folder. A change that does not follow from the stored version is discarded:
-// another task of the context has ended meanwhile. So is a late one, because its
-// uploads may have been deleted.
+// another task of the context has ended meanwhile. So is one whose uploads are or may
+// be gone.
 func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
 	c := r.Completion
 	if c.Transcript == nil && c.Workspace == nil {
 		return nil
 	}
-	if r.Late {
-		u.refuseLate(t, c)
+	if r.Unkept != "" {
+		u.refuseUploads(t, c, r.Unkept)
 		return nil
 	}
 	was, err := u.transcript(t.ContextID)
@@ -45,13 +45,13 @@ func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
 	return nil
 }
 
-// refuseLate reports in the task's stream that its context was not updated.
-func (u *Unit) refuseLate(t *Task, c bloom.Completion) {
+// refuseUploads reports in the task's stream why its context was not updated.
+func (u *Unit) refuseUploads(t *Task, c bloom.Completion, why string) {
 	if c.Transcript != nil {
-		u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: its completion came too late", nil)
+		u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: "+why, nil)
 	}
 	if c.Workspace != nil {
-		u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: its completion came too late", nil)
+		u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: "+why, nil)
 	}
 }
 

@@ -46,7 +46,7 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 		queue:    desc("queue_tasks", "Tasks that a worker could start now, by the labels that they require; at most 20 sets of labels, counting up to 10,000 tasks each.", "labels"),
 		oldest:   desc("queue_oldest_age_seconds", "Longest wait of a task that could start, by the labels that it requires.", "labels"),
 		waiting:  desc("store_operations_waiting", "Writes waiting in the queue."),
-		writable: desc("store_writable", "Whether the last write to the database succeeded."),
+		writable: desc("store_writable", "Whether the database accepted the last write that it answered."),
 		open:     desc("store_connections", "Connections to the database, by pool and state.", "pool", "state"),
 		most:     desc("store_connections_max", "Maximum connections to the database, by pool.", "pool"),
 		bridge:   desc("membridge_connected", "Whether the last call to membridge succeeded."),
