@@ -89,6 +89,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	b.Logger = tail.Logger(b.Logger)
 	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{})}
 	w.claude = claudeConfig(cfg.Run, filepath.Join(state, "sessions"), &w.moves, b.Logger)
+	w.claude.AwaitOutcome = func(ctx context.Context, leaseID string) error { return w.inner.Load().AwaitOutcome(ctx, leaseID) }
 	runner, err := claude.New(w.claude)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod, Agents: w.claude.Agents(context.Background())}
 	w.inside = worker.Config{
-		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget,
+		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget, Accepted: runner.Accepted,
 		Capabilities: w.capabilities(), About: w.about, Tail: tail,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, OnStopped: func() { w.leave() },
 	}
@@ -148,7 +149,7 @@ func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog
 		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, AwaitOutcome: nil, Log: log,
 		Uploads: moves, UploadGrace: 0, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
 	}
 }

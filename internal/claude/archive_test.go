@@ -173,7 +173,16 @@ func (h *harness) turn(a *archive, prompt string) (bloom.Run, *journal) {
 	b := task(prompt)
 	run, j := h.run(b)
 	a.complete(h.t, b, run)
+	h.accepted(b)
 	return run, j
+}
+
+// accepted is what the worker does when the server has accepted a run's outcome.
+func (h *harness) accepted(b bloom.Task) {
+	h.t.Helper()
+	if err := h.runner().Accepted(b.ContextID, *b.LeaseID); err != nil {
+		h.t.Error(err)
+	}
 }
 
 func (h *harness) conversation() string {

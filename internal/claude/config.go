@@ -2,6 +2,7 @@ package claude
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,11 @@ type Config struct {
 	// Workspaces stores the working folders of contexts for other workers, if their tasks
 	// ask for it. With nil, the folders stay on this worker.
 	Workspaces Workspaces
+
+	// AwaitOutcome waits until the outcome of an earlier run, given by its lease, was
+	// accepted (see Runner.Accepted) or cannot be accepted any more. With nil, no outcome is
+	// ever waited for.
+	AwaitOutcome func(ctx context.Context, leaseID string) error
 
 	// Uploads uploads the files that tasks ask for. With nil, none are uploaded.
 	Uploads Uploads

@@ -104,9 +104,11 @@ func (c *crew) attempt(worker int, command string) (bloom.Run, *journal) {
 // turn is attempt with the completion delivered.
 func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
 	c.t.Helper()
-	run, j := c.attempt(worker, command)
+	b := moving("sh: " + command)
+	run, j := c.harnesses[worker].run(b)
 	wantSuccess(c.t, run, "done")
-	c.archive.complete(c.t, moving(command), run)
+	c.archive.complete(c.t, b, run)
+	c.harnesses[worker].accepted(b)
 	if u := run.Completion.Workspace; u != nil {
 		c.folders.mu.Lock()
 		defer c.folders.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // keeping returns the context in which the transcript and the folder of a run that has
 // ended are uploaded. The uploads continue when the run is cancelled. They end when the
 // lease ends, and a little later when the worker stops, so that it still delivers the
-// outcome: what was not uploaded is then recorded as only here.
+// outcome: what was not uploaded then counts only here, once the outcome is accepted.
 func (t *taskRun) keeping(run context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(run))
 	unhook := context.AfterFunc(run, func() {
@@ -27,11 +27,4 @@ func (t *taskRun) keeping(run context.Context) (context.Context, context.CancelF
 		unhook()
 		end(nil)
 	}
-}
-
-// lost reports whether the server said that the lease is lost, so that nothing of the run
-// counts.
-func lost(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return errors.Is(cause, bloom.ErrLeaseGone) && !errors.Is(cause, bloom.ErrLeaseExpired)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
 // stopped runs a turn that succeeds and is stopped for the cause while its transcript is
@@ -36,7 +37,7 @@ func (c *crew) stopped(b bloom.Task, cause error) (bloom.Run, *journal) {
 
 func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseExpired} {
+	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseGone} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCrew(t, 1, 1)
@@ -54,6 +55,8 @@ func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 				t.Errorf("warnings %q", said)
 			}
 			c.archive.complete(t, b, run)
+			c.restart(0) // the outcome is accepted after the worker has been started again
+			c.harnesses[0].accepted(b)
 			c.turn(0, "cat a > b")
 			c.has(0, "b", "one\ntwo")
 			if got := c.harnesses[0].conversation(); !strings.Contains(got, "echo two") {
@@ -63,15 +66,24 @@ func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 	}
 }
 
-func TestASuccessThatIsRunAgainDoesNotCount(t *testing.T) {
+func TestASuccessThatWasNotAcceptedDoesNotCount(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]error{"not accepted": bloom.ErrLeaseExpired, "lost": bloom.ErrLeaseGone} {
+	for name, restarted := range map[string]bool{"": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCrew(t, 1, 1)
 			c.turn(0, "echo one > a")
 			b := moving("sh: echo two >> a")
-			c.stopped(b, cause)
+			c.stopped(b, bloom.ErrLeaseGone)
+			if restarted {
+				c.restart(0)
+			}
+			c.turn(0, "cat a > b")
+			c.has(0, "b", "one")
+			if got := c.harnesses[0].conversation(); strings.Contains(got, "echo two") {
+				t.Errorf("the conversation:\n%s", got)
+			}
+			b.LeaseID = new("another")
 			run, _ := c.harnesses[0].run(b)
 			wantSuccess(t, run, "done")
 			c.has(0, "a", "one\ntwo")
@@ -80,6 +92,70 @@ func TestASuccessThatIsRunAgainDoesNotCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two turns are only here, and the outcome of the second is not accepted.
+func TestOnlyTheTurnThatWasNotAcceptedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range modes {
+		for name, uploaded := range map[string]bool{"uploaded": true, "not uploaded": false} {
+			t.Run(mode+", "+name, func(t *testing.T) {
+				t.Parallel()
+				a, harnesses := fleet(t, 1, warm, standin.Sequence(standin.Reply{Text: "noted"}))
+				h := harnesses[0]
+				h.turn(a, "first green")
+				a.away = true
+				h.turn(a, "second blue")
+				a.away = !uploaded
+				b := task("third red")
+				h.run(b)
+				a.away = false
+				b.LeaseID = new("another")
+				run, _ := h.run(b)
+				wantSuccess(t, run, "noted")
+				a.complete(t, b, run)
+				got := h.conversation()
+				for _, word := range []string{"first green", "second blue", "third red"} {
+					if n := strings.Count(got, word); n != 1 {
+						t.Errorf("%q is %d times in the conversation:\n%s", word, n, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestATaskWaitsForTheOutcomeOfTheLastOne(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, 1, 1)
+	c.turn(0, "echo one > a")
+	b, asked, settled := moving("sh: echo two >> a"), make(chan string, 9), make(chan struct{})
+	c.stopped(b, bloom.ErrLeaseGone)
+	c.harnesses[0].config.AwaitOutcome = func(ctx context.Context, lease string) error {
+		asked <- lease
+		select {
+		case <-settled:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	runner, ran := c.harnesses[0].runner(), make(chan bloom.Run)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { ran <- runner.Run(ctx, moving("sh: true"), nil) }()
+	<-asked
+	cancel(bloom.ErrCancelled)
+	wantError(t, <-ran, bloom.ClassCancelled)
+	go func() { ran <- runner.Run(t.Context(), moving("sh: cat a > b"), nil) }()
+	if lease := <-asked; lease != *b.LeaseID {
+		t.Errorf("it waits for %s", lease)
+	}
+	if err := runner.Accepted("ctx", *b.LeaseID); err != nil {
+		t.Error(err)
+	}
+	close(settled)
+	wantSuccess(t, <-ran, "done")
+	c.has(0, "b", "one\ntwo")
 }
 
 // stateless cannot say which version of a folder is stored.
@@ -95,7 +171,9 @@ func TestAnEmptyFolderIsNotTheOneThatWasOnlyHere(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 1, 1)
 	c.turn(0, "echo one > a")
-	c.stopped(moving("sh: echo two >> a"), bloom.ErrLeaseExpired)
+	b := moving("sh: echo two >> a")
+	c.stopped(b, bloom.ErrLeaseGone)
+	c.harnesses[0].accepted(b)
 	if err := os.RemoveAll(c.folder(0)); err != nil {
 		t.Fatal(err)
 	}

@@ -206,8 +206,9 @@ func (j *journal) warnings(code string) (n int) {
 var tasks atomic.Int64
 
 func task(prompt string) bloom.Task {
+	n := tasks.Add(1)
 	return bloom.Task{
-		ID: fmt.Sprint("t", tasks.Add(1)), ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
+		ID: fmt.Sprint("t", n), TaskState: bloom.TaskState{LeaseID: new(fmt.Sprint("lease", n))}, ContextID: "ctx", AgentSlug: "nobody", Prompt: prompt,
 		Policy: bloom.Policy{TimeoutSec: 600}, DesiredFormat: bloom.FormatText,
 	}
 }

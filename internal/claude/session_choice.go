@@ -57,7 +57,7 @@ func (t *taskRun) saveSession(id string) {
 	}
 	err := t.runner.sessions.save(savedSession{
 		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()),
-		Movable: t.config.Transcripts != nil, Base: t.stored, Next: t.stored, Pushed: t.stored != nil, Parts: t.storedParts,
+		Movable: t.config.Transcripts != nil, Base: t.stored, Next: t.local, Parts: t.storedParts,
 	})
 	if err != nil {
 		t.config.Log.Error("the session of a context could not be saved", "context_id", t.task.ContextID, "error", err)

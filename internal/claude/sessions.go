@@ -38,15 +38,31 @@ type savedSession struct {
 	UpdatedAt int64  `json:"updated_at"` // Unix milliseconds
 
 	// Movable means that the server stores the context's transcript. Base is the stored
-	// version before the last turn that ended here, nil for none; Next is the version
-	// after it, and Pushed whether it was uploaded. Parts is the number of uploaded parts.
-	// TaskID is the turn's task; if it is run again, the turn was not completed.
+	// version before the last turn that ended here, Before the version here before that
+	// turn, and Next the one after it; nil means none. Pushed is whether Next was uploaded,
+	// and Parts the number of uploaded parts. LeaseID is the lease of the turn. It is
+	// removed if the turn could not be uploaded, but its outcome was accepted.
 	Movable bool               `json:"movable,omitempty"`
 	Base    *transcriptVersion `json:"base,omitempty"`
+	Before  *transcriptVersion `json:"before,omitempty"`
 	Next    *transcriptVersion `json:"next,omitempty"`
 	Pushed  bool               `json:"pushed,omitempty"`
 	Parts   int                `json:"parts,omitempty"`
-	TaskID  string             `json:"task_id,omitempty"`
+	LeaseID string             `json:"lease_id,omitempty"`
+}
+
+// current returns the local version of the transcript that counts while the server has the
+// stored one; nil if there is none.
+func (s savedSession) current(stored *transcriptVersion) *transcriptVersion {
+	switch {
+	case same(s.Next, stored):
+		return s.Next
+	case !same(s.Base, stored):
+		return nil
+	case s.Pushed || s.LeaseID != "": // the last turn was not completed
+		return s.Before
+	}
+	return s.Next
 }
 
 func openSessions(stateDir string) (*sessions, error) {

@@ -22,6 +22,7 @@ type taskRun struct {
 	// The context's transcript; see transcripts.go.
 	stored      *transcriptVersion // what the server has; nil for nothing
 	storedParts int                // its number of parts
+	local       *transcriptVersion // what the turn follows here; it may have more than stored
 	restored    bool               // it was fetched for this task
 	preamble    string             // summary of earlier tasks, put before the prompt of a new session
 	sessionID   string
@@ -66,32 +67,22 @@ func (t *taskRun) do(parent context.Context) verdict {
 		return verdictOf(outcome{stopped: err})
 	}
 	defer release()
-	if err := t.syncWorkspace(ctx); err != nil {
-		if ctx.Err() != nil {
-			return verdictOf(outcome{stopped: context.Cause(ctx)})
-		}
-		t.config.Log.Error("the working folder of a context cannot be restored", "context_id", t.task.ContextID, "error", err)
-		v := failed(bloom.ClassInternal, "the context's working folder cannot be restored")
-		v.retryable = true
-		return v
+	if err := t.awaitOutcome(ctx); err != nil {
+		return t.notReady(ctx, "the outcome of the context's last task is not delivered yet", err)
 	}
-
+	if err := t.syncWorkspace(ctx); err != nil {
+		return t.notReady(ctx, "the context's working folder cannot be restored", err)
+	}
 	session, resumes, err := t.open(ctx, path)
 	if err != nil {
-		if ctx.Err() != nil {
-			return verdictOf(outcome{stopped: context.Cause(ctx)})
-		}
-		t.config.Log.Error("the transcript of a context cannot be fetched", "context_id", t.task.ContextID, "error", err)
-		v := failed(bloom.ClassInternal, "the context's transcript cannot be fetched now")
-		v.retryable = true
-		return v
+		return t.notReady(ctx, "the context's transcript cannot be fetched now", err)
 	}
 	prompt := t.preamble + t.prompt(ctx)
 	out := session.turn(ctx, prompt)
 	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
 		t.emit.warn("session_gone", "claude cannot resume this context's session; starting a new one")
 		if t.config.Transcripts != nil && t.exclusive {
-			t.stored, t.storedParts = nil, 0
+			t.stored, t.storedParts, t.local = nil, 0, nil
 			t.loadEarlier(ctx)
 			prompt = t.preamble + prompt
 		}
@@ -108,10 +99,21 @@ func (t *taskRun) do(parent context.Context) verdict {
 	keeping, stop := t.keeping(parent)
 	defer stop()
 	t.transcript = t.saveTranscript(keeping, v)
-	session.close(v.ok && !lost(keeping))
+	session.close(v.ok && keeping.Err() == nil)
 	t.uploadFiles(parent, v)
 	t.workspaceUpdate = t.saveWorkspace(keeping, v)
 	t.runner.Prepare()
+	return v
+}
+
+// notReady returns the verdict on a run whose context is not ready for it.
+func (t *taskRun) notReady(ctx context.Context, message string, err error) verdict {
+	if ctx.Err() != nil {
+		return verdictOf(outcome{stopped: context.Cause(ctx)})
+	}
+	t.config.Log.Error(message, "context_id", t.task.ContextID, "error", err)
+	v := failed(bloom.ClassInternal, message)
+	v.retryable = true
 	return v
 }
 

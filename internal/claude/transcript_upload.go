@@ -13,7 +13,7 @@ import (
 // saveTranscript uploads what the task added to the context's transcript, and returns the
 // update for its completion. An attempt that will be retried adds nothing.
 func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.TranscriptUpdate {
-	if t.config.Transcripts == nil || !t.exclusive || v.release || v.retryable || !validSession(t.sessionID) || lost(ctx) {
+	if t.config.Transcripts == nil || !t.exclusive || v.release || v.retryable || !validSession(t.sessionID) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
@@ -23,7 +23,7 @@ func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.Transcri
 		awaitLine(context.WithoutCancel(ctx), path, t.lastMessage)
 	}
 	update, err := t.uploadTranscript(ctx, path)
-	if err != nil && !lost(ctx) {
+	if err != nil {
 		t.config.Log.Warn("a context's transcript could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("transcript_not_kept", "this task's transcript could not be uploaded; until a later task's is, only this worker has it")
 	}
@@ -50,11 +50,8 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 		u.After, from = stored.SHA256, stored.Size
 	}
 	saved := savedSession{ContextID: t.task.ContextID, SessionID: t.sessionID, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()), Movable: true,
-		Base: t.stored, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts, TaskID: t.task.ID}
+		Base: t.stored, Before: t.local, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts, LeaseID: t.lease()}
 	u.Parts, err = t.uploadRange(ctx, path, from, size)
-	if lost(ctx) {
-		return nil, context.Cause(ctx)
-	}
 	if saved.Pushed = err == nil; saved.Pushed {
 		if saved.Parts += len(u.Parts); u.After == "" {
 			saved.Parts = len(u.Parts)

@@ -45,14 +45,21 @@ type transcriptVersion struct {
 	SHA256    string `json:"sha256"`
 }
 
-func (m *transcriptVersion) is(st bloom.TranscriptState) bool {
-	return m != nil && m.SessionID == st.SessionID && m.SHA256 == st.SHA256 && m.Size == st.Size
+// versionOf returns the version that the server has, nil for none.
+func versionOf(st bloom.TranscriptState) *transcriptVersion {
+	if st.SessionID == "" {
+		return nil
+	}
+	return &transcriptVersion{st.SessionID, st.Size, st.SHA256}
 }
 
+// same reports whether two versions are the same; nil is none.
+func same(a, b *transcriptVersion) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // syncSession brings the local session to the state of the context's last completed task:
-// it downloads turns of other workers, and removes turns that were not completed. It
-// returns the session to resume, the zero value for a new one. It waits for an unavailable
-// server and fails in the end, rather than starting a new session.
+// it downloads turns of other workers, and removes turns that were not completed, also from
+// a live process. It returns the session to resume, the zero value for a new one. It waits
+// for an unavailable server and fails in the end, rather than starting a new session.
 func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
@@ -62,32 +69,26 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 		return saved, err
 	case err != nil:
 		t.config.Log.Warn("the server's version of a transcript is unknown; using the local session", "context_id", t.task.ContextID, "error", err)
-		if t.stored, t.storedParts = saved.Base, saved.Parts; saved.Pushed {
+		if t.local, t.stored, t.storedParts = saved.Next, saved.Base, saved.Parts; saved.Pushed {
 			t.stored = saved.Next
 		}
 		return saved, nil
-	case st.SessionID == "":
-		return t.syncLocal(ctx, saved, st), nil
+	case st.SessionID == "" && saved.SessionID != "" && !saved.Movable:
+		return saved, nil // it began before the worker stored transcripts
 	}
-	t.stored, t.storedParts = &transcriptVersion{st.SessionID, st.Size, st.SHA256}, st.Parts
-	sameDir := saved.Workdir == t.workdir
-	switch {
-	case !sameDir:
-	case saved.Next.is(st), saved.Base.is(st) && (saved.Pushed || saved.TaskID == t.task.ID):
-		// The last turn was completed, or it was uploaded but not completed and must be
-		// removed, also from a live process.
-		if !saved.Next.is(st) {
+	t.stored, t.storedParts = versionOf(st), st.Parts
+	if current := saved.current(t.stored); current != nil && saved.Workdir == t.workdir {
+		if !same(current, saved.Next) {
 			t.runner.pool.evict(t.task.ContextID)
 		}
-		if t.truncateTo(*t.stored) {
-			saved.SessionID = st.SessionID
+		if t.truncateTo(*current) {
+			t.local, saved.SessionID = current, current.SessionID
 			return saved, nil
 		}
-	case saved.Base.is(st) && saved.Next != nil:
-		if t.truncateTo(*saved.Next) { // the last turn could not be uploaded
-			saved.SessionID = saved.Next.SessionID
-			return saved, nil
-		}
+	}
+	if t.stored == nil {
+		t.startOver(ctx, st)
+		return savedSession{}, nil
 	}
 	if err := t.fetch(ctx, st); errors.Is(err, ErrUnavailable) {
 		return saved, err
@@ -97,27 +98,19 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 		t.loadEarlier(ctx)
 		return savedSession{}, nil
 	}
-	t.restored = true
+	t.restored, t.local = true, t.stored
 	t.emit.send(EventRestored, data{"session_id": st.SessionID, "bytes": st.Size})
 	return savedSession{ContextID: t.task.ContextID, SessionID: st.SessionID, Workdir: t.workdir, Movable: true}, nil
 }
 
-// syncLocal is syncSession for a context without a transcript at the server.
-func (t *taskRun) syncLocal(ctx context.Context, saved savedSession, st bloom.TranscriptState) savedSession {
-	switch {
-	case saved.SessionID != "" && !saved.Movable:
-		return saved // it began before the worker stored transcripts
-	case saved.Next != nil && !saved.Pushed && saved.TaskID != t.task.ID && saved.Workdir == t.workdir && t.truncateTo(*saved.Next):
-		saved.SessionID = saved.Next.SessionID
-		return saved
+// startOver prepares a new session for a context without a transcript.
+func (t *taskRun) startOver(ctx context.Context, st bloom.TranscriptState) {
+	if st.Earlier == 0 {
+		return
 	}
-	if st.Earlier > 0 {
-		t.loadEarlier(ctx)
-		if t.preamble != "" {
-			t.emit.warn("transcript_missing", "this context has no transcript; starting a new session with a summary of the last tasks")
-		}
+	if t.loadEarlier(ctx); t.preamble != "" {
+		t.emit.warn("transcript_missing", "this context has no transcript; starting a new session with a summary of the last tasks")
 	}
-	return savedSession{}
 }
 
 // loadEarlier sets the preamble to the context's last tasks.

@@ -21,18 +21,19 @@ import (
 type workspaceRecord struct {
 	ContextID string `json:"context_id"`
 	// SHA256 is the snapshot of the folder. If the upload of the folder failed, Ahead is
-	// set and Base is the snapshot that the server has. Both may be empty.
-	SHA256 string `json:"sha256"`
-	Base   string `json:"base"`
-	Ahead  bool   `json:"ahead"`
-	Clean  bool   `json:"clean"`
+	// set and Base is the snapshot that the server has. Both may be empty. LeaseID is the
+	// lease of the task that wrote the files. It is removed if Ahead is set and the task's
+	// outcome was accepted.
+	SHA256  string `json:"sha256"`
+	Base    string `json:"base"`
+	Ahead   bool   `json:"ahead"`
+	Clean   bool   `json:"clean"`
+	LeaseID string `json:"lease_id,omitempty"`
 	// Folder is the path of the folder and Inode its number there. Process is the runner
 	// that wrote the record: the files on disk may be older if it no longer runs.
 	Folder  string `json:"folder"`
 	Inode   uint64 `json:"inode"`
 	Process string `json:"process"`
-	// TaskID is the task that wrote the files; if it is run again, they do not count.
-	TaskID string `json:"task_id"`
 }
 
 // workspaceOf returns the context's own folder.
@@ -87,7 +88,7 @@ func (t *taskRun) matches(ctx context.Context, note workspaceRecord, st bloom.Wo
 		return false
 	}
 	if note.Ahead {
-		return note.Base == st.SHA256 && note.TaskID != t.task.ID
+		return note.Base == st.SHA256 && note.LeaseID == ""
 	}
 	if note.SHA256 != st.SHA256 {
 		return false

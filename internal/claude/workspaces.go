@@ -129,7 +129,7 @@ func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.Work
 // saveWorkspace uploads the folder of a task that succeeded, and returns the update for its
 // completion.
 func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.WorkspaceUpdate {
-	if !t.moving() || !t.exclusive || !v.ok || v.release || lost(ctx) {
+	if !t.moving() || !t.exclusive || !v.ok || v.release {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, workspaceTimeout)
@@ -137,11 +137,9 @@ func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.Workspace
 	update, err := t.packWorkspace(ctx)
 	note := workspaceRecord{
 		ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true,
-		Folder: t.workdir, Inode: inode(t.workdir), Process: t.runner.id, TaskID: t.task.ID,
+		Folder: t.workdir, Inode: inode(t.workdir), Process: t.runner.id, LeaseID: t.lease(),
 	}
 	switch {
-	case lost(ctx):
-		return nil
 	case err != nil:
 		t.config.Log.Warn("a context's working folder could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("workspace_not_kept", "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())

@@ -83,12 +83,14 @@ func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 2, 0)
 	c.turn(0, "echo one > a")
-	run, j := c.harnesses[0].run(moving("sh: echo two > a; truncate -s 600M big"))
+	b := moving("sh: echo two > a; truncate -s 600M big")
+	run, j := c.harnesses[0].run(b)
 	wantSuccess(t, run, "done")
 	if run.Completion.Workspace != nil || !j.warned("workspace_not_kept") {
 		t.Errorf("events %v", j.events)
 	}
-	c.archive.complete(t, moving("x"), run)
+	c.archive.complete(t, b, run)
+	c.harnesses[0].accepted(b)
 	c.turn(0, "rm big; echo three >> a")
 	c.turn(1, "true")
 	c.has(1, "a", "two\nthree")

@@ -17,8 +17,8 @@ import (
 //
 // ctx ends when the run must stop; context.Cause then says why:
 // bloom.ErrCancelled (the task was cancelled), bloom.ErrLeaseGone (the worker
-// lost the lease and discards the outcome) or bloom.ErrDraining (the worker
-// stops). The runner must then return soon and leave nothing running.
+// lost the lease; at most a success is still reported) or bloom.ErrDraining (the
+// worker stops). The runner must then return soon and leave nothing running.
 //
 // emit adds an event to the task's stream: a type and data that encodes to
 // JSON. It never blocks and may be called by any goroutine. It does nothing
@@ -59,6 +59,12 @@ type Config struct {
 	// called in a goroutine whose context ends with the worker. Nil means that this
 	// worker keeps no data of contexts.
 	Forget func(contextID string) (finish func(context.Context) error)
+
+	// Accepted is called when the server has accepted the outcome of a run, also of one
+	// by an earlier process. If it fails, the outcome is delivered again, and Accepted is
+	// called again. It is not called for the outcomes of runs that were interrupted. It may
+	// be nil.
+	Accepted func(contextID, leaseID string) error
 
 	// OnMembridge is called with the control plane's URL after each registration in
 	// which the runtime returned one. It must not block. It may be nil.

@@ -96,7 +96,7 @@ func (w *Worker) work(j *job) {
 		j.sender.close(w.cfg.FlushWait) // returns at once, because its context has ended
 		return
 	}
-	d.keeper = k
+	d.ContextID, d.keeper = k.task.ContextID, k
 	// To disk first, so that neither a slow stream nor a crash loses the outcome.
 	w.outbox.put(d)
 	j.sender.close(w.cfg.FlushWait)
@@ -243,29 +243,4 @@ func (w *Worker) attempt(d *delivery) {
 
 func (w *Worker) releaseLease(got bloom.LeasedTask, reason string, notBefore int64) {
 	w.send(release(got.Lease, reason, notBefore, w.now()).withRequest(got.Task))
-}
-
-// settled is called by the outbox when a lease's outcome was delivered or refused.
-func (w *Worker) settled(d delivery, delivered bool) {
-	w.state.removeEntry(d.LeaseID)
-	log := d.logger(w.log)
-	switch {
-	case !delivered:
-		w.count(func(s *Status) { s.Refused++ })
-		if d.Kind == deliveryCompletion && !d.Substitute && d.malformed {
-			sub := completion(bloom.Lease{ID: d.LeaseID, TaskID: d.TaskID, TTLSeconds: d.TTL},
-				failure(bloom.ClassInternal, "The server refused this attempt's completion; the worker keeps it in its state folder", false), w.now())
-			sub.Substitute, sub.Request, sub.memoryOnly = true, d.Request, d.notMoved
-			w.send(sub)
-		}
-	case d.Kind == deliveryRelease:
-		w.count(func(s *Status) { s.Released++ })
-		log.Info("task released")
-	default:
-		w.count(func(s *Status) { s.Completed++ })
-		if d.Class != "" {
-			log = log.With("error_class", d.Class)
-		}
-		log.Info("task finished and reported", "status", d.Status)
-	}
 }

@@ -91,23 +91,23 @@ func (k *leaseKeeper) remaining(now time.Time) time.Duration {
 // lost records that the server said the lease is lost, and stops the work.
 func (k *leaseKeeper) lost() {
 	k.mu.Lock()
-	stop := !k.reportedLost && !k.finished
 	k.reportedLost = true
 	k.mu.Unlock()
-	if stop {
-		k.log.Warn("the lease was lost; stopping the work and discarding its outcome")
-		k.cancel(bloom.ErrLeaseGone)
-	}
+	k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease was lost; stopping the work and discarding its outcome")
 }
 
 // cancelled stops the work of a cancelled task.
 func (k *leaseKeeper) cancelled() {
+	k.stop(bloom.ErrCancelled, slog.LevelInfo, "the task was cancelled; stopping the work")
+}
+
+// stop stops the work for the cause, unless it has ended or was stopped before.
+func (k *leaseKeeper) stop(cause error, level slog.Level, message string) {
 	k.mu.Lock()
-	stop := !k.finished && k.ctx.Err() == nil
-	k.mu.Unlock()
-	if stop {
-		k.log.Info("the task was cancelled; stopping the work")
-		k.cancel(bloom.ErrCancelled)
+	defer k.mu.Unlock()
+	if !k.finished && k.ctx.Err() == nil {
+		k.log.Log(k.ctx, level, message)
+		k.cancel(cause)
 	}
 }
 
@@ -158,7 +158,7 @@ func (k *leaseKeeper) keep(ctx context.Context, now func() time.Time) {
 			return
 		}
 		if k.remaining(now()) <= 0 {
-			k.expire()
+			k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
 			return
 		}
 		if failures == 0 && now().Before(k.next()) {
@@ -180,17 +180,6 @@ func (k *leaseKeeper) isLost() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reportedLost
-}
-
-// expire stops the work of a lease that could not be renewed in time.
-func (k *leaseKeeper) expire() {
-	k.mu.Lock()
-	stop := !k.finished && k.ctx.Err() == nil
-	k.mu.Unlock()
-	if stop {
-		k.log.Warn("the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
-	}
-	k.cancel(bloom.ErrLeaseExpired)
 }
 
 // heartbeat sends one heartbeat at start. It takes at most limit, so that a server that

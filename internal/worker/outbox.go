@@ -15,12 +15,13 @@ import (
 
 // delivery is an outcome on its way to the server: a completion or a release.
 type delivery struct {
-	Kind    string          `json:"kind"` // deliveryCompletion or deliveryRelease
-	TaskID  string          `json:"task_id"`
-	LeaseID string          `json:"lease_id"`
-	Request string          `json:"request_id,omitempty"` // the request that created the task, for the log
-	At      int64           `json:"at"`                   // Unix milliseconds
-	Body    json.RawMessage `json:"body"`
+	Kind      string          `json:"kind"` // deliveryCompletion or deliveryRelease
+	TaskID    string          `json:"task_id"`
+	LeaseID   string          `json:"lease_id"`
+	Request   string          `json:"request_id,omitempty"` // the request that created the task, for the log
+	ContextID string          `json:"context_id,omitempty"` // of the run whose outcome this is; empty if the worker made it up
+	At        int64           `json:"at"`                   // Unix milliseconds
+	Body      json.RawMessage `json:"body"`
 	// Status and Class are the completion's, for the log.
 	Status bloom.Outcome    `json:"status,omitempty"`
 	Class  bloom.ErrorClass `json:"error_class,omitempty"`
@@ -53,6 +54,7 @@ type outbox struct {
 	settled func(d delivery, delivered bool)
 	// stateFailed is called when an outcome cannot be written to disk.
 	stateFailed func(error)
+	accepted    func(contextID, leaseID string) error // Config.Accepted
 	clock       bloom.Clock
 	ttl         time.Duration // of leases whose own TTL is not known
 
@@ -66,7 +68,7 @@ type outbox struct {
 
 func newOutbox(dir string, c Config, log *slog.Logger, settled func(delivery, bool), stateFailed func(error)) *outbox {
 	return &outbox{
-		dir: dir, client: c.Client, log: log, settled: settled, stateFailed: stateFailed, clock: c.Clock, ttl: c.LeaseTTL,
+		dir: dir, client: c.Client, log: log, settled: settled, stateFailed: stateFailed, accepted: c.Accepted, clock: c.Clock, ttl: c.LeaseTTL,
 		retry:   client.Retry{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		pending: map[string]*delivery{}, lostLeases: map[string]bool{}, retryNow: make(chan struct{}),
 	}
@@ -213,6 +215,9 @@ func (o *outbox) try(ctx context.Context, d *delivery) (done bool) {
 		}
 	} else {
 		_, err = o.client.CompleteRaw(ctx, d.TaskID, d.Body, true)
+		if err == nil && d.ContextID != "" && o.accepted != nil {
+			err = o.accepted(d.ContextID, d.LeaseID)
+		}
 	}
 	switch {
 	case err == nil:

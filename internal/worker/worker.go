@@ -31,6 +31,7 @@ type Worker struct {
 
 	mu       sync.Mutex
 	jobs     map[string]*job // by lease
+	ended    chan struct{}   // closed and replaced when a job or a delivery has ended
 	parked   time.Time       // claims nothing before
 	refusals int             // how often the credentials were refused since the last success
 	readyErr error           // why no task can be run at present; nil when one can
@@ -60,7 +61,7 @@ func New(cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
 		stopAsked: make(chan struct{}), stopNow: make(chan struct{}),
-		jobs: map[string]*job{}, stopSent: map[string]bool{},
+		jobs: map[string]*job{}, ended: make(chan struct{}), stopSent: map[string]bool{},
 	}, nil
 }
 
@@ -167,8 +168,9 @@ func (w *Worker) hasJob(leaseID string) bool {
 	return w.jobs[leaseID] != nil
 }
 
-// done frees a job's slot.
+// removeJob frees a job's slot.
 func (w *Worker) removeJob(j *job) {
+	defer w.outcomeEnded()
 	w.mu.Lock()
 	delete(w.jobs, j.keeper.lease.ID)
 	delete(w.stopSent, j.keeper.lease.ID)
