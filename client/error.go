@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,11 +116,11 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 		return ctx.Err()
 	}
 	known := err == nil && json.Unmarshal(raw, &body) == nil
-	if known && body.Service == serviceName && resp.StatusCode == http.StatusServiceUnavailable {
+	switch {
+	case known && body.Service == serviceName && resp.StatusCode == http.StatusServiceUnavailable:
 		body.Error, body.Code = "The server cannot reach its database", bloom.CodeUnavailable
-		body.RequestID = cmp.Or(resp.Header.Get("X-Request-Id"), "none")
-	}
-	if !known || !ourRefusal(body.Error, body.Code, body.RequestID) {
+		body.RequestID = resp.Header.Get("X-Request-Id")
+	case !known || !ourRefusal(body.Error, body.Code, body.RequestID):
 		return c.foreign(resp, raw)
 	}
 	return &APIError{

@@ -166,9 +166,7 @@ func (c *artifactsMoveCmd) Run(inv *invocation) error {
 		return err
 	}
 	did, err := api.MoveArtifacts(inv.ctx, func(r bloom.MoveReport) {
-		if inv.ErrTerminal {
-			inv.say("%d examined, %d moved, %s", r.Examined, r.Moved, bytesSize(r.Bytes))
-		}
+		inv.progress("%d examined, %d moved, %s", r.Examined, r.Moved, bytesSize(r.Bytes))
 	})
 	if err != nil {
 		return err

@@ -18,6 +18,13 @@ func (inv *invocation) say(format string, args ...any) {
 	fmt.Fprintln(inv.Out, clean(fmt.Sprintf(format, args...), true))
 }
 
+// progress prints a step of a long command for people, and nothing to a pipe.
+func (inv *invocation) progress(format string, args ...any) {
+	if inv.ErrTerminal {
+		fmt.Fprintln(inv.Err, clean(fmt.Sprintf(format, args...), true))
+	}
+}
+
 // modeBanner warns when no key is required.
 func (inv *invocation) modeBanner(s *app.Server) {
 	p := inv.outPainter()

@@ -248,7 +248,9 @@ func (c *benchFillCmd) Run(inv *invocation) error {
 		f.Progress = func(made int64) { fmt.Fprintf(inv.Err, "\r%s of %s", thousands(made), thousands(int64(c.Count))) }
 	}
 	began := time.Now()
-	if err := c.fill(inv, f); err != nil {
+	err := c.fill(inv, f)
+	inv.progress("")
+	if err != nil {
 		return interrupted(inv, err)
 	}
 	took := time.Since(began)

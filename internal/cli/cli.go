@@ -194,6 +194,9 @@ func Main(args []string, sys System) (code int) {
 		}
 	}()
 	err = inv.named(kctx.Run(inv))
+	if errors.Is(err, context.Canceled) {
+		err = interrupted(inv, err)
+	}
 	if isUsage(err) {
 		err = inv.sources.Locate(err)
 	}

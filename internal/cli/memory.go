@@ -29,11 +29,7 @@ func (c *memorySettings) open(inv *invocation) (*memory.Project, error) {
 	if err := c.Finish(); err != nil {
 		return nil, usage(err)
 	}
-	return app.OpenMemory(c.Memory, func(step string) {
-		if inv.ErrTerminal {
-			inv.say("%s …", step)
-		}
-	})
+	return app.OpenMemory(c.Memory, func(step string) { inv.progress("%s …", step) })
 }
 
 type memoryPushCmd struct{ memorySettings }

@@ -84,9 +84,7 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 		return usagef("name the source as sqlite:FILE or postgresql://USER@HOST/NAME")
 	}
 	done, err := app.ImportSQLite(inv.ctx, file, string(c.DatabaseURL), progress)
-	if inv.ErrTerminal {
-		fmt.Fprintln(inv.Err)
-	}
+	inv.progress("")
 	if err != nil {
 		return interrupted(inv, err)
 	}
@@ -107,6 +105,9 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 // earlier imports the data of the earlier implementation.
 func (c *migrateImportCmd) earlier(inv *invocation, progress func(string, int64)) error {
 	moved, err := app.ImportEarlier(inv.ctx, c.Source, c.DataDir, string(c.DatabaseURL), progress)
+	if c.DatabaseURL != "" {
+		inv.progress("")
+	}
 	if err != nil {
 		return interrupted(inv, err)
 	}

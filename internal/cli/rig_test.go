@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,10 @@ type person struct {
 	t        testing.TB
 	env      map[string]string
 	in       string
+	typed    io.Reader // replaces in
+	out      io.Writer // replaces the output of an outcome
 	terminal bool
+	piped    bool // standard output is a pipe, also on a terminal
 	signals  chan os.Signal
 	stderr   func([]byte) // sees what is written, as it is written
 }
@@ -71,9 +75,16 @@ func (p *person) run(args ...string) outcome {
 	p.t.Helper()
 	var out bytes.Buffer
 	errs := watched{see: p.stderr}
+	in, to := p.typed, p.out
+	if in == nil {
+		in = strings.NewReader(p.in)
+	}
+	if to == nil {
+		to = &out
+	}
 	code := cli.Main(args, cli.System{
-		In: strings.NewReader(p.in), Out: &out, Err: &errs, Hostname: "host", Signals: p.signals,
-		OutTerminal: p.terminal, ErrTerminal: p.terminal, InTerminal: p.terminal,
+		In: in, Out: to, Err: &errs, Hostname: "host", Signals: p.signals,
+		OutTerminal: p.terminal && !p.piped, ErrTerminal: p.terminal, InTerminal: p.terminal,
 		Env: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
 	})
 	return outcome{code, out.String(), errs.String()}

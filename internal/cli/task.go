@@ -146,6 +146,27 @@ func verdict(task bloom.Task) error {
 	return nil
 }
 
+// input calls read, which reads from the user or a pipe and may never return, and returns at an
+// interrupt.
+func input[T any](inv *invocation, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-inv.ctx.Done():
+		var none T
+		return none, errInterrupted
+	}
+}
+
 // interrupted distinguishes an interrupt by the user from a failure.
 func interrupted(inv *invocation, err error) error {
 	if inv.ctx.Err() != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -87,7 +88,10 @@ func (w *whichTasks) ask(inv *invocation, what string) error {
 		return usagef("%s? Add --yes to confirm, or --dry-run to count only", what)
 	}
 	fmt.Fprintf(inv.Err, "%s? [y/N] ", what)
-	line, err := bufio.NewReader(inv.In).ReadString('\n')
+	line, err := input(inv, func() (string, error) { return bufio.NewReader(inv.In).ReadString('\n') })
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		fmt.Fprintln(inv.Err, "Nothing was changed.")
 		return errSilent

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -47,7 +48,11 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	if inv.ctx.Err() != nil {
 		return c.leave(inv, api, task.ID)
 	}
-	return c.finish(inv, api, task.ID, v)
+	patient, err := c.openWith(v.retry)
+	if err != nil {
+		return err
+	}
+	return c.finish(inv, patient.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
 }
 
 // leave stops following; it cancels the task only if requested.
@@ -96,9 +101,12 @@ func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *v
 	}
 	// On a terminal the output was already visible in the stream.
 	if output != "" && (!inv.OutTerminal || !v.showed(output)) {
-		fmt.Fprintln(inv.Out, strings.TrimRight(output, "\n"))
+		_, err = fmt.Fprintln(inv.Out, strings.TrimRight(output, "\n"))
 	}
 	v.verdict(task, first(results))
+	if err != nil {
+		return err
+	}
 	return verdict(task)
 }
 
@@ -124,31 +132,35 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	v := newView(inv, inv.Out, inv.outPainter(), true)
+	out := &lockedWriter{w: inv.Out}
+	v := newView(inv, out, inv.outPainter(), true)
 	ctx, done := context.WithCancel(inv.ctx)
 	defer done()
-	// Without -f the stream of an unfinished task is left once it is idle.
+	// Without -f the stream of an unfinished task is left once it is idle. Its first event may be
+	// slow to arrive.
 	var idle *time.Timer
 	if !c.Follow && !task.Status.Terminal() {
-		idle = time.AfterFunc(quiet, done)
+		idle = time.AfterFunc(client.DefaultTimeout, done)
 		defer idle.Stop()
 	}
+	seen := false
 	for event, err := range api.FollowEvents(ctx, c.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
 		if err != nil {
-			if ctx.Err() != nil && inv.ctx.Err() == nil {
+			if seen && ctx.Err() != nil && inv.ctx.Err() == nil {
 				return nil
 			}
-			return interrupted(inv, err)
+			return err
 		}
+		seen = true
 		if idle != nil {
 			idle.Reset(quiet)
 		}
 		if c.JSON {
-			err = writeLine(inv.Out, event)
+			_ = writeLine(out, event)
 		} else {
 			v.event(event)
 		}
-		if err != nil {
+		if err := out.failed(); err != nil {
 			return err
 		}
 	}

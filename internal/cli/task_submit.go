@@ -43,7 +43,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		if inv.InTerminal {
 			fmt.Fprintln(inv.Err, "Type the prompt; Ctrl-D ends it.")
 		}
-		raw, err := io.ReadAll(io.LimitReader(inv.In, maxTask+1))
+		raw, err := input(inv, func() ([]byte, error) { return io.ReadAll(io.LimitReader(inv.In, maxTask+1)) })
 		if err != nil {
 			return bloom.TaskSpec{}, fmt.Errorf("read the prompt: %w", err)
 		}
@@ -63,7 +63,11 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 		return bloom.TaskSpec{}, err
 	}
 	context := f.Context
-	if context == "" {
+	switch {
+	case context != "":
+	case f.IdempotencyKey != "": // the same for each call, or the server would refuse the second
+		context = "cli-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(f.IdempotencyKey)).String()
+	default:
 		context = "cli-" + uuid.NewString()
 	}
 	spec := bloom.TaskSpec{
@@ -142,7 +146,7 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
-	hush := explainRetrying(inv, c.URL, &last)
+	hush := explainRetrying(inv, api, c.URL, &last)
 	task, err := api.Submit(inv.ctx, spec)
 	hush()
 	if err != nil {

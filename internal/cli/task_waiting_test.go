@@ -29,7 +29,7 @@ func TestSubmitSaysWhyItIsStillTrying(t *testing.T) {
 			return false
 		case strings.HasSuffix(r.URL.Path, "/health"):
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"status":"degraded"}`))
+			_, _ = w.Write([]byte(`{"status":"degraded","service":"bloom-runtime"}`))
 			return true
 		}
 		return false

@@ -15,7 +15,7 @@ import (
 // errors in colour. It decodes events loosely and shows unknown types by name, so that a newer
 // worker does not break an older command line.
 type view struct {
-	w        io.Writer
+	w        io.Writer // keeps its errors, if they matter
 	p        painter
 	progress bool
 	lastText string
@@ -146,6 +146,10 @@ func (v *view) reconnect(err error, wait time.Duration) {
 		return
 	}
 	v.warn(fmt.Sprintf("the stream broke (%v); reconnecting in %s", root(err), span(wait)))
+}
+
+func (v *view) retry(err error, wait time.Duration) {
+	v.warn(fmt.Sprintf("the server does not answer (%v); retrying in %s", root(err), span(wait)))
 }
 
 // showed reports whether the user has just read the output in the stream.

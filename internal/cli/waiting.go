@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +40,7 @@ func explainWaiting(ctx context.Context, api *client.Client, id string, v *view)
 
 // explainRetrying prints once why a task has not been submitted yet, unless stop is called first.
 // After stop returns nothing more is printed.
-func explainRetrying(inv *invocation, url string, last *atomic.Pointer[error]) (stop func()) {
+func explainRetrying(inv *invocation, api *client.Client, url string, last *atomic.Pointer[error]) (stop func()) {
 	ctx, cancel := context.WithCancel(inv.ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -57,7 +55,7 @@ func explainRetrying(inv *invocation, url string, last *atomic.Pointer[error]) (
 		if err := last.Load(); err != nil {
 			why = explain(*err)
 		} else {
-			why = whyNotYet(ctx, url)
+			why = whyNotYet(ctx, api, url)
 		}
 		if ctx.Err() == nil {
 			fmt.Fprintln(inv.Err, clean(why, true)+". Still trying; Ctrl-C stops.")
@@ -69,42 +67,40 @@ func explainRetrying(inv *invocation, url string, last *atomic.Pointer[error]) (
 	}
 }
 
-// whyNotYet asks the server's health endpoint why it has not answered. The SDK treats a non-success
-// as a failure; here it is the result.
-func whyNotYet(ctx context.Context, url string) string {
+// whyNotYet asks the server's health endpoint why it has not answered.
+func whyNotYet(ctx context.Context, api *client.Client, url string) string {
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
-	const silent = "The server does not answer"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health", nil)
-	if err != nil {
-		return silent
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return silent
-	}
-	defer res.Body.Close()
-	var health struct {
-		Status string `json:"status"`
-	}
-	err = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&health)
+	_, err := api.WithRetry(client.NoRetry).Health(ctx)
 	switch {
-	case err != nil:
-		return "The server at " + url + " is not a runtime"
-	case health.Status == "degraded":
-		return "The server cannot reach its database"
+	case err == nil:
+		return "The server is slow to answer"
+	case ctx.Err() != nil:
+		return "The server at " + url + " does not answer"
 	}
-	return "The server is slow to answer"
+	return explain(err)
 }
 
-// lockedWriter lets two goroutines write whole lines.
+// lockedWriter lets two goroutines write whole lines, and keeps the first error.
 type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu  sync.Mutex
+	w   io.Writer
+	err error
 }
 
 func (l *lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	n, err := l.w.Write(p)
+	if l.err == nil {
+		l.err = err
+	}
+	return n, err
+}
+
+// failed returns the first error.
+func (l *lockedWriter) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }

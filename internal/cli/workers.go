@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
@@ -116,9 +117,13 @@ func (c *workersLogsCmd) Run(inv *invocation) error {
 		return err
 	}
 	var last []bloom.LogLine
-	for {
+	for read := 0; ; read++ {
 		logs, err := api.WorkerLogs(inv.ctx, c.ID)
-		if err != nil {
+		switch {
+		case err == nil:
+		case c.Follow && read > 0 && client.Temporary(err):
+			logs.Lines = last // an outage does not end what is followed
+		default:
 			return err
 		}
 		if c.JSON && !c.Follow {
