@@ -101,6 +101,18 @@ func TestAMachineBecomesAWorker(t *testing.T) {
 	}
 }
 
+// TestScriptsOfThePackages runs them with stand-ins for the init systems.
+func TestScriptsOfThePackages(t *testing.T) {
+	t.Parallel()
+	needs(t, "openrc-run", "unshare", "ip")
+	out := isolated(t, "scripts.sh")
+	for _, want := range []string{"systemd", "openrc"} {
+		if !strings.Contains(out, "ok: "+want+"\n") {
+			t.Errorf("the script did not get to %q:\n%s", want, out)
+		}
+	}
+}
+
 // TestEveryAlertSaysWhatToDo, and a test of promtool (make test-monitoring) makes it fire.
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	t.Parallel()
