@@ -22,7 +22,7 @@ var _ Files = (*Folder)(nil)
 // OpenFolder creates the folder if it does not exist, and checks that it is writable.
 func OpenFolder(dir string) (*Folder, error) {
 	f := &Folder{dir}
-	if err := f.mkdir(filepath.Join(dir, Root)); err != nil {
+	if err := durable.MkdirAll(filepath.Join(dir, Root)); err != nil {
 		return nil, err
 	}
 	probe, err := os.CreateTemp(filepath.Join(dir, Root), ".probe-*")
@@ -45,7 +45,7 @@ func (f *Folder) String() string { return f.dir }
 // Create writes a new file.
 func (f *Folder) Create(_ context.Context, name string, content []byte) error {
 	full := filepath.Join(f.dir, filepath.FromSlash(name))
-	if err := f.mkdir(filepath.Dir(full)); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(full)); err != nil {
 		return err
 	}
 	err := durable.Create(full, content)
@@ -53,25 +53,6 @@ func (f *Folder) Create(_ context.Context, name string, content []byte) error {
 		return ErrExists
 	}
 	return err
-}
-
-// mkdir creates a folder and its parents and syncs them.
-func (f *Folder) mkdir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for d := filepath.Dir(dir); strings.HasPrefix(d, f.dir); d = filepath.Dir(d) {
-		if err := durable.SyncDir(d); err != nil {
-			return err
-		}
-		if d == f.dir || d == filepath.Dir(d) {
-			break
-		}
-	}
-	return nil
 }
 
 // Open streams a file.

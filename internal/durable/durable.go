@@ -5,6 +5,7 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -52,6 +53,25 @@ func put(path string, data []byte, place func(from, to string) error) error {
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// MkdirAll creates a folder, readable only by its owner, and its parents, so that they survive a
+// power failure.
+func MkdirAll(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return fs.ErrNotExist
+	}
+	if err := MkdirAll(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(parent)
 }
 
 // SyncDir makes new names in a folder survive a power failure.

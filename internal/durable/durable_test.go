@@ -88,3 +88,29 @@ func TestWhatCannotBePlacedLeavesNothing(t *testing.T) {
 		t.Errorf("the folder holds %v, %v", files, err)
 	}
 }
+
+func TestAFolderIsMadeWithItsParents(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	dir := filepath.Join(base, "one", "two", "three")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := durable.MkdirAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for d := dir; d != base; d = filepath.Dir(d) {
+		if info, err := os.Stat(d); err != nil || info.Mode() != fs.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", d, info, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(base, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.MkdirAll(filepath.Join(base, "file", "dir")); err == nil {
+		t.Error("a folder was made in a file")
+	}
+}

@@ -13,6 +13,9 @@ import (
 // be opened.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && path != dir {
+			return fs.SkipDir // a folder, which cannot be packed either
+		}
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
 			return err
 		}

@@ -43,7 +43,7 @@ func (p *Project) BackupFolder() string {
 // name when it is completely on disk.
 func (p *Project) backup(there *local, m *Manifest, ahead bool) (string, error) {
 	base := p.BackupFolder()
-	if err := os.MkdirAll(base, 0o700); err != nil {
+	if err := durable.MkdirAll(base); err != nil {
 		return "", err
 	}
 	tmp, err := os.MkdirTemp(base, incompletePrefix+strconv.Itoa(os.Getpid())+"-*")
