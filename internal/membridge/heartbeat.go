@@ -57,7 +57,7 @@ func (s *Server) heartbeat(ctx context.Context, in *heartbeatRequest) (*heartbea
 		if patch, err = b.patch(); err != nil {
 			return nil, err
 		}
-		report, drain = registry.JobsReport{Reports: cleanReports(b.Reports), Held: b.Held}, b.Drain
+		report, drain = registry.JobsReport{Reports: cleanReports(b.Reports), Held: *cleanedList(&b.Held)}, b.Drain
 		if b.WaitSec != nil {
 			wait = *b.WaitSec
 		}

@@ -26,11 +26,15 @@ func newLimits(c Config, m *metrics) limits {
 		clock = bloom.SystemClock{}
 	}
 	all := guard.NewLimits(clock, c.Log, func(limit string) { m.refused.WithLabelValues(limit).Inc() })
+	limit := func(name, of string, perMinute int) *guard.Limit {
+		m.refused.WithLabelValues(name)
+		return all.New(name, of, perMinute)
+	}
 	return limits{
 		Limits:  all,
-		address: all.New("address", "callers without a valid key at this address", c.Limits.Address),
-		admin:   all.New("admin", "the admin key", c.Limits.Admin),
-		agent:   all.New("agent", "the agent key", c.Limits.Agent),
+		address: limit("address", "callers without a valid key at this address", c.Limits.Address),
+		admin:   limit("admin", "the admin key", c.Limits.Admin),
+		agent:   limit("agent", "the agent key", c.Limits.Agent),
 	}
 }
 

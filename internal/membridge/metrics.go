@@ -8,6 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
 // metrics are the control plane's metrics, on their own registry: the process may also serve the
@@ -35,6 +38,14 @@ func newMetrics(version string) *metrics {
 		refused:    counter("requests_refused_total", "Requests refused with 429, by limit.", "limit"),
 		selections: prometheus.NewCounter(prometheus.CounterOpts{Name: "membridge_leadership_selections_total", Help: "Leadership terms started."}),
 	}
+	// Start counters at 0, so that the first event counts as an increase.
+	for _, of := range []string{"agent", "node"} {
+		m.heartbeats.WithLabelValues(of)
+	}
+	for _, kind := range []registry.JobKind{registry.JobPush, registry.JobPull} {
+		m.jobs.WithLabelValues(string(kind), "heartbeat")
+		m.jobs.WithLabelValues(string(kind), "call")
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "membridge_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.heartbeats, m.jobs, m.loopErrors, m.refused, m.selections, build,
@@ -44,6 +55,9 @@ func newMetrics(version string) *metrics {
 
 // watch registers the metrics that are collected at scrape time.
 func (m *metrics) watch(s *Server) {
+	for _, loop := range s.Loops() {
+		m.loopErrors.WithLabelValues(loop.Name)
+	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "membridge_waiting_heartbeats", Help: "Heartbeats waiting for a command.",
 	}, func() float64 { return float64(s.waiting.size()) }))
@@ -72,13 +86,13 @@ func (g agentGauge) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(g.desc, err)
 		return
 	}
-	counts := map[string]float64{}
+	counts := map[bloom.WorkerStatus]float64{bloom.WorkerOnline: 0, bloom.WorkerOffline: 0} // also without any
 	now := g.s.store.Now()
 	for _, a := range agents {
-		counts[string(g.s.uptime.Liveness(a, now))]++
+		counts[g.s.uptime.Liveness(a, now)]++
 	}
 	for status, n := range counts {
-		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, n, status)
+		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, n, string(status))
 	}
 }
 

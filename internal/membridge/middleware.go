@@ -29,6 +29,7 @@ func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.URL.Path = clean(r.URL.Path)
 		r.Header.Del("Accept") // responses have one form, and huma 2.39 panics on "a;,"
 		if _, rec.route = mux.Handler(r); rec.route == "" {
 			if refused := s.limited(rec, r, s.gate.caller(r.Context(), presented(r))); refused != nil {

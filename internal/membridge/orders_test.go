@@ -1,6 +1,7 @@
 package membridge_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -128,6 +129,30 @@ func TestAnAgentThatGaveAURLIsCalled(t *testing.T) {
 	l := p.want(t, 200, "GET", "/jobs", "").list(t)
 	if len(l) != 3 || l[0]["status"] != "failed" || l[1]["status"] != "completed" || l[0]["id"] != bad["job_id"] {
 		t.Errorf("jobs: %v, the failed one answered %v", l, bad)
+	}
+}
+
+// A runtime waits less long than an agent may take.
+func TestTheOutcomeOfACallIsKeptWhenTheCallerIsGone(t *testing.T) {
+	t.Parallel()
+	p := ready(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body) // so that the server notices who hangs up
+		hangUp()
+		for range 20 {
+			p.want(t, 200, "GET", "/health", "")
+		}
+		io.WriteString(w, `{"ok":true}`)
+	}))
+	defer agent.Close()
+	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
+	r := httptest.NewRequestWithContext(ctx, "POST", "/sync/push", strings.NewReader(order))
+	r.Header.Set(membridge.AdminHeader, adminKey)
+	r.Header.Set("Content-Type", "application/json")
+	p.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	if l := p.want(t, 200, "GET", "/jobs", "").list(t); len(l) != 1 || l[0]["status"] != "completed" {
+		t.Errorf("jobs: %v", l)
 	}
 }
 

@@ -161,7 +161,10 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	p := ready(t)
 	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
 	text := string(p.want(t, 200, "GET", "/metrics", "").body)
-	for _, want := range []string{`membridge_agents{status="online"} 1`, `membridge_heartbeats_total{of="agent"} 1`, `membridge_build_info{version="`, "\ngo_goroutines ", "\nprocess_open_fds "} {
+	for _, want := range []string{`membridge_agents{status="online"} 1`, `membridge_heartbeats_total{of="agent"} 1`, `membridge_build_info{version="`, "\ngo_goroutines ", "\nprocess_open_fds ",
+		// What has not happened yet is 0: an alert on an absent series never fires.
+		`membridge_agents{status="offline"} 0`, `membridge_heartbeats_total{of="node"} 0`, `membridge_loop_errors_total{loop="maintenance"} 0`,
+		`membridge_requests_refused_total{limit="agent"} 0`, `membridge_sync_jobs_total{by="call",kind="pull"} 0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not there", want)
 		}

@@ -55,7 +55,7 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 	if err != nil {
 		return nil, err
 	}
-	agent, err := s.store.Agent(ctx, in.Body.Agent)
+	agent, err := s.store.Agent(ctx, clean(in.Body.Agent))
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +95,18 @@ func (s *Server) sync(ctx context.Context, kind registry.JobKind, in *syncOrder)
 	return out, nil
 }
 
-// syncByCall sends the command by calling the agent. It stores the outcome even if the caller is
-// gone.
+// syncByCall sends the command by calling the agent. It waits for the outcome, up to
+// Config.AgentTimeout, and stores it even if the caller is gone: the agent may carry out the command
+// nevertheless.
 func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registry.Agent) (registry.Job, error) {
 	job.Status, job.Detail = registry.JobDelivered, "Calling the agent"
 	if err := s.store.AddJob(ctx, job); err != nil {
 		return job, err
 	}
-	report, failed := s.callAgent(ctx, agent, job)
+	call, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	defer context.AfterFunc(s.calm, hangUp)()
+	report, failed := s.callAgent(call, agent, job)
 	report.JobID, report.Status = job.ID, registry.JobCompleted
 	if failed != nil {
 		report.Status, report.Detail = registry.JobFailed, failed.Error()
@@ -167,7 +171,7 @@ type jobQuery struct {
 type jobList struct{ Body []registry.Job }
 
 func (s *Server) listJobs(ctx context.Context, in *jobQuery) (*jobList, error) {
-	jobs, err := s.store.Jobs(ctx, registry.JobFilter{Project: in.Project, Limit: in.Limit})
+	jobs, err := s.store.Jobs(ctx, registry.JobFilter{Project: clean(in.Project), Limit: in.Limit})
 	return &jobList{jobs}, err
 }
 
