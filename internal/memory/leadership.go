@@ -139,7 +139,11 @@ func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, 
 			return Lease{}, &SelectedElsewhereError{Primary: l.PrimaryNode, Until: time.Unix(l.ExpiresAt, 0)}
 		}
 		next := p.lease(node, l.next(node))
-		next.SelectedAt = l.SelectedAt // so that Follow ignores older selections of the control plane
+		next.SelectedAt, next.ControlEpoch = l.SelectedAt, l.ControlEpoch
+		if l.PrimaryNode != node && l.ControlEpoch > 0 {
+			// Later than the control plane's selection, so that Follow ignores that one.
+			next.SelectedAt, next.ControlEpoch = l.SelectedAt+0.001, 0
+		}
 		if lasts > 0 {
 			next.LeaseSeconds = int64(lasts / time.Second)
 			next.ExpiresAt = next.IssuedAt + next.LeaseSeconds

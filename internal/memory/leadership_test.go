@@ -61,6 +61,42 @@ func selection(t *testing.T, b *objects.Bucket) {
 	one.want("a", "b")
 }
 
+// A selection in the control plane is not followed again after a person has selected another
+// node, whichever agent is restarted; a later one is.
+func laterSelection(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one")
+	at := time.Now()
+	follow := func(primary string, epoch int64, at time.Time) memory.Lease {
+		t.Helper()
+		l, _, err := one.Follow(t.Context(), memory.Selection{Primary: primary, Epoch: epoch, At: at, Until: at.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	choose := func(node string, anyway bool) (err error) {
+		_, err = one.Select(t.Context(), node, 0, anyway)
+		return err
+	}
+	follow("two", 3, at)
+	var elsewhere *memory.SelectedElsewhereError
+	if err := choose("two", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := choose("one", false); !errors.As(err, &elsewhere) {
+		t.Fatalf("selected over the control plane's selection: %v", err)
+	}
+	if err := choose("one", true); err != nil {
+		t.Fatal(err)
+	}
+	if l := follow("two", 3, at); l.PrimaryNode != "one" {
+		t.Errorf("the earlier selection was followed again: %+v", l)
+	}
+	if l := follow("two", 4, at.Add(time.Second)); l.PrimaryNode != "two" || l.Epoch < 4 {
+		t.Errorf("a later selection was not followed: %+v", l)
+	}
+}
+
 func twoPushers(t *testing.T, b *objects.Bucket) {
 	free := func(c *memory.Config) { c.IgnoreLeadership = true }
 	nodes := []*node{newNode(t, b, "one", free), newNode(t, b, "two", free), newNode(t, b, "three", free)}

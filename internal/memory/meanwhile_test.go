@@ -13,30 +13,6 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// at calls do once, at the first step of that name.
-func at(step string, do func()) func(*memory.Config) {
-	return func(c *memory.Config) {
-		c.Point = func(name string) {
-			if name == step && do != nil {
-				call := do
-				do = nil
-				call()
-			}
-		}
-	}
-}
-
-// sameDB makes a node use another one's database, as a second process on its machine does.
-func sameDB(n *node) func(*memory.Config) { return func(c *memory.Config) { c.DB = n.DB } }
-
-// hook calls do before requests.
-type hook struct{ do func(*http.Request) }
-
-func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
-	h.do(r)
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
 	server := miniotest.Shared(t)
@@ -56,15 +32,6 @@ func TestMeanwhile(t *testing.T) {
 			test(t, server.Bucket())
 		})
 	}
-}
-
-func open(t *testing.T, c objects.Config) *objects.Bucket {
-	t.Helper()
-	b, err := objects.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 func olderSnapshot(t *testing.T, c objects.Config) {

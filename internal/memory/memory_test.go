@@ -25,6 +25,7 @@ func TestMemory(t *testing.T) {
 		"a secondary does not push":                              secondaryPush,
 		"the primary's memory is not overwritten":                primaryPull,
 		"a selection changes the roles":                          selection,
+		"a person's selection stays until a later one":           laterSelection,
 		"of two pushers at once one wins":                        twoPushers,
 		"a pull replaces what the plugin has open":               openDatabase,
 		"a pull keeps what was there":                            safetyBackup,

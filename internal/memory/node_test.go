@@ -3,6 +3,7 @@ package memory_test
 import (
 	"database/sql"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"testing"
 
@@ -139,4 +140,37 @@ func failing(found []memory.Finding) string {
 		}
 	}
 	return names
+}
+
+// at calls do once, at the first step of that name.
+func at(step string, do func()) func(*memory.Config) {
+	return func(c *memory.Config) {
+		c.Point = func(name string) {
+			if name == step && do != nil {
+				call := do
+				do = nil
+				call()
+			}
+		}
+	}
+}
+
+// sameDB makes a node use another one's database, as a second process on its machine does.
+func sameDB(n *node) func(*memory.Config) { return func(c *memory.Config) { c.DB = n.DB } }
+
+// hook calls do before requests.
+type hook struct{ do func(*http.Request) }
+
+func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.do(r)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func open(t *testing.T, c objects.Config) *objects.Bucket {
+	t.Helper()
+	b, err := objects.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

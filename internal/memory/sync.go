@@ -52,6 +52,11 @@ func (s *Syncer) Sync(ctx context.Context) (Synced, error) {
 	if stored == nil && !here {
 		return Synced{}, nil // a node without a memory does not become primary by itself
 	}
+	if stored == nil {
+		if err := s.checkLost(ctx); err != nil {
+			return Synced{}, err
+		}
+	}
 	role, _, err := s.Role(ctx)
 	if err != nil {
 		return Synced{}, err
@@ -70,6 +75,28 @@ func (s *Syncer) Sync(ctx context.Context) (Synced, error) {
 		return s.catchUp(ctx, stored)
 	}
 	return s.push(ctx)
+}
+
+// LostError means that the storage has lost a project's memory and lease. The first node that
+// synchronizes must not become primary: another one may have the newer memory.
+type LostError struct{ Project, Node string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the object storage has lost the memory of %s and which node is primary. Select the node with the right memory: %s, or Membridge in the web application",
+		e.Project, selectCommand(e.Project, e.Node))
+}
+
+// checkLost fails if this node had the stored memory once, and now there is neither memory nor
+// lease.
+func (p *Project) checkLost(ctx context.Context) error {
+	if p.syncedSHA() == "" || p.Primary != "" {
+		return nil
+	}
+	_, ok, err := p.Leadership(ctx)
+	if err == nil && !ok {
+		return &LostError{Project: p.Project, Node: p.Node}
+	}
+	return err
 }
 
 func (s *Syncer) pull(ctx context.Context, p *Project) (Synced, error) {

@@ -157,8 +157,12 @@ func (a *Agent) follow(ctx context.Context, s mbclient.Leadership) error {
 	a.mu.Lock()
 	a.followed = *s.Term
 	a.mu.Unlock()
-	if changed {
+	switch {
+	case changed:
 		a.log.Info("membridge selected the primary", slog.String("primary", lease.PrimaryNode), slog.Int64("epoch", lease.Epoch))
+	case lease.PrimaryNode != s.Term.PrimaryNodeID:
+		a.log.Warn("push and pull obey a later selection than membridge's; select the primary again in membridge",
+			slog.String("primary", lease.PrimaryNode), slog.String("membridge", s.Term.PrimaryNodeID))
 	}
 	return nil
 }
@@ -233,6 +237,11 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Memory.LockTTL)
 	defer cancel()
 	did, err := a.syncer.Sync(ctx)
+	if errors.As(err, new(*memory.LostError)) {
+		a.mu.Lock()
+		a.followed = mbclient.Term{} // the next heartbeat copies membridge's selection again
+		a.mu.Unlock()
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errTooLong
 	}
