@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
@@ -39,6 +40,7 @@ func (c *commands) start(ctx context.Context, command mbclient.Command) {
 	c.all.Go(func() {
 		report := c.execute(ctx, command)
 		report.JobID = command.ID
+		report.Detail, report.Stdout, report.Stderr = cut(report.Detail, maxDetail), cut(report.Stdout, maxOutput), cut(report.Stderr, maxOutput)
 		log := c.log.With(slog.String("command", command.Type), slog.String("project", command.Project), slog.String("job", command.ID))
 		if report.Status == Failed {
 			log.Warn("membridge's command failed", slog.String("error", report.Detail))
@@ -47,6 +49,17 @@ func (c *commands) start(ctx context.Context, command mbclient.Command) {
 		}
 		c.end(report)
 	})
+}
+
+// Maximum lengths in a report, in bytes. Membridge would refuse a longer one, and with it every
+// heartbeat until the report has arrived.
+const (
+	maxDetail = 4 << 10
+	maxOutput = 64 << 10
+)
+
+func cut(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 func (c *commands) end(report mbclient.Report) {

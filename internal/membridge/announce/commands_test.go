@@ -52,6 +52,33 @@ func TestACommandThatAWorkerCannotCarryOutFailsAndSaysSo(t *testing.T) {
 	}
 }
 
+// Membridge refuses longer reports, and a worker would repeat them in each heartbeat.
+func TestAReportThatIsTooLongIsCut(t *testing.T) {
+	t.Parallel()
+	admin, agent := plane(t)
+	cfg := quiet(agent)
+	registered := make(chan bool, 9)
+	cfg.OnDrain = func(drain bool) { registered <- drain }
+	cfg.Execute = func(context.Context, mbclient.Command) mbclient.Report {
+		return mbclient.Report{Status: announce.Failed, Detail: "because " + strings.Repeat("é", 1<<16), Stderr: strings.Repeat("\xff", 1<<20)}
+	}
+	stop := run(t, cfg)
+	defer stop()
+	<-registered
+	var order struct {
+		JobID string `json:"job_id"`
+	}
+	_, _, _ = admin.Do(t.Context(), "POST", "/projects", []byte(`{"name":"p"}`))
+	until(t, func() bool {
+		status, answer, _ := admin.Do(t.Context(), "POST", "/sync/push", []byte(`{"project":"p","agent":"w"}`))
+		return status == 200 && json.Unmarshal(answer, &order) == nil
+	})
+	until(t, func() bool {
+		_, job, _ := admin.Do(t.Context(), "GET", "/jobs/"+order.JobID, nil)
+		return bytes.Contains(job, []byte(`"status":"failed"`)) && bytes.Contains(job, []byte("because é"))
+	})
+}
+
 // A command that takes longer than a heartbeat is held meanwhile, carried out once, and
 // reported as soon as it has ended.
 func TestACommandIsCarriedOutOnceAndReportedAtOnce(t *testing.T) {

@@ -15,9 +15,6 @@ import (
 
 var errTooLong = errors.New("it was cancelled because it took longer than a push may take (LOCK_TTL_SECONDS)")
 
-// maxDetail is the maximum length of a job's detail at membridge, in bytes.
-const maxDetail = 1000
-
 // Execute executes membridge's command to push or pull, one at a time, like `bloom memory
 // push` and `pull`, and returns what they would have printed.
 func (a *Agent) Execute(ctx context.Context, c mbclient.Command) mbclient.Report {
@@ -110,7 +107,7 @@ func (s *steps) pull(ctx context.Context, m *memory.Project) (string, error) {
 func (s *steps) report(status, detail string, code int) mbclient.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := mbclient.Report{Status: status, Detail: strings.ToValidUTF8(detail[:min(len(detail), maxDetail)], ""), ReturnCode: &code}
+	r := mbclient.Report{Status: status, Detail: detail, ReturnCode: &code}
 	r.Stderr = strings.Join(s.lines, "\n")
 	if status == announce.Completed {
 		r.Stdout = detail
