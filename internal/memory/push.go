@@ -176,6 +176,8 @@ func (p *Project) replaceManifest(ctx context.Context, m *Manifest, etag string)
 	p.Point("manifest written")
 	p.saveSynced(m.SHA256)
 	p.remove(ctx, old)
+	// The parts of an upload that was killed are in no list of objects.
+	_ = p.Bucket.AbortUploads(ctx, p.key("sqlite", "versions")+"/", p.Now().Add(-p.LockTTL-p.LockGrace))
 	p.Point("old versions removed")
 	return nil
 }
