@@ -11,6 +11,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -28,7 +29,7 @@ type archive struct {
 	away   bool
 	puts   int // bytes
 	refuse int // so many calls fail that may succeed later; below 0 all of them
-	cut    int // so many transcripts end before their end
+	cut    int // so many connections break while a transcript is sent, each at another byte
 	onPut  func(ctx context.Context) error
 }
 
@@ -80,8 +81,9 @@ func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 		all = append(all, frame...)
 	}
 	if a.cut > 0 {
+		all = all[:len(all)/(a.cut+1)]
 		a.cut--
-		all = all[:len(all)/2]
+		return io.NopCloser(io.MultiReader(bytes.NewReader(all), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
 	}
 	return io.NopCloser(bytes.NewReader(all)), nil
 }

@@ -62,6 +62,14 @@ func (l *liveProcess) setFault(why string) {
 	}
 }
 
+// reject stops the turn because of a line that does not belong to it. What the process prints
+// until it has ended is ignored, so that the turn can be repeated.
+func (l *liveProcess) reject(why string) {
+	l.setFault(why)
+	l.watch.stop(errProtocol)
+	l.watch = nil
+}
+
 // line handles a line of output. It holds the lock while the watcher handles it, so that
 // no line of this turn reaches a later one.
 func (l *liveProcess) line(line []byte) {
@@ -75,19 +83,16 @@ func (l *liveProcess) line(line []byte) {
 	case ok && m.Type == "system" && m.Subtype == "init":
 		l.begun = true
 		if l.sessionID != "" && m.SessionID != l.sessionID {
-			l.setFault("it changed its session")
-			l.watch.stop(errProtocol)
+			l.reject("it changed its session")
 			return
 		}
 		l.sessionID = m.SessionID
 		l.watch.line(line)
 	case ok && m.Type != "system" && m.Type != "rate_limit_event" && !l.begun:
-		l.setFault("it answered before its turn had begun")
-		l.watch.stop(errProtocol)
+		l.reject("it answered before its turn had begun")
 	case ok && m.Type == "result" && !m.IsError && !l.watch.worked:
 		// A resumed session first prints a result for its interrupted turn.
-		l.setFault("it gave a result without an answer")
-		l.watch.stop(errProtocol)
+		l.reject("it gave a result without an answer")
 	default:
 		l.watch.line(line)
 	}

@@ -24,17 +24,42 @@ func (t *taskRun) state(ctx context.Context) (st bloom.TranscriptState, err erro
 }
 
 // fetch restores the transcript. It waits for an unavailable server, and retries a few
-// times if the transcript arrives damaged, for example over a broken connection.
+// times if the transcript arrives damaged. A connection that breaks is no damage, unless it
+// always breaks at the same byte: then the server cannot read what follows.
 func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
-	tries := 0
+	tries, last := 0, int64(-1)
 	return retryWhile(ctx, func() (again bool, err error) {
-		err = t.restore(ctx, st)
+		frames := &download{}
+		err = t.restore(ctx, st, frames)
 		if errors.Is(err, ErrUnavailable) {
 			return true, err
 		}
+		if frames.err != nil && frames.n != last {
+			tries, last = 0, frames.n
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
 		tries++
-		return tries < fetchTries && bloom.KindOf(err) != bloom.KindNotFound, err
+		most := fetchTries
+		if frames.err != nil {
+			most = brokenTries
+		}
+		return tries < most && bloom.KindOf(err) != bloom.KindNotFound, err
 	})
+}
+
+// download reads a transcript from the server.
+type download struct {
+	io.ReadCloser
+	n   int64 // bytes so far
+	err error // why the connection broke
+}
+
+func (d *download) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if d.n += int64(n); err != nil && !errors.Is(err, io.EOF) {
+		d.err = err
+	}
+	return n, err
 }
 
 // retryWhile calls try until it succeeds or again is false. If ctx ends first, the error is
@@ -52,7 +77,7 @@ func retryWhile(ctx context.Context, try func() (again bool, err error)) error {
 }
 
 // restore atomically replaces the session's file by the server's transcript.
-func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState) (err error) {
+func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState, frames *download) (err error) {
 	if !validSession(st.SessionID) || st.Size > bloom.MaxTranscript {
 		return errors.New("the transcript's session id or size is invalid")
 	}
@@ -61,8 +86,7 @@ func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState) (err er
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	frames, err := t.config.Transcripts.Open(ctx, t.task)
-	if err != nil {
+	if frames.ReadCloser, err = t.config.Transcripts.Open(ctx, t.task); err != nil {
 		return err
 	}
 	defer frames.Close()

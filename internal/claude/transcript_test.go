@@ -88,6 +88,7 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		{"no-output", "echo 'Invalid API key' >&2; exit 1", bloom.ClassAuth, false},
 		{"permission-denied", "exit 1", bloom.ClassPermissionDenied, false},
 		{"last-line-without-newline", "exit 0", "", false},
+		{"result-of-an-interrupted-turn-first", "exit 0", "", false},
 	}
 	// A living process answers with its result: how it ends after that is no matter of the
 	// turn, and what it did not end with a line is no answer.

@@ -30,6 +30,8 @@ var ErrUnavailable = errors.New("the server is unavailable")
 const (
 	// fetchTries is how often a transcript is downloaded before it counts as damaged.
 	fetchTries = 3
+	// brokenTries is how often the connection may break at the same byte.
+	brokenTries = 8
 	// maxAppendedParts is the number of parts from which on a transcript is uploaded again
 	// as a whole, in fewer parts.
 	maxAppendedParts = 48

@@ -107,7 +107,7 @@ func TestAnOutageCostsTimeAndNotTheConversation(t *testing.T) {
 	if wantError(t, run, bloom.ClassTimeout); run.Completion.Transcript != nil || len(j.of(claude.EventWarning)) > 0 {
 		t.Errorf("events %v, %s", j.of(claude.EventWarning), show(run))
 	}
-	a.refuse, a.cut = 3, 2
+	a.refuse, a.cut = 3, 4
 	run, j = harnesses[1].turn(a, "what is my colour?")
 	wantSuccess(t, run, "noted")
 	if u := run.Completion.Transcript; u == nil || u.After != was.SHA256 || len(j.of(claude.EventRestored)) != 1 || len(j.of(claude.EventWarning)) > 0 {

@@ -1,6 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +69,51 @@ func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
 	if got := h.until(second.ID, bloom.TaskQueued); got.Attempts != 0 {
 		t.Fatalf("%+v", got.TaskState)
 	}
+}
+
+// leap is a clock that can be put forward.
+type leap struct{ by atomic.Int64 }
+
+func (l *leap) Now() time.Time { return time.Now().Add(time.Duration(l.by.Load())) }
+
+// After a refusal the worker takes one task, and more only when that has succeeded.
+func TestARefusedWorkerTriesOneTask(t *testing.T) {
+	h, clock := newHarness(t), &leap{}
+	h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 3, clock })
+	h.rt.Submit("one", "do it")
+	h.runner.next(t).end <- bloom.Run{Refused: true, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
+	}}
+	h.logs.await(t, "not claiming tasks for a while")
+	for range 3 {
+		h.rt.Submit("two", "do it")
+	}
+	clock.by.Store(int64(time.Minute))
+	probe := h.runner.next(t)
+	asked := make(chan int, 100)
+	h.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if stepOf(r) == "claim" {
+			asked <- maxOf(r)
+		}
+		return false
+	})
+	if n := receive(t, asked, "a claim"); n != 0 {
+		t.Errorf("it asks for %d more tasks", n)
+	}
+	probe.end <- success("done")
+	h.runner.next(t)
+	h.runner.next(t)
+}
+
+// maxOf returns how many tasks a claim asks for.
+func maxOf(r *http.Request) int {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var claim struct {
+		Max int `json:"max"`
+	}
+	_ = json.Unmarshal(body, &claim)
+	return claim.Max
 }
 
 func TestAReleaseForLaterIsBounded(t *testing.T) {
