@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -26,17 +27,18 @@ func (c *Client) foreign(resp *http.Response, body []byte) error {
 			why = fmt.Errorf("it redirects to %s, which is not a runtime's address", to)
 		}
 	}
-	if resp.StatusCode == http.StatusBadRequest && strings.HasPrefix(c.base, "http:") && wantsTLS(body) {
+	if strings.HasPrefix(c.base, "http:") && wantsTLS(body) {
 		why = fmt.Errorf("it requires https; use https%s", strings.TrimSuffix(strings.TrimPrefix(c.base, "http"), apiPath))
 	}
 	return &UnreachableError{URL: c.base, Sent: true, RetryAfter: retryAfter(resp.Header), Err: why}
 }
 
 // wantsTLS reports whether a response to plain HTTP says that the server expects HTTPS, in the
-// words of Go or nginx.
+// words of Go, nginx or the runtime's --http-redirect.
 func wantsTLS(body []byte) bool {
 	text := bytes.ToLower(body)
-	return bytes.Contains(text, []byte("http request to an https server")) || bytes.Contains(text, []byte("plain http request was sent to https port"))
+	return slices.ContainsFunc([]string{"http request to an https server", "plain http request was sent to https port", `"code":"https_required"`},
+		func(words string) bool { return bytes.Contains(text, []byte(words)) })
 }
 
 // isOurs reports whether a decoded success contains what only the runtime sends. Valid JSON is not

@@ -171,9 +171,8 @@ func TestTheDemonstration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, port, _ := strings.Cut(freeAddress(t), ":")
 	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "scripts", "demo.sh"))
-	cmd.Env = []string{"PATH=" + filepath.Join(root, "path") + ":" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(root, "tmp"), "DEMO_PORT=" + port,
+	cmd.Env = []string{"PATH=" + filepath.Join(root, "path") + ":" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(root, "tmp"),
 		"HOME=" + root, "RUNTIME_API_KEY=nothing-of-the-users-own", "ANTHROPIC_API_KEY=canary-of-the-users-own"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -14,15 +14,18 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-port=${BENCH_PORT:-5058}
-bin/bloom server --data-dir "$work" --listen "127.0.0.1:$port" --log-level warn >"$work/server.log" 2>&1 &
+bin/bloom server --data-dir "$work" --listen "127.0.0.1:${BENCH_PORT:-0}" --log-level warn >"$work/server.log" 2>&1 &
 server=$!
+# It says its own address: on a port of our choice another server might answer.
+url=''
 for _ in {1..100}; do
-	bin/bloom stats --url "http://127.0.0.1:$port" >/dev/null 2>&1 && break
+	url=$(sed -n 's/^BLOOM Runtime listens at \([^,]*\),.*/\1/p' "$work/server.log")
+	[[ -n $url ]] && bin/bloom stats --url "$url" >/dev/null 2>&1 && break
+	kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2; exit 1; }
 	sleep 0.1
 done
 for clients in 1 16; do
-	bin/bloom bench run --url "http://127.0.0.1:$port" -c "$clients" -d "$duration"
+	bin/bloom bench run --url "$url" -c "$clients" -d "$duration"
 	echo
 done
 awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"

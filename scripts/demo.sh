@@ -41,20 +41,21 @@ standin=$!
 wait_for 10 "the stand-in" test -s "$work/standin.url"
 read -r standin_url <"$work/standin.url"
 
-port=${DEMO_PORT:-5057}
-url=http://127.0.0.1:$port
 mkdir -p "$work/home"
 # Nothing of the user's own settings, login or keys takes part.
 env -i PATH="$PATH" HOME="$work/home" TMPDIR="${TMPDIR:-/tmp}" LANG="${LANG:-C.UTF-8}" \
 	ANTHROPIC_BASE_URL="$standin_url" ANTHROPIC_API_KEY=canned-stand-in-key \
 	CLAUDE_CONFIG_DIR="$work/home/.claude" \
 	DISABLE_TELEMETRY=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 \
-	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:$port" --claude "$claude" --name demo-worker --no-membridge \
+	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:${DEMO_PORT:-0}" --claude "$claude" --name demo-worker --no-membridge \
 	>"$work/up.log" 2>&1 &
 runtime=$!
-wait_for 30 "the runtime" bin/bloom stats --url "$url"
+# It says its own address: on a port of our choice another runtime might answer.
+wait_for 30 "the runtime" grep -q '^BLOOM Runtime  http' "$work/up.log"
+url=$(sed -n 's/^BLOOM Runtime  //p' "$work/up.log")
 
-bloom() { env -u BLOOM_API_KEY -u BLOOM_API_KEY_FILE BLOOM_RUNTIME_URL="$url" bin/bloom "$@"; }
+bloom() { env -i PATH="$PATH" HOME="$work/home" TERM="${TERM:-dumb}" LANG="${LANG:-C.UTF-8}" BLOOM_RUNTIME_URL="$url" "$PWD/bin/bloom" "$@"; }
+wait_for 30 "the runtime" bloom stats
 
 echo "\$ bloom task run \"Say hello in one line.\""
 status=0

@@ -8,9 +8,9 @@ cd "$(dirname "$0")/.."
 args=("$@")
 if ! command -v claude >/dev/null 2>&1 && [[ -z ${BLOOM_CLAUDE:-} ]]; then
 	if claude=$(scripts/install-claude.sh); then
-		args=(--claude "$claude" "${args[@]}")
+		args=(--claude "$claude" ${args[@]+"${args[@]}"})
 	else
 		echo "run: going on without claude; tasks wait until it is there" >&2
 	fi
 fi
-exec bin/bloom up "${args[@]}"
+exec bin/bloom up ${args[@]+"${args[@]}"} # macOS has bash 3.2, for which an empty array is unset

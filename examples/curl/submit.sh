@@ -8,7 +8,7 @@ prompt=${1:?usage: submit.sh PROMPT}
 call() { curl -sS --fail-with-body -H "X-Runtime-API-Key: ${BLOOM_API_KEY:-}" -H 'Content-Type: application/json' "$@"; }
 
 body=$(jq -n --arg prompt "$prompt" '{context_id: "example", agent_slug: "assistant", prompt: $prompt}')
-id=$(call -d "$body" "$url/llm-tasks" | jq -r .id)
+id=$(call -d "$body" "$url/llm-tasks" | jq -re .id)
 
 # The stream ends when the task does.
 call -N -H 'Accept: application/x-ndjson' "$url/llm-tasks/$id/events" | jq -r .type >&2

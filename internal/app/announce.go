@@ -37,6 +37,9 @@ func (a MembridgeAccount) client(token string) (*mbclient.Client, error) {
 	return c, nil
 }
 
+// keyless reports whether the operator configured neither a membridge nor a key for one.
+func (a MembridgeAccount) keyless() bool { return a.URL == "" && a.AgentKey == "" && a.AdminKey == "" }
+
 // newAnnouncer returns the announcer that registers the worker with membridge.
 func (w *Worker) newAnnouncer() *announce.Announcer {
 	cfg := announce.Config{
@@ -52,7 +55,7 @@ func (w *Worker) newAnnouncer() *announce.Announcer {
 			status, can := w.selfReport()
 			return w.memory.described(mbclient.Heartbeat{Status: status, Capabilities: &can, Load: &mbclient.Load{Running: w.running()}, IPAddrs: addresses()})
 		},
-		OnDrain: w.followDrain, Execute: w.memory.carry,
+		OnDrain: w.followDrain, Execute: w.memory.carry, Keyless: w.cfg.Membridge.keyless(),
 	}
 	if w.cfg.URL == "" {
 		cfg.OnRuntimeURL = w.moved

@@ -42,9 +42,12 @@ func (inv *invocation) modeBanner(s *app.Server) {
 func (inv *invocation) welcome(s *app.Server, cfg config.Server) {
 	header, env := "", ""
 	if s.Mode() == auth.ModeKeys {
-		key := "$RUNTIME_API_KEY"
-		if cfg.RuntimeAPIKeyFile != "" {
+		key := "KEY" // one in the database, or in the config file
+		switch {
+		case cfg.RuntimeAPIKeyFile != "":
 			key = "$(cat " + memory.Quote(cfg.RuntimeAPIKeyFile) + ")"
+		case inv.sources.Of("runtime_api_key", "RUNTIME_API_KEY") == config.FromEnv:
+			key = "$RUNTIME_API_KEY"
 		}
 		header = ` -H "X-Runtime-API-Key: ` + key + `"`
 		env = `BLOOM_API_KEY="` + key + `" `

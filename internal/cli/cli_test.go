@@ -128,12 +128,14 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for words, want := range map[string]string{
-		"":                      "up",
-		"ta":                    "task",
-		"task re":               "requeue",
-		"task list --sta":       "--status",
-		"task list --status co": "completed",
-		"completion f":          "fish",
+		"":                       "up",
+		"ta":                     "task",
+		"task re":                "requeue",
+		"task list --sta":        "--status",
+		"task list --status co":  "completed",
+		"completion f":           "fish",
+		"task list --status = c": "cancelled", // as bash splits --status=c
+		"task list --status =":   "queued",
 	} {
 		args := append([]string{"__complete", "--"}, strings.Split(words, " ")...)
 		out := p.must(args...)

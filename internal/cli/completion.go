@@ -61,6 +61,7 @@ func (c *completeCmd) Run(inv *invocation) error {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
+	words = splitFlags(words)
 	last := ""
 	if len(words) > 0 {
 		words, last = words[:len(words)-1], words[len(words)-1]
@@ -72,6 +73,18 @@ func (c *completeCmd) Run(inv *invocation) error {
 		}
 	}
 	return nil
+}
+
+// splitFlags drops the = between a flag and its value, which bash passes as a word of its own.
+func splitFlags(words []string) (split []string) {
+	for i, word := range words {
+		if word != "=" {
+			split = append(split, word)
+		} else if i == len(words)-1 {
+			split = append(split, "")
+		}
+	}
+	return split
 }
 
 // descend follows the words to a command. flag is set when the last word is a flag that takes a

@@ -15,6 +15,7 @@ type doctorCmd struct {
 	Client config.Client `embed:""`
 	Worker config.Run    `embed:""`
 	Listen string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address that a server would listen on."`
+	Port   int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces only the port of --listen."`
 	JSON   bool          `name:"json" help:"Print JSON for programs."`
 }
 
@@ -26,6 +27,10 @@ func (c *doctorCmd) Run(inv *invocation) error {
 	if err != nil {
 		return usage(err)
 	}
+	listen, err := config.ListenAddress(inv.sources, c.Listen, c.Port)
+	if err != nil {
+		return usage(err)
+	}
 	dir, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return usage(err)
@@ -34,7 +39,7 @@ func (c *doctorCmd) Run(inv *invocation) error {
 		return usage(err)
 	}
 	findings := app.Examine(inv.ctx, app.DoctorConfig{
-		DataDir: dir, Listen: c.Listen, URL: c.Client.URL, Key: string(c.Client.APIKey), TLS: secure, Run: c.Worker,
+		DataDir: dir, Listen: listen, URL: c.Client.URL, Key: string(c.Client.APIKey), TLS: secure, Run: c.Worker,
 	})
 	if c.JSON {
 		if err := writeJSON(inv.Out, findings); err != nil {

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -67,4 +68,17 @@ func TestDoctorSendsTheKeyToNoOtherServer(t *testing.T) {
 	p := newPerson(t, nil)
 	p.env["BLOOM_API_KEY"] = runtimetest.AdminKey
 	wantRun(t, p.run("doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--listen=127.0.0.1:0", "--url", server.URL), cli.ExitFailure, "it redirects to")
+}
+
+// The port that it examines is the one that a server started here would have.
+func TestDoctorExaminesThePortOfTheServer(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, p.env["PORT"], _ = net.SplitHostPort(taken.Addr().String())
+	wantRun(t, p.run("doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--url", "http://127.0.0.1:1"), cli.ExitFailure, taken.Addr().String()+" is in use")
 }

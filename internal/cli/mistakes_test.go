@@ -38,7 +38,13 @@ func TestAdviceOnAServerThatIsNotReached(t *testing.T) {
 	defer plain.Close()
 	moved := httptest.NewServer(http.RedirectHandler("https://bloom.example/api/runtime/workers?limit=1", http.StatusPermanentRedirect))
 	defer moved.Close()
+	required := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden) // as --http-redirect answers to what would change something
+		_, _ = w.Write([]byte(`{"error":"This server requires https","code":"https_required"}`))
+	}))
+	defer required.Close()
 	for name, c := range map[string]struct{ url, want string }{
+		"no plain http":     {required.URL, "it requires https"},
 		"private authority": {secure.URL, "--ca-file"},
 		"http to https":     {strings.Replace(secure.URL, "https", "http", 1), "use " + secure.URL},
 		"https to http":     {strings.Replace(plain.URL, "http", "https", 1), "use " + plain.URL},

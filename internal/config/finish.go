@@ -14,7 +14,7 @@ import (
 // for the operator.
 func (s *Server) Finish(src Sources) error {
 	var err error
-	if s.Listen, err = withPort(s.Listen, s.Port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT"), "--listen", "--port"); err != nil {
+	if s.Listen, err = ListenAddress(src, s.Listen, s.Port); err != nil {
 		return err
 	}
 	if err := s.Keys.finish(); err != nil {
@@ -62,6 +62,11 @@ func (s *Server) Finish(src Sources) error {
 		return err
 	}
 	return s.Data.finish()
+}
+
+// ListenAddress returns the address that a server listens on with --listen and --port.
+func ListenAddress(src Sources, listen string, port int) (string, error) {
+	return withPort(listen, port, src.Of("listen", "BLOOM_LISTEN"), src.Of("port", "PORT"), "--listen", "--port")
 }
 
 func (d *Data) finish() (err error) {

@@ -205,7 +205,7 @@ func TestRequestsWaitForAServerThatStarts(t *testing.T) {
 	f := open(t, front.Config{Listener: l})
 	addr := l.Addr().String()
 	for _, path := range []string{"/readyz", "/health", "/api/runtime/health"} {
-		if status, text := get(t, addr, path); status != 503 || !strings.Contains(text, `"status":"starting"`) {
+		if status, text := get(t, addr, path); status != 503 || !strings.Contains(text, `"status":"starting","request_id":"`) {
 			t.Errorf("%s before there is a handler: %d %s", path, status, text)
 		}
 	}

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -63,7 +64,7 @@ func unavailable(w http.ResponseWriter, status string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(w, `{"error":"The server is %s; try again soon","code":"unavailable","status":%q}`+"\n", status, status)
+	_, _ = fmt.Fprintf(w, `{"error":"The server is %s; try again soon","code":"unavailable","status":%q,"request_id":%q}`+"\n", status, status, rand.Text())
 }
 
 // toHTTPS redirects read requests to https. A request that would change something has already sent

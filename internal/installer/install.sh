@@ -59,7 +59,8 @@ main() {
 	fetch "$server/download/$file" "$work/$file" || fail "$file could not be fetched"
 	(cd "$work" && sha256sum -c sum >/dev/null 2>&1) || fail "$file is damaged: its checksum is another; try again"
 	chmod 755 "$work/$file"
-	"$work/$file" --version >/dev/null || fail "the program does not run on this machine"
+	"$work/$file" --version >/dev/null ||
+		fail "the program does not run from $work; if that is mounted noexec, set TMPDIR to another folder: sudo TMPDIR=/root sh -s -- …"
 
 	set -- worker --set "BLOOM_RUNTIME_URL=$server"
 	[ -z "$name" ] || set -- "$@" --set "BLOOM_WORKER_NAME=$name"

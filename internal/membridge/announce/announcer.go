@@ -54,6 +54,9 @@ type Config struct {
 	// empty. It must return soon after ctx ends. When nil, every command fails.
 	Execute func(ctx context.Context, c mbclient.Command) mbclient.Report
 
+	// Keyless means that a membridge that requires a key is not meant for this worker, which is not
+	// worth a warning.
+	Keyless bool
 	// Patience is how long membridge may be silent before, and between, warnings in the log; zero
 	// means DefaultPatience.
 	Patience time.Duration

@@ -2,6 +2,7 @@ package announce_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -92,6 +93,30 @@ func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 	}
 	if l, err := admin.Agents(t.Context()); err != nil || len(l) != 1 || l[0].Status == bloom.WorkerOffline {
 		t.Errorf("agents: %+v %v", l, err)
+	}
+}
+
+// TestAMembridgeForOthersIsNoWarning: a worker that nobody gave a key only tries it.
+func TestAMembridgeForOthersIsNoWarning(t *testing.T) {
+	t.Parallel()
+	_, agent, _ := planeWithRival(t)
+	cfg := quiet(dial(t, agent.URL(), func(*mbclient.Options) {}))
+	cfg.Keyless = true
+	var lines bytes.Buffer
+	cfg.Log = slog.New(slog.NewTextHandler(&lines, nil))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	registrations := 0
+	register := cfg.Registration
+	cfg.Registration = func() mbclient.Registration {
+		if registrations++; registrations == 3 {
+			stop()
+		}
+		return register()
+	}
+	announce.New(cfg).Run(ctx)
+	if said := lines.String(); strings.Contains(said, "WARN") || strings.Count(said, "level=INFO msg=\"membridge requires a key") != 1 {
+		t.Errorf("the log says %s", said)
 	}
 }
 

@@ -34,6 +34,8 @@ func (a *Announcer) logOutcome(ctx context.Context, err error) {
 	a.failing = err != nil
 	switch {
 	case ctx.Err() != nil:
+	case err != nil && !before && a.cfg.Keyless && forbidden(err):
+		a.cfg.Log.Info("membridge requires a key; set MEMBRIDGE_AGENT_KEY to register this worker with it, too", slog.String("membridge", a.cfg.Client.URL()))
 	case err != nil && !before:
 		a.cfg.Log.Warn(failureMessage(err), slog.Any("error", err))
 	case err == nil && before:
@@ -41,11 +43,16 @@ func (a *Announcer) logOutcome(ctx context.Context, err error) {
 	}
 }
 
+// forbidden reports whether membridge refuses the key, or that there is none.
+func forbidden(err error) bool {
+	var e *bloom.Error
+	return errors.As(err, &e) && e.Code == bloom.CodeMembridgeForbidden
+}
+
 // failureMessage distinguishes a membridge that refuses from one that does not answer.
 func failureMessage(err error) string {
 	var refused *mbclient.StatusError
-	var e *bloom.Error
-	if errors.As(err, &refused) || errors.As(err, &e) && e.Code == bloom.CodeMembridgeForbidden {
+	if errors.As(err, &refused) || forbidden(err) {
 		return "membridge refuses this worker; retrying"
 	}
 	return "membridge does not answer; retrying"
