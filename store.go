@@ -102,11 +102,13 @@ type LeaseStore interface {
 	// Lease returns one lease of a task, or ErrLeaseLost when the task never had it.
 	Lease(ctx context.Context, taskID, leaseID string) (Lease, error)
 
+	// Time returns the store's clock in Unix milliseconds.
+	Time(ctx context.Context) (int64, error)
 	// Reap expires at most limit overdue leases. Call it again while it expires that many.
 	Reap(ctx context.Context, limit int) (Reaped, error)
 	// ExtendLeases restarts the TTL of every active lease and returns how many it changed: the
-	// grace period after a start or an outage, so that workers can report again. It also shortens
-	// leases that were granted under a wrong clock.
+	// grace period after a start, an outage or a jump of the store's clock, so that workers can report
+	// again. It also shortens leases that were granted under a wrong clock.
 	ExtendLeases(ctx context.Context) (int, error)
 }
 

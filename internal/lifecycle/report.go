@@ -60,7 +60,7 @@ func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.W
 	if seen == 0 && r.Status != bloom.WorkerOffline {
 		seen = now // registered once, without heartbeats
 	}
-	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat) {
+	if seen > 0 && (w.LastHeartbeat == nil || seen > *w.LastHeartbeat || *w.LastHeartbeat > now) { // the store's clock may have been ahead, too
 		w.LastHeartbeat = &seen
 	}
 	status := cmp.Or(r.Status, w.Status)

@@ -97,7 +97,7 @@ func TestOverdueLeasesAreReapedAfterOneGrace(t *testing.T) {
 	s := open(t, c)
 	l := leased(t, s)
 	c.advance(2 * time.Minute)
-	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s})
+	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Clock: c})
 	if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
 		t.Fatal("the first run after a start left no grace")
 	}
@@ -108,6 +108,31 @@ func TestOverdueLeasesAreReapedAfterOneGrace(t *testing.T) {
 	c.advance(2 * time.Second)
 	if res := runOnce(t, reaper); res.Changed != 1 || status(t, s, l.TaskID) != bloom.TaskQueued {
 		t.Fatalf("an overdue lease was not reaped: %+v", res)
+	}
+}
+
+// TestAJumpOfTheStoresClockIsFollowedByAGrace: PostgreSQL's clock may jump while the server runs, or
+// another machine's takes its place.
+func TestAJumpOfTheStoresClockIsFollowedByAGrace(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"forward": 10 * time.Minute, "back": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, local := newClock(), newClock()
+			s := open(t, stored)
+			l := leased(t, s)
+			reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Clock: local})
+			runOnce(t, reaper)
+			stored.advance(by)
+			if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskLeased {
+				t.Fatal("workers got no grace")
+			}
+			stored.advance(61 * time.Second)
+			local.advance(61 * time.Second)
+			if runOnce(t, reaper); status(t, s, l.TaskID) != bloom.TaskQueued {
+				t.Fatal("the dead worker's lease lasts longer than its TTL")
+			}
+		})
 	}
 }
 
@@ -139,7 +164,7 @@ func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
 	s := &outage{Store: open(t, c)}
 	l := leased(t, s)
 	var log bytes.Buffer
-	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	runOnce(t, reaper)
 	s.set(true)
 	for range 3 {
@@ -176,7 +201,7 @@ func TestLeadershipThatReturnsIsFollowedByAGrace(t *testing.T) {
 			s := open(t, c)
 			l := leased(t, s)
 			leads, err := true, error(nil)
-			reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s}).
+			reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Clock: c}).
 				OnlyLeader(func(context.Context) (bool, error) { return leads, err })
 			runOnce(t, reaper)
 			leads, err = without.leads, without.err

@@ -17,11 +17,16 @@ const (
 	DefaultSilentEvery = 10 * time.Second
 )
 
+// clockJump is how far the store's clock and this process's monotonic one may diverge between two
+// runs. More than that is a jump, not the slewing of a time daemon.
+const clockJump = 5 * time.Second
+
 // reapBatch is the maximum number of leases in one transaction.
 const reapBatch = 256
 
 // Leases is what the Reaper needs of a store.
 type Leases interface {
+	Time(ctx context.Context) (int64, error)
 	Reap(ctx context.Context, limit int) (bloom.Reaped, error)
 	ExtendLeases(ctx context.Context) (int, error)
 }
@@ -31,18 +36,26 @@ type ReaperConfig struct {
 	Store  Leases
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultReapEvery when 0
+	Clock  bloom.Clock   // measures the time between runs; bloom.SystemClock when nil
 }
 
 type reaper struct {
 	store Leases
+	clock bloom.Clock
 	grace bool // extend all leases before the next reaping
+	// The two clocks when the last run began.
+	local  time.Time
+	stored int64
 }
 
-// NewReaper makes the loop that ends expired leases. After a start, after a failure and
-// after runs that were left to another replica it first extends every active lease, because
-// workers may not have been able to renew them meanwhile.
+// NewReaper makes the loop that ends expired leases. After a start, after a failure, after
+// runs that were left to another replica and after a jump of the store's clock it first
+// extends every active lease, because workers may not have been able to renew them meanwhile.
 func NewReaper(c ReaperConfig) *Loop {
-	r := &reaper{store: c.Store, grace: true}
+	r := &reaper{store: c.Store, grace: true, clock: c.Clock}
+	if r.clock == nil {
+		r.clock = bloom.SystemClock{}
+	}
 	l := newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
 	l.notRun = func() { r.grace = true }
 	return l
@@ -51,6 +64,14 @@ func NewReaper(c ReaperConfig) *Loop {
 func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	defer func() { r.grace = r.grace || err != nil }()
 	var details []string
+	jump, err := r.jump(ctx)
+	if err != nil {
+		return res, err
+	}
+	if jump.Abs() > clockJump {
+		r.grace = true
+		details = append(details, fmt.Sprintf("the store's clock jumped by %s", jump.Round(time.Second)))
+	}
 	if r.grace {
 		n, err := r.store.ExtendLeases(ctx)
 		if err != nil {
@@ -69,6 +90,21 @@ func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	}
 	res.Detail = strings.Join(details, "; ")
 	return res, err
+}
+
+// jump returns how much further the store's clock has moved than the monotonic one since the last
+// run.
+func (r *reaper) jump(ctx context.Context) (jump time.Duration, err error) {
+	stored, err := r.store.Time(ctx)
+	if err != nil {
+		return 0, err
+	}
+	local := r.clock.Now()
+	if r.stored != 0 {
+		jump = time.Duration(stored-r.stored)*time.Millisecond - local.Sub(r.local)
+	}
+	r.stored, r.local = stored, local
+	return jump, nil
 }
 
 func (r *reaper) reap(ctx context.Context) (all bloom.Reaped, err error) {

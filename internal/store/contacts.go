@@ -73,12 +73,13 @@ func (s *Store) MarkSilent(ctx context.Context, silence time.Duration) (int, err
 	if err != nil {
 		return 0, s.explain(err)
 	}
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return 0, err
 	}
 	silent := func(w bloom.Worker, now int64) bool {
-		return w.Status != bloom.WorkerOffline && now-lifecycle.LastContact(w) > silence.Milliseconds()
+		quiet := now - lifecycle.LastContact(w) // far below 0: its last contact was under a clock that was wrong
+		return w.Status != bloom.WorkerOffline && max(quiet, -quiet) > silence.Milliseconds()
 	}
 	var names []string
 	for _, w := range all {

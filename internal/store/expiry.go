@@ -14,7 +14,7 @@ const reapActor = "reaper"
 // that cannot be expired does not block the others. Then it opens ordered tasks that
 // wait for nothing.
 func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return did, err
 	}

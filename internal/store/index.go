@@ -182,7 +182,7 @@ func (s *Store) nextToIndex(ctx context.Context) (b toIndex, err error) {
 	}
 	now := int64(0)
 	if len(again) > 0 {
-		if now, err = s.now(ctx); err != nil {
+		if now, err = s.Time(ctx); err != nil {
 			return b, err
 		}
 		again = slices.DeleteFunc(again, func(r SearchRetry) bool { return r.Due > now })

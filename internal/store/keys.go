@@ -104,7 +104,7 @@ func (s *Store) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.C
 	if err != nil {
 		return nil, next, err
 	}
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	for i := range keys {
 		keys[i].Status = keys[i].StatusAt(now)
 	}

@@ -159,7 +159,7 @@ const openBatch = 100
 func (s *Store) openDue(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return err
 	}

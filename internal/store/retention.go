@@ -23,7 +23,7 @@ type oldBatch struct {
 // findOld returns those of the listed tasks that may be removed. More is false once
 // all listed tasks are too young.
 func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f oldBatch, err error) {
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -169,7 +169,7 @@ func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
 
 // RemoveAudit removes old audit entries, except those of tasks that have not ended.
 func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return bloom.Removed{}, err
 	}

@@ -14,7 +14,7 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 	if did.Next = r.After; !s.filled.Load() {
 		return did, nil // a task that is not backfilled yet may belong to any of them
 	}
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return did, err
 	}
@@ -89,7 +89,7 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 // RemoveForgotten removes old records of forgotten contexts.
 func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did bloom.Removed, err error) {
 	did.Next = r.After
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	if err != nil {
 		return did, err
 	}

@@ -105,7 +105,7 @@ func (s *Store) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSess
 	if err != nil {
 		return nil, next, err
 	}
-	now, err := s.now(ctx)
+	now, err := s.Time(ctx)
 	live := all[:0]
 	for _, x := range all {
 		if x.ExpiresAt > now {

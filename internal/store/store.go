@@ -73,12 +73,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.db.Ping(ctx); err != nil {
 		return err
 	}
-	_, err := s.now(ctx)
+	_, err := s.Time(ctx)
 	return err
 }
 
-// now returns the database's time in Unix milliseconds, as a transaction sees it.
-func (s *Store) now(ctx context.Context) (int64, error) {
+// Time returns the database's time in Unix milliseconds, as a transaction sees it.
+func (s *Store) Time(ctx context.Context) (int64, error) {
 	return do(ctx, s, func(*ReadSet) {}, func(u *Unit) (int64, error) { return u.Now, nil })
 }
 

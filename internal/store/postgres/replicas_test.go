@@ -119,6 +119,7 @@ func (p *pair) Release(ctx context.Context, id string, r bloom.ReleaseSpec, acto
 func (p *pair) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	return p.next().Leases(ctx, q)
 }
+func (p *pair) Time(ctx context.Context) (int64, error) { return p.next().Time(ctx) }
 func (p *pair) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
 	return p.next().Reap(ctx, limit)
 }

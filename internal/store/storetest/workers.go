@@ -168,4 +168,11 @@ var workerTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "marked", n, 0)
 	},
+	"a contact under a clock that was ahead does not keep a worker online": func(h *harness) {
+		h.worker("w", 1)
+		h.advance(-10 * time.Minute)
+		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
+		h.ok(err)
+		same(h, "marked", n, 1)
+	},
 }
