@@ -88,7 +88,6 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		{"no-output", "echo 'Invalid API key' >&2; exit 1", bloom.ClassAuth, false},
 		{"permission-denied", "exit 1", bloom.ClassPermissionDenied, false},
 		{"last-line-without-newline", "exit 0", "", false},
-		{"result-of-an-interrupted-turn-first", "exit 0", "", false},
 	}
 	// A living process answers with its result: how it ends after that is no matter of the
 	// turn, and what it did not end with a line is no answer.
@@ -125,6 +124,17 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 			}
 			verdict(t, replayLiving(t, test.transcript, test.then), class, test.release)
 		})
+	}
+}
+
+// The process is ended because of its first result, in the middle of the answer.
+func TestAnAnswerAfterTheResultOfAnotherTurnIsRepeated(t *testing.T) {
+	t.Parallel()
+	const result = `{"type": "result", "subtype": "success", "is_error": false, "result": "done", "terminal_reason": "completed"}`
+	run, j := runConfig(t, replayLiving(t, "result-of-an-interrupted-turn-first", `[ "$1" = --input-format ] && sleep 600; echo '`+result+`'`))
+	wantSuccess(t, run, "done")
+	if !j.warned("process_replaced") {
+		t.Errorf("events: %v", j.events)
 	}
 }
 
