@@ -16,6 +16,9 @@ import (
 func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Resolver, error) {
 	resolver := config.Resolver{Env: sys.Env, Mistakes: &config.Mistakes{}}
 	path, named := configPath(args, sys)
+	if named && strings.TrimSpace(path) == "" {
+		return nil, resolver, errors.New("--config (or BLOOM_CONFIG) is set but empty; give it a value or remove it")
+	}
 	file, err := config.ReadFile(path, !named)
 	if err != nil {
 		return nil, resolver, err
@@ -169,6 +172,9 @@ func mistake(err error) error {
 	if what, ok := strings.CutPrefix(said, "expected "); ok && !strings.HasPrefix(what, "one of ") {
 		what = strings.Trim(what, `"`)
 		return fmt.Errorf("%s %s missing", what, isOrAre(len(strings.Fields(strings.ReplaceAll(what, " ...", "")))))
+	}
+	if flag, ok := strings.CutPrefix(said, "unknown flag "); ok && strings.Contains(strings.Split(flag, ",")[0], " ") {
+		return fmt.Errorf("an argument that begins with a dash is taken for a flag: write -- before it")
 	}
 	if flags, ok := strings.CutPrefix(said, "missing flags: "); ok {
 		return fmt.Errorf("%s %s missing", flags, isOrAre(1+strings.Count(flags, ", ")))
