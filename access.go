@@ -88,7 +88,7 @@ type BrowserSession struct {
 	Agent      string  `json:"user_agent"`
 }
 
-// StoredSession is a session with the generation of its cookie, which tells the current cookie from
+// StoredSession is a session with the generation of its cookie, which distinguishes the current cookie from
 // earlier ones.
 type StoredSession struct {
 	BrowserSession

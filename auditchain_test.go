@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// The chain must stay verifiable by later versions and by other programs: these
-// bytes and this hash never change.
+// The chain must stay verifiable by later versions and by other programs: these bytes and this hash
+// never change.
 func TestTheCanonicalFormOfAnAuditEntryNeverChanges(t *testing.T) {
 	t.Parallel()
 	a := bloom.Audit{

@@ -8,8 +8,8 @@ type Clock interface {
 	Now() time.Time
 }
 
-// SystemClock is the machine's clock. Its readings carry a monotonic part, which tells a jump of
-// the wall clock from elapsed time.
+// SystemClock is the machine's clock. Its readings have a monotonic part, which distinguishes elapsed
+// time from a jump of the wall clock.
 type SystemClock struct{}
 
 // Now returns the present time.

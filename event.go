@@ -56,7 +56,7 @@ type Change struct {
 	Labels []string `json:"-"`
 	// RunAt of a newly queued task, Unix milliseconds.
 	RunAt int64 `json:"-"`
-	// CancelRequested tells the worker of a held task to stop.
+	// CancelRequested means that the worker that holds the task must stop.
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 // is looking at.
 const MinRetention = time.Hour
 
-// ForgottenRetention is how long forgotten contexts are listed for workers. A worker that is away
+// ForgottenRetention is how long forgotten contexts are listed for workers. A worker that is offline
 // for longer misses them.
 const ForgottenRetention = 30 * 24 * time.Hour
 

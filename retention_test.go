@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-func TestKeptForEverIsBeforeEverything(t *testing.T) {
+func TestAgesKeptForEverHaveNoCutoff(t *testing.T) {
 	t.Parallel()
 	before := bloom.Keep{Events: time.Second}.Before(5000)
 	if before != (bloom.Before{Events: 4000}) {

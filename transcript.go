@@ -80,7 +80,7 @@ type WorkspaceUpdate struct {
 	Parts  []TranscriptPart `json:"parts" nullable:"false" minItems:"1" maxItems:"96" doc:"As returned by the uploads"`
 }
 
-// WorkspaceState tells a worker which snapshot its task's context has.
+// WorkspaceState is the snapshot that a task's context has, for its worker.
 type WorkspaceState struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256" doc:"Empty when there is no snapshot"`
@@ -117,7 +117,7 @@ type TranscriptUpdate struct {
 	Parts     []TranscriptPart `json:"parts" required:"false" nullable:"false" maxItems:"96" doc:"As returned by the uploads"`
 }
 
-// TranscriptState tells a worker which transcript its task's context has.
+// TranscriptState is the transcript that a task's context has, for its worker.
 type TranscriptState struct {
 	SessionID string `json:"session_id" doc:"Empty when there is no transcript"`
 	Size      int64  `json:"size"`

@@ -40,10 +40,10 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// quick waits little between tries.
+// quick waits only briefly between tries.
 var quick = client.Retry{Base: time.Millisecond, Max: 20 * time.Millisecond}
 
-// TestTheWholeContract walks a task through every call that there is.
+// TestTheWholeContract uses every call with one task.
 func TestTheWholeContract(t *testing.T) {
 	t.Parallel()
 	rt, ctx := runtimetest.Start(t), bounded(t)
@@ -70,7 +70,7 @@ func TestTheWholeContract(t *testing.T) {
 	if err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", At: 1, Data: bloom.MustJSON("a\nb")}}); err != nil {
 		t.Fatal(err)
 	}
-	output := strings.Repeat("long ", bloom.InlineContentLimit) // lies in the blob store
+	output := strings.Repeat("long ", bloom.InlineContentLimit) // is stored in the blob store
 	done := bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output}
 	first := must[bloom.Completed](t)(c.Complete(ctx, task.ID, done))
 	if again := must[bloom.Completed](t)(c.Complete(ctx, task.ID, done)); again.Result.ID != first.Result.ID {
@@ -91,7 +91,7 @@ func TestTheWholeContract(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 
-	// Given by hand, given back, cancelled, requeued.
+	// Leased by name, released, cancelled, requeued.
 	task = rt.Submit("c", "again")
 	granted := must[client.Granted](t)(c.Lease(ctx, task.ID, client.LeaseOptions{WorkerID: "node", TTLSeconds: 60}))
 	if granted.Worker.ID != "node" || granted.Lease.TTLSeconds != 60 {

@@ -28,7 +28,7 @@ func TestAStreamGoesOnAfterAConnectionWithoutAResponse(t *testing.T) {
 			send("id: 2\nevent: completed\ndata: {\"seq\":2,\"type\":\"completed\"}\n\n")
 			return
 		}
-		panic(http.ErrAbortHandler) // which closes the connection
+		panic(http.ErrAbortHandler) // closes the connection
 	}))
 	defer server.Close()
 	c, err := client.New(server.URL, client.Options{Retry: quick})

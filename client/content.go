@@ -49,7 +49,7 @@ func (c *Client) ArtifactBytes(ctx context.Context, id string) ([]byte, error) {
 // verified passes the content through and verifies it at the end.
 type verified struct {
 	client *Client
-	ctx    context.Context // of the call, to tell its cancellation from a server failure
+	ctx    context.Context // of the call, to distinguish its cancellation from a server failure
 	body   io.ReadCloser
 	sum    hash.Hash
 	size   int64

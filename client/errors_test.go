@@ -39,7 +39,7 @@ func TestErrorsKeepWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsNotARefusal(t *testing.T) {
+func TestAnUnreachableServerIsNotARefusal(t *testing.T) {
 	t.Parallel()
 	rt, ctx := runtimetest.Start(t), bounded(t)
 	c := rt.Client().WithRetry(quick)
@@ -56,8 +56,8 @@ func TestAServerThatIsAwayIsNotARefusal(t *testing.T) {
 	}
 }
 
-// TestSubmitRepeatedMakesOneTask drops the answers of the first two tries, after
-// the server has acted on them.
+// TestSubmitRepeatedMakesOneTask drops the responses to the first two tries, after the server has
+// processed them.
 func TestSubmitRepeatedMakesOneTask(t *testing.T) {
 	t.Parallel()
 	rt, ctx := runtimetest.Start(t), bounded(t)
@@ -76,14 +76,14 @@ func TestSubmitRepeatedMakesOneTask(t *testing.T) {
 	if got := must[bloom.Task](t)(c.Cancel(ctx, task.ID)); got.Status != bloom.TaskCancelled {
 		t.Fatalf("%+v", got.TaskState)
 	}
-	// What may not be repeated is not, once it may have arrived.
+	// A request that must not be repeated is not, once it may have arrived.
 	lossy.lose = 1
 	if _, err := c.Requeue(ctx, task.ID); !client.IsUnreachable(err) {
 		t.Fatalf("requeue: %v", err)
 	}
 }
 
-// losing loses the answers of the next requests.
+// losing loses the responses to the next requests.
 type losing struct {
 	next *http.Transport
 	lose int
@@ -100,10 +100,10 @@ func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A server that takes the call and says nothing is given up after the call's time.
-func TestAServerThatHangsIsGivenUp(t *testing.T) {
+// A call to a server that accepts it and does not respond times out.
+func TestACallToAHangingServerTimesOut(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestTheKeyNeverFollowsARedirect(t *testing.T) {
 	}
 }
 
-func TestAPageThatIsNotARuntimeIsSaidSo(t *testing.T) {
+func TestAServerThatIsNotARuntimeIsReported(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
 	defer server.Close()
@@ -202,7 +202,7 @@ func TestAPageThatIsNotARuntimeIsSaidSo(t *testing.T) {
 	}
 }
 
-func TestOnlyAddressesOfServersAreTaken(t *testing.T) {
+func TestOnlyServerURLsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "localhost:5000", "ftp://host", "http://", "http://user:pass@host", "http://host?x=1"} {
 		if _, err := client.New(url, client.Options{}); err == nil {

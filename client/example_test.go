@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// Submit a task and wait for what it leaves.
+// Submit a task and wait for its result.
 func Example() {
 	ctx := context.Background()
 	c, err := client.New("http://127.0.0.1:5000", client.Options{APIKey: os.Getenv("BLOOM_API_KEY")})
@@ -35,8 +35,7 @@ func Example() {
 	fmt.Printf("%s: %s\n", task.Status, output)
 }
 
-// Watch a task as it works. The stream survives restarts of the server and ends
-// with the task.
+// Follow a task as it runs. The stream survives restarts of the server and ends with the task.
 func ExampleClient_FollowEvents() {
 	c, _ := client.New("http://127.0.0.1:5000", client.Options{})
 	for event, err := range c.FollowEvents(context.Background(), "0199…", client.FollowOptions{}) {
@@ -47,7 +46,7 @@ func ExampleClient_FollowEvents() {
 	}
 }
 
-// Walk every failed task, page by page.
+// List every failed task, page by page.
 func ExampleClient_AllTasks() {
 	c, _ := client.New("http://127.0.0.1:5000", client.Options{})
 	for task, err := range c.AllTasks(context.Background(), bloom.TaskQuery{Status: bloom.TaskFailed}) {
@@ -58,8 +57,8 @@ func ExampleClient_AllTasks() {
 	}
 }
 
-// Be a worker: claim, report, complete. "You lost it" and "nobody answers" ask
-// for different things.
+// Be a worker: claim, report, complete. A lost lease and an unreachable server need different
+// reactions.
 func ExampleClient_Claim() {
 	ctx := context.Background()
 	c, _ := client.New("http://127.0.0.1:5000", client.Options{APIKey: os.Getenv("RUNTIME_WORKER_KEY")})
@@ -71,7 +70,7 @@ func ExampleClient_Claim() {
 		_, err := c.Heartbeat(ctx, held.Task.ID, held.Lease.ID)
 		switch {
 		case errors.Is(err, bloom.ErrLeaseLost):
-			continue // somebody else has it by now
+			continue // another worker has it by now
 		case client.IsUnreachable(err):
 			fmt.Println("work on while the lease lasts:", err)
 		}
@@ -83,8 +82,7 @@ func ExampleClient_Claim() {
 	}
 }
 
-// Copy what a task left to a file; a copy that differs from what was recorded
-// is an error.
+// Copy an artifact to a file. A copy that differs from the recorded digest is an error.
 func ExampleClient_ArtifactContent() {
 	c, _ := client.New("http://127.0.0.1:5000", client.Options{})
 	content, artifact, err := c.ArtifactContent(context.Background(), "0199…")

@@ -14,8 +14,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/proxytest"
 )
 
-// TestAnAnswerThatIsNotTheServersIsUnreachable gives every call each answer that
-// something else may give in the server's stead.
+// TestAnAnswerThatIsNotTheServersIsUnreachable gives every call each response that something other
+// than the server may send.
 func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, *client.Client) error{
@@ -165,8 +165,8 @@ func TestARetryIsReported(t *testing.T) {
 	}
 }
 
-// TestADegradedRuntimeIsOneThatAnswers: its health report has no error's shape.
-func TestADegradedRuntimeIsOneThatAnswers(t *testing.T) {
+// TestADegradedRuntimeStillAnswers: its health report does not have the form of an error.
+func TestADegradedRuntimeStillAnswers(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -38,12 +38,12 @@ func (r Retry) Wait(n int, err error) time.Duration {
 	d := min(r.Base<<min(n, 20), r.Max)
 	d = d/2 + rand.N(d/2+1)
 	var api *APIError
-	var away *UnreachableError
+	var unreachable *UnreachableError
 	switch {
 	case errors.As(err, &api):
 		d = max(d, min(api.RetryAfter, r.Max))
-	case errors.As(err, &away):
-		d = max(d, min(away.RetryAfter, r.Max))
+	case errors.As(err, &unreachable):
+		d = max(d, min(unreachable.RetryAfter, r.Max))
 	}
 	return d
 }

@@ -74,7 +74,7 @@ func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
 	if reconnects.Load() == 0 {
 		t.Fatal("no reconnection was reported")
 	}
-	// A finished stream ends at once, from its beginning and from its end.
+	// The stream of a finished task ends immediately, from its beginning and from its end.
 	for _, after := range []int64{0, last} {
 		n := int64(0)
 		for _, err := range c.FollowEvents(ctx, task.ID, client.FollowOptions{After: after}) {
@@ -89,7 +89,7 @@ func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
 	}
 }
 
-func TestFollowingWhatIsNotThereEnds(t *testing.T) {
+func TestFollowingAMissingTaskEnds(t *testing.T) {
 	t.Parallel()
 	rt, ctx := runtimetest.Start(t), bounded(t)
 	for _, err := range rt.Client().FollowEvents(ctx, "nothing", client.FollowOptions{}) {
@@ -99,14 +99,14 @@ func TestFollowingWhatIsNotThereEnds(t *testing.T) {
 	}
 }
 
-func TestChangesAreHeardAndLeftAtWill(t *testing.T) {
+func TestChangesAreStreamedUntilTheCallerStops(t *testing.T) {
 	t.Parallel()
 	rt, ctx := runtimetest.Start(t), bounded(t)
 	c := rt.Client()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for i := 0; ; i++ { // what changed before the stream stood is not in it
+		for i := 0; ; i++ { // changes before the stream was open are not in it
 			select {
 			case <-stop:
 				return

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever is trusted as a proxy may say that it is somebody else: behind Docker's
-// gateway that would be everybody.
+// A trusted proxy can claim any client address: behind Docker's gateway every client would be
+// trusted.
 func TestComposeTrustsItsProxyAlone(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("compose/compose.yaml")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// bloom builds the program once for all tests of this package, as make build does, so
+// bloom builds the program once for all tests of this package, with the flags of make build, so
 // that most of it is in the build cache.
 func bloom(t *testing.T) string {
 	t.Helper()
@@ -54,8 +54,8 @@ func needs(t *testing.T, names ...string) {
 	}
 }
 
-// isolated runs a script of testdata as root in mount, process and network
-// namespaces of its own, with a file system in memory for what it writes.
+// isolated runs a script of testdata as root in its own mount, process and network namespaces, with
+// a file system in memory for what it writes.
 func isolated(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -88,7 +88,7 @@ func TestServicesUnderOpenRC(t *testing.T) {
 	}
 }
 
-// TestAMachineBecomesAWorker runs the script that a server serves, with the real curl,
+// TestAMachineBecomesAWorker runs the installation script that a server serves, with the real curl,
 // under Debian's real OpenRC.
 func TestAMachineBecomesAWorker(t *testing.T) {
 	t.Parallel()

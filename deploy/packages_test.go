@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// packages builds the release of a version for some processors into a folder. It runs a
-// command first, as root of a machine with a name of its own.
+// packages builds a release for some processors into a folder. It runs the command first
+// beforehand, as root of a machine with its own name.
 func packages(t *testing.T, version, archs, formats, first string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,10 +23,10 @@ func packages(t *testing.T, version, archs, formats, first string) string {
 	return dir
 }
 
-// TestPackages builds the packages, twice for the same bytes, and looks into each. It
-// installs, upgrades and removes the deb and the rpm with the real dpkg and rpm on a bare
-// Debian under systemd, and what the apk holds on a BusyBox root under OpenRC. It takes
-// minutes: make test-packages.
+// TestPackages builds the packages, twice to compare the bytes, and inspects each. It installs,
+// upgrades and removes the deb and the rpm with the real dpkg and rpm on a bare Debian under
+// systemd, and the content of the apk on a BusyBox root under OpenRC. It takes minutes: make
+// test-packages.
 func TestPackages(t *testing.T) {
 	if os.Getenv("BLOOM_TEST_PACKAGES") == "" {
 		t.Skip("builds releases; make test-packages runs it")
@@ -79,7 +79,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// one is the only file of a folder that a pattern matches.
+// one returns the only file of a folder that a pattern matches.
 func one(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -89,7 +89,7 @@ func one(t *testing.T, dir, pattern string) string {
 	return found[0]
 }
 
-// processors are those we ship for, as each format of packages calls them.
+// processors are the supported ones, with their names in each package format.
 var processors = []struct {
 	name    string
 	machine elf.Machine
@@ -101,15 +101,15 @@ var processors = []struct {
 	{"armv7", elf.EM_ARM, "7", map[string]string{"apk": "_armv7", "deb": "_armhf", "rpm": ".armv7hl"}},
 }
 
-// unpackers unpack the package $0 here, and print the processor that it says it is for.
+// unpackers unpack the package $0 here, and print the processor that it names.
 var unpackers = map[string]string{
 	"apk": `tar -xzf "$0" 2>/dev/null && sed -n 's/^arch = /_/p' .PKGINFO`,
 	"deb": `dpkg-deb -x "$0" . && echo "_$(dpkg-deb -f "$0" Architecture)"`,
 	"rpm": `rpm -K --nosignature "$0" >/dev/null && rpm2cpio "$0" | cpio -id --quiet --no-absolute-filenames && rpm -qp --qf '.%{ARCH}' "$0"`,
 }
 
-// inspect looks whether a package holds the program for the processor that it and its name
-// tell, and everything with the mode that it should have.
+// inspect checks that a package has the program for the processor in its metadata and name, and
+// that every file has the right mode.
 func inspect(t *testing.T, path, unpack string, machine elf.Machine, goarm string) {
 	dir := t.TempDir()
 	cmd := exec.Command("sh", "-c", unpack, path)
@@ -150,7 +150,7 @@ func inspect(t *testing.T, path, unpack string, machine elf.Machine, goarm strin
 	}
 	emulator := map[elf.Machine]string{elf.EM_AARCH64: "qemu-aarch64-static", elf.EM_ARM: "qemu-arm-static"}[machine]
 	if _, err := exec.LookPath(emulator); emulator == "" || err != nil {
-		return // nothing here runs it
+		return // this machine cannot run it
 	}
 	if out, err := exec.Command(emulator, program, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), "v1.0.0") {
 		t.Errorf("the program says %q: %v", out, err)

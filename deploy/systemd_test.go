@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// exposure is the worst score that systemd-analyze security may give, as
-// docs/operations/install.md says; 10 is a service without any hardening.
+// exposure is the maximum score of systemd-analyze security, as stated in
+// docs/operations/install.md; 10 is a service without any hardening.
 var exposure = map[string]float64{"bloom-runtime.service": 1.6, "bloom-membridge.service": 1.6, "bloom-worker.service": 2.6, "bloom-memory@.service": 2.6}
 
 var score = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
-// TestUnitsOfSystemd has the real systemd-analyze read what bloom service install
-// writes.
+// TestUnitsOfSystemd checks the files that bloom service install writes with the real
+// systemd-analyze.
 func TestUnitsOfSystemd(t *testing.T) {
 	t.Parallel()
 	needs(t, "systemd-analyze")
@@ -28,7 +28,7 @@ func TestUnitsOfSystemd(t *testing.T) {
 	args := []string{"verify", "--man=no", filepath.Join(units, "bloom-runtime.socket")}
 	for name := range exposure {
 		path := filepath.Join(units, name)
-		// The program is where it is now, not where it is in the image.
+		// The path of the program on this machine, not in the image.
 		rewrite(t, path, "/usr/local/bin/bloom", bloom(t))
 		args = append(args, path)
 	}
@@ -48,7 +48,7 @@ func TestUnitsOfSystemd(t *testing.T) {
 	}
 }
 
-// install sets roles up in a folder.
+// install sets up roles in a folder.
 func install(t *testing.T, root, init string, roles ...string) string {
 	t.Helper()
 	cmd := exec.Command(bloom(t), append([]string{"service", "install", "--init", init, "--root", root}, roles...)...)
@@ -74,8 +74,8 @@ func rewrite(t *testing.T, path, from, to string) {
 	}
 }
 
-// TestInstallingAgainKeepsWhatIsThere: keys and settings outlast a second
-// installation, which changes only what it is told to.
+// TestInstallingAgainKeepsWhatIsThere: keys and settings survive a second installation, which
+// changes only the given settings.
 func TestInstallingAgainKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for _, init := range []string{"openrc", "systemd"} {
@@ -118,7 +118,7 @@ func TestInstallingAgainKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAMemoryAgentIsInstalledForAPerson, and another person's outlasts it.
+// TestAMemoryAgentIsInstalledForAPerson, and another person's survives its removal.
 func TestAMemoryAgentIsInstalledForAPerson(t *testing.T) {
 	t.Parallel()
 	for init, want := range map[string]string{"openrc": "etc/init.d/bloom-memory.", "systemd": "etc/systemd/system/bloom-memory@"} {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// printed finds a block of commands of the page, what it is for, and on which system.
+// printed matches a block of commands of the page, its role, and its system.
 var printed = regexp.MustCompile("(?ms)^<!-- run: ([a-z]+)(?: on ([a-z]+))? -->\n```sh\n(.*?)^```$")
 
-// commands writes what the page says into files: a part of it, or with -SYSTEM what
-// holds for one system alone and for all, in the order of the page.
+// commands writes the page's commands into files: those of a part, or with -SYSTEM those for one
+// system and for all, in the order of the page.
 func commands(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/operations/install.md")
@@ -49,7 +49,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// dist is the folder that scripts/packages.sh makes, with this machine's program alone.
+// dist returns the folder of scripts/packages.sh, with only this machine's program.
 func dist(t *testing.T) string {
 	t.Helper()
 	dir, sums := t.TempDir(), ""
@@ -65,7 +65,7 @@ func dist(t *testing.T) string {
 	return dir
 }
 
-// debian is a bare Debian, or skips the test where it could not be made.
+// debian returns a bare Debian, or skips the test if it could not be created.
 func debian(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../.tools/debian-root/root")
@@ -78,9 +78,9 @@ func debian(t *testing.T) string {
 	return path
 }
 
-// TestFromBareMachinesToAMonitoredService follows docs/operations/install.md as it is
-// printed: from a bare Debian under systemd, and from a BusyBox root under OpenRC, to a
-// server over TLS with two workers, the first of them monitored by the real Prometheus.
+// TestFromBareMachinesToAMonitoredService follows docs/operations/install.md as printed: from a
+// bare Debian under systemd, and from a BusyBox root under OpenRC, to a server over TLS with two
+// workers, the first of them monitored by the real Prometheus.
 func TestFromBareMachinesToAMonitoredService(t *testing.T) {
 	t.Parallel()
 	needs(t, "unshare", "nsenter", "systemd-nspawn", "busybox", "openrc-run", "curl", "openssl", "ip")

@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// TestACertificateComesFromAnAuthority has the server get its certificate from Pebble,
-// Let's Encrypt's own test authority, which looks at the server as the real one would:
-// over TLS alone, and where plain HTTP is redirected, too. After a restart it is there
-// without the authority.
+// TestACertificateComesFromAnAuthority has the server obtain its certificate from Pebble, Let's
+// Encrypt's test authority, which validates as the real one does: over TLS alone, and also where
+// plain HTTP is redirected. After a restart the server has the certificate without the authority.
 func TestACertificateComesFromAnAuthority(t *testing.T) {
 	t.Parallel()
 	for name, redirect := range map[string]bool{"TLS alone": false, "with the redirect": true} {
@@ -39,12 +38,12 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 			ca.kill()
 			server = h.serve(args...)
 			h.trusted(roots)
-			h.stop(server) // what the harness looks for at its end it looks for over plain HTTP
+			h.stop(server) // the harness's final checks use plain HTTP
 		})
 	}
 }
 
-// trusted waits until the server shows a certificate that the roots vouch for.
+// trusted waits until the server presents a certificate that the roots trust.
 func (h *harness) trusted(roots *x509.CertPool) {
 	h.t.Helper()
 	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
@@ -86,7 +85,7 @@ type pebble struct {
 	directory, root, managing string
 }
 
-// pebble starts one that finds every name on this machine, at those addresses.
+// pebble starts an authority that resolves every name to this machine, at those addresses.
 func (h *harness) pebble(overTLS, plain string) *pebble {
 	h.t.Helper()
 	bin, err := filepath.Abs("../.tools/bin")
@@ -127,7 +126,7 @@ func port(t *testing.T, address string) int {
 	return a.Port
 }
 
-// roots are what browsers would have of this authority.
+// roots returns the root certificates of this authority.
 func (p *pebble) roots() *x509.CertPool {
 	t := p.h.t
 	t.Helper()

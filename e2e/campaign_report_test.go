@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// verify holds what the clients were told against what there is. The invariants,
-// the replay of the audit among them, are checked when the harness is closed.
+// verify compares what was acknowledged to the clients with what is stored. The invariants,
+// including the replay of the audit, are checked when the harness is closed.
 func (c *campaign) verify(t *testing.T, runs string) {
 	t.Helper()
 	if len(c.created) != c.how.tasks {
@@ -39,8 +39,8 @@ func (c *campaign) verify(t *testing.T, runs string) {
 	t.Logf("%d tasks acknowledged, %d leases, %d runs of which %d were not the task's first", len(c.created), stats.Leases.Total, len(words), again)
 }
 
-// report tells how long each fault was felt: by clients who create, and by workers
-// who claim, from the blow (for PostgreSQL: from its return) to the first success.
+// report prints how long each fault lasted for clients that create tasks and for workers that claim
+// them: from the fault (for PostgreSQL: from its return) to the first success.
 func (c *campaign) report(t *testing.T) {
 	t.Helper()
 	var claims []time.Time
@@ -70,7 +70,7 @@ func (c *campaign) report(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-28s %5s  %-22s %-22s %s\n", "fault", "times", "away p50/max", "next create p50/max", "next claim p50/max")
+	fmt.Fprintf(&b, "\n%-28s %5s  %-22s %-22s %s\n", "fault", "times", "down p50/max", "next create p50/max", "next claim p50/max")
 	for _, kind := range slices.Sorted(maps.Keys(felt)) {
 		of := felt[kind]
 		fmt.Fprintf(&b, "%-28s %5d  %-22s %-22s %s\n", kind, len(of[0]), spread(of[0]), spread(of[1]), spread(of[2]))

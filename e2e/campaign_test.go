@@ -28,13 +28,12 @@ type intensity struct {
 	start           func(testing.TB) *pgtest.Cluster
 }
 
-// TestTheCampaign lets clients post tasks to two replicas over one PostgreSQL, and
-// four workers work on them, while the replicas are killed with SIGKILL and
-// started again at random moments and PostgreSQL is restarted, now as by a power
-// cut and now in order. Every task that a client was told of must end once, the
-// audit must replay to the state, and no lease may be left. It reports how long
-// each recovery took. The figures in docs/operations/postgresql.md are those of
-// E2E_CAMPAIGN=full go test ./e2e -run TestTheCampaign -count=1 -v -timeout 15m.
+// TestTheCampaign has clients post tasks to two replicas over one PostgreSQL, with four workers,
+// while at random moments the replicas are killed with SIGKILL and restarted and PostgreSQL is
+// restarted, as after a power failure or in order. Every acknowledged task must end once, the audit
+// must replay to the state, and no lease may remain. The test reports how long each recovery took.
+// The numbers in docs/operations/postgresql.md are from E2E_CAMPAIGN=full go test ./e2e -run
+// TestTheCampaign -count=1 -v -timeout 15m.
 func TestTheCampaign(t *testing.T) {
 	t.Parallel()
 	how, known := intensities[os.Getenv("E2E_CAMPAIGN")]
@@ -56,17 +55,17 @@ func TestTheCampaign(t *testing.T) {
 	}
 	started := time.Now()
 	posted := make(chan struct{})
-	var crew sync.WaitGroup
-	crew.Go(func() { defer close(posted); c.post(t) })
-	c.trouble(random, posted)
-	crew.Wait()
+	var wait sync.WaitGroup
+	wait.Go(func() { defer close(posted); c.post(t) })
+	c.injectFaults(random, posted)
+	wait.Wait()
 	c.settle(t)
 	t.Logf("%d tasks in %s", how.tasks, time.Since(started).Round(time.Millisecond))
 	c.verify(t, runs)
 	c.report(t)
 }
 
-// campaign is what happened, as seen from outside.
+// campaign records what happened, as seen from outside.
 type campaign struct {
 	*harness
 	how      intensity
@@ -75,7 +74,7 @@ type campaign struct {
 	given    atomic.Int64 // tasks acknowledged so far
 
 	mu      sync.Mutex
-	created map[string]string // acknowledged: the task's id → the word it must say
+	created map[string]string // acknowledged: the task's id → the word it must output
 	success []moment          // of creations
 	faults  []fault
 }
@@ -88,7 +87,7 @@ type moment struct {
 
 type fault struct {
 	kind    string
-	at      time.Time // of the blow
+	at      time.Time // when it was injected
 	back    time.Time // when it answered again
 	replica int       // that was killed; -1: it was PostgreSQL
 }
@@ -146,9 +145,9 @@ func (c *campaign) acknowledged(id, word string, replica int) {
 	c.given.Add(1)
 }
 
-// trouble kills and restarts until everything is posted. PostgreSQL's turns are
+// injectFaults kills and restarts servers until everything is posted. The restarts of PostgreSQL are
 // spread evenly over the tasks.
-func (c *campaign) trouble(random *rand.Rand, posted <-chan struct{}) {
+func (c *campaign) injectFaults(random *rand.Rand, posted <-chan struct{}) {
 	restarts := 0
 	for {
 		select {
@@ -170,7 +169,7 @@ func (c *campaign) killReplica(random *rand.Rand) {
 	r := c.replicas[random.IntN(len(c.replicas))]
 	f := fault{kind: "kill -9 of a replica", at: time.Now(), replica: r.n}
 	r.proc.kill()
-	time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // how long it is away
+	time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // how long it is down
 	r.begin()
 	f.back = time.Now()
 	c.note(f)
@@ -195,7 +194,7 @@ func (c *campaign) note(f fault) {
 	c.faults = append(c.faults, f)
 }
 
-// settle waits until nothing is waiting or held any more.
+// settle waits until no task is waiting or leased.
 func (c *campaign) settle(t *testing.T) {
 	t.Helper()
 	eventually(t, "every task has ended", func() bool {

@@ -16,9 +16,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestNoSecretLeaks gives every secret setting of a server, a worker and its claude a
-// value of its own, sends wrong requests that hold more of them, and looks for each in
-// the logs, the metrics, the audit, the answers to errors, the spans and the database.
+// TestNoSecretLeaks gives every secret setting of a server, a worker and its claude a unique value,
+// sends invalid requests that contain more of them, and searches for each in the logs, the metrics,
+// the audit, error responses, the spans and the database.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -51,7 +51,7 @@ func TestNoSecretLeaks(t *testing.T) {
 			t.Errorf("%s: the task is %s; %s", scenario, o.task.Status, o.story())
 		}
 	}
-	var output strings.Builder // what anybody might read
+	var output strings.Builder // everything that others might read
 	wrong := func(method, path, body string, header ...string) {
 		t.Helper()
 		status, answer := h.raw(t, method, path, body, header...)
@@ -98,7 +98,7 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 	output.WriteString(worker.out.String())
 	output.WriteString(server.out.String())
-	for _, part := range []string{"bloom.db", "bloom.db-wal"} { // what somebody reads who gets at the database
+	for _, part := range []string{"bloom.db", "bloom.db-wal"} { // what someone with the database file can read
 		raw, err := os.ReadFile(filepath.Join(h.dir, "server", part))
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
@@ -117,8 +117,8 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 }
 
-// secretsMade has the server make secrets: a viewer's key, which it returns, and the
-// session of an admin's.
+// secretsMade has the server create secrets: a viewer's key, which it returns, and an admin's
+// session.
 func (h *harness) secretsMade(t *testing.T, secrets map[string]string) string {
 	t.Helper()
 	status, answer := h.raw(t, "POST", "/keys", `{"name":"viewer","role":"viewer"}`)
@@ -146,8 +146,8 @@ func (h *harness) secretsMade(t *testing.T, secrets map[string]string) string {
 	return k.Key
 }
 
-// membridgeOutput is what a control plane that speaks TLS prints and answers: to its
-// admin, to strangers with wrong keys, and at starts whose certificate cannot be used.
+// membridgeOutput returns what a control plane with TLS prints and answers: to its admin, to
+// callers with wrong keys, and when it is started with unusable certificates.
 func (h *harness) membridgeOutput(t *testing.T, secrets map[string]string, canary func(string) string) string {
 	t.Helper()
 	cert, key := certificate(t, t.TempDir())
@@ -211,7 +211,7 @@ func (h *harness) membridgeOutput(t *testing.T, secrets map[string]string, canar
 	return output.String()
 }
 
-// metrics is what Prometheus reads of the server.
+// metrics returns what Prometheus scrapes from the server.
 func (h *harness) metrics(t *testing.T) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/metrics", nil)

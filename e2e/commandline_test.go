@@ -15,7 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// call is one use of the command line by a person or a script.
+// call is the result of one command.
 type call struct {
 	code     int
 	out, err string
@@ -34,7 +34,7 @@ func (h *harness) bloom(t *testing.T, stdin string, args ...string) call {
 	return call{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// want checks an exit code and what stands in the two streams.
+// want checks the exit code and the content of both streams.
 func (c call) want(t *testing.T, code int, out, errs string) {
 	t.Helper()
 	if c.code != code || !strings.Contains(c.out, out) || !strings.Contains(c.err, errs) {
@@ -112,8 +112,7 @@ func TestTheCommandLineRunsTasks(t *testing.T) {
 	}
 }
 
-// interrupted presses Ctrl-C while a task is followed, and looks what becomes
-// of the task.
+// interrupted presses Ctrl-C while a task is followed, and checks how the task ends.
 func (h *harness) interrupted(t *testing.T, end bloom.TaskStatus, args ...string) {
 	t.Helper()
 	name := "interrupt " + string(end)
@@ -138,7 +137,7 @@ func (h *harness) interrupted(t *testing.T, end bloom.TaskStatus, args ...string
 	}
 }
 
-// shell runs a line as a person would who copied it.
+// shell runs a line as a person who copied it would.
 func (h *harness) shell(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
@@ -199,8 +198,8 @@ func listing(entries []os.DirEntry) string {
 	return strings.Join(names, " ")
 }
 
-// naming lists the processes whose arguments or working folder hold a path: the
-// demonstration clears its environment, and with it the mark.
+// naming lists the processes whose arguments or working folder contain a path: the demonstration
+// clears its environment, and with it the mark.
 func naming(path string) []string {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

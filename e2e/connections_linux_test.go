@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// occupy opens connections on which text is sent, and nothing more, and keeps them.
+// occupy opens connections, sends only the text on each, and keeps them open.
 func occupy(t *testing.T, address string, n int, text string) {
 	t.Helper()
 	for range n {
@@ -27,10 +27,10 @@ func occupy(t *testing.T, address string, n int, text string) {
 	}
 }
 
-// TestIdleAndHalfSentConnectionsHoldUpNobody has strangers keep 1,000 idle connections
-// and 1,000 with half a request, with room for all of them and with room for 100. A
-// claim that waits goes on, and tasks are created, claimed and completed.
-func TestIdleAndHalfSentConnectionsHoldUpNobody(t *testing.T) {
+// TestIdleAndHalfSentConnectionsDelayNobody opens 1,000 idle connections and 1,000 with half a
+// request, with room for all of them and with room for 100. A waiting claim continues, and tasks
+// are created, claimed and completed.
+func TestIdleAndHalfSentConnectionsDelayNobody(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"room for all": nil, "room for 100": {"--max-connections", "100"}} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestTheCommandsOfTheContextsPageWork runs every command of docs/contexts.md as printed,
-// in its order, against a server and two workers.
+// TestTheCommandsOfTheContextsPageWork runs every command of docs/contexts.md as printed, in order,
+// against a server and two workers.
 func TestTheCommandsOfTheContextsPageWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/contexts.md")
@@ -30,7 +30,7 @@ func TestTheCommandsOfTheContextsPageWork(t *testing.T) {
 		case strings.HasPrefix(command, "make "):
 			makes(t, strings.TrimPrefix(command, "make "))
 			continue
-		case strings.HasPrefix(command, "bloom artifacts move"): // needs object storage, which this server has not
+		case strings.HasPrefix(command, "bloom artifacts move"): // needs object storage, which this server does not have
 			h.bloom(t, "", "artifacts", "move").want(t, 1, "", "object storage")
 			continue
 		}
@@ -56,7 +56,7 @@ func TestTheCommandsOfTheContextsPageWork(t *testing.T) {
 	}
 }
 
-// commands are the lines of a page's blocks, then commands within its text.
+// commands returns the lines of a page's code blocks, then the commands within its text.
 func commands(page string) (all []string) {
 	for i, part := range strings.Split(page, "```") {
 		if i%2 == 1 && !strings.HasPrefix(part, "json") {
@@ -77,7 +77,7 @@ func commands(page string) (all []string) {
 	return all
 }
 
-// words splits a command as a shell does that knows double quotes only.
+// words splits a command like a shell that knows only double quotes.
 func words(command string) (args []string, ok bool) {
 	for _, m := range regexp.MustCompile(`"([^"]*)"|(\S+)`).FindAllStringSubmatch(command, -1) {
 		args = append(args, m[1]+m[2])
@@ -85,7 +85,7 @@ func words(command string) (args []string, ok bool) {
 	return args, len(args) > 1
 }
 
-// makes wants the Makefile to have a target, and its tests to be there.
+// makes checks that the Makefile has a target and that the tests it runs exist.
 func makes(t *testing.T, target string) {
 	t.Helper()
 	raw, err := os.ReadFile("../Makefile")

@@ -15,20 +15,19 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestFiguresOfContexts measures how long tasks take whose claude is started for them,
-// waits for whoever comes first, or is alive already: from their creation to claude's
-// first request of the model, and to their completion, over HTTP, with the real claude
-// and a model that answers at once. BLOOM_TEST_CONTEXT_FIGURES is how often each is
-// measured. The table is that of docs/contexts.md.
-func TestFiguresOfContexts(t *testing.T) {
+// TestMeasureContexts measures how long tasks take with a claude that is started for them, with a
+// spare one, and with a warm one: from creation to claude's first request to the model, and to
+// completion, over HTTP, with the real claude and a model that answers immediately.
+// BLOOM_TEST_CONTEXT_FIGURES is how often each is measured. The results are in docs/contexts.md.
+func TestMeasureContexts(t *testing.T) {
 	samples, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_FIGURES"))
 	if err != nil || samples < 1 {
 		t.Skip("measures; BLOOM_TEST_CONTEXT_FIGURES=20 says how often")
 	}
-	f := &figures{harness: newHarness(t), asked: map[string]time.Time{}}
+	f := &measurements{harness: newHarness(t), asked: map[string]time.Time{}}
 	f.serve()
 	f.anything(func(r standin.Request) standin.Reply {
-		prompts := figurePrompt.FindAllString(r.LastUser(), -1) // claude adds texts of its own
+		prompts := measuredPrompt.FindAllString(r.LastUser(), -1) // claude adds texts of its own
 		if len(prompts) > 0 && len(r.Tools) > 0 && f.asked[prompts[len(prompts)-1]].IsZero() {
 			f.asked[prompts[len(prompts)-1]] = time.Now() // under the harness's lock
 		}
@@ -52,10 +51,10 @@ func TestFiguresOfContexts(t *testing.T) {
 	t.Logf("a context's first task takes %.2f of a cold one (wanted: less than 0.6), its next task %.0f ms (wanted: at most 150)", first, next)
 }
 
-var figurePrompt = regexp.MustCompile(`<(?:cold|spare|living), [^>]*>`)
+var measuredPrompt = regexp.MustCompile(`<(?:cold|spare|living), [^>]*>`)
 
-// load is the machine's load, and what this program adds to it: a figure means little
-// without.
+// load returns the machine's load and what this program adds to it, without which a measurement
+// means little.
 func load() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -64,24 +63,24 @@ func load() string {
 	return strings.TrimSpace(string(raw))
 }
 
-type figures struct {
+type measurements struct {
 	*harness
-	asked map[string]time.Time // when the model was asked first, by prompt
+	asked map[string]time.Time // when the model was first asked, by prompt
 	lines []string
 	p50   map[string]float64 // milliseconds to completion
 }
 
-// start starts a worker that keeps so many processes alive, and lets it be.
-func (f *figures) start(name, warm string) *proc {
+// start starts a worker that keeps so many processes, and waits until it is idle.
+func (f *measurements) start(name, warm string) *proc {
 	p := f.work(workerOptions{name: name, args: []string{"--warm", warm, "--label", name}})
 	p.says("registered")
 	return p
 }
 
 // untilSpare waits until a spare process has had the time to start.
-func (f *figures) untilSpare() { time.Sleep(2 * time.Second) }
+func (f *measurements) untilSpare() { time.Sleep(2 * time.Second) }
 
-func (f *figures) measure(what string, samples int, label, kind string, contextOf func(int) string, before func()) {
+func (f *measurements) measure(what string, samples int, label, kind string, contextOf func(int) string, before func()) {
 	f.t.Helper()
 	var toRequest, toEnd []float64
 	for i := range samples {
@@ -131,8 +130,8 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// memory is the resident memory of the worker's processes.
-func (f *figures) memory(worker *proc) {
+// memory prints the resident memory of the worker's processes.
+func (f *measurements) memory(worker *proc) {
 	var claudes []string
 	for _, pid := range marked(f.markOf("warm")) {
 		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(comm)) == "claude" {
@@ -142,7 +141,7 @@ func (f *figures) memory(worker *proc) {
 	f.lines = append(f.lines, fmt.Sprintf("memory: the worker %d MB, its %d living claudes %s", kilobytes(worker.cmd.Process.Pid, "VmRSS")/1000, len(claudes), strings.Join(claudes, ", ")))
 }
 
-// kilobytes reads a line of /proc/PID/status; 0 when it cannot.
+// kilobytes reads a line of /proc/PID/status; 0 when that fails.
 func kilobytes(pid int, field string) (n int64) {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(raw)) {

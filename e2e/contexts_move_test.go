@@ -16,12 +16,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestAContextMovesOnlyWhenItsWorkerIsAwayFullOrDrained lets a context with its working
-// folder go from worker to worker, each time for another reason. Conversation and folder
-// come along whole, and without a reason it stays.
-func TestAContextMovesOnlyWhenItsWorkerIsAwayFullOrDrained(t *testing.T) {
+// TestAContextMovesOnlyWhenItsWorkerIsOfflineFullOrDrained moves a context with its working folder
+// from worker to worker, each time for another reason. The conversation and the folder arrive
+// complete, and without a reason the context stays.
+func TestAContextMovesOnlyWhenItsWorkerIsOfflineFullOrDrained(t *testing.T) {
 	t.Parallel()
-	j := newJourney(t)
+	j := newMovingContext(t)
 	j.turn()
 	home := j.home
 	for range 2 {
@@ -40,14 +40,14 @@ func TestAContextMovesOnlyWhenItsWorkerIsAwayFullOrDrained(t *testing.T) {
 	drained := j.home
 	j.moves("drained", func() { j.bloom(t, "", "workers", "drain", drained).want(t, 0, "", "") })
 	j.bloom(t, "", "workers", "undrain", drained).want(t, 0, "", "")
-	j.moves("away", func() {
+	j.moves("offline", func() {
 		j.procs[j.home].kill()
 		eventually(t, "nothing is left of the killed worker", func() bool { return len(marked(j.markOf(j.home))) == 0 })
 	})
 }
 
-// journey is a context on three workers, each with room for one task.
-type journey struct {
+// movingContext is a context that moves between three workers, each with room for one task.
+type movingContext struct {
 	*harness
 	procs map[string]*proc
 	held  chan struct{} // closed when the task that fills a worker may end
@@ -55,9 +55,9 @@ type journey struct {
 	home  string        // the worker of the last turn
 }
 
-func newJourney(t *testing.T) *journey {
+func newMovingContext(t *testing.T) *movingContext {
 	t.Helper()
-	j := &journey{harness: newHarness(t), procs: map[string]*proc{}, held: make(chan struct{})}
+	j := &movingContext{harness: newHarness(t), procs: map[string]*proc{}, held: make(chan struct{})}
 	j.serve()
 	j.anything(func(r standin.Request) standin.Reply {
 		last := r.LastUser()
@@ -77,9 +77,9 @@ func newJourney(t *testing.T) *journey {
 	return j
 }
 
-// turn is one more task of the context, which adds a line to a file of its folder. It
-// sees to it that nothing of the turns before is missing.
-func (j *journey) turn() outcome {
+// turn runs one more task of the context, which adds a line to a file in its folder, and checks
+// that nothing of the earlier turns is missing.
+func (j *movingContext) turn() outcome {
 	j.t.Helper()
 	n := len(j.turns)
 	text := fmt.Sprintf("<turn %d> sh: echo %d >> list; mkdir -p d; ln -sf ../list d/link", n, n)
@@ -107,9 +107,9 @@ func (j *journey) turn() outcome {
 	return o
 }
 
-// moves takes a turn after something has happened to the context's worker, and wants it
-// on another one, with all that belongs to the context.
-func (j *journey) moves(why string, happens func()) {
+// moves runs a turn after something has happened to the context's worker, and expects it on another
+// worker, with everything that belongs to the context.
+func (j *movingContext) moves(why string, happens func()) {
 	j.t.Helper()
 	was := j.home
 	happens()
@@ -128,9 +128,9 @@ func (j *journey) moves(why string, happens func()) {
 	}
 }
 
-// TestALargeContextMoves has a conversation of BLOOM_TEST_CONTEXT_MIB move to another
-// worker: nothing holds all of it in memory. With the full 50 MiB it takes less than three
-// seconds to give it to the server and to fetch it.
+// TestALargeContextMoves moves a conversation of BLOOM_TEST_CONTEXT_MIB to another worker: nothing
+// holds all of it in memory. With the full 50 MiB, the upload and the download take less than three
+// seconds.
 func TestALargeContextMoves(t *testing.T) {
 	t.Parallel()
 	mib, full := 8, false
@@ -162,7 +162,7 @@ func TestALargeContextMoves(t *testing.T) {
 	before := map[*proc]int64{}
 	for _, p := range []*proc{server, workers["from"], workers["to"]} {
 		before[p] = kilobytes(p.cmd.Process.Pid, "VmRSS")
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // the peak begins anew
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // resets the peak
 	}
 	given := between(t, turn("<the second turn>", "from"), "usage", bloom.EventCompleted)
 	moved := turn("<the third turn>", "to")
@@ -187,7 +187,7 @@ func TestALargeContextMoves(t *testing.T) {
 	}
 }
 
-// between is the time from one event of a run to another.
+// between returns the time between two events of a run.
 func between(t *testing.T, o outcome, from, to string) time.Duration {
 	t.Helper()
 	var began, ended int64
@@ -205,8 +205,8 @@ func between(t *testing.T, o outcome, from, to string) time.Duration {
 	return time.Duration(ended-began) * time.Millisecond
 }
 
-// grow adds lines to the one session of a worker, in the middle of its turn, which claude
-// passes over when it resumes the session.
+// grow adds lines to the only session of a worker, in the middle of its turn, which claude skips
+// when it resumes the session.
 func grow(t *testing.T, configDir string, size int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(configDir, "projects", "*", "*.jsonl"))
@@ -230,7 +230,7 @@ func grow(t *testing.T, configDir string, size int64) {
 	}
 }
 
-// noise is text that compresses about as well as a conversation does.
+// noise returns text that compresses about as well as a conversation does.
 func noise(seed, size int) string {
 	words := []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima", "mike", "november", "oscar", "papa"}
 	var b strings.Builder

@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// contextKills is how many workers are killed in the middle of a turn:
+// contextKills returns how many workers are killed in the middle of a turn:
 // BLOOM_TEST_CONTEXT_KILLS=30 is the full intensity.
 func contextKills() int {
 	if n, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_KILLS")); err == nil {
@@ -22,16 +22,15 @@ func contextKills() int {
 	return 2
 }
 
-// TestAContextSurvivesTheDeathsOfItsWorkers kills the worker that has a context in the
-// middle of its turn, again and again. A killed turn is repeated elsewhere, what was
-// completed before is in the conversation once, and at the end every context is asked
-// about its beginning on another worker.
+// TestAContextSurvivesTheDeathsOfItsWorkers repeatedly kills the worker that runs a turn of a
+// context. A killed turn is repeated elsewhere, completed turns are in the conversation once, and
+// at the end every context is asked about its beginning on another worker.
 func TestAContextSurvivesTheDeathsOfItsWorkers(t *testing.T) {
 	t.Parallel()
 	for mode, warm := range map[string]string{"cold": "0", "warm": "3"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			talk := newTalks(t, warm)
+			talk := newConversations(t, warm)
 			kills := contextKills()
 			contexts := min(6, max(2, kills/3))
 			for c := range contexts {
@@ -49,19 +48,19 @@ func TestAContextSurvivesTheDeathsOfItsWorkers(t *testing.T) {
 
 var doomedPrompt = regexp.MustCompile(`<doomed [^>]*>`)
 
-// talks are contexts on three workers.
-type talks struct {
+// conversations are contexts on three workers.
+type conversations struct {
 	*harness
 	warm    string
 	workers map[string]*proc
 	said    map[int][]string // prompts of completed turns
 }
 
-func newTalks(t *testing.T, warm string) *talks {
+func newConversations(t *testing.T, warm string) *conversations {
 	t.Helper()
 	h := newHarness(t)
 	h.serve()
-	k := &talks{harness: h, warm: warm, workers: map[string]*proc{}, said: map[int][]string{}}
+	k := &conversations{harness: h, warm: warm, workers: map[string]*proc{}, said: map[int][]string{}}
 	held := make(chan struct{})
 	t.Cleanup(func() { close(held) })
 	seen := map[string]bool{} // under the harness's lock
@@ -78,7 +77,7 @@ func newTalks(t *testing.T, warm string) *talks {
 	return k
 }
 
-func (k *talks) start(name string) {
+func (k *conversations) start(name string) {
 	k.t.Helper()
 	k.workers[name] = k.work(workerOptions{name: name, args: []string{"--lease-ttl", "4s", "--max-concurrency", "4", "--label", name, "--warm", k.warm}})
 	k.workers[name].says("registered")
@@ -86,16 +85,16 @@ func (k *talks) start(name string) {
 
 func contextName(c int) string { return fmt.Sprint("context ", c) }
 
-func (k *talks) submitTo(c int, prompt string, labels ...string) bloom.Task {
+func (k *conversations) submitTo(c int, prompt string, labels ...string) bloom.Task {
 	k.t.Helper()
 	s := bloom.TaskSpec{ContextID: contextName(c), AgentSlug: "nobody", Prompt: prompt, MaxAttempts: 10, Labels: labels, Policy: bloom.Policy{TimeoutSec: 600}}
 	return k.submit(k.t, s)
 }
 
-// prompt is a text that occurs once.
+// prompt returns a unique text.
 func prompt(c int, what string) string { return fmt.Sprintf("<%s of %d>", what, c) }
 
-func (k *talks) turn(c int, what string) {
+func (k *conversations) turn(c int, what string) {
 	k.t.Helper()
 	text := prompt(c, what)
 	o := k.await(k.t, k.submitTo(c, text).ID)
@@ -103,8 +102,8 @@ func (k *talks) turn(c int, what string) {
 	k.said[c] = append(k.said[c], text)
 }
 
-// kill ends the worker with SIGKILL while it waits for the model's answer.
-func (k *talks) kill(c int, what string) {
+// kill kills the worker with SIGKILL while it waits for the model's answer.
+func (k *conversations) kill(c int, what string) {
 	k.t.Helper()
 	text := prompt(c, "doomed "+what)
 	task := k.submitTo(c, text)
@@ -125,8 +124,8 @@ func (k *talks) kill(c int, what string) {
 	k.start(doomed)
 }
 
-// ask puts a question on a worker that did not have the context last.
-func (k *talks) ask(c int) {
+// ask asks a question on a worker other than the context's last one.
+func (k *conversations) ask(c int) {
 	k.t.Helper()
 	x, err := k.api.Context(k.t.Context(), contextName(c))
 	if err != nil || x.WorkerID == nil || x.Size == 0 || x.Tasks != int64(len(k.said[c])) || x.Unfinished != 0 {
@@ -151,11 +150,10 @@ func (k *talks) ask(c int) {
 	}
 }
 
-// TestAContextIsForgottenEverywhere deletes a context: neither the server nor a worker
-// remembers it.
+// TestAContextIsForgottenEverywhere deletes a context from the server and from its workers.
 func TestAContextIsForgottenEverywhere(t *testing.T) {
 	t.Parallel()
-	k := newTalks(t, "1")
+	k := newConversations(t, "1")
 	k.turn(0, "my colour is green")
 	k.bloom(t, "", "contexts", "forget", contextName(0)).want(t, 0, "was forgotten", "")
 	if _, err := k.api.Context(t.Context(), contextName(0)); bloom.KindOf(err) != bloom.KindNotFound {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestAServerNamesTheFileItCannotUse starts servers over a damaged database and over files
-// that belong to somebody else, as after a restore by root: each says what is wrong with
-// which file, and what to do.
+// TestAServerNamesTheFileItCannotUse starts servers with a damaged database and with files that
+// belong to another user, as after a restore by root: each says which file is wrong, why, and what
+// to do.
 func TestAServerNamesTheFileItCannotUse(t *testing.T) {
 	t.Parallel()
 	damaged := filepath.Join(t.TempDir(), "bloom.db")
@@ -21,7 +21,7 @@ func TestAServerNamesTheFileItCannotUse(t *testing.T) {
 	}
 	refuses(t, damaged, "damaged", "restore a backup")
 	for _, name := range []string{"bloom.db", "bloom.db-wal", "secret.key", "audit", "artifacts"} {
-		dir, err := os.MkdirTemp("", "bloom-files-") // t.TempDir's is the test's user's alone
+		dir, err := os.MkdirTemp("", "bloom-files-") // t.TempDir belongs to the test's user
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestAServerNamesTheFileItCannotUse(t *testing.T) {
 
 const nobody = 65534
 
-// refuses starts a server over the folder of a file, as nobody where root tests.
+// refuses starts a server on the folder of a file, as nobody when root runs the test.
 func refuses(t *testing.T, path string, wants ...string) {
 	t.Helper()
 	dir := filepath.Dir(path)

@@ -8,8 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestAWorkerNeedsOnlyMembridgesAddress starts the worker first, when neither of
-// the others is there.
+// TestAWorkerNeedsOnlyMembridgesAddress starts the worker first, before the other two.
 func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -30,7 +29,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	h.await(t, h.submit(t, spec("first")).ID).succeeded("pong")
 	eventually(t, "it is online", func() bool { return b.knows(t, "early", bloom.WorkerOnline) })
 
-	// Forgotten, it comes back by itself; so it does after membridge was away.
+	// After it was deleted it registers again by itself, and so it does after membridge was down.
 	if status, body := b.ask(t, "DELETE", "/agents/early", ""); status != http.StatusNoContent {
 		t.Fatalf("delete: %d %s", status, body)
 	}
@@ -40,7 +39,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	b.start("--runtime-url", h.url)
 	w.says("membridge answers again")
 
-	// Drained at membridge, it takes nothing until it is undrained there.
+	// Drained at membridge, it claims nothing until it is undrained there.
 	if status, body := b.ask(t, "POST", "/agents/early/drain", ""); status != http.StatusOK {
 		t.Fatalf("drain: %d %s", status, body)
 	}
@@ -57,8 +56,8 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	}
 	h.await(t, waiting.ID).succeeded("pong")
 
-	// Undraining at the runtime leaves what membridge said, and a restart of
-	// the worker forgets nothing; each is undrained where it was drained.
+	// Undraining at the runtime does not change membridge's drain, and a restart of the worker
+	// changes neither: each is undrained where it was drained.
 	drains := func(want bool) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("draining is %v", want), func() bool {
@@ -96,7 +95,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	drains(true)
 	here(false, false)
 
-	// Stopped in order, it says goodbye to both.
+	// Stopped in order, it reports its stop to both.
 	h.stop(w)
 	if now, ok := h.worker(t, "early"); !b.knows(t, "early", bloom.WorkerOffline) || !ok || now.Status != bloom.WorkerOffline {
 		t.Errorf("after its end the runtime shows %s", bloom.MustJSON(now))

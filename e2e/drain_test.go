@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// leaving is a system whose one worker runs a task that ends when it is told.
-func leaving(t *testing.T, args ...string) (h *harness, worker *proc, task bloom.Task, finish chan struct{}) {
+// oneRunningTask starts a system with one worker that runs a task until finish is closed.
+func oneRunningTask(t *testing.T, args ...string) (h *harness, worker *proc, task bloom.Task, finish chan struct{}) {
 	t.Helper()
 	h = newHarness(t)
 	h.serve()
@@ -24,8 +24,8 @@ func leaving(t *testing.T, args ...string) (h *harness, worker *proc, task bloom
 	return h, worker, task, finish
 }
 
-// givenBack wants a task that waits again and whose attempt was refunded.
-func (h *harness) givenBack(t *testing.T, id string) {
+// released expects a task that is queued again and whose attempt was refunded.
+func (h *harness) released(t *testing.T, id string) {
 	t.Helper()
 	now, err := h.api.Task(t.Context(), id)
 	if err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 || now.LeaseID != nil {
@@ -38,9 +38,9 @@ func (h *harness) givenBack(t *testing.T, id string) {
 
 func TestAStoppingWorkerLetsItsTaskFinish(t *testing.T) {
 	t.Parallel()
-	h, worker, task, finish := leaving(t, "--drain-grace", "50s")
+	h, worker, task, finish := oneRunningTask(t, "--drain-grace", "50s")
 	worker.signal(syscall.SIGTERM)
-	worker.says("stop") // it has heard
+	worker.says("stop") // it has received the signal
 	other := h.submit(t, spec("drain"))
 	close(finish)
 	if code := worker.wait(); code != 0 {
@@ -52,29 +52,28 @@ func TestAStoppingWorkerLetsItsTaskFinish(t *testing.T) {
 	}
 }
 
-func TestAStoppingWorkerGivesBackWhatDoesNotFinish(t *testing.T) {
+func TestAStoppingWorkerReleasesUnfinishedTasks(t *testing.T) {
 	t.Parallel()
-	h, worker, task, _ := leaving(t, "--drain-grace", "1s")
+	h, worker, task, _ := oneRunningTask(t, "--drain-grace", "1s")
 	if code := worker.terminate(); code != 0 {
 		t.Errorf("the worker ended with code %d", code)
 	}
-	h.givenBack(t, task.ID)
+	h.released(t, task.ID)
 }
 
-func TestASecondSignalCutsTheGrace(t *testing.T) {
+func TestASecondSignalEndsTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	h, worker, task, _ := leaving(t, "--drain-grace", "30m")
+	h, worker, task, _ := oneRunningTask(t, "--drain-grace", "30m")
 	worker.signal(syscall.SIGTERM)
 	worker.says("stop")
 	if code := worker.terminate(); code != 0 {
 		t.Errorf("the worker ended with code %d", code)
 	}
-	h.givenBack(t, task.ID)
+	h.released(t, task.ID)
 }
 
-// TestAStoppingServerDoesNotWaitForThoseWhoListen stops a server that has long
-// polls and streams open.
-func TestAStoppingServerDoesNotWaitForThoseWhoListen(t *testing.T) {
+// TestAStoppingServerDoesNotWaitForOpenStreams stops a server with open long polls and streams.
+func TestAStoppingServerDoesNotWaitForOpenStreams(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	server := h.serve("--shutdown-grace", "50s")

@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// TestTheExampleWorkerOutlivesItsServer starts it before the server answers in full, and
+// TestTheExampleWorkerOutlivesItsServer starts it before the server responds completely, and
 // removes it from the server twice.
 func TestTheExampleWorkerOutlivesItsServer(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestTheExampleWorkerOutlivesItsServer(t *testing.T) {
 			return false
 		}
 		w.Header().Set("Content-Length", "1000")
-		_, _ = w.Write([]byte("{")) // and no more: what a server says that is killed
+		_, _ = w.Write([]byte("{")) // only a part, as from a server that is killed
 		return true
 	})
 	var said lockedBuffer
@@ -57,8 +57,8 @@ func TestTheExampleWorkerOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// TestTheExamplesRun submits with each example, and lets the worker that is written
-// in another language do the work.
+// TestTheExamplesRun submits with each example, and lets the worker written in another language run
+// the tasks.
 func TestTheExamplesRun(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)

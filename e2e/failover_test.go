@@ -10,10 +10,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestTheStandbyIsPromotedUnderTwoServers crashes the primary while clients post
-// tasks to two servers and workers work on them, promotes its synchronous standby,
-// and lets the old primary come back as it was. Neither servers nor workers are
-// restarted, and every acknowledged task ends once.
+// TestTheStandbyIsPromotedUnderTwoServers crashes the primary under load on two servers, promotes
+// its synchronous standby, and lets the old primary return unchanged. Neither servers nor workers
+// are restarted, and every acknowledged task ends once.
 func TestTheStandbyIsPromotedUnderTwoServers(t *testing.T) {
 	t.Parallel()
 	cluster, front := pgtest.NewCluster(t), newBalancer(t) // before the harness, to outlive it
@@ -29,8 +28,8 @@ func TestTheStandbyIsPromotedUnderTwoServers(t *testing.T) {
 	for i := range 2 {
 		h.work(workerOptions{name: fmt.Sprint("worker-", i), claude: claude, args: []string{"--max-concurrency", "4", "--lease-ttl", "30s"}})
 	}
-	var crew sync.WaitGroup
-	crew.Go(func() { c.post(t) })
+	var wait sync.WaitGroup
+	wait.Go(func() { c.post(t) })
 	eventually(t, "a third is posted", func() bool { return c.given.Load() >= 33 })
 	f := fault{kind: "the standby is promoted", at: time.Now(), replica: -1}
 	cluster.Crash()
@@ -39,7 +38,7 @@ func TestTheStandbyIsPromotedUnderTwoServers(t *testing.T) {
 	c.note(f)
 	eventually(t, "another third is posted", func() bool { return c.given.Load() >= 66 })
 	cluster.Begin() // the old primary, as if nothing had happened
-	crew.Wait()
+	wait.Wait()
 	c.settle(t)
 	c.verify(t, runs)
 	c.report(t)

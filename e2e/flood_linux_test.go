@@ -19,7 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// floods are requests of somebody without a key who means harm.
+// floods are hostile requests without a key.
 var floods = []string{
 	"GET /api/runtime/stats HTTP/1.1\r\nHost: h\r\n\r\n",
 	"GET /api/runtime/llm-tasks HTTP/1.1\r\nHost: h\r\nX-Runtime-API-Key: not-a-key-0123456789\r\n\r\n",
@@ -30,9 +30,9 @@ var floods = []string{
 	"POST /api/runtime/test-connection HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
 }
 
-// TestAFloodHoldsUpNobody sends hostile requests as fast as the machine allows while
-// 100 tasks run. BLOOM_FLOOD has it last longer than it takes the tasks: "20s".
-func TestAFloodHoldsUpNobody(t *testing.T) {
+// TestAFloodDelaysNobody sends hostile requests as fast as the machine allows while 100 tasks run.
+// BLOOM_FLOOD sets a minimum duration: "20s".
+func TestAFloodDelaysNobody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	server := h.serve("--no-membridge")
@@ -79,7 +79,7 @@ func TestAFloodHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// completeUnder creates n tasks and completes them as four workers do.
+// completeUnder creates n tasks and completes them with four workers.
 func completeUnder(t *testing.T, admin *client.Client, n int) int {
 	t.Helper()
 	ctx, done := context.WithTimeout(t.Context(), patience)
@@ -126,7 +126,7 @@ func completeUnder(t *testing.T, admin *client.Client, n int) int {
 	return int(completed.Load())
 }
 
-// floodOnce sends requests over one connection, many at once, and counts the answers.
+// floodOnce sends requests over one connection, pipelined, and counts the responses.
 func floodOnce(ctx context.Context, addr string, n int) (answered int64) {
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -161,8 +161,8 @@ func floodOnce(ctx context.Context, addr string, n int) (answered int64) {
 	return answered
 }
 
-// skipAnswer reads an answer with a stated length, as cheaply as can be: the processors
-// are the server's, too.
+// skipAnswer reads a response with a stated length as cheaply as possible, because the server
+// shares the processors.
 func skipAnswer(in *bufio.Reader) bool {
 	length := int64(-1)
 	for {
@@ -186,7 +186,7 @@ func skipAnswer(in *bufio.Reader) bool {
 	return err == nil
 }
 
-// peakMemory is the most memory that a process has had, in KiB.
+// peakMemory returns a process's peak memory, in KiB.
 func peakMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -206,7 +206,7 @@ func peakMemory(t *testing.T, pid int) int {
 	return 0
 }
 
-// processorTime is what a process has used of the processors.
+// processorTime returns the CPU time that a process has used.
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

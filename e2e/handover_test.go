@@ -16,10 +16,10 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// TestARestartBehindASocketRefusesNobody hands the server its socket, as systemd does
-// for bloom-runtime.socket, and restarts it under load. Bare requests, each on a
-// connection of its own, are all answered, long polls and streams end in order, and
-// the init system hears when it is ready.
+// TestARestartBehindASocketRefusesNobody passes the server its socket, as systemd does for
+// bloom-runtime.socket, and restarts it under load. Requests without retries, each on its own
+// connection, are all answered, long polls and streams end in order, and the init system is
+// notified when the server is ready.
 func TestARestartBehindASocketRefusesNobody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -84,8 +84,8 @@ func TestARestartBehindASocketRefusesNobody(t *testing.T) {
 	t.Logf("%d requests over 3 restarts", asked.Load())
 }
 
-// handed starts the server with the socket as systemd would, and waits until it says
-// that it is ready.
+// handed starts the server with the socket as systemd would, and waits until it reports that it is
+// ready.
 func (h *harness) handed(t *testing.T, socket *os.File) *proc {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "n") // a socket's path is short

@@ -29,25 +29,25 @@ const (
 type harness struct {
 	t     *testing.T
 	mark  string
-	dir   string // everything of it lies here
+	dir   string // has all files
 	model *standin.Server
 	apiOf string    // the model's address
-	url   string    // the server's, the same through restarts
+	url   string    // the server's URL, the same after restarts
 	front *balancer // before several replicas; mostly nil
 	api   *client.Client
 
 	mu      sync.Mutex
 	scripts map[string]standin.Responder
-	other   standin.Responder // of prompts without a scenario; may be nil
+	other   standin.Responder // for prompts without a scenario; may be nil
 	servers []*proc
 	workers []*proc
 }
 
 var harnesses atomic.Int64
 
-// newHarness makes the model and the folders; no process is started yet. When the
-// test ends, everything is stopped in order, what is left in the store is held
-// against the invariants, and no process may be left.
+// newHarness creates the model and the folders; it starts no process. When the test ends,
+// everything is stopped in order, the invariants are checked against the store, and no process may
+// remain.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{
@@ -61,7 +61,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// script tells the model how to answer tasks whose prompts hold "scenario NAME;".
+// script sets the model's answers for tasks whose prompts contain "scenario NAME;".
 func (h *harness) script(name string, respond standin.Responder) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,14 +83,14 @@ func (h *harness) respond(r standin.Request) standin.Reply {
 	return standin.Error(http.StatusBadRequest, "invalid_request_error", "no scenario has this prompt")
 }
 
-// anything tells the model how to answer prompts that name no scenario.
+// anything sets the model's answers for prompts without a scenario.
 func (h *harness) anything(respond standin.Responder) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.other = respond
 }
 
-// asked returns the requests that hold the text, oldest first.
+// asked returns the requests that contain the text, oldest first.
 func (h *harness) asked(text string) []standin.Request {
 	return slices.DeleteFunc(h.model.Requests(), func(r standin.Request) bool {
 		return len(r.Tools) == 0 || !strings.Contains(r.Conversation(), text)
@@ -103,22 +103,22 @@ func (h *harness) untilAsked(text string, n int) {
 	eventually(h.t, fmt.Sprintf("the model was asked %d times about %q", n, text), func() bool { return len(h.asked(text)) >= n })
 }
 
-// env is the environment of a process: nothing of the machine's own.
+// env returns the environment of a process, which has nothing of the machine's own.
 func (h *harness) env(extra ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(h.dir, "home"), "TMPDIR=" + os.TempDir(),
-		"BLOOM_WARM=0", // processes are counted; who wants living ones says --warm
+		"BLOOM_WARM=0", // tests count processes; those that want warm ones pass --warm
 		markName + "=" + h.mark, "BLOOM_CONFIG=/dev/null", "GORACE=halt_on_error=1",
 	}, extra...)
 }
 
-// serve starts the server, or starts it again on the same folder and port.
+// serve starts or restarts the server, on the same folder and port.
 func (h *harness) serve(args ...string) *proc {
 	h.t.Helper()
 	return h.serveWith(nil, args...)
 }
 
-// serveWith is serve with more in the environment.
+// serveWith is serve with additional environment variables.
 func (h *harness) serveWith(env []string, args ...string) *proc {
 	h.t.Helper()
 	p := spawn(h.t, "server", append(h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), env...), append([]string{
@@ -129,7 +129,7 @@ func (h *harness) serveWith(env []string, args ...string) *proc {
 	return p
 }
 
-// reserve is the address of the server, found when it is first asked for.
+// reserve returns the server's address, which it chooses on the first call.
 func (h *harness) reserve() string {
 	h.t.Helper()
 	if h.url == "" {
@@ -144,8 +144,8 @@ func (h *harness) reserve() string {
 	return strings.TrimPrefix(h.url, "http://")
 }
 
-// freeAddress finds a port. Nothing holds it until the server takes it; the
-// kernel gives ports out in turn, so that nobody else gets it meanwhile.
+// freeAddress finds a port. Nothing holds it until the server does; the kernel assigns ports in
+// turn, so nobody else gets it in the meantime.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// file puts a file where a worker can read it.
+// file writes a file that a worker can read.
 func file(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -167,8 +167,8 @@ func file(t *testing.T, path, content string) {
 	}
 }
 
-// close stops the workers, looks at what the server says of it all, stops the
-// server, and sees to it that nothing is left.
+// close stops the workers, checks the server's state, stops the server, and checks that nothing
+// remains.
 func (h *harness) close() {
 	for _, p := range h.workers {
 		h.stop(p)
@@ -191,8 +191,7 @@ func (h *harness) close() {
 	}
 }
 
-// stop ends a process in order. Whatever else a scenario proves, an ordinary
-// stop ends with 0, and no race was found in the process's life.
+// stop stops a process in order, which must exit with 0 and have found no race.
 func (h *harness) stop(p *proc) {
 	if !p.ended() {
 		if code := p.terminate(); code != 0 {

@@ -2,7 +2,7 @@ package e2e_test
 
 import "path/filepath"
 
-// workerOptions say how a worker differs from the usual one.
+// workerOptions are the differences from the usual worker.
 type workerOptions struct {
 	name string
 	env  []string // instead of the model's address and key
@@ -13,7 +13,7 @@ type workerOptions struct {
 	program string
 }
 
-// modelEnv lets claude find the stand-in.
+// modelEnv is the environment in which claude uses the stand-in.
 func (h *harness) modelEnv(credential string) []string {
 	env := []string{
 		"ANTHROPIC_BASE_URL=" + h.apiOf, "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
@@ -24,8 +24,8 @@ func (h *harness) modelEnv(credential string) []string {
 	return env
 }
 
-// work starts a worker and waits until the server knows it. A worker started
-// again under its name has the folders of before.
+// work starts a worker and waits until the server lists it. A worker restarted under its name keeps
+// its folders.
 func (h *harness) work(o workerOptions) *proc {
 	h.t.Helper()
 	env := o.env
@@ -48,7 +48,7 @@ func (h *harness) markOf(worker string) string { return h.mark + "." + worker }
 
 func (h *harness) configDir(worker string) string { return filepath.Join(h.dir, "claude-"+worker) }
 
-// workdir is the folder a worker's tasks work in.
+// workdir returns the folder in which a worker's tasks run.
 func (h *harness) workdir(worker string) string { return filepath.Join(h.dir, "work-"+worker) }
 
 // outbox lists the outcomes that a worker has not delivered.

@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestARunCannotReadTheKeysOfItsWorker lets a task look for keys in the
-// environment of every process that it may read, which as root are all.
+// TestARunCannotReadTheKeysOfItsWorker lets a task look for keys in the environment of every
+// process that it may read; as root that is all of them.
 func TestARunCannotReadTheKeysOfItsWorker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -33,8 +33,8 @@ func TestARunCannotReadTheKeysOfItsWorker(t *testing.T) {
 	}
 }
 
-// TestARunThatKillsItsSupervisorLeavesNothing lets a task kill the process that
-// watches over claude, with a process of its own outside claude's session.
+// TestARunThatKillsItsSupervisorLeavesNothing lets a task kill claude's supervisor after starting a
+// process outside claude's session.
 func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -55,9 +55,9 @@ func TestARunThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestADeniedRunIsNoPlainSuccess follows a warning from claude through the store
-// and the API to the command line.
-func TestADeniedRunIsNoPlainSuccess(t *testing.T) {
+// TestADeniedRunHasAWarning follows a warning from claude through the store and the API to the
+// command line.
+func TestADeniedRunHasAWarning(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.script("denied", func(r standin.Request) standin.Reply {

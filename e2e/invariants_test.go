@@ -8,15 +8,15 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// invariants holds everything that the server shows against what must never
-// happen. The system should be at rest.
+// invariants checks everything that the server shows against the invariants. The system should be
+// idle.
 func (h *harness) invariants() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience) // it reads every task
 	defer cancel()
 	return storetest.CheckInvariants(ctx, wire{api: h.api, url: h.url})
 }
 
-// wire shows a server's lists as a store, for the store's own checks.
+// wire presents a server's lists as a store, for the store's own checks.
 type wire struct {
 	bloom.Store
 	api *client.Client
@@ -59,7 +59,7 @@ func (w wire) Workers(ctx context.Context) ([]bloom.Worker, error) { return w.ap
 
 func (w wire) Stats(ctx context.Context) (bloom.Stats, error) { return w.api.Stats(ctx) }
 
-// Events reads what there is at once; a task that goes on has no end to wait for.
+// Events reads the existing events without waiting, because an unfinished task's stream has no end.
 func (w wire) Events(ctx context.Context, id string, after int64, _ int) ([]bloom.Event, error) {
 	task, err := w.api.Task(ctx, id)
 	if err != nil || !task.Status.Terminal() || after > 0 {

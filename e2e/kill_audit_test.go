@@ -16,9 +16,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestTheAuditIsCompleteWhateverIsKilled kills servers at random moments while others
-// create and cancel tasks. All that is acknowledged must be in one chain, and each entry
-// of the chain once in the files, in order.
+// TestTheAuditIsCompleteWhateverIsKilled kills servers at random moments while others create and
+// cancel tasks. Every acknowledged change must be in one chain, and each entry of the chain once in
+// the files, in order.
 func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -49,9 +49,9 @@ func TestTheAuditIsCompleteWhateverIsKilled(t *testing.T) {
 	})
 }
 
-// TestAFrozenServerHoldsUpNoAudit stops one of two servers in the middle of what it does:
-// the other one goes on chaining, and exporting, and nothing is there twice.
-func TestAFrozenServerHoldsUpNoAudit(t *testing.T) {
+// TestAFrozenServerDoesNotBlockTheAudit freezes one of two servers at a random moment: the other
+// one continues to chain and to export, and nothing is duplicated.
+func TestAFrozenServerDoesNotBlockTheAudit(t *testing.T) {
 	t.Parallel()
 	url, front := pgtest.Start(t), newBalancer(t)
 	h := newHarness(t)
@@ -147,15 +147,15 @@ func startAuditLoad(t *testing.T, apis ...*client.Client) *auditLoad {
 	return l
 }
 
-// stop ends it and returns the tasks that were acknowledged.
+// stop ends the load and returns the acknowledged tasks.
 func (l *auditLoad) stop() []string {
 	l.cancel()
 	l.all.Wait()
 	return l.acknowledged
 }
 
-// auditIsWhole wants all that was acknowledged in one chain, and the chain in the files.
-// again starts a server anew.
+// auditIsWhole expects every acknowledged change in one chain, and the chain in the files. again
+// restarts a server.
 func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, acknowledged []string, again func(i int)) {
 	t.Helper()
 	var chain *bloom.ChainVerifier

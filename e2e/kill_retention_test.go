@@ -21,27 +21,26 @@ import (
 // agedBatch is how many tasks grow old at once: ten batches of a removal.
 const agedBatch = 500
 
-// moments are how long after the first removal a server is killed, at most: at
-// once, in the middle, when contents are deleted.
+// moments are how long after the first removal a server is killed, at most: at once, in the middle,
+// while files are deleted.
 var moments = []time.Duration{30 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
-// leftOver counts what a finished run leaves only when something went wrong: what
-// had to go (all that is old but the last task of a context that lives), and
-// contents that nobody names.
+// leftOver counts what a finished run leaves only when something went wrong: old entries other than
+// the last task of a live context, and files that nothing refers to.
 const leftOver = `SELECT (SELECT count(*) FROM removed_contents) + (SELECT count(*) FROM llm_tasks t
 	WHERE t.status IN ('completed','failed','dead','cancelled') AND t.updated_at < (extract(epoch FROM now()) * 1000)::bigint - 3600000
 		AND NOT (t.id = (SELECT l.task_id FROM leases l WHERE l.context_id = t.context_id ORDER BY l.seq DESC LIMIT 1)
 			AND EXISTS (SELECT FROM llm_tasks x WHERE x.context_id = t.context_id AND x.status IN ('queued','leased','running'))))`
 
-// breaches are queries that count what must never be.
-var breaches = []string{
+// violations are queries that count violations.
+var violations = []string{
 	leftOver,
 	`SELECT count(*) FROM task_events WHERE task NOT IN (SELECT seq FROM llm_tasks)`,
 	`SELECT count(*) FROM leases WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
 	`SELECT count(*) FROM llm_results WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
 	`SELECT count(*) FROM runtime_artifacts WHERE task_id NOT IN (SELECT id FROM llm_tasks)`,
 	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
-	// A context that lives and nobody can tell any more which worker knows it.
+	// A live context without a worker that knows it.
 	`SELECT count(*) FROM llm_tasks t WHERE t.context_id LIKE 'living %' AND NOT EXISTS (SELECT FROM contexts c WHERE c.id = t.context_id AND c.worker_id <> '')`,
 	`SELECT count(*) FROM (SELECT sum(queued)::bigint, sum(leased)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(failed)::bigint, sum(leases)::bigint, sum(active)::bigint FROM counters) AS recorded
 		WHERE recorded IS DISTINCT FROM (SELECT row(count(*) FILTER (WHERE status = 'queued'), count(*) FILTER (WHERE status = 'leased'), count(*) FILTER (WHERE status = 'running'),
@@ -49,11 +48,10 @@ var breaches = []string{
 			(SELECT count(*) FROM leases), (SELECT count(*) FROM leases WHERE status = 'active')) FROM llm_tasks)`,
 }
 
-// TestAServerIsKilledWhileItRemoves has tasks grow old in a database that two
-// servers share, and kills the one that removes them at a random moment, again and
-// again, while people requeue some of them. The other one must take over and end
-// what was begun: nothing is left of what had to go, on disk neither, and
-// everything else is as it was.
+// TestAServerIsKilledWhileItRemoves ages tasks in a database that two servers share, and repeatedly
+// kills the one that removes them at a random moment, while people requeue some of them. The other
+// one must take over and finish: nothing remains of what had to be removed, on disk neither, and
+// everything else is unchanged.
 func TestAServerIsKilledWhileItRemoves(t *testing.T) {
 	t.Parallel()
 	random := seeded(t)
@@ -72,15 +70,15 @@ func TestAServerIsKilledWhileItRemoves(t *testing.T) {
 	}
 	a.settled(began)
 	for i := range rounds {
-		a.growOld(i)
+		a.age(i)
 		stop := a.requeueSome(random, i)
-		// Whoever takes the right over from one that is killed removes at once.
+		// The server that takes over from a killed one removes immediately.
 		worker := a.handOver()
 		time.Sleep(time.Duration(random.Int64N(int64(moments[i%len(moments)])))) // the fault's moment, not a wait for something
 		at := time.Now()
 		worker.proc.kill()
 		left := a.count(leftOver)
-		a.settled(at) // by the one that is left alone
+		a.settled(at) // by the remaining server
 		if left > 0 {
 			a.midst++
 		}
@@ -95,8 +93,7 @@ func TestAServerIsKilledWhileItRemoves(t *testing.T) {
 	}
 }
 
-// requeueSome requeues failed tasks of a batch, now and then one, until the
-// returned function is called.
+// requeueSome requeues single failed tasks of a batch until the returned function is called.
 func (a *archive) requeueSome(random *rand.Rand, batch int) (stop func()) {
 	var failed []string
 	for n := 0; n < agedBatch; n += 3 {
@@ -109,7 +106,7 @@ func (a *archive) requeueSome(random *rand.Rand, batch int) (stop func()) {
 		for _, id := range failed {
 			_, err := a.h.api.Requeue(a.Context(), id)
 			if !errors.Is(err, bloom.ErrTaskNotFound) {
-				a.requeued[id] = err == nil // else it was cut, and may have happened
+				a.requeued[id] = err == nil // otherwise the connection was cut, and it may have happened
 			}
 			select {
 			case <-ended:
@@ -121,8 +118,8 @@ func (a *archive) requeueSome(random *rand.Rand, batch int) (stop func()) {
 	return func() { close(ended); person.Wait() }
 }
 
-// figure sums up a server's figures whose names begin so; 0 while it is away.
-func (a *archive) figure(r *replica, name string) (sum float64) {
+// metricSum returns the sum of a server's metrics with that prefix; 0 while it is down.
+func (a *archive) metricSum(r *replica, name string) (sum float64) {
 	req, err := http.NewRequestWithContext(a.Context(), http.MethodGet, "http://"+r.address+"/metrics", nil)
 	a.must(err)
 	req.Header.Set("X-Runtime-API-Key", adminKey)
@@ -133,7 +130,7 @@ func (a *archive) figure(r *replica, name string) (sum float64) {
 	}
 	defer res.Body.Close()
 	var b bytes.Buffer
-	_, _ = b.ReadFrom(res.Body) // a server that is killed answers in part
+	_, _ = b.ReadFrom(res.Body) // a killed server answers partially
 	for line := range strings.Lines(b.String()) {
 		if of, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(of, name) {
 			v, _ := strconv.ParseFloat(value, 64)
@@ -143,30 +140,30 @@ func (a *archive) figure(r *replica, name string) (sum float64) {
 	return sum
 }
 
-// holder is the server that has the right to run the loops: it reaps all the time.
+// holder returns the server that leads the loops: its reaper runs all the time.
 func (a *archive) holder() *replica {
 	const reaped = `bloom_loop_last_success_timestamp_seconds{loop="reaper"}`
-	if a.figure(a.replicas[0], reaped) > a.figure(a.replicas[1], reaped) {
+	if a.metricSum(a.replicas[0], reaped) > a.metricSum(a.replicas[1], reaped) {
 		return a.replicas[0]
 	}
 	return a.replicas[1]
 }
 
-// handOver kills the server that has the right, starts it again, and tells which
-// one removes now: the other one, or itself when it came back first.
+// handOver kills the leading server, restarts it, and returns the one that leads now: the other
+// one, or itself when it came back first.
 func (a *archive) handOver() (worker *replica) {
 	a.Helper()
 	const removed = "bloom_retention_removed_total"
 	had := a.holder()
 	other := a.replicas[1-had.n]
-	before := a.figure(other, removed)
+	before := a.metricSum(other, removed)
 	had.proc.kill()
 	had.begin()
 	eventually(a.T, "a server removes", func() bool {
-		if worker = had; a.figure(other, removed) > before {
+		if worker = had; a.metricSum(other, removed) > before {
 			worker = other
 		}
-		return worker == other || a.figure(had, removed) > 0
+		return worker == other || a.metricSum(had, removed) > 0
 	})
 	return worker
 }
@@ -176,7 +173,7 @@ func (a *archive) settled(after time.Time) {
 	a.Helper()
 	eventually(a.T, "a removal is finished", func() bool {
 		for _, r := range a.replicas {
-			if a.figure(r, `bloom_loop_last_success_timestamp_seconds{loop="retention"}`)*1000 > float64(after.UnixMilli()) {
+			if a.metricSum(r, `bloom_loop_last_success_timestamp_seconds{loop="retention"}`)*1000 > float64(after.UnixMilli()) {
 				return true
 			}
 		}
@@ -190,10 +187,10 @@ func (a *archive) count(query string) (n int) {
 	return n
 }
 
-// verify holds what there is against what there was.
+// verify compares what is stored with what was.
 func (a *archive) verify() {
 	a.Helper()
-	for _, query := range breaches {
+	for _, query := range violations {
 		if n := a.count(query); n != 0 {
 			a.Errorf("%d times:\n%s", n, query)
 		}
@@ -207,7 +204,7 @@ func (a *archive) verify() {
 			a.Errorf("task %s (requeued: %v) was removed:\n%v", id, requeued, was)
 		case !there:
 		case requeued || maybe && is.task != was.task:
-			// It waits again, with all that it had.
+			// It is queued again, with everything it had.
 			if is.status != bloom.TaskQueued || is.rest != was.rest || !strings.HasPrefix(is.events, strings.TrimSuffix(was.events, "]")) {
 				a.Errorf("task %s was requeued and is\n%v\nof\n%v", id, is, was)
 			}
@@ -218,8 +215,7 @@ func (a *archive) verify() {
 	a.verifyFiles(now)
 }
 
-// verifyFiles wants the files of what is there, each in its folder, and nothing
-// else.
+// verifyFiles expects the files of stored tasks, each in its folder, and no others.
 func (a *archive) verifyFiles(now map[string]belongings) {
 	a.Helper()
 	for id, path := range a.content {

@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// serverKills is how often the server is killed in the middle of its work.
+// serverKills returns how often the server is killed while it works.
 func serverKills() int {
 	if os.Getenv("E2E_CAMPAIGN") == "full" {
 		return 100
@@ -20,8 +20,7 @@ func serverKills() int {
 	return 9 // three of each kind
 }
 
-// seeded is a source of random moments; a failing run is repeated with its seed
-// in E2E_SEED.
+// seeded returns a source of random moments; E2E_SEED repeats a failing run.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -35,10 +34,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestTheServerIsKilledAgainAndAgain posts a task, kills the server at a random
-// moment after that, and starts it again on the same folder, many times. Every
-// task must end once, run by one claude, whatever the moment was: in the middle
-// of its creation, its claim, its events or its completion.
+// TestTheServerIsKilledAgainAndAgain posts a task, kills the server at a random moment, and
+// restarts it on the same folder, many times. Every task must end once, run by one claude, whether
+// the kill hit its creation, its claim, its events or its completion.
 func TestTheServerIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	random, kills := seeded(t), serverKills()
@@ -64,8 +62,8 @@ func TestTheServerIsKilledAgainAndAgain(t *testing.T) {
 			task, err := h.api.Submit(t.Context(), spec(name))
 			post <- created{task, err}
 		}()
-		// A third while the task is made, claimed and begun, a third at any
-		// time, a third about its completion.
+		// A third while the task is created, claimed and started, a third at any time, a third
+		// around its completion.
 		within := []time.Duration{40 * time.Millisecond, 1500 * time.Millisecond, 150 * time.Millisecond}[i%3]
 		if i%3 == 2 {
 			h.untilAsked("scenario "+name+";", 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// stale tries every write that a worker can make, under a lease that is not
-// current any more: each is refused and nothing changes.
+// stale tries every write that a worker can make, under an expired lease: each is refused and
+// nothing changes.
 func (h *harness) stale(t *testing.T, taskID, leaseID string) {
 	t.Helper()
 	before, err := h.api.Task(t.Context(), taskID)
@@ -39,8 +39,8 @@ func (h *harness) stale(t *testing.T, taskID, leaseID string) {
 	}
 }
 
-// fenced wants a task that was lost by its first worker and completed by its
-// second, with nothing of the first accepted after its lease had expired.
+// fenced expects a task that its first worker lost and its second completed, with nothing accepted
+// from the first after its lease had expired.
 func (o outcome) fenced(output, second string) {
 	o.t.Helper()
 	o.succeeded(output)
@@ -59,8 +59,8 @@ func (o outcome) fenced(output, second string) {
 	}
 }
 
-// TestAWorkerIsKilled kills a worker whose claude runs a tool that left its
-// session. All of it dies with the worker; another one runs the task.
+// TestAWorkerIsKilled kills a worker whose claude runs a tool that left its session. All of it dies
+// with the worker; another worker runs the task.
 func TestAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -85,7 +85,7 @@ func TestAWorkerIsKilled(t *testing.T) {
 	o.fenced("done by the heir", "heir")
 	h.stale(t, task.ID, lease)
 
-	// Its next life knows what it was doing, and leaves it alone.
+	// After its restart it knows what it was doing, and does not continue it.
 	h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s"}})
 	h.script("after", standin.Sequence(standin.Reply{Text: "well again"}))
 	h.await(t, h.submit(t, spec("after")).ID).succeeded("well again")
@@ -94,9 +94,9 @@ func TestAWorkerIsKilled(t *testing.T) {
 	}
 }
 
-// TestAWorkerIsKilledAndComesBackAtOnce restarts a killed worker while its lease
-// still holds: the work that was cut short is reported as lost at once, and is
-// never begun a second time under the same lease.
+// TestAWorkerIsKilledAndComesBackAtOnce restarts a killed worker while its lease is still valid:
+// the interrupted attempt is reported as lost immediately, and never starts again under the same
+// lease.
 func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -124,8 +124,8 @@ func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
 	}
 }
 
-// TestEverythingInOneProcessIsKilled kills `bloom up` in the middle of a task
-// and starts it again: nothing is left running, and nothing was forgotten.
+// TestEverythingInOneProcessIsKilled kills `bloom up` in the middle of a task and restarts it:
+// nothing keeps running, and nothing is lost.
 func TestEverythingInOneProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -156,9 +156,8 @@ func (h *harness) untilLeased(t *testing.T, id string) *string {
 	return task.LeaseID
 }
 
-// TestAWorkerIsStoppedForTwiceItsTTL freezes a worker while its claude goes on
-// and finishes. When it thaws, another one has the task: what it then brings is
-// refused.
+// TestAWorkerIsStoppedForTwiceItsTTL freezes a worker while its claude continues and finishes. When
+// it resumes, another worker has the task: its outcome is refused.
 func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -174,14 +173,14 @@ func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 
 	frozen.signal(syscall.SIGSTOP)
 	defer frozen.signal(syscall.SIGCONT)
-	close(first) // claude finishes, its worker does not see it
+	close(first) // claude finishes, which its worker does not see
 	h.untilEvent(t, task.ID, bloom.EventExpired)
 	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "2s"}})
 	h.untilAsked("scenario freeze;", 2)
 	h.stale(t, task.ID, lease)
 
 	frozen.signal(syscall.SIGCONT)
-	// It finds out one way or the other, and what it had to say is not kept back.
+	// It notices in one of these ways, and delivers its outcome, which is refused.
 	frozen.says("the lease was lost", "the lease ran out", "the server refused an outcome")
 	eventually(t, "the thawed worker is done with its lease", func() bool {
 		return len(h.outbox("frozen")) == 0 && len(marked(h.markOf("frozen"))) == 1

@@ -17,8 +17,7 @@ import (
 // programs are the binaries under test, built once for all tests.
 var programs struct{ bloom, standin string }
 
-// patience bounds every wait for something that should happen soon, also on a machine
-// that is busy with something else.
+// patience bounds every wait for something that should happen soon, also on a busy machine.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -71,9 +70,9 @@ func build(dir string) error {
 	return nil
 }
 
-// claudeBinary is the real command line: BLOOM_TEST_CLAUDE, else what
-// scripts/install-claude.sh installed, else the one on the PATH. Without one
-// the test fails: a skipped test would prove nothing.
+// claudeBinary returns the real command line: BLOOM_TEST_CLAUDE, else the one that
+// scripts/install-claude.sh installed, else the one on the PATH. Without one the test fails: a
+// skipped test would prove nothing.
 func claudeBinary(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("BLOOM_TEST_CLAUDE"); path != "" {

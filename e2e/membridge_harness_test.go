@@ -21,7 +21,7 @@ const (
 // bridge is a control plane in a process of its own.
 type bridge struct {
 	h   *harness
-	url string // the same through restarts
+	url string // the same after restarts
 	dir string
 }
 
@@ -30,17 +30,17 @@ func (h *harness) bridge() *bridge {
 	return &bridge{h: h, url: "http://" + freeAddress(h.t), dir: filepath.Join(h.dir, "membridge")}
 }
 
-// start starts the control plane, or starts it again on the same folder and port.
+// start starts or restarts the control plane, on the same folder and port.
 func (b *bridge) start(args ...string) *proc {
 	b.h.t.Helper()
 	p := spawn(b.h.t, "membridge", b.h.env("MEMBRIDGE_ADMIN_KEY="+bridgeKey, "MEMBRIDGE_AGENT_KEY="+agentKey),
 		append([]string{"membridge", "--data-dir", b.dir, "--listen", strings.TrimPrefix(b.url, "http://")}, args...)...)
-	b.h.workers = append(b.h.workers, p) // to be stopped like those
+	b.h.workers = append(b.h.workers, p) // stopped like the workers
 	p.says("listens at")
 	return p
 }
 
-// serveFor starts a runtime that reads its workers from the control plane.
+// serveFor starts a runtime that uses the control plane.
 func (b *bridge) serveFor(args ...string) *proc {
 	b.h.t.Helper()
 	file := filepath.Join(b.h.dir, "membridge-admin-key")
@@ -50,13 +50,13 @@ func (b *bridge) serveFor(args ...string) *proc {
 	return b.h.serve(append([]string{"--membridge-server-url", b.url, "--membridge-admin-key-file", file}, args...)...)
 }
 
-// ask makes a request of the control plane and returns status and body.
+// ask sends a request to the control plane and returns status and body.
 func (b *bridge) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	return fetch(t, method, b.url+path, body, "X-MEMBRIDGE-ADMIN", bridgeKey)
 }
 
-// agents is what the control plane lists.
+// agents returns what the control plane lists.
 func (b *bridge) agents(t *testing.T) (list []struct {
 	Name   string             `json:"name"`
 	Status bloom.WorkerStatus `json:"status"`
@@ -68,7 +68,7 @@ func (b *bridge) agents(t *testing.T) (list []struct {
 	return list
 }
 
-// knows reports whether the control plane lists the worker so.
+// knows reports whether the control plane lists the worker with that status.
 func (b *bridge) knows(t *testing.T, name string, status bloom.WorkerStatus) bool {
 	t.Helper()
 	for _, a := range b.agents(t) {
@@ -79,7 +79,7 @@ func (b *bridge) knows(t *testing.T, name string, status bloom.WorkerStatus) boo
 	return false
 }
 
-// reach says where the runtime will be, before it is there.
+// reach chooses the runtime's address before it is started.
 func (h *harness) reach() {
 	h.t.Helper()
 	h.url = "http://" + freeAddress(h.t)
@@ -91,13 +91,13 @@ func (h *harness) reach() {
 	h.t.Cleanup(api.Close)
 }
 
-// proxy makes a request of the runtime's /api/membridge.
+// proxy sends a request to the runtime's /api/membridge.
 func (h *harness) proxy(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	return fetch(t, method, h.url+"/api/membridge"+path, body, "X-Runtime-API-Key", adminKey)
 }
 
-// link is the connection to the control plane as the runtime's health shows it.
+// link returns the connection to the control plane as the runtime's health shows it.
 func (h *harness) link(t *testing.T) *client.MembridgeHealth {
 	t.Helper()
 	health, err := h.api.Health(t.Context())
@@ -107,8 +107,8 @@ func (h *harness) link(t *testing.T) *client.MembridgeHealth {
 	return health.Membridge
 }
 
-// stub makes a program that stands for claude: it waits until the gate, a file,
-// is there, and answers "pong". What is tested is what happens meanwhile.
+// stub writes a program that replaces claude: it waits until the file gate exists, then answers
+// "pong".
 func (h *harness) stub(gate string) string {
 	path := filepath.Join(h.dir, "stub-"+filepath.Base(gate))
 	file(h.t, path, fmt.Sprintf(`#!/bin/sh
@@ -124,11 +124,11 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"pong","ses
 	return path
 }
 
-// gate is a file that the stub waits for.
+// gate returns the path of a file that the stub waits for.
 func (h *harness) gate(name string) string { return filepath.Join(h.dir, name) }
 
-// stubWorker starts a worker whose claude is the stub. Which of the two addresses
-// it is given is the caller's choice.
+// stubWorker starts a worker with the stub as claude. The caller chooses which of the two addresses
+// it gets.
 func (h *harness) stubWorker(name, gate string, args ...string) *proc {
 	h.t.Helper()
 	p := spawn(h.t, "worker "+name, h.env("BLOOM_API_KEY="+workerKey, "MEMBRIDGE_AGENT_KEY="+agentKey, markName+"="+h.markOf(name)), append([]string{
@@ -139,7 +139,7 @@ func (h *harness) stubWorker(name, gate string, args ...string) *proc {
 	return p
 }
 
-// worker reads one worker, and whether the runtime knows it.
+// worker returns one worker, and whether the runtime lists it.
 func (h *harness) worker(t *testing.T, name string) (bloom.Worker, bool) {
 	t.Helper()
 	detail, err := h.api.Worker(t.Context(), name)

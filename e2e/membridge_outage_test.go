@@ -9,11 +9,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestMembridgeIsAwayWhileFiftyTasksRun kills the control plane in the middle of
-// 50 running tasks (a stub stands for claude). Half of them end while it is away,
-// half after it is back. It is away until the runtime has counted failures, or
-// for as long as BLOOM_TEST_OUTAGE says.
-func TestMembridgeIsAwayWhileFiftyTasksRun(t *testing.T) {
+// TestMembridgeIsDownWhileFiftyTasksRun kills the control plane while 50 tasks run (a stub replaces
+// claude). Half of them end while it is down, half after it is back. It stays down until the
+// runtime has counted failures, or for as long as BLOOM_TEST_OUTAGE says.
+func TestMembridgeIsDownWhileFiftyTasksRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.bridge()
@@ -37,7 +36,7 @@ func TestMembridgeIsAwayWhileFiftyTasksRun(t *testing.T) {
 	}
 
 	plane.kill()
-	away := time.Now()
+	down := time.Now()
 	eventually(t, "health shows the failures", func() bool {
 		l := h.link(t)
 		return !l.Connected && l.ConsecutiveFailures >= 8 && l.LastError != nil && l.LastSuccess != nil
@@ -47,14 +46,14 @@ func TestMembridgeIsAwayWhileFiftyTasksRun(t *testing.T) {
 		h.await(t, task.ID).succeeded("pong")
 	}
 	if d, err := time.ParseDuration(os.Getenv("BLOOM_TEST_OUTAGE")); err == nil {
-		time.Sleep(d - time.Since(away))
+		time.Sleep(d - time.Since(down))
 	}
 	for _, name := range []string{"during", "after"} {
 		if w, ok := h.worker(t, name); !ok || w.Status != bloom.WorkerOnline {
 			t.Errorf("without membridge %s is %s", name, w.Status)
 		}
 	}
-	t.Logf("membridge was away for %s; health said %s", time.Since(away).Round(time.Millisecond), bloom.MustJSON(h.link(t)))
+	t.Logf("membridge was down for %s; health said %s", time.Since(down).Round(time.Millisecond), bloom.MustJSON(h.link(t)))
 
 	b.start()
 	eventually(t, "health shows that it is back", func() bool { l := h.link(t); return l.Connected && l.ConsecutiveFailures == 0 })

@@ -10,9 +10,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestTwoRuntimesShareOneSync runs two servers on one PostgreSQL: one of them
-// reads the workers for both, a change of membridge's address at the other one
-// reaches it, and when it is killed the other one takes over.
+// TestTwoRuntimesShareOneSync runs two servers on one PostgreSQL: one reads the workers for both,
+// it uses a changed address of membridge that was saved at the other, and when it is killed the
+// other takes over.
 func TestTwoRuntimesShareOneSync(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t) // before the harness, to outlive it
@@ -25,21 +25,21 @@ func TestTwoRuntimesShareOneSync(t *testing.T) {
 	first := b.serveFor(args...)
 	firstAPI := h.api
 	h.url = ""
-	b.serveFor(args...) // now h.url and h.api are the second's
+	b.serveFor(args...) // from here h.url and h.api are the second server's
 	known := func(api *client.Client, name string) func() bool {
 		return func() bool {
 			w, err := api.Worker(t.Context(), name)
 			return err == nil && w.Status == bloom.WorkerOnline
 		}
 	}
-	b.ask(t, "POST", "/agents", gap4)
+	b.ask(t, "POST", "/agents", manualRegistration)
 	eventually(t, "the second knows the agent", known(h.api, "worker-01"))
 	eventually(t, "the first knows the agent", known(firstAPI, "worker-01"))
 
 	if _, err := h.api.SaveConfig(t.Context(), later.url, bridgeKey); err != nil {
 		t.Fatal(err)
 	}
-	later.ask(t, "POST", "/agents", strings.ReplaceAll(gap4, "worker-01", "worker-02"))
+	later.ask(t, "POST", "/agents", strings.ReplaceAll(manualRegistration, "worker-01", "worker-02"))
 	eventually(t, "the agents are read at the new address", known(h.api, "worker-02"))
 	for _, name := range []string{"worker-01", "worker-02"} {
 		entries, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{EntityID: name})
@@ -49,6 +49,6 @@ func TestTwoRuntimesShareOneSync(t *testing.T) {
 	}
 
 	first.kill()
-	later.ask(t, "POST", "/agents", strings.ReplaceAll(gap4, "worker-01", "worker-03"))
+	later.ask(t, "POST", "/agents", strings.ReplaceAll(manualRegistration, "worker-01", "worker-03"))
 	eventually(t, "the second reads the agents alone", known(h.api, "worker-03"))
 }

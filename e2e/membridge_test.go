@@ -11,8 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// gap4 is the registration by hand as the described system's documents have it.
-const gap4 = `{
+// manualRegistration is a manual registration from the documents of the earlier Node
+// implementation.
+const manualRegistration = `{
   "name": "worker-01",
   "status": "online",
   "capabilities": {
@@ -25,21 +26,20 @@ const gap4 = `{
 // project is the canonical id of the project "demo".
 const project = "2a97516c354b6884"
 
-// TestTheDescribedPath starts membridge, runtime and worker apart, and registers
-// an agent by hand. The sync runs at its default of 10 s, which is the time that is
-// promised.
-func TestTheDescribedPath(t *testing.T) {
+// TestRuntimeMembridgeAndWorkerInSeparateProcesses starts membridge, runtime and worker separately,
+// and registers an agent manually. The sync runs at its default interval of 10 s.
+func TestRuntimeMembridgeAndWorkerInSeparateProcesses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.bridge()
 	b.start()
-	b.serveFor() // with the interval that is described
+	b.serveFor() // with the default interval
 
 	task := h.submit(t, spec("by hand"))
 	if status, body := h.raw(t, "POST", "/llm-tasks/"+task.ID+"/lease", `{}`); status != http.StatusServiceUnavailable {
 		t.Fatalf("lease without a worker: %d %s", status, body)
 	}
-	if status, body := b.ask(t, "POST", "/agents", gap4); status != http.StatusCreated {
+	if status, body := b.ask(t, "POST", "/agents", manualRegistration); status != http.StatusCreated {
 		t.Fatalf("the registration by hand: %d %s", status, body)
 	}
 	eventually(t, "the runtime knows the agent", func() bool {
@@ -63,7 +63,7 @@ func TestTheDescribedPath(t *testing.T) {
 	})
 	h.await(t, h.submit(t, at("own", spec("pulled"))).ID).succeeded("pong")
 
-	// Whoever else has the agent key cannot speak for the worker.
+	// Someone else with the agent key cannot act for the worker.
 	for _, path := range []string{"/agents", "/agents/own/heartbeat"} {
 		if status, body := fetch(t, "POST", b.url+path, `{"name":"own","status":"error","url":"http://127.0.0.1:1"}`, "X-MEMBRIDGE-AGENT", agentKey); status != http.StatusConflict {
 			t.Errorf("POST %s in the worker's name: %d %s", path, status, body)
@@ -77,8 +77,8 @@ func TestTheDescribedPath(t *testing.T) {
 	h.refusedKey(t, b)
 }
 
-// knewWithin compares when the two wrote down what they did, both by this machine's
-// clock: how long the test takes to notice does not count.
+// knewWithin compares when the two recorded what they did, both by this machine's clock, so that
+// the test's own delay does not count.
 func (h *harness) knewWithin(t *testing.T, b *bridge, name string, limit time.Duration) {
 	t.Helper()
 	var posted []struct {
@@ -99,7 +99,7 @@ func (h *harness) knewWithin(t *testing.T, b *bridge, name string, limit time.Du
 	}
 }
 
-// TestMembridgeWithoutAnAdminKey says aloud whom it answers.
+// TestMembridgeWithoutAnAdminKey logs whom it serves.
 func TestMembridgeWithoutAnAdminKey(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -123,8 +123,8 @@ func TestMembridgeWithoutAnAdminKey(t *testing.T) {
 	}
 }
 
-// leads lists projects and nodes through the proxy, and promotes one node after
-// the other: the roles follow with the next heartbeat.
+// leads lists projects and nodes through the proxy, and selects one node after the other: the roles
+// follow with the next heartbeat.
 func (h *harness) leads(t *testing.T, b *bridge) {
 	t.Helper()
 	if status, body := b.ask(t, "POST", "/projects", `{"name":"demo"}`); status != http.StatusCreated || !strings.Contains(body, project) {
@@ -169,7 +169,7 @@ func (h *harness) leads(t *testing.T, b *bridge) {
 	if err != nil || len(entries) != 2 || entries[0].EntityID != project {
 		t.Errorf("audited: %s, %v", bloom.MustJSON(entries), err)
 	}
-	// Clients of the earlier control plane ask of projects that nobody knows.
+	// Clients of the earlier control plane ask about unknown projects.
 	if status, answer := h.proxy(t, "GET", "/projects/0000000000000000/leadership", ""); status != http.StatusOK || !strings.Contains(answer, `"nodes":[]`) {
 		t.Errorf("leadership of an unknown project: %d %s", status, answer)
 	}
@@ -179,8 +179,8 @@ func (h *harness) leads(t *testing.T, b *bridge) {
 	}
 }
 
-// refusedKey saves a wrong key, whose refusal is the runtime's fault and not the
-// caller's, and then the right one: each is used at once, and none is shown.
+// refusedKey saves a wrong key, whose refusal is the runtime's fault and not the caller's, and then
+// the right one: each is used immediately, and none is shown.
 func (h *harness) refusedKey(t *testing.T, b *bridge) {
 	t.Helper()
 	save := func(key string) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// newcomer is somebody with an empty home folder and nothing but the binary.
+// newcomer is a person with an empty home folder and only the binary.
 type newcomer struct {
 	home string
 	vars []string
@@ -55,8 +55,8 @@ func (n *newcomer) config(t *testing.T, lines string) {
 	}
 }
 
-// start runs a server until the test ends and returns its address, and what it has
-// printed so far.
+// start runs a server until the test ends and returns its address and a function that returns its
+// output so far.
 func (n *newcomer) start(t *testing.T, args ...string) (url string, printed func() string) {
 	t.Helper()
 	var out lockedBuffer

@@ -51,8 +51,8 @@ func TestMistakesOnTheCommandLineAreNamedPlainly(t *testing.T) {
 	}
 }
 
-// TestTheAdviceOnAMistakeInTheConfigFileWorks: the command that is recommended
-// must not fail the same way.
+// TestTheAdviceOnAMistakeInTheConfigFileWorks: the recommended command must not fail in the same
+// way.
 func TestTheAdviceOnAMistakeInTheConfigFileWorks(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)
@@ -67,8 +67,7 @@ func TestTheAdviceOnAMistakeInTheConfigFileWorks(t *testing.T) {
 	n.bloom(t, "server", "--help").want(t, 0, "--shutdown-grace", "")
 }
 
-// TestEveryFlagInTheDocsIsInTheHelp reads the pages as somebody does who then
-// asks the program.
+// TestEveryFlagInTheDocsIsInTheHelp reads the pages like a person who then runs the program.
 func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)
@@ -109,14 +108,14 @@ func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
 	}
 }
 
-// TestAServerThatNobodyGaveAControlPlaneDoesNotMissIt: neither warnings nor
-// failures, with the flag and without.
-func TestAServerThatNobodyGaveAControlPlaneDoesNotMissIt(t *testing.T) {
+// TestAServerWithoutAControlPlaneReportsNoFailures: neither warnings nor failures, with the flag
+// and without.
+func TestAServerWithoutAControlPlaneReportsNoFailures(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"by default": nil, "said so": {"--no-membridge"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The sync's runs are counted by what the metrics show of them.
+			// The metrics count the sync's runs.
 			n := newNewcomer(t)
 			url, printed := n.start(t, append([]string{"server", "--listen=127.0.0.1:0", "--membridge-sync-interval=100ms", "--reap-interval=100ms", "--log-level=debug",
 				"--membridge-timeout=200ms"}, flags...)...)
@@ -140,7 +139,7 @@ func TestAServerThatNobodyGaveAControlPlaneDoesNotMissIt(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsPromptsIsItsOwnersAlone(t *testing.T) {
+func TestFilesWithPromptsAreReadableOnlyByTheirOwner(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)
 	data := filepath.Join(n.home, "data")
@@ -163,7 +162,7 @@ func TestWhatHoldsPromptsIsItsOwnersAlone(t *testing.T) {
 	if err != nil || files < 4 {
 		t.Errorf("%d files, %v\n%s", files, err, printed())
 	}
-	// Beside the running server, what cannot be done is said in one sentence.
+	// With a running server, what cannot be done is explained in one sentence.
 	got := n.bloom(t, "migrate", "up", "--data-dir", data)
 	got.want(t, 1, "", "the database is in use: process ")
 	got.want(t, 1, "", "(a server updates the schema when it starts)")
@@ -187,8 +186,8 @@ func TestATakenPortIsNamedWithTheFlagThatChangesIt(t *testing.T) {
 	}
 }
 
-// TestTheDoctorLooksWhereTheWorkerLooks: a claude that make run fetched is found by
-// both, and the login that a task would miss is named.
+// TestTheDoctorLooksWhereTheWorkerLooks: both find a claude that make run downloaded, and the
+// doctor reports a missing login.
 func TestTheDoctorLooksWhereTheWorkerLooks(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// statuses counts what requests see that are tried once.
+// statuses counts the responses to requests that are not retried.
 type statuses struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -48,8 +48,8 @@ func (s *statuses) ask(t *testing.T, web *nginx, stop <-chan struct{}) {
 	}
 }
 
-// verify wants that all were served, but for a POST whose connection broke: nginx
-// cannot know whether it was acted on.
+// verify expects that all succeeded, except a POST whose connection broke: nginx cannot know
+// whether the server had acted on it.
 func (s *statuses) verify(t *testing.T, during string) {
 	t.Helper()
 	t.Logf("bare requests without a second try, %s: %v", during, s.n)

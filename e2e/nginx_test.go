@@ -19,10 +19,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestReplicasBehindNginx runs the configuration in deploy/nginx, with nothing changed
-// but names and places, and kills a replica under load.
-// Neither the SDK's callers nor workers notice; a stream goes on; and bare requests
-// see what the document says.
+// TestReplicasBehindNginx runs the configuration in deploy/nginx with only names and paths changed,
+// and kills a replica under load. Neither the SDK's callers nor workers notice; a stream continues;
+// requests without retries get the documented responses.
 func TestReplicasBehindNginx(t *testing.T) {
 	t.Parallel()
 	h := behindNginx(t, 2)
@@ -37,7 +36,7 @@ func TestReplicasBehindNginx(t *testing.T) {
 		time.Sleep(700 * time.Millisecond) // the fault's moment, not a wait for something
 		r := h.replicas[i%2]
 		r.proc.kill()
-		time.Sleep(300 * time.Millisecond) // how long it is away
+		time.Sleep(300 * time.Millisecond) // how long it is down
 		r.begin()
 	}
 	close(stop)
@@ -56,10 +55,10 @@ type site struct {
 	*harness
 	replicas []*replica
 	web      *nginx
-	runs     string // the file in which each run is noted
+	runs     string // the file in which each run is recorded
 }
 
-// behindNginx starts one with so many workers, and waits until all of them poll.
+// behindNginx starts a site with so many workers, and waits until all of them poll.
 func behindNginx(t *testing.T, workers int) *site {
 	t.Helper()
 	database, front := pgtest.Start(t), newBalancer(t) // before the harness, to outlive it
@@ -116,7 +115,7 @@ func (h *harness) postAndFollow(t *testing.T, n int) bool {
 	return true
 }
 
-// largeBody sends a large task and a large file, which nginx refuses by default.
+// largeBody sends a task and a file that are larger than nginx accepts by default.
 func (s *site) largeBody(t *testing.T) {
 	t.Helper()
 	task := spec("large")
@@ -139,7 +138,7 @@ func (s *site) largeBody(t *testing.T) {
 	}
 }
 
-// redirects wants port 80 to lead to https, and answers to say that it is for good.
+// redirects checks that port 80 redirects to https, and that responses have HSTS.
 func (n *nginx) redirects(t *testing.T) {
 	t.Helper()
 	c := &http.Client{Transport: n.http.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -190,7 +189,7 @@ func (h *harness) nginx(replicas []*replica) *nginx {
 			h.t.Fatalf("the configuration does not name both replicas:\n%s", site)
 		}
 	}
-	self := "" // elsewhere it runs as who started it
+	self := "" // otherwise it runs as the user who started it
 	if os.Geteuid() == 0 {
 		self = "user root;\n"
 	}
@@ -198,7 +197,7 @@ func (h *harness) nginx(replicas []*replica) *nginx {
 		"client_body_temp_path "+dir+"/body;\nproxy_temp_path "+dir+"/proxy;\nfastcgi_temp_path "+dir+"/fastcgi;\nuwsgi_temp_path "+dir+"/uwsgi;\nscgi_temp_path "+dir+"/scgi;\n"+
 		site+"\n}\n")
 	p := spawnProgram(h.t, "nginx", h.env(), program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
-	h.servers = append(h.servers, p) // it is stopped with them
+	h.servers = append(h.servers, p) // stopped with them
 	pool := x509.NewCertPool()
 	raw, err := os.ReadFile(cert)
 	if err != nil || !pool.AppendCertsFromPEM(raw) {

@@ -8,9 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestAnOutcomeWaitsForTheServer stops the server while a task runs, lets the
-// task finish, ends the worker, and brings both back. The outcome is delivered
-// once, and nothing is run again.
+// TestAnOutcomeWaitsForTheServer stops the server while a task runs, lets the task finish, stops
+// the worker, and restarts both. The outcome is delivered once, and nothing runs again.
 func TestAnOutcomeWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*proc) bool{

@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// spec is a task of a scenario that the model knows by name.
+// spec returns a task for one of the model's scenarios.
 func spec(scenario string) bloom.TaskSpec {
 	return bloom.TaskSpec{
 		ContextID: "context of " + scenario, AgentSlug: "assistant", Prompt: "scenario " + scenario + "; go on", MaxAttempts: 1,
@@ -30,7 +30,7 @@ func (h *harness) submit(t *testing.T, s bloom.TaskSpec) bloom.Task {
 	return task
 }
 
-// outcome is all that a client can learn about an ended task.
+// outcome is everything that a client can learn about an ended task.
 type outcome struct {
 	t       *testing.T
 	task    bloom.Task
@@ -137,7 +137,7 @@ func (o outcome) actions() string {
 	return strings.Join(list, " ")
 }
 
-// succeeded wants a completed task with one result.
+// succeeded expects a completed task with one result.
 func (o outcome) succeeded(output string) {
 	o.t.Helper()
 	if o.task.Status != bloom.TaskCompleted || len(o.results) != 1 || o.results[0].Status != bloom.OutcomeSuccess {
@@ -148,7 +148,7 @@ func (o outcome) succeeded(output string) {
 	}
 }
 
-// failed wants a failed task with one result of the class.
+// failed expects a failed task with one result of the class.
 func (o outcome) failed(class bloom.ErrorClass) {
 	o.t.Helper()
 	if o.task.Status != bloom.TaskFailed || len(o.results) != 1 {
@@ -163,7 +163,7 @@ func (o outcome) failed(class bloom.ErrorClass) {
 	}
 }
 
-// story is what a failing test needs to tell.
+// story describes the task for a failing test.
 func (o outcome) story() string {
 	s := "events: " + kinds(o.events) + "; audit: " + o.actions()
 	for _, r := range o.results {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// output keeps what a process prints and wakes those who wait for a line.
+// output stores what a process prints and wakes those who wait for a line.
 type output struct {
 	mu     sync.Mutex
 	buf    bytes.Buffer
-	grown  chan struct{} // closed and replaced when something was printed
+	grown  chan struct{} // closed and replaced when something is printed
 	closed bool
 }
 
@@ -44,8 +44,8 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// tail is the end of what was printed, enough to see what went wrong. Requests
-// that only read are left out.
+// tail returns the end of the output, without requests that only read, which is enough to see what
+// went wrong.
 func (o *output) tail() string {
 	const most = 12 << 10
 	var b strings.Builder

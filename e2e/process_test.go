@@ -22,20 +22,20 @@ type proc struct {
 	cmd  *exec.Cmd
 	out  *output
 	done chan struct{} // closed when it has ended
-	cut  bool          // the test killed it, so that its end proves nothing
+	cut  bool          // the test killed it, so its exit code proves nothing
 }
 
-// spawn starts bloom. What it prints is kept and shown when the test fails.
+// spawn starts bloom. Its output is stored and printed when the test fails.
 func spawn(t *testing.T, name string, env []string, args ...string) *proc {
 	t.Helper()
 	return spawnAs(t, "", name, env, args...)
 }
 
-// spawnAs is spawn for another version's binary; "" is the one under test.
+// spawnAs is spawn for the binary of another version; "" is the one under test.
 func spawnAs(t *testing.T, program, name string, env []string, args ...string) *proc {
 	t.Helper()
 	p := command(t, name, env, cmp.Or(program, programs.bloom), args...)
-	// bloom hides its environment from /proc, so its mark is also its name there.
+	// bloom hides its environment from /proc, so the mark is also its argv[0].
 	for _, pair := range env { // the last one counts
 		if strings.HasPrefix(pair, markName+"=") {
 			p.cmd.Args[0] = pair
@@ -53,7 +53,7 @@ func spawnProgram(t *testing.T, name string, env []string, program string, args 
 func command(t *testing.T, name string, env []string, program string, args ...string) *proc {
 	p := &proc{t: t, name: name, cmd: exec.Command(program, args...), out: newOutput(), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
-	// A descendant that survives would hold the pipe: the leak check finds it.
+	// A surviving descendant would hold the pipe: the leak check finds it.
 	p.cmd.WaitDelay = 2 * time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return p
@@ -88,7 +88,7 @@ func (p *proc) signal(s syscall.Signal) {
 	}
 }
 
-// kill ends the process without warning and waits until it is gone.
+// kill kills the process and waits until it has ended.
 func (p *proc) kill() {
 	p.t.Helper()
 	p.cut = true
@@ -96,15 +96,14 @@ func (p *proc) kill() {
 	p.wait()
 }
 
-// terminate asks the process to stop and returns its exit code.
+// terminate sends TERM and returns the exit code.
 func (p *proc) terminate() int {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
 	return p.wait()
 }
 
-// wait waits for the end of the process and returns its exit code, -1 when a
-// signal ended it.
+// wait waits for the end of the process and returns its exit code, -1 when a signal ended it.
 func (p *proc) wait() int {
 	p.t.Helper()
 	select {
@@ -112,7 +111,7 @@ func (p *proc) wait() int {
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(patience):
 		p.cut = true
-		p.signal(syscall.SIGQUIT) // its goroutines tell where it hangs
+		p.signal(syscall.SIGQUIT) // its goroutines show where it hangs
 		select {
 		case <-p.done:
 		case <-time.After(5 * time.Second):
@@ -124,7 +123,7 @@ func (p *proc) wait() int {
 	}
 }
 
-// says waits until a line holds one of the texts and returns the line.
+// says waits until a line contains one of the texts and returns the line.
 func (p *proc) says(texts ...string) string {
 	p.t.Helper()
 	line, ok := p.out.find(texts, patience)
@@ -134,15 +133,14 @@ func (p *proc) says(texts ...string) string {
 	return line
 }
 
-// markName is a variable of the environment that a test gives to everything it
-// starts. Workers are told to pass it on, so that it also names claude and
-// whatever claude starts.
+// markName is an environment variable that a test gives to everything it starts. Workers pass it
+// on, so it also marks claude and whatever claude starts.
 const markName = "E2E_MARK"
 
 func markPrefix() string { return fmt.Sprintf("%d-", os.Getpid()) }
 
-// marked lists the living processes whose mark, in their environment or as their
-// name, begins with the prefix. Zombies have neither and are not among them.
+// marked lists the running processes whose mark, in their environment or as their name, begins with
+// the prefix. Zombies have neither.
 func marked(prefix string) (pids []int) {
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil || len(environs) == 0 {
@@ -151,7 +149,7 @@ func marked(prefix string) (pids []int) {
 	for _, path := range environs {
 		raw, err := os.ReadFile(path)
 		if err != nil || len(raw) == 0 {
-			continue // it has ended meanwhile, or is none of ours
+			continue // it has ended in the meantime, or is not ours
 		}
 		name, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		raw = append(append(raw, 0), name...)
@@ -165,8 +163,8 @@ func marked(prefix string) (pids []int) {
 	return pids
 }
 
-// sweep ends the processes whose mark begins with the prefix and describes
-// them. There should be none.
+// sweep kills the processes whose mark begins with the prefix and describes them. There should be
+// none.
 func sweep(prefix string) (found []string) {
 	for _, pid := range marked(prefix) {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -179,7 +177,7 @@ func sweep(prefix string) (found []string) {
 	return found
 }
 
-// eventually polls at a process's boundary, where there is no signal to wait for.
+// eventually polls the state of another process, where there is no signal to wait for.
 func eventually(t *testing.T, what string, true func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !true(); time.Sleep(20 * time.Millisecond) {

@@ -2,6 +2,6 @@
 
 package e2e_test
 
-// buildFlags make the system under test look for races when its test does, but for SQLite,
-// as the Makefile says.
+// buildFlags enable the race detector in the system under test when the test has it, except for
+// SQLite, like the Makefile.
 var buildFlags = []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=false"}

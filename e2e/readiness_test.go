@@ -18,9 +18,9 @@ import (
 // migrationLock is the advisory lock under which servers migrate: "bloom_db".
 const migrationLock = 0x626c6f6f6d5f6462
 
-// TestReadinessFailsWhileTheServerCannotServe starts a server whose migrations have to
-// wait, takes its database away and gives it back, and stops it: /readyz says each time
-// whether requests should come here.
+// TestReadinessFailsWhileTheServerCannotServe starts a server whose migrations have to wait,
+// disconnects and reconnects its database, and stops it: /readyz always says whether requests
+// should be sent here.
 func TestReadinessFailsWhileTheServerCannotServe(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t)
@@ -65,10 +65,10 @@ func TestReadinessFailsWhileTheServerCannotServe(t *testing.T) {
 	eventually(t, "a server that has its database again is ready", ready(200, `"status":"ok"`))
 	server.signal(syscall.SIGTERM)
 	eventually(t, "a server that stops is not ready", ready(503, `"status":"draining"`))
-	server.kill() // it would go on for its delay
+	server.kill() // otherwise it would wait for its shutdown delay
 }
 
-// readyz asks whether a server is ready; 0 when nobody answers.
+// readyz returns the status of a server's /readyz; 0 when it does not answer.
 func readyz(t *testing.T, server string) (int, string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}

@@ -16,8 +16,8 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// replica is one of several servers over one database. It is killed and started
-// again at the same address.
+// replica is one of several servers over one database. After a kill it is restarted at the same
+// address.
 type replica struct {
 	h        *harness
 	n        int
@@ -25,12 +25,12 @@ type replica struct {
 	database string
 	args     []string
 	program  string         // its binary; "" is the one under test
-	api      *client.Client // one try a call, so that its user may go elsewhere
+	api      *client.Client // without retries, so that callers can switch replicas
 	proc     *proc
 }
 
-// replicas prepares servers over one database; none is started yet. The harness's
-// address becomes that of a balancer before them, to which workers go, too.
+// replicas prepares servers over one database; none is started. The harness's address becomes that
+// of a balancer in front of them, which workers use, too.
 func (h *harness) replicas(n int, database string, args ...string) []*replica {
 	h.t.Helper()
 	all := make([]*replica, n)
@@ -66,8 +66,8 @@ func (r *replica) begin() {
 	r.proc.says("listens at")
 }
 
-// balancer passes connections on to whichever server takes them, as a proxy
-// before several replicas does.
+// balancer forwards connections to any server that accepts them, like a proxy in front of several
+// replicas.
 type balancer struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -77,7 +77,7 @@ type balancer struct {
 	open     map[net.Conn]bool
 }
 
-// newBalancer starts one. It is made before the harness that uses it, to outlive it.
+// newBalancer starts one. Create it before the harness that uses it, so that it outlives it.
 func newBalancer(t *testing.T) *balancer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func (b *balancer) to(servers []string) {
 	b.servers = servers
 }
 
-// cut ends the connections that are open.
+// cut closes the open connections.
 func (b *balancer) cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *balancer) accept() {
 	}
 }
 
-// dial tries every server once, another one first each time.
+// dial tries every server once, each time starting with another one.
 func (b *balancer) dial() net.Conn {
 	b.mu.Lock()
 	servers := b.servers
@@ -158,8 +158,8 @@ func (b *balancer) pass(to, from net.Conn) {
 	}
 }
 
-// quickClaude is a command line that answers at once with what the prompt asks it
-// to say, and notes each run in a file.
+// quickClaude writes a command line that immediately answers what the prompt asks for, and records
+// each run in a file.
 func quickClaude(t *testing.T, runs string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claude")

@@ -10,9 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestARequestIsFollowedFromItsCallerToTheWorker posts a task under an id of the
-// caller's own, and finds it in the server's log, in the task, and in what the worker
-// logs of the task.
+// TestARequestIsFollowedFromItsCallerToTheWorker posts a task under an id that the caller chose,
+// and finds the id in the server's log, in the task, and in the worker's log.
 func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -39,7 +38,7 @@ func TestARequestIsFollowedFromItsCallerToTheWorker(t *testing.T) {
 	for _, event := range []string{"task begun", "task finished and reported"} {
 		line(worker, `msg="`+event+`".* task_id=`+task.ID+` .*request_id=`+regexp.QuoteMeta(id))
 	}
-	// A request without an id is given one, which is followed in the same way.
+	// A request without an id gets one, which is logged in the same way.
 	status, answer = h.raw(t, http.MethodPost, "/llm-tasks", string(body))
 	if err := json.Unmarshal([]byte(answer), &task); err != nil || status != 201 || task.RequestID == nil || len(*task.RequestID) != 24 {
 		t.Fatalf("%d %s: %v", status, answer, err)

@@ -21,16 +21,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// archive is a database with much that has ended, and what of it there was.
+// archive is a database with many ended tasks, and a snapshot of what it had.
 type archive struct {
 	*testing.T
 	h        *harness
 	db       *pgx.Conn
 	replicas []*replica
 
-	batches [][]string            // of ended tasks that grow old together
+	batches [][]string            // of ended tasks that age together
 	before  map[string]belongings // of each task, by its id
-	old     map[string]bool       // has grown old
+	old     map[string]bool       // has aged
 	mu      sync.Mutex
 	content map[string]string // the file of a task, by its id
 
@@ -38,16 +38,15 @@ type archive struct {
 	midst    int             // kills in the middle of a removal
 }
 
-// newArchive fills the database: batches of ended tasks, some of which are the
-// last of a context in which another task waits; tasks that wait or are held; and
-// tasks that ended lately.
+// newArchive fills the database: batches of ended tasks, some of which are the last of a context in
+// which another task waits; queued and leased tasks; and tasks that ended recently.
 func newArchive(t *testing.T, h *harness, url string, batches int) *archive {
 	t.Helper()
 	a := &archive{T: t, h: h, content: map[string]string{}, old: map[string]bool{}, requeued: map[string]bool{}}
 	store, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
 	a.must(err)
 	defer store.Close()
-	// One folder for what is too long for a row, as the document says.
+	// One folder for what is too long for a row, as the docs say.
 	dir := filepath.Join(h.dir, "artifacts")
 	blobs, err := local.Open(dir)
 	a.must(err)
@@ -64,7 +63,7 @@ func newArchive(t *testing.T, h *harness, url string, batches int) *archive {
 	f := filler{archive: a, store: store, blobs: blobs}
 	for b := range batches {
 		f.all(agedBatch, func(n int) string {
-			// Every fifth shares its context with a task that waits.
+			// Every fifth shares its context with a queued task.
 			context := fmt.Sprintf("own %d %d", b, n)
 			if n%5 == 0 {
 				context = fmt.Sprintf("living %d %d", b, n%20)
@@ -90,7 +89,7 @@ func (a *archive) must(err error) {
 	}
 }
 
-// filler makes tasks, many at once.
+// filler creates tasks, many at once.
 type filler struct {
 	*archive
 	store *postgres.Store
@@ -101,15 +100,15 @@ type filler struct {
 func (f *filler) all(n int, one func(int) string) {
 	f.Helper()
 	f.made = make([]string, n)
-	var crew sync.WaitGroup
+	var wait sync.WaitGroup
 	for w := range 16 {
-		crew.Go(func() {
+		wait.Go(func() {
 			for i := w; i < n; i += 16 {
 				f.made[i] = one(i)
 			}
 		})
 	}
-	crew.Wait()
+	wait.Wait()
 	if f.Failed() {
 		f.FailNow()
 	}
@@ -138,8 +137,7 @@ func (f *filler) leased(context string) (task, lease string) {
 	return id, l.ID
 }
 
-// ended makes a task that has ended, every third in failure; every second has a
-// file of its own.
+// ended creates an ended task, every third a failed one; every second has a file.
 func (f *filler) ended(context string, n int) string {
 	id, lease := f.leased(context)
 	r := bloom.CompleteRequest{
@@ -168,7 +166,7 @@ func (f *filler) ended(context string, n int) string {
 	return id
 }
 
-// belongings are a task with all that is its own, as JSON.
+// belongings are a task with everything that belongs to it, as JSON.
 type belongings struct {
 	status                    bloom.TaskStatus
 	task, rest, events, audit string
@@ -195,8 +193,8 @@ func (a *archive) snapshot() map[string]belongings {
 	return all
 }
 
-// growOld has a batch have ended two hours ago.
-func (a *archive) growOld(batch int) {
+// age makes a batch two hours older.
+func (a *archive) age(batch int) {
 	a.Helper()
 	tx, err := a.db.Begin(a.Context())
 	a.must(err)
@@ -209,7 +207,7 @@ func (a *archive) growOld(batch int) {
 		_, err := tx.Exec(a.Context(), statement, a.batches[batch])
 		a.must(err)
 	}
-	// The chain proves that the audit was tampered with: it begins anew.
+	// The chain would show that the audit was changed: it starts again.
 	for _, statement := range []string{`DELETE FROM audit_chain`, `UPDATE audit_head SET seq = 0, hash = decode(repeat('00', 32), 'hex')`} {
 		_, err := tx.Exec(a.Context(), statement)
 		a.must(err)

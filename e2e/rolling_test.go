@@ -18,12 +18,11 @@ import (
 )
 
 // TestReplicasAreRestartedOneAfterTheOther upgrades two servers behind nginx as
-// docs/operations/postgresql.md says: each is stopped in order and started again
-// while the other one serves, again and again under load. The SDK's callers see no
-// failure; what a server has begun to read when it is told to stop is answered; every
-// task that was acknowledged ends once, in its first attempt. Bare requests see no
-// failure either, but for the rare POST that nginx sends on a connection which the
-// server is closing.
+// docs/operations/postgresql.md says: each is stopped in order and restarted while the other one
+// serves, repeatedly under load. The SDK's callers see no failure; a request that a server has
+// begun to read when it is stopped is answered; every acknowledged task ends once, in its first
+// attempt. Requests without retries see no failure either, except for the rare POST that nginx
+// sends on a connection which the server is closing.
 func TestReplicasAreRestartedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	h := behindNginx(t, 3)
@@ -39,7 +38,7 @@ func TestReplicasAreRestartedOneAfterTheOther(t *testing.T) {
 	for i := range 6 {
 		time.Sleep(300 * time.Millisecond) // the restart's moment, not a wait for something
 		r := h.replicas[i%2]
-		r.leave(t, fmt.Sprint("under way ", i))
+		r.leave(t, fmt.Sprint("in progress ", i))
 		r.begin()
 	}
 	close(stop)
@@ -55,11 +54,11 @@ func TestReplicasAreRestartedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// leave stops the replica in order while it reads a creation, the rest of which is
-// sent only when nobody is let in any more.
+// leave stops the replica in order while it reads a creation, whose rest is sent only when the
+// server no longer accepts connections.
 func (r *replica) leave(t *testing.T, key string) {
 	t.Helper()
-	const body = `{"context_id":"under way","agent_slug":"assistant","prompt":"say done-2; and nothing else"}`
+	const body = `{"context_id":"in progress","agent_slug":"assistant","prompt":"say done-2; and nothing else"}`
 	reading := make(chan struct{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -86,7 +85,7 @@ func (r *replica) leave(t *testing.T, key string) {
 				err = fmt.Errorf("status %d", resp.StatusCode)
 			}
 		}
-		_ = rest.CloseWithError(io.ErrClosedPipe) // whoever still writes is let go
+		_ = rest.CloseWithError(io.ErrClosedPipe) // unblocks the writer
 		answered <- err
 	}()
 	select {
@@ -105,14 +104,14 @@ func (r *replica) leave(t *testing.T, key string) {
 	_, _ = io.WriteString(send, body)
 	_ = send.Close()
 	if err := <-answered; err != nil {
-		t.Errorf("a creation that the server was reading when it was told to stop: %v", err)
+		t.Errorf("a creation that the server was reading when it was stopped: %v", err)
 	}
 	if code := r.proc.wait(); code != 0 {
 		t.Errorf("%s ended with code %d", r.proc.name, code)
 	}
 }
 
-// everyTaskRanOnce wants one run and one result for each task.
+// everyTaskRanOnce expects one run and one result for each task.
 func (s *site) everyTaskRanOnce(t *testing.T) {
 	t.Helper()
 	stats, err := s.api.Stats(t.Context())

@@ -72,7 +72,7 @@ func refusals(t *testing.T, h *harness) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Asks the command line not to try again itself.
+			// Asks the command line not to retry.
 			test.reply.Header = map[string]string{"x-should-retry": "false"}
 			h.script("refusal "+name, standin.Sequence(test.reply))
 			h.await(t, h.submit(t, at("main", spec("refusal "+name))).ID).failed(test.class)
@@ -96,7 +96,7 @@ func rateLimited(t *testing.T, h *harness) {
 		}
 		return standin.Reply{Text: "at last"}
 	})
-	// One attempt is all it has: were it used up, the task could not complete.
+	// It has only one attempt: if that were used up, the task could not complete.
 	task := h.submit(t, at("subscriber", spec("limit")))
 	h.untilEvent(t, task.ID, bloom.EventReleased)
 	over.Store(true)
@@ -111,8 +111,8 @@ func rateLimited(t *testing.T, h *harness) {
 	}
 }
 
-// missing: a worker without claude takes no tasks, so that they wait or go to
-// others; once claude is there, it does.
+// missing: a worker without claude claims no tasks, which wait or go to others; once claude is
+// installed, it does.
 func missing(t *testing.T, h *harness) {
 	h.script("missing", standin.Sequence(standin.Reply{Text: "here it is"}))
 	w, err := h.api.Worker(t.Context(), "bare")

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestTasks runs the scenarios of one task each against one server. Workers
-// that differ carry a label, and their tasks ask for it.
+// TestTasks runs scenarios of one task each against one server. Workers with differences have a
+// label, which their tasks require.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -45,7 +45,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// at asks for the worker with the label.
+// at requires the worker with the label.
 func at(worker string, s bloom.TaskSpec) bloom.TaskSpec {
 	s.Labels = []string{worker}
 	return s

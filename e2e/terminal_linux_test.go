@@ -14,9 +14,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestAPersonReadsTheStream runs a task from a terminal: what the agent says and
-// does comes as it happens, in colour, and the output is not said twice. What a
-// model says cannot steer the terminal.
+// TestAPersonReadsTheStream runs a task from a terminal: what the agent says and does is shown as
+// it happens, in colour, and the output is shown once. Control sequences in the model's text have
+// no effect.
 func TestAPersonReadsTheStream(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -36,7 +36,7 @@ func TestAPersonReadsTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
-	// Reading a terminal that nobody has open any more fails with EIO.
+	// Reading a terminal that nobody has open fails with EIO.
 	raw, err := io.ReadAll(master)
 	if err != nil && !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func newAuthority(t *testing.T, dir string) *authority {
 	return a
 }
 
-// sign writes a certificate that ends then, and its key, over those of before.
+// sign writes a certificate that expires at ends, and its key, over the previous ones.
 func (a *authority) sign(name string, ends time.Time) (cert, key string) {
 	a.t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -79,9 +79,9 @@ func (a *authority) sign(name string, ends time.Time) (cert, key string) {
 	return cert, key
 }
 
-// TestWorkersAndServerProveThemselvesByCertificate is mutual TLS between real processes,
-// and what happens when a certificate expires: new connections fail and say why, and once
-// the files are replaced everything goes on, without a restart.
+// TestWorkersAndServerProveThemselvesByCertificate uses mutual TLS between real processes. When a
+// certificate expires, new connections fail with that reason, and once the files are replaced
+// everything continues without a restart.
 func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -120,8 +120,8 @@ func TestWorkersAndServerProveThemselvesByCertificate(t *testing.T) {
 	}
 }
 
-// overTLS starts the server with that certificate, for workers that have one of the
-// authority's, and has the harness ask it over TLS.
+// overTLS starts the server with that certificate, requires certificates of the authority from
+// workers, and makes the harness use TLS.
 func (h *harness) overTLS(ca *authority, cert, key string) *proc {
 	h.t.Helper()
 	address := h.reserve()

@@ -19,12 +19,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// spanSink is a collector of OpenTelemetry that keeps what it gets.
+// spanSink is an OpenTelemetry collector that stores what it receives.
 type spanSink struct {
 	mu    sync.Mutex
 	spans []*trace.Span
 	from  []string // service.name of each
-	raw   []byte   // everything, as it came
+	raw   []byte   // everything, as received
 }
 
 func (s *spanSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func (s *spanSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of are the spans of a trace, by service and name.
+// of returns the spans of a trace, by service and name.
 func (s *spanSink) of(traceID string) map[string]*trace.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *spanSink) of(traceID string) map[string]*trace.Span {
 	return found
 }
 
-// TestATaskIsOneTrace from its creation to the model's call, which is found by the
+// TestATaskIsOneTrace checks the trace from the task's creation to the model's call, which has the
 // task's id.
 func TestATaskIsOneTrace(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// TestUpAloneDoesATask starts everything with the one command, and uses the two
-// lines that it prints, as they stand.
-func TestUpAloneDoesATask(t *testing.T) {
+// TestUpAloneRunsATask starts everything with one command, and uses the two commands that it
+// prints, unchanged.
+func TestUpAloneRunsATask(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.anything(standin.Sequence(standin.Reply{Text: "hello from one command"}))
@@ -40,13 +40,13 @@ func TestUpAloneDoesATask(t *testing.T) {
 	h.await(t, task.ID).succeeded("hello from one command")
 }
 
-// up starts everything in one process, or starts it again on the same folder.
+// up starts or restarts everything in one process, on the same folder.
 func (h *harness) up(args ...string) *proc {
 	h.t.Helper()
 	return h.upWith(nil, args...)
 }
 
-// upWith is up with more in the environment.
+// upWith is up with additional environment variables.
 func (h *harness) upWith(extra []string, args ...string) *proc {
 	h.t.Helper()
 	env := append(h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...), extra...)

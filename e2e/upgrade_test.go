@@ -50,11 +50,11 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// TestAnEarlierVersionIsUpgradedUnderLoadAndBack upgrades two servers of an earlier
-// version and their workers one after the other, as docs/operations/postgresql.md says,
-// while clients create and follow tasks: no call fails, and each task runs once. Then it
-// takes the way back that docs/operations/install.md describes: the earlier program over
-// the dump from before, with all that had been acknowledged by then.
+// TestAnEarlierVersionIsUpgradedUnderLoadAndBack upgrades two servers of an earlier version and
+// their workers one after the other, as docs/operations/postgresql.md says, while clients create
+// and follow tasks: no call fails, and each task runs once. Then it goes back as
+// docs/operations/install.md describes: the earlier program over the dump from before the upgrade,
+// with everything acknowledged by then.
 func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	old := earlier(t)
 	database, front := pgtest.Start(t), newBalancer(t)
@@ -128,14 +128,14 @@ func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	if !h.postAndFollow(t, 7) {
 		t.Error("the earlier version does not work on")
 	}
-	eventually(t, "what was under way in the dump has ended", s.allCompleted)
+	eventually(t, "the unfinished tasks of the dump have ended", s.allCompleted)
 	for _, p := range slices.Concat(workers, []*proc{s.replicas[0].proc, s.replicas[1].proc}) {
 		h.stop(p)
 	}
 }
 
-// TestAnEarlierVersionsFileIsUpgradedAndBack is the same for one server with SQLite,
-// which is away for as long as its start takes.
+// TestAnEarlierVersionsFileIsUpgradedAndBack is the same for one server with SQLite, which is down
+// while it restarts.
 func TestAnEarlierVersionsFileIsUpgradedAndBack(t *testing.T) {
 	old := earlier(t)
 	h := newHarness(t)
@@ -189,12 +189,12 @@ func TestAnEarlierVersionsFileIsUpgradedAndBack(t *testing.T) {
 	if !h.postAndFollow(t, 7) {
 		t.Error("the earlier version does not work on")
 	}
-	eventually(t, "what was under way in the backup has ended", s.allCompleted)
+	eventually(t, "the unfinished tasks of the backup have ended", s.allCompleted)
 	h.stop(worker)
 	h.stop(server)
 }
 
-// stored has n tasks done before anything else happens.
+// stored has n tasks completed before anything else happens.
 func (s *site) stored(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -226,7 +226,7 @@ func (s *site) allCompleted() bool {
 	return err == nil && now.Tasks.Total > 0 && now.Tasks.ByStatus[bloom.TaskCompleted] == now.Tasks.Total
 }
 
-// ended are the tasks that have ended by now.
+// ended returns the tasks that have ended so far.
 func (s *site) ended(t *testing.T) (ids []string) {
 	t.Helper()
 	for task, err := range s.api.AllTasks(t.Context(), bloom.TaskQuery{Status: bloom.TaskCompleted}) {
@@ -238,7 +238,7 @@ func (s *site) ended(t *testing.T) (ids []string) {
 	return ids
 }
 
-// postgresql runs one of the client programs, of the version of the server.
+// postgresql runs one of the client programs, in the server's version.
 func postgresql(t *testing.T, program string, args ...string) {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)

@@ -25,7 +25,7 @@ import (
 const key = "a-key-of-the-tests-own"
 
 func TestMain(m *testing.M) {
-	process.MaybeSupervise() // the worker runs its claude under a supervisor: this binary again
+	process.MaybeSupervise() // the worker runs claude under a supervisor, which is this binary again
 	goleak.VerifyTestMain(m)
 }
 
@@ -129,8 +129,7 @@ func TestServerEndsLongPollsAtOnceWhenItStops(t *testing.T) {
 		answered <- err
 	}()
 	stop()
-	// Both must come long before the poll's minute is over; the test's own
-	// deadline is what would tell otherwise.
+	// Both must happen long before the poll's minute is over; otherwise the test times out.
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
-// TestWhatContextsKeepMovesToObjectStorage has contexts from before there was object
-// storage, on both databases.
+// TestWhatContextsKeepMovesToObjectStorage uses contexts from before there was object storage, on
+// both databases.
 func TestWhatContextsKeepMovesToObjectStorage(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *objectServer) {
 		storage := s.cfg.ObjectStorage
@@ -62,7 +62,7 @@ func (s *objectServer) verified(contexts int64) {
 	}
 }
 
-// leaseIn is a task of a context under a lease.
+// leaseIn creates a task of a context and leases it.
 func (s *objectServer) leaseIn(context string) bloom.Lease {
 	s.t.Helper()
 	task, err := s.api.Submit(s.t.Context(), bloom.TaskSpec{ContextID: context, AgentSlug: "a", Prompt: "p"})
@@ -72,8 +72,8 @@ func (s *objectServer) leaseIn(context string) bloom.Lease {
 	return l.Lease
 }
 
-// spoken completes a task of a context with a transcript of so many parts, and with the
-// same as its working folder.
+// spoken completes a task of a context with a transcript of so many parts, and the same parts as
+// its working folder.
 func (s *objectServer) spoken(context string, parts ...string) {
 	s.t.Helper()
 	l := s.leaseIn(context)
@@ -98,7 +98,7 @@ func (s *objectServer) spoken(context string, parts ...string) {
 	must(s.t, err)
 }
 
-// spoke is the transcript of a context as its next worker gets it.
+// spoke returns the transcript of a context as its next worker gets it.
 func (s *objectServer) spoke(context string) string {
 	s.t.Helper()
 	l := s.leaseIn(context)

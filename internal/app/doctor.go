@@ -156,7 +156,7 @@ func space(dir string) (free, total uint64, err error) {
 		return 0, 0, err
 	}
 	if fs.Blocks == 0 { // as some file systems of FUSE have it
-		return 0, 0, errors.New("the file system does not tell its size")
+		return 0, 0, errors.New("the file system does not report its size")
 	}
 	return fs.Bavail * uint64(fs.Bsize), fs.Blocks * uint64(fs.Bsize), nil
 }

@@ -2,7 +2,7 @@ package app
 
 import "testing"
 
-func TestAFileSystemThatDoesNotTellItsSizeIsNotLow(t *testing.T) {
+func TestAFileSystemOfUnknownSizeIsNotLow(t *testing.T) {
 	t.Parallel()
 	if disk := diskOf("/proc"); disk != nil { // it has 0 blocks
 		t.Errorf("/proc: %+v", disk)

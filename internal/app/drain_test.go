@@ -15,13 +15,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
-// TestAWorkerThatStartsHearsFromTheControlPlaneBeforeItClaims starts a worker that
-// membridge drained while it was down, and whose runtime does not know of that.
-func TestAWorkerThatStartsHearsFromTheControlPlaneBeforeItClaims(t *testing.T) {
+// TestAStartingWorkerReadsItsDrainStateBeforeItClaims starts a worker that membridge drained while
+// it was down, which its runtime does not know.
+func TestAStartingWorkerReadsItsDrainStateBeforeItClaims(t *testing.T) {
 	t.Parallel()
 	answer := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 	ended, polled := make(chan struct{}), make(chan struct{}, 1)
-	var said atomic.Bool // by membridge
+	var said atomic.Bool // membridge has responded
 	runtime := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var sent struct {
 			Draining *bool `json:"draining"`
@@ -32,12 +32,12 @@ func TestAWorkerThatStartsHearsFromTheControlPlaneBeforeItClaims(t *testing.T) {
 		claim := strings.HasSuffix(r.URL.Path, "/claim")
 		switch {
 		case !said.Load():
-			t.Error("the worker speaks before it has heard from membridge")
+			t.Error("the worker sends a request before membridge has responded")
 		case claim && sent.Max != 0:
 			t.Errorf("it claims %d tasks", sent.Max)
 		case !claim && r.Method == http.MethodPost && (sent.Draining == nil || !*sent.Draining):
 			select {
-			case <-ended: // the farewell says nothing of it
+			case <-ended: // the last heartbeat does not contain it
 			default:
 				t.Error("it registers without saying that membridge drains it")
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
-// NewControlPlane is what a server reads its workers from.
+// NewControlPlane returns the source from which a server reads its workers.
 func NewControlPlane(cfg config.Server) (maintenance.ControlPlane, error) {
 	return newControlPlane(cfg, slog.New(slog.DiscardHandler))
 }

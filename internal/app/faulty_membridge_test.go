@@ -37,9 +37,9 @@ func faultyServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// TestAFaultyMembridgeDoesNotAffectTheServer points a server, by POST /config, to one
-// faulty membridge after another, and reads the proxy and health meanwhile. It counts
-// goroutines, and so has a process of its own.
+// TestAFaultyMembridgeDoesNotAffectTheServer points a server, with POST /config, to one faulty
+// membridge after another, and uses the proxy and health in the meantime. It counts goroutines, and
+// therefore runs in a separate process.
 func TestAFaultyMembridgeDoesNotAffectTheServer(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(aloneEnv) == "" {
@@ -117,8 +117,8 @@ func TestAFaultyMembridgeDoesNotAffectTheServer(t *testing.T) {
 			}
 			works(t, api)
 		}
-		// What one round left behind is there to stay, and what each round adds is a
-		// leak. Idle connections are neither: how many there are is chance.
+		// What one round leaves may stay, and what each round adds is a leak. Idle connections are
+		// neither: their number is random.
 		api.Close()
 		for _, m := range faulty {
 			if m.Config != nil {
@@ -154,7 +154,7 @@ func TestAFaultyMembridgeDoesNotAffectTheServer(t *testing.T) {
 	}
 }
 
-// aloneEnv tells a test that it runs in a process of its own.
+// aloneEnv marks the separate process of a test.
 const aloneEnv = "BLOOM_TEST_ALONE"
 
 // alone runs the test in another process, where no other test runs.
@@ -167,8 +167,8 @@ func alone(t *testing.T) {
 	}
 }
 
-// TestInvalidAgentEntriesAreCountedAndLoggedOnce has a membridge list two good
-// agents and two entries that are none.
+// TestInvalidAgentEntriesAreCountedAndLoggedOnce has a membridge list two valid agents and two
+// invalid entries.
 func TestInvalidAgentEntriesAreCountedAndLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var rounds atomic.Int64
@@ -217,7 +217,7 @@ func works(t *testing.T, api *client.Client) {
 	}
 }
 
-// health waits until the connection to membridge is as wanted.
+// health waits until the connection to membridge is as wanted, and returns it.
 func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth) bool) *client.MembridgeHealth {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
@@ -238,7 +238,7 @@ func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth)
 	}
 }
 
-// settled is how many goroutines there are once that number stops falling.
+// settled returns the number of goroutines once it stops falling.
 func settled() int {
 	n := runtime.NumGoroutine()
 	for range 50 {

@@ -15,13 +15,13 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// objectFigures asks for the measurements, which take minutes.
-const objectFigures = "BLOOM_TEST_OBJECT_FIGURES"
+// measureObjects enables the measurements, which take minutes.
+const measureObjects = "BLOOM_TEST_OBJECT_FIGURES"
 
-// TestFiguresOfObjectStorage measures completions with object storage and without.
-func TestFiguresOfObjectStorage(t *testing.T) {
-	if os.Getenv(objectFigures) == "" {
-		t.Skip(objectFigures + " is not set")
+// TestMeasureObjectStorage measures completions with object storage and without.
+func TestMeasureObjectStorage(t *testing.T) {
+	if os.Getenv(measureObjects) == "" {
+		t.Skip(measureObjects + " is not set")
 	}
 	s := newOutageServer(t)
 	with := s.cfg.ObjectStorage
@@ -40,7 +40,7 @@ func TestFiguresOfObjectStorage(t *testing.T) {
 }
 
 func measure(s *objectServer, name, output string) {
-	const n = 30 // no more than the worker holds
+	const n = 30 // no more than the worker's slots
 	type held struct{ task, lease string }
 	all := make([]held, n)
 	for i := range all {
@@ -74,11 +74,11 @@ func measure(s *objectServer, name, output string) {
 		rate, rate*float64(len(output))/(1<<20))
 }
 
-// TestAGigabyteTakesLittleMemory uploads a file of 1 GiB as a worker does, first while
-// the storage is away, so that it is moved too, then serves and verifies it.
+// TestAGigabyteTakesLittleMemory uploads a file of 1 GiB as a worker does, first while the storage
+// is unavailable, so that it is moved, too, then serves and verifies it.
 func TestAGigabyteTakesLittleMemory(t *testing.T) {
-	if os.Getenv(objectFigures) == "" {
-		t.Skip(objectFigures + " is not set")
+	if os.Getenv(measureObjects) == "" {
+		t.Skip(measureObjects + " is not set")
 	}
 	const size = 1 << 30
 	s := newOutageServer(t)
@@ -89,7 +89,7 @@ func TestAGigabyteTakesLittleMemory(t *testing.T) {
 	must(t, err)
 	defer file.Close()
 	must(t, file.Truncate(size))
-	must(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
+	must(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // resets the peak
 	before := peak(t)
 	task, lease := s.held()
 	put := func(name string) bloom.Artifact {
@@ -100,7 +100,7 @@ func TestAGigabyteTakesLittleMemory(t *testing.T) {
 		return a
 	}
 	s.minio.Stop()
-	put("while it is away")
+	put("while it is down")
 	s.minio.Start(t)
 	began := time.Now()
 	s.settled()
@@ -123,11 +123,11 @@ func TestAGigabyteTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// TestAnOutageAddsLittle measures what completions wait when the storage is away, killed
-// or frozen: the first that meets it, and the others.
+// TestAnOutageAddsLittle measures the delay of completions while the storage is unavailable, killed
+// or frozen: of the first one, and of the others.
 func TestAnOutageAddsLittle(t *testing.T) {
-	if os.Getenv(objectFigures) == "" {
-		t.Skip(objectFigures + " is not set")
+	if os.Getenv(measureObjects) == "" {
+		t.Skip(measureObjects + " is not set")
 	}
 	for name, fail := range map[string]func(*objectServer){"killed": func(s *objectServer) { s.minio.Stop() }, "frozen": func(s *objectServer) { s.minio.Freeze() }} {
 		s := newOutageServer(t)
@@ -148,7 +148,7 @@ func TestAnOutageAddsLittle(t *testing.T) {
 	}
 }
 
-// peak is the most memory this process has held, in KiB.
+// peak returns this process's peak memory, in KiB.
 func peak(t *testing.T) (kib int) {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/self/status")

@@ -20,7 +20,7 @@ func TestFilesAreAcceptedWhileTheStorageIsUnavailable(t *testing.T) {
 	s := newOutageServer(t)
 	task, lease := s.held()
 	s.minio.Stop()
-	content := strings.Repeat("kept here ", 5<<20) // more than completions bring
+	content := strings.Repeat("kept here ", 5<<20) // more than completions contain
 	for i := range 2 {
 		_, err := s.api.PutFile(t.Context(), task, lease, client.File{Path: fmt.Sprint("out/", i)}, strings.NewReader(content), int64(len(content)))
 		must(t, err)
@@ -40,8 +40,8 @@ func TestFilesAreAcceptedWhileTheStorageIsUnavailable(t *testing.T) {
 	s.nothingLiesAround()
 }
 
-// Servers that share a database share no folder: what one takes while the object storage
-// is away, the others have at once.
+// Servers that share a database share no folder: a file that one accepts while the object storage
+// is unavailable is on all of them immediately.
 func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
 	t.Parallel()
 	one := &objectServer{t: t, minio: miniotest.Start(t), cfg: serverConfig(t)}
@@ -76,11 +76,11 @@ func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
 			t.Errorf("%s a part is %d %q", when, res.StatusCode, body)
 		}
 	}
-	same("while the storage is away")
+	same("while the storage is unavailable")
 	if got := two.spoke("talk"); got != "hello world" {
-		t.Errorf("while the storage is away the context's transcript is %q on the other server", got)
+		t.Errorf("while the storage is unavailable the context's transcript is %q on the other server", got)
 	}
-	one.stop() // the other one moves it, too
+	one.stop() // the other one also moves it
 	one.minio.Start(t)
 	two.settled()
 	one.start()

@@ -16,7 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// putFile uploads as any program can; sum is the announced digest, "" for the true one.
+// putFile uploads like any client; sum is the announced digest, "" for the correct one.
 func (s *objectServer) putFile(task, lease, path, content, sum string) (status int, body string) {
 	s.t.Helper()
 	if sum == "" {
@@ -26,7 +26,7 @@ func (s *objectServer) putFile(task, lease, path, content, sum string) (status i
 	q := url.Values{"lease_id": {lease}, "path": {path}, "sha256": {sum}, "tag": {"one", "two"}}
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, s.url+"/api/runtime/llm-tasks/"+task+"/artifacts?"+q.Encode(), strings.NewReader(content))
 	must(s.t, err)
-	if len(content) > 256<<10 { // what is refused unread would be cut while it is sent
+	if len(content) > 256<<10 { // a refusal would cut a large upload before it is read
 		req.Header.Set("Expect", "100-continue")
 	}
 	res, body := fetch(s.t, req)
@@ -167,7 +167,7 @@ func TestAWorkerUploadsUnderItsOwnLeasesOnly(t *testing.T) {
 	}
 }
 
-// nothingLiesAround checks that whatever is stored is named by an artifact.
+// nothingLiesAround checks that every stored file belongs to an artifact.
 func (s *objectServer) nothingLiesAround() {
 	s.t.Helper()
 	named := map[string]bool{}

@@ -94,10 +94,10 @@ func TestAServerThatDoesNotSyncKnowsHowMembridgeIs(t *testing.T) {
 	}
 }
 
-func TestAMembridgeKeyThatNobodyGaveIsKeptWhereItsOperatorFindsIt(t *testing.T) {
+func TestAGeneratedMembridgeKeyIsStoredForItsOperator(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, want := range []int{http.StatusCreated, http.StatusOK} { // the same over a restart
+	for _, want := range []int{http.StatusCreated, http.StatusOK} { // the same after a restart
 		during(t, upConfig(t, dir), func(up *app.Up) {
 			if up.MembridgeKeyFile != filepath.Join(dir, "membridge-admin-key") {
 				t.Fatalf("the key is said to be in %q", up.MembridgeKeyFile)

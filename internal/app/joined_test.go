@@ -44,12 +44,12 @@ func TestUpJoinsAllThree(t *testing.T) {
 			t.Fatalf("membridge calls the worker %q", status())
 		}
 	}
-	// Whoever asks membridge hears where the runtime beside it is.
+	// Membridge's responses contain the URL of the runtime beside it.
 	if address, err := bridge.RegisterAgent(t.Context(), mbclient.Registration{Name: "other", Capabilities: bloom.Capabilities{MaxConcurrency: 1}}); err != nil || address != up.Server.URL() {
 		t.Errorf("the runtime is reported at %q, %v, and is at %q", address, err, up.Server.URL())
 	}
 	const answered = "bloom_membridge_last_success_timestamp_seconds"
-	for deadline := time.Now().Add(2 * time.Minute); figures(t, up.Server.URL())[answered] == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); scrapeMetrics(t, up.Server.URL())[answered] == 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("there is no %s", answered)
 		}
@@ -64,7 +64,7 @@ func TestUpJoinsAllThree(t *testing.T) {
 	}
 }
 
-// upConfig is a server and a control plane without a worker.
+// upConfig configures a server and a control plane without a worker.
 func upConfig(t *testing.T, dir string) app.UpConfig {
 	cfg := app.UpConfig{Server: serverConfigAt(dir), NoWorker: true,
 		Membridge: config.Membridge{MembridgeAddress: config.MembridgeAddress{MembridgeListen: "127.0.0.1:0"}}}
@@ -72,7 +72,7 @@ func upConfig(t *testing.T, dir string) app.UpConfig {
 	return cfg
 }
 
-// during calls f while the whole runs.
+// during calls f while everything runs.
 func during(t *testing.T, cfg app.UpConfig, f func(up *app.Up)) {
 	t.Helper()
 	up, err := app.OpenUp(t.Context(), cfg, build())
@@ -92,7 +92,7 @@ func during(t *testing.T, cfg app.UpConfig, f func(up *app.Up)) {
 	}
 }
 
-// post registers an agent as an operator does, and answers with the status.
+// post registers an agent like an operator and returns the status.
 func post(t *testing.T, up *app.Up, adminKey, name string) int {
 	t.Helper()
 	return postWith(t, up, name, "X-MEMBRIDGE-ADMIN", adminKey)
@@ -118,8 +118,8 @@ func postWith(t *testing.T, up *app.Up, name string, headers ...string) int {
 	return res.StatusCode
 }
 
-// Membridge beside a server asks nobody on this machine for a key exactly as long as the
-// server does not.
+// Membridge beside a server requires no key from this machine exactly as long as the server
+// requires none.
 func TestTheFirstKeyClosesMembridgeToo(t *testing.T) {
 	t.Parallel()
 	cfg := upConfig(t, t.TempDir())

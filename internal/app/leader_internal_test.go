@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// TestAFollowerDoesNotAskAtEveryRun: each attempt to become the leader opens a connection.
+// TestAFollowerDoesNotAskAtEveryRun, because each attempt to become the leader opens a connection.
 func TestAFollowerDoesNotAskAtEveryRun(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
@@ -33,9 +33,9 @@ func TestAFollowerDoesNotAskAtEveryRun(t *testing.T) {
 	leads(first, true)
 	leads(second, false)
 	first.close()
-	leads(second, false) // remembered
+	leads(second, false) // cached
 	second.askAt = time.Now()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the database may release the lock a moment after its connection has ended
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the database may release the lock a moment after the connection has ended
 		if is, err := second.mine(t.Context()); err != nil {
 			t.Fatal(err)
 		} else if is {
@@ -46,6 +46,6 @@ func TestAFollowerDoesNotAskAtEveryRun(t *testing.T) {
 		second.askAt = time.Now()
 	}
 	if inherited != 1 {
-		t.Errorf("the loops were told %d times", inherited)
+		t.Errorf("the loops were notified %d times", inherited)
 	}
 }

@@ -40,9 +40,9 @@ func selfSigned(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// TestEveryListenerBoundsHeadersAndTheirTime: on each listener of a server and of
-// membridge, the one that redirects too, headers of more than 32 KB are refused with 431
-// and who does not send them whole loses the connection.
+// TestEveryListenerBoundsHeadersAndTheirTime: on each listener of a server and of membridge,
+// including the redirecting one, headers of more than 32 KB are refused with 431, and a client that
+// does not send them completely loses the connection.
 func TestEveryListenerBoundsHeadersAndTheirTime(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +85,7 @@ func boundsHeaders(t *testing.T, name, url string) {
 		if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			t.Error(name, err)
 		}
-		go func() { _, _ = io.WriteString(conn, text) }() // which may be cut
+		go func() { _, _ = io.WriteString(conn, text) }() // may be cut
 		return conn
 	}
 	status := func(path, header string) int {

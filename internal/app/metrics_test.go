@@ -20,13 +20,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// ago is a clock that is late.
+// ago is a clock that is slow.
 type ago time.Duration
 
 func (a ago) Now() time.Time { return time.Now().Add(-time.Duration(a)) }
 
-// longEnded leaves tasks in the data folder that ended two hours ago, each with a
-// content of its own in the artifact store.
+// longEnded leaves tasks in the data folder that ended two hours ago, each with a file in the
+// artifact store.
 func longEnded(t *testing.T, dir string, n int) (contents []string) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, app.DatabaseFile), Clock: ago(2 * time.Hour), Logger: slog.New(slog.DiscardHandler)})
@@ -65,8 +65,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// figures asks a server for /metrics and returns the values by name and labels.
-func figures(t *testing.T, url string) map[string]float64 {
+// scrapeMetrics scrapes a server's /metrics and returns the values by name and labels.
+func scrapeMetrics(t *testing.T, url string) map[string]float64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
 	must(t, err)
@@ -91,13 +91,13 @@ func figures(t *testing.T, url string) map[string]float64 {
 	return all
 }
 
-func TestMetricsTellWhatRetentionDid(t *testing.T) {
+func TestMetricsCountWhatRetentionRemoved(t *testing.T) {
 	t.Parallel()
 	cfg := serverConfig(t)
 	cfg.RuntimeAPIKey = key
 	cfg.RetentionTasks, cfg.RetentionAudit = config.Age(time.Hour), config.Age(time.Hour)
 	contents := longEnded(t, cfg.DataDir, 3)
-	// One that no deletion can get rid of.
+	// One that cannot be deleted.
 	must(t, os.Remove(contents[0]))
 	must(t, os.MkdirAll(filepath.Join(contents[0], "full"), 0o700))
 	began := time.Now()
@@ -109,7 +109,7 @@ func TestMetricsTellWhatRetentionDid(t *testing.T) {
 	const finished = `bloom_loop_last_success_timestamp_seconds{loop="retention"}`
 	var got map[string]float64
 	for deadline := time.Now().Add(time.Minute); ; {
-		if got = figures(t, s.URL()); got[finished] > 0 {
+		if got = scrapeMetrics(t, s.URL()); got[finished] > 0 {
 			break
 		}
 		if time.Now().After(deadline) {

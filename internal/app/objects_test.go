@@ -27,7 +27,7 @@ type objectServer struct {
 	url    string
 	stop   func()
 
-	removals int // audited when last looked at
+	removals int // audited at the last check
 }
 
 func newObjectServer(t *testing.T) *objectServer {
@@ -35,7 +35,7 @@ func newObjectServer(t *testing.T) *objectServer {
 	return serverOver(t, miniotest.Shared(t))
 }
 
-// newOutageServer is one whose storage the test may stop.
+// newOutageServer returns one whose storage the test may stop.
 func newOutageServer(t *testing.T) *objectServer {
 	t.Helper()
 	return serverOver(t, miniotest.Start(t))
@@ -83,7 +83,7 @@ func (s *objectServer) start() {
 	must(s.t, err)
 }
 
-// held is a task and the lease under which it is held.
+// held creates a task and leases it.
 func (s *objectServer) held() (task, lease string) {
 	s.t.Helper()
 	made, err := s.api.Submit(s.t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
@@ -101,7 +101,7 @@ func (s *objectServer) complete(output string) bloom.Completed {
 	return done
 }
 
-// get asks for an artifact's content and follows no redirect.
+// get requests an artifact's content and follows no redirect.
 func (s *objectServer) get(id, query string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/api/runtime/artifacts/"+id+"/content"+query, nil)
@@ -123,7 +123,7 @@ func fetch(t *testing.T, req *http.Request) (*http.Response, string) {
 	return res, string(body)
 }
 
-func TestArtifactsLieInObjectStorage(t *testing.T) {
+func TestArtifactsAreStoredInObjectStorage(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)
 	for name, output := range map[string]string{"short": "Hello", "empty": "", "long": strings.Repeat("long ", 1<<20)} {
@@ -148,7 +148,7 @@ func TestArtifactsLieInObjectStorage(t *testing.T) {
 	}
 }
 
-// A worker's key must not be able to say that the object storage is away.
+// A worker key must not be able to make the object storage look unavailable.
 func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)
@@ -156,11 +156,11 @@ func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	output, digest := "x", strings.Repeat("ab", 32)
 	ours := "transcripts/" + bloom.TranscriptFolder("c") + "/" + lease + "-" + digest
 	for _, url := range []string{
-		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000), // longer than a key may be
+		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000), // longer than the maximum key
 		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000) + "/" + ours,
 		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 300) + "/" + ours,
 		"minio://other/" + ours, "minio://" + ours, "file:" + ours, ours, "",
-		"minio://" + s.bucket.Bucket + "/" + ours, // not there
+		"minio://" + s.bucket.Bucket + "/" + ours, // does not exist
 		"minio://" + s.bucket.Bucket + "/" + ours[:len(ours)-1] + "x",
 	} {
 		_, err := s.api.Complete(s.t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output,
@@ -231,6 +231,6 @@ func TestAlteredOrMissingObjectsAreNotServed(t *testing.T) {
 	}
 	s.minio.Stop()
 	if res, body := s.get(a.ID, ""); res.StatusCode != 503 || strings.Contains(body, s.minio.Endpoint) {
-		t.Errorf("content of a storage that is away: %d %s", res.StatusCode, body)
+		t.Errorf("content of an unavailable storage: %d %s", res.StatusCode, body)
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// fullOutage makes the outage as long as a real one: 60 s in the middle of 200
-// completions.
+// fullOutage makes the outage realistic: 60 s in the middle of 200 completions.
 const fullOutage = "BLOOM_TEST_FULL_OUTAGE"
 
 func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
@@ -38,7 +37,7 @@ func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
 			r.completions(0, tasks/4)
 			fail.begin(s)
 			ended := make(chan struct{})
-			go func() { // as many as come while it lasts, and after it
+			go func() { // as many during the outage as after it
 				defer close(ended)
 				r.spread(tasks/4, tasks, long)
 			}()
@@ -53,8 +52,8 @@ func TestAnOutageOfTheObjectStorageLosesNothing(t *testing.T) {
 	}
 }
 
-// Movers of several servers, or of impatient people, come to the same artifact: what one
-// has moved is in its place for the others, and nobody's to delete.
+// Movers of several servers, or of several commands, may move the same artifact: what one has moved
+// stays in place, and the others must not delete it.
 func TestMoversAtOnceLoseNothing(t *testing.T) {
 	t.Parallel()
 	const tasks = 24
@@ -79,7 +78,7 @@ func TestMoversAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
-// outage notes what was completed.
+// outage records what was completed.
 type outage struct {
 	s       *objectServer
 	mu      sync.Mutex
@@ -97,7 +96,7 @@ func (r *outage) completions(from, to int) {
 	wg.Wait()
 }
 
-// spread makes completions over a time.
+// spread makes completions over a period.
 func (r *outage) spread(from, to int, over time.Duration) {
 	var wg sync.WaitGroup
 	tick := time.NewTicker(over / time.Duration(to-from) * 9 / 10)
@@ -124,7 +123,7 @@ func (r *outage) one(i int) {
 	r.outputs[done.Artifact.ID], r.longest = output, max(r.longest, took)
 }
 
-// settled waits until nothing has to be moved any more.
+// settled waits until nothing is left to move.
 func (s *objectServer) settled() {
 	s.t.Helper()
 	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -146,7 +145,7 @@ func (s *objectServer) settled() {
 	}
 }
 
-// check is that every artifact is whole and that nothing lies around.
+// check verifies that every artifact is complete and that no other files exist.
 func (r *outage) check(tasks int) {
 	t, s := r.s.t, r.s
 	t.Helper()
@@ -175,7 +174,7 @@ func (r *outage) check(tasks int) {
 	for object, err := range bucket.List(t.Context(), "") {
 		must(t, err)
 		if !named[object.Key] {
-			orphans++ // uploads whose answer was lost; the sweep takes them after a day
+			orphans++ // uploads whose response was lost; the sweep removes them after a day
 		}
 		delete(named, object.Key)
 	}

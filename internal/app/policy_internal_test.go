@@ -12,9 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
-// Whoever may set membridge's address must not reach, with it, what only this
-// machine can: a cloud's metadata service lives at a link-local address. The
-// refusal comes before a connection is made.
+// Someone who may set membridge's address must not reach with it what only this machine can: a
+// cloud's metadata service has a link-local address. The refusal comes before a connection is made.
 func TestMembridgeIsNeverAtALinkLocalAddress(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"http://169.254.169.254", "http://[fe80::1]:80", "http://[::ffff:169.254.169.254]/", "http://0.0.0.0:1"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// twoReplicas are two servers over one database, both with the same settings.
+// twoReplicas starts two servers over one database with the same settings.
 func twoReplicas(t *testing.T, change func(*config.Server)) (a, b *replicaOf) {
 	t.Helper()
 	database := config.Secret(pgtest.Start(t))
@@ -68,7 +68,7 @@ func (r *replicaOf) ask(method, path, body, header string) (*http.Response, stri
 	return res, string(text)
 }
 
-// wants is ask with the status that there has to be; the answer goes into v.
+// wants is ask with the expected status; the response is decoded into v.
 func (r *replicaOf) wants(status int, v any, method, path, body, header string) *http.Response {
 	r.Helper()
 	res, text := r.ask(method, path, body, header)
@@ -81,7 +81,7 @@ func (r *replicaOf) wants(status int, v any, method, path, body, header string) 
 	return res
 }
 
-// sessionOf is the cookie that an answer sets, as a header.
+// sessionOf returns the cookie that a response sets, as a header.
 func sessionOf(t *testing.T, res *http.Response) string {
 	t.Helper()
 	for _, c := range res.Cookies() {
@@ -95,13 +95,12 @@ func sessionOf(t *testing.T, res *http.Response) string {
 
 const (
 	asAdmin = "X-Runtime-API-Key: " + key
-	// revokedWithin is how soon after a revocation every request is refused, whichever
-	// replica it comes to.
+	// revokedWithin is how soon after a revocation every replica must refuse every request.
 	revokedWithin = 5 * time.Second
 )
 
-// refusedSoon asks until it is refused. No request that begins revokedWithin after the
-// revocation was answered may be let in.
+// refusedSoon repeats a request until it is refused. No request that begins revokedWithin after the
+// revocation may succeed.
 func (r *replicaOf) refusedSoon(what, header string, revoked time.Time) {
 	r.Helper()
 	for {
@@ -117,8 +116,8 @@ func (r *replicaOf) refusedSoon(what, header string, revoked time.Time) {
 	}
 }
 
-// TestARevocationHoldsOnAllReplicas revokes at one server what was just used at another:
-// a key, the session of a key, a person's session of a provider. A stream ends, too.
+// TestARevocationHoldsOnAllReplicas revokes at one server what was just used at another: a key, a
+// key's session, a single sign-on session. A stream ends, too.
 func TestARevocationHoldsOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
@@ -191,7 +190,7 @@ func (r *replicaOf) stream(header string) <-chan struct{} {
 	return ended
 }
 
-// signIn goes to the provider and back, and returns the session as a header.
+// signIn signs in at the provider and returns the session as a header.
 func (r *replicaOf) signIn() string {
 	r.Helper()
 	begun := r.wants(303, nil, "GET", "/api/runtime/session/oidc", "", "")
@@ -210,7 +209,7 @@ func mustURL(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// TestTheLimitsOfReplicasAddUp: n replicas let through n times a limit, and no more.
+// TestTheLimitsOfReplicasAddUp: n replicas allow n times a limit, and no more.
 func TestTheLimitsOfReplicasAddUp(t *testing.T) {
 	t.Parallel()
 	const limit = 12

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// safeLog is a log that many write and a test reads.
+// safeLog is a log for concurrent writers that a test reads.
 type safeLog struct {
 	mu sync.Mutex
 	b  strings.Builder

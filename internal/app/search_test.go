@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 )
 
-// A server's own loop takes prompts and outputs into the index about a second after they
-// came. The limit is for a machine that is busy.
+// A server's own loop indexes prompts and outputs about a second after they were stored. The limit
+// is for a busy machine.
 func TestWhatWasPostedIsFoundSoonAfter(t *testing.T) {
 	t.Parallel()
 	cfg := serverConfig(t)

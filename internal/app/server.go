@@ -129,7 +129,7 @@ func (s *Server) shutdown(cut context.Context) error {
 	defer done()
 	if err := s.front.Shutdown(wait, s.service.Close); err != nil {
 		if cut.Err() != nil {
-			s.log.Warn("cutting off unfinished requests: told to stop immediately")
+			s.log.Warn("cutting off unfinished requests: asked to stop immediately")
 		} else {
 			s.log.Warn("cutting off requests that did not finish in time", "grace", s.cfg.ShutdownGrace)
 		}

@@ -20,15 +20,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// ahead is the machine's clock, moved on by a test.
+// ahead is the machine's clock, moved forward by a test.
 type ahead struct{ by atomic.Int64 }
 
 func (a *ahead) Now() time.Time { return time.Now().Add(time.Duration(a.by.Load())) }
 
-// BenchmarkWorkerSync is one round of the sync, ten seconds after the one before:
-// a real control plane over HTTP, the real client and the real store, where every
-// agent's contact is written. Beside it one task after the other is created, to
-// see what the round costs those who wait for the same store.
+// BenchmarkWorkerSync measures one round of the sync, ten seconds after the previous one: a real
+// control plane over HTTP, the real client and the real store, with a new contact of every agent.
+// Tasks are created at the same time, to see how much the round delays others that use the store.
 func BenchmarkWorkerSync(b *testing.B) {
 	for _, agents := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
@@ -65,7 +64,7 @@ func BenchmarkWorkerSync(b *testing.B) {
 	}
 }
 
-// filled is a control plane on a real port that knows so many agents.
+// filled starts a control plane on a real port with so many agents.
 func filled(b *testing.B, agents int) string {
 	s, err := membridge.Open(b.Context(), membridge.Config{DatabasePath: filepath.Join(b.TempDir(), "m.db"), AdminKey: key, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -93,7 +92,7 @@ func filled(b *testing.B, agents int) string {
 	return web.URL
 }
 
-// beside creates tasks until it is asked how long the slowest took.
+// beside creates tasks until slowest is called, which returns how long the slowest took.
 func beside(b *testing.B, store bloom.Store) (slowest func() time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	most := make(chan time.Duration)

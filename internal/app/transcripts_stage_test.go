@@ -46,7 +46,7 @@ func everywhere(t *testing.T, test func(t *testing.T, s *objectServer)) {
 	}
 }
 
-// age makes all that has ended older while no server runs.
+// age makes all ended tasks older while no server runs.
 func (s *objectServer) age(by time.Duration) {
 	s.t.Helper()
 	query := fmt.Sprintf(`UPDATE llm_tasks SET updated_at = updated_at - %[1]d, created_at = created_at - %[1]d`, by.Milliseconds())
@@ -83,7 +83,7 @@ func (s *objectServer) events() (n int) {
 	return n
 }
 
-// stream is a task's stream after an event, as lines and as an SSE client sees it.
+// stream returns a task's stream after an event, as lines and as an SSE client sees it.
 func (s *objectServer) stream(task string, after int64) (lines []string) {
 	s.t.Helper()
 	read := func(accept string) []string {
@@ -131,8 +131,8 @@ func (s *objectServer) run(task string, events int, outcome bloom.Outcome) {
 	must(s.t, err)
 }
 
-// transcripts are the lines of all transcripts of a task, by its artifacts in the order
-// of their making.
+// transcripts returns the lines of all transcripts of a task, by its artifacts in the order of
+// their creation.
 func (s *objectServer) transcripts(task string) (runs [][]string) {
 	s.t.Helper()
 	list, _, err := s.api.Artifacts(s.t.Context(), bloom.ArtifactQuery{TaskID: task})

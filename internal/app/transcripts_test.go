@@ -37,7 +37,7 @@ func TestRemovedEventsAreServedFromTranscripts(t *testing.T) {
 			}
 		}
 		resumptions(before)
-		// Another run goes on in the numbering, and the stream is one.
+		// Another run continues the numbers, and the stream is continuous.
 		_, err = s.api.Requeue(t.Context(), made.ID)
 		must(t, err)
 		s.run(made.ID, 30, bloom.OutcomeSuccess)
@@ -79,7 +79,7 @@ func TestEachAttemptHasItsTranscript(t *testing.T) {
 		_, err = s.api.Release(t.Context(), made.ID, bloom.ReleaseSpec{LeaseID: l.Lease.ID, Reason: "drain"})
 		must(t, err)
 		s.run(made.ID, 3, bloom.OutcomeSuccess)
-		s.stop() // the loop runs at the start
+		s.stop() // the loop runs when the server starts
 		s.start()
 		for limit := time.Now().Add(5 * time.Minute); len(s.transcripts(made.ID)) < 2; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(limit) {

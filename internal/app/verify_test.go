@@ -29,7 +29,7 @@ func TestAnExistingInstallationMovesToObjectStorage(t *testing.T) {
 	s.stop()
 	s.cfg.ObjectStorage = with
 	s.start()
-	for round, want := range []int64{3, 0} { // again, there is nothing left to do
+	for round, want := range []int64{3, 0} { // the second time nothing is left to do
 		did, err := s.api.MoveArtifacts(t.Context(), nil)
 		if err != nil || did.Examined != 3 || did.Moved != want || did.Failed+did.Skipped > 0 {
 			t.Fatalf("round %d: %+v, %v", round, did, err)
@@ -89,6 +89,6 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 	s.minio.Stop()
 	if did, err := s.api.VerifyArtifacts(t.Context(), nil); err == nil && did.Unchecked == 0 {
-		t.Errorf("a storage that is away was verified: %+v", did)
+		t.Errorf("an unavailable storage was verified: %+v", did)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 )
 
-// promised are the metrics for all that a server says about itself.
+// promised are the metrics that a server must have.
 var promised = map[string][]string{
 	"tasks by status": {"bloom_tasks"},
 	"queue depth and age of the oldest by labels": {"bloom_queue_tasks", "bloom_queue_oldest_age_seconds"},
@@ -44,10 +44,10 @@ var promised = map[string][]string{
 	"background loops":                            {"bloom_loop_errors_total"},
 }
 
-// TestMetricsTellOfTasks follows one task from its creation to its outcome, holds the
-// metrics to the field's conventions, and checks that what the dashboard and the alert
-// rules name exists.
-func TestMetricsTellOfTasks(t *testing.T) {
+// TestMetricsCountTasks follows one task from its creation to its outcome, checks the metrics
+// against Prometheus's conventions, and checks that what the dashboard and the alert rules use
+// exists.
+func TestMetricsCountTasks(t *testing.T) {
 	t.Parallel()
 	cfg := serverConfig(t)
 	cfg.RuntimeAPIKey = key
@@ -75,7 +75,7 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		Metrics: bloom.Metrics{DurationMS: 2500, InputTokens: &tokens, CostUSD: &cost}})
 	must(t, err)
 
-	// A worker's word makes no metric infinite.
+	// No report of a worker makes a metric infinite.
 	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "e", AgentSlug: "liar", Prompt: "p"})
 	must(t, err)
 	got, err = api.Claim(t.Context(), "w", client.Claim{InstanceID: "i", Max: 1, Wait: 10 * time.Second})
@@ -85,11 +85,11 @@ func TestMetricsTellOfTasks(t *testing.T) {
 		Metrics: bloom.Metrics{InputTokens: &tokens, CostUSD: &cost}})
 	must(t, err)
 
-	// Nobody has the labels that this one asks for.
+	// No worker has the labels that this one requires.
 	_, err = api.Submit(t.Context(), bloom.TaskSpec{ContextID: "d", AgentSlug: "poet", Prompt: "p", Labels: []string{"gpu", "eu"}})
 	must(t, err)
 
-	// Loops of the server read beside us: what is in use now settles between two scrapes.
+	// The server's loops read at the same time: the connections in use settle between two scrapes.
 	var now map[string]float64
 	want := map[string]float64{
 		`bloom_tasks_created_total`:                                                            3,
@@ -124,7 +124,7 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	}
 	wrong := []string{"not scraped"}
 	for end := time.Now().Add(time.Minute); len(wrong) > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		now = figures(t, s.URL())
+		now = scrapeMetrics(t, s.URL())
 		wrong = unanswered(t, now)
 		for name, value := range want {
 			if v, there := now[name]; !there || v != value {
@@ -161,14 +161,14 @@ func TestMetricsTellOfTasks(t *testing.T) {
 	must(t, s.Close())
 }
 
-// sometimes are metrics that this server does not have, and when one does.
+// sometimes are metrics that this server does not have, with the condition for each.
 var sometimes = map[string]string{
 	"bloom_artifact_storage_seconds":                 "after it was used",
 	"bloom_certificate_expires_timestamp_seconds":    "with a certificate",
 	"bloom_membridge_last_success_timestamp_seconds": "after membridge has answered",
 }
 
-// unanswered returns what the dashboard and the alert rules ask for and the server does not have:
+// unanswered returns what the dashboard and the alert rules use and the server does not have:
 // metrics, and values of their labels.
 func unanswered(t *testing.T, now map[string]float64) (missing []string) {
 	t.Helper()
@@ -184,7 +184,7 @@ func unanswered(t *testing.T, now map[string]float64) (missing []string) {
 	return missing
 }
 
-// expressions are the queries of the dashboard and of the alert rules.
+// expressions returns the queries of the dashboard and of the alert rules.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	for file, line := range map[string]string{"alerts.yaml": `(?m)^ +expr: (.*)$`, "dashboard.json": `"expr": ("(?:[^"\\]|\\.)*")`} {
@@ -205,9 +205,9 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// matches reports whether a series has the name, and for each label that a query asks for one of
-// the values. Prometheus adds job and instance; this server's storage is of another kind, and it
-// has answered nothing with a failure.
+// matches reports whether a series has the name, and for each label of a query one of the values.
+// It ignores job and instance, which Prometheus adds, the kind of this server's storage, and
+// outcomes of failures, which this server did not have.
 func matches(series, name, labels string) bool {
 	own, has, _ := strings.Cut(series, "{")
 	if own != name {
@@ -224,7 +224,7 @@ func matches(series, name, labels string) bool {
 	return true
 }
 
-// either is the pattern of a label's value.
+// either returns the pattern of a label's value.
 func either(operator, value string) string {
 	if operator == "=" {
 		return regexp.QuoteMeta(value)
@@ -232,7 +232,7 @@ func either(operator, value string) string {
 	return value
 }
 
-// documented holds the tables of metrics in the manual to what a server has.
+// documented compares the tables of metrics in the manual with what a server has.
 func documented(t *testing.T, text string) {
 	t.Helper()
 	manual, has := "", map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 )
 
-// A database that answers and takes no writes, as one with a full disk, is a problem that
-// people and programs are shown for as long as it lasts.
+// A database that answers but refuses writes, for example because the disk is full, is reported as
+// a problem for as long as that lasts.
 func TestADatabaseThatRefusesWritesIsAProblem(t *testing.T) {
 	t.Parallel()
 	var database string

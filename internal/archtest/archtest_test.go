@@ -1,6 +1,5 @@
-// Package archtest holds the code to the directions of imports that
-// docs/architecture.md draws. The linter checks the same, file by file; this
-// test also sees what is imported through others.
+// Package archtest checks the import directions that docs/architecture.md draws. The linter checks
+// the same, file by file; this test also sees indirect imports.
 package archtest_test
 
 import (
@@ -23,7 +22,7 @@ type pkg struct {
 	Deps       []string
 }
 
-// load lists the module's packages and everything they stand on, without tests.
+// load returns the module's packages and all their dependencies, without tests.
 func load(t *testing.T) map[string]pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"/...")
@@ -52,8 +51,7 @@ func load(t *testing.T) map[string]pkg {
 	return all
 }
 
-// under reports whether path is one of the trees or below it, all named
-// relative to the module.
+// under reports whether path is one of the trees or below one, all relative to the module.
 func under(path string, trees ...string) bool {
 	return slices.ContainsFunc(trees, func(tree string) bool {
 		tree = module + "/" + tree
@@ -64,7 +62,7 @@ func under(path string, trees ...string) bool {
 var servers = []string{"internal/store", "internal/httpapi", "internal/dispatch", "internal/maintenance", "internal/auth",
 	"internal/blob", "internal/membridge", "internal/app", "internal/cli"}
 
-// rules say what a tree must not stand on, even through others.
+// rules list what a tree must not depend on, even indirectly.
 var rules = []struct {
 	tree    string
 	never   []string

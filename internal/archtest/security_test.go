@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestTheSecurityTableNamesRealTests keeps docs/security.md true: what it says is
-// tested by a test is.
+// TestTheSecurityTableNamesRealTests checks that every test that docs/security.md names exists.
 func TestTheSecurityTableNamesRealTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}

@@ -16,12 +16,11 @@ import (
 	"testing"
 )
 
-// TestEveryNumberFitsOn32Bits checks the types of the program as the compiler for a
-// Raspberry Pi (armv7) does, where an int has 32 bits: a number of milliseconds does not
-// fit in one. Building for it would take minutes.
+// TestEveryNumberFitsOn32Bits type-checks the program for a Raspberry Pi (armv7), where an int has
+// 32 bits: a number of milliseconds does not fit in one. Building for it would take minutes.
 func TestEveryNumberFitsOn32Bits(t *testing.T) {
 	t.Parallel()
-	// As make build has it, so that everything is in the build cache.
+	// With the flags of make build, so that everything is in the build cache.
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-trimpath", "-json=ImportPath,Export,Dir,GoFiles,Module", "./cmd/bloom")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
@@ -65,14 +64,14 @@ func TestEveryNumberFitsOn32Bits(t *testing.T) {
 			parsed = append(parsed, f)
 		}
 		narrow := types.Config{Importer: imports, Sizes: types.SizesFor("gc", "arm"), Error: func(err error) { t.Error(err) }}
-		imports.checked[p.ImportPath], _ = narrow.Check(p.ImportPath, files, parsed, nil) // Error has heard of each
+		imports.checked[p.ImportPath], _ = narrow.Check(p.ImportPath, files, parsed, nil) // Error has received each error
 	}
 	if len(ours) < 20 {
 		t.Errorf("only %d packages were checked", len(ours))
 	}
 }
 
-// narrowed imports what was checked for 32 bits before, and the rest as it was built here.
+// narrowed imports packages checked for 32 bits before, and the rest as built here.
 type narrowed struct {
 	checked map[string]*types.Package
 	others  types.Importer

@@ -95,7 +95,7 @@ func Pack(lines []byte) []byte {
 func Put(ctx context.Context, files Files, f File, lines []byte) error {
 	same, err := create(ctx, files, f.Name(), Pack(lines), lines)
 	if err == nil && !same {
-		return fmt.Errorf("%s in %s differs from the database: one of them was changed. bloom audit verify shows the entry; move the file away to have it written again", f.Name(), files)
+		return fmt.Errorf("%s in %s differs from the database: one of them was changed. bloom audit verify shows the entry; move the file elsewhere, and it will be written again", f.Name(), files)
 	}
 	return err
 }

@@ -113,8 +113,8 @@ func TestAKeyFileThatOthersMayReadIsRefused(t *testing.T) {
 	}
 }
 
-// Two processes share a key file: what one rotates the other opens and seals under
-// at once.
+// Two processes share a key file: after a rotation by one, the other immediately decrypts and
+// encrypts with the new key.
 func TestARotatedKeyFileIsFollowed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), auth.SealKeyFile)

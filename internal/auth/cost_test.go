@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// oneKey is a store with one key. It counts how often it is asked for keys.
+// oneKey is a store with one key. It counts the reads of keys.
 type oneKey struct {
 	keyless
 	key   bloom.StoredKey
@@ -31,9 +31,8 @@ func (s *oneKey) Key(_ context.Context, id string) (bloom.StoredKey, error) {
 	return s.key, nil
 }
 
-// Whether an id exists shows neither in the answer nor in what the answer takes: a wrong
-// secret of a key that exists and one of a key that does not are read and compared alike,
-// first and from the cache.
+// Neither the response nor its cost reveals whether an id exists: wrong secrets of a known key and
+// of an unknown one are read and compared in the same way, uncached and cached.
 func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
 	t.Parallel()
 	const known, unknown, secret = "blm_abcdefghijklmnop_", "blm_ponmlkjihgfedcba_", "the-secret-of-the-test"
@@ -66,8 +65,8 @@ func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
 	}
 }
 
-// A server that receives no notification of a revocation still reads the key again soon: it uses no
-// cached key for long.
+// A server that receives no notification of a revocation still reads the key again soon, because it
+// caches keys only briefly.
 func TestARevocationThatNobodyAnnouncesHolds(t *testing.T) {
 	t.Parallel()
 	const text = "blm_abcdefghijklmnop_the-secret-of-the-test"
@@ -98,7 +97,7 @@ func TestARevocationThatNobodyAnnouncesHolds(t *testing.T) {
 	}
 }
 
-// laterRevoked is oneKey, whose key is revoked at some time.
+// laterRevoked is oneKey with a key that is revoked at some time.
 type laterRevoked struct {
 	oneKey
 	revoked atomic.Bool

@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// FuzzKeys: nobody gets in by what is almost the key.
+// FuzzKeys: a key that is almost right is refused.
 func FuzzKeys(f *testing.F) {
 	const key = "fuzzing-key-0123456789"
 	a, err := auth.New(auth.Config{AdminKey: key})

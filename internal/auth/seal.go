@@ -159,8 +159,8 @@ func (s *Sealer) AddKey(sealed map[string]string) error {
 	}
 	return s.change(func(keys []sealKey) ([]sealKey, error) {
 		needed := func(k sealKey) bool { return k.opensAny(sealed) }
-		// Keys before the newest that is needed are of rotations that failed, and sealed no
-		// secret. The first one may be of another process whose rotation is under way.
+		// Keys before the newest needed one are of failed rotations and encrypted no
+		// secret. The first one may belong to another process's rotation in progress.
 		if newest := slices.IndexFunc(keys, needed); newest > 1 {
 			keys = slices.Delete(keys, 1, newest)
 		}

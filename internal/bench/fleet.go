@@ -73,7 +73,7 @@ func (f Fleet) Measure(ctx context.Context, api *client.Client) (*FleetReport, e
 	return report, group.Wait()
 }
 
-// fleetRun is one measurement under way.
+// fleetRun is one measurement in progress.
 type fleetRun struct {
 	Fleet
 	site  *site

@@ -119,7 +119,7 @@ func (w *fleetWorker) start(ctx context.Context, leases []bloom.LeasedTask, hold
 		pending, ours := w.fleetRun.tasks[l.Task.ContextID]
 		w.mu.Unlock()
 		switch {
-		case holds[l.Lease.ID]: // its completion is under way
+		case holds[l.Lease.ID]: // its completion is in progress
 		case !ours:
 			others = append(others, l)
 		default:

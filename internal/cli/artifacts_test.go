@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// artifactServer starts a server on a data folder; more are its further arguments.
+// artifactServer starts a server on a data folder with the additional arguments more.
 func artifactServer(t *testing.T, dir string, more ...string) *stage {
 	s := newStage(t, "server")
 	s.start(append([]string{"--data-dir=" + dir, "--listen=127.0.0.1:0", "--no-membridge"}, more...)...)
@@ -36,7 +36,7 @@ func TestArtifactsAreMovedAndVerifiedByCommand(t *testing.T) {
 		outputs[task] = output
 	}
 	s.stop()
-	// Killed in the middle of the move, then again.
+	// Killed in the middle of the move, then repeated.
 	s = artifactServer(t, dir, minio...)
 	moved := func() (n int) {
 		for a, err := range s.api().AllArtifacts(t.Context(), bloom.ArtifactQuery{}) {

@@ -15,8 +15,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// A restored database goes on with its own chain. What the files hold of what was lost
-// stays there, and verifies.
+// A restored database continues with its own chain. The files keep the entries that the restore
+// lost, and verify.
 func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 	onBothDatabases(t, func(a *auditPlace) {
 		a.start()
@@ -48,7 +48,7 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 				entries := decode[[]bloom.Audit](a.T, a.p.must("audit", "--action", "audit_forked", "--json"))
 				return len(entries) == 1 && json.Unmarshal(entries[0].Data, &at) == nil && at.Branch == round
 			})
-			// Before the branch has its first file, too.
+			// Also before the branch has its first file.
 			if r := a.report("--files", a.dir); len(r.Forks) != round {
 				a.Errorf("at once after the %d. time it says %+v", round, r)
 			}
@@ -61,7 +61,7 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 			a.verify(0, "the files fork after entry", "--files", a.dir, "--files-only")
 			a.server.stop()
 		}
-		// What is in the files of before is still held to their chain.
+		// The files from before are still checked against their chain.
 		for _, file := range a.files() {
 			lines := unpackAudit(a.T, file)
 			tampered := strings.Replace(strings.Join(lines, ""), `"detail":"`, `"detail":"x`, 1)
@@ -80,7 +80,7 @@ func TestARestoredDatabaseGoesOnBesideItsFiles(t *testing.T) {
 	})
 }
 
-// backup is where a copy of the database lies; the server is stopped.
+// backup copies the database and returns where; the server must be stopped.
 func (a *auditPlace) backup(name string) string {
 	a.Helper()
 	if a.database == "" {
@@ -91,7 +91,7 @@ func (a *auditPlace) backup(name string) string {
 	return a.copyDatabase(a.database)
 }
 
-// copyDatabase makes a PostgreSQL database with the content of another.
+// copyDatabase creates a PostgreSQL database with the content of another.
 func (a *auditPlace) copyDatabase(from string) string {
 	a.Helper()
 	to := pgtest.Start(a.T)
@@ -120,7 +120,7 @@ func (a *auditPlace) copyDatabase(from string) string {
 	return to
 }
 
-// restore puts a copy in place; the server is stopped.
+// restore puts a copy in place; the server must be stopped.
 func (a *auditPlace) restore(backup string) {
 	a.Helper()
 	if a.database != "" {

@@ -21,13 +21,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// auditPlace is an installation whose audit is exported to its data folder, as by
-// default.
+// auditPlace is an installation whose audit is exported to its data folder, as by default.
 type auditPlace struct {
 	*testing.T
 	p        *person
 	dir      string
-	database string // PostgreSQL's URL; empty is SQLite
+	database string // PostgreSQL's URL; empty for SQLite
 	server   *stage
 }
 
@@ -45,7 +44,7 @@ func onBothDatabases(t *testing.T, test func(*auditPlace)) {
 	}
 }
 
-// start starts the server, which exports at its start what is not exported yet.
+// start starts the server, which exports what is not exported yet.
 func (a *auditPlace) start() {
 	a.Helper()
 	var more []string
@@ -62,13 +61,13 @@ func (a *auditPlace) restart() {
 	a.start()
 }
 
-// exported restarts the server and waits until all there is is in files.
+// exported restarts the server and waits until all entries are in files.
 func (a *auditPlace) exported() {
 	a.Helper()
 	a.restart()
 	a.server.await("the export", func() bool {
 		got := a.p.run("audit", "verify", "--json", "--files", a.dir)
-		if got.code != cli.ExitOK { // until the server has noted that a backup was restored
+		if got.code != cli.ExitOK { // until the server has recorded that a backup was restored
 			return false
 		}
 		r := decode[auditlog.Report](a.T, got.out)
@@ -83,13 +82,13 @@ func (a *auditPlace) tasks(n int) {
 	}
 }
 
-// report is what verify says where nothing is wrong.
+// report returns verify's report and expects no findings.
 func (a *auditPlace) report(args ...string) auditlog.Report {
 	a.Helper()
 	return decode[auditlog.Report](a.T, a.p.must(append([]string{"audit", "verify", "--json"}, args...)...))
 }
 
-// offline has commands read the database itself.
+// offline are flags with which commands read the database directly.
 func (a *auditPlace) offline() []string {
 	if a.database != "" {
 		return []string{"--database-url", a.database}
@@ -105,7 +104,7 @@ func (a *auditPlace) verify(code int, text string, args ...string) {
 	}
 }
 
-// sql does what only somebody with the database can.
+// sql does what only someone with access to the database can do.
 func (a *auditPlace) sql(statement string) {
 	a.Helper()
 	var err error
@@ -127,7 +126,7 @@ func (a *auditPlace) sql(statement string) {
 	}
 }
 
-// files are the exported ones, oldest first.
+// files returns the exported files, oldest first.
 func (a *auditPlace) files() []string {
 	a.Helper()
 	found, err := filepath.Glob(filepath.Join(a.dir, "audit/*/*/*/*.jsonl.gz"))
@@ -138,7 +137,7 @@ func (a *auditPlace) files() []string {
 	return found
 }
 
-// entries are those that export prints.
+// entries returns the entries that export prints.
 func (a *auditPlace) entries(args ...string) (all []bloom.Audit) {
 	a.Helper()
 	for line := range strings.Lines(a.p.must(append([]string{"audit", "export"}, args...)...)) {
@@ -147,7 +146,7 @@ func (a *auditPlace) entries(args ...string) (all []bloom.Audit) {
 	return all
 }
 
-// tamperWithFiles does to exported files what verify has to find.
+// tamperWithFiles changes exported files in ways that verify must find.
 func (a *auditPlace) tamperWithFiles() {
 	a.Helper()
 	all := a.files()
@@ -182,12 +181,12 @@ func (a *auditPlace) tamperWithFiles() {
 		a.Fatal(err)
 	}
 	a.verify(0, "files with", append(a.offline(), "--files", a.dir)...)
-	// The newest file: the other files do not tell, the database does.
+	// The newest file: the other files do not show its absence, the database does.
 	if err := os.Rename(last, last+".away"); err != nil {
 		a.Fatal(err)
 	}
 	a.verify(1, "it was exported, but the files end with", append(a.offline(), "--files", a.dir)...)
-	// In two places they are whole again.
+	// In two folders they are complete again.
 	day := strings.TrimPrefix(filepath.Dir(last), filepath.Join(a.dir, "audit"))
 	other := filepath.Join(a.TempDir(), "copy")
 	if err := errors.Join(os.MkdirAll(filepath.Join(other, "audit", day), 0o700), os.Rename(last+".away", filepath.Join(other, "audit", day, filepath.Base(last)))); err != nil {

@@ -100,8 +100,8 @@ func TestTheAuditIsExportedByCommand(t *testing.T) {
 	})
 }
 
-// Servers of one database that have no folder in common write to one each: verify needs
-// them all, and says so.
+// Servers with one database but no common folder write to one each: verify needs all of them, and
+// says so.
 func TestTheAuditInFoldersOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	a := &auditPlace{T: t, p: newPerson(t, nil), dir: t.TempDir(), database: pgtest.Start(t)}
@@ -113,7 +113,7 @@ func TestTheAuditInFoldersOfSeveralServers(t *testing.T) {
 		a.start()
 		a.tasks(2)
 		a.server.stop()
-		a.start() // exports at its start
+		a.start() // exports when it starts
 		a.server.await("the export", func() bool {
 			got := a.p.run(append([]string{"audit", "verify", "--json"}, all...)...)
 			r := auditlog.Report{}

@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// The key goes where it was to go and nowhere else.
+// The key is sent only to the given address.
 func TestBenchFollowsNoRedirectWithTheKey(t *testing.T) {
 	t.Parallel()
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s with %v", r.URL, r.Header) }))
@@ -116,8 +116,8 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 	}
 }
 
-// TestBenchLeavesOthersTasksAlone: a task without labels is any worker's, also a
-// measuring one's, which has not done it.
+// TestBenchLeavesOthersTasksAlone: any worker may claim a task without labels, including the
+// benchmark's, which does not run it.
 func TestBenchLeavesOthersTasksAlone(t *testing.T) {
 	t.Parallel()
 	for name, measure := range map[string][]string{

@@ -122,7 +122,7 @@ func TestCompletion(t *testing.T) {
 		script := p.must("completion", shell)
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			continue // its syntax is checked where the shell is there
+			continue // its syntax is checked where the shell is installed
 		}
 		cmd := exec.Command(path, "-n")
 		cmd.Stdin = bytes.NewBufferString(script)

@@ -18,7 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// reader follows a page of the documentation on a machine of their own.
+// reader follows a page of the documentation on its own machine.
 type reader struct {
 	*testing.T
 	home string
@@ -26,8 +26,8 @@ type reader struct {
 	left []string // blocks of commands, as printed, with this machine's addresses
 }
 
-// openPage prepares for the commands of a page; replace gives this machine's addresses
-// for those on the page.
+// openPage prepares the commands of a page; replace substitutes this machine's addresses for those
+// on the page.
 func openPage(t *testing.T, page string, replace ...string) *reader {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/" + page)
@@ -51,7 +51,7 @@ func (r *reader) program(name, script string) {
 	}
 }
 
-// block is the next block of the page, which has to begin like this.
+// block returns the next block of the page, which must start with begin.
 func (r *reader) block(begin string) string {
 	r.Helper()
 	if len(r.left) == 0 || !strings.HasPrefix(r.left[0], begin) {
@@ -68,7 +68,7 @@ func (r *reader) command(ctx context.Context, text string, env ...string) *exec.
 	return cmd
 }
 
-// runs wants commands to succeed and returns what they print.
+// runs expects commands to succeed and returns their output.
 func (r *reader) runs(text string, env ...string) string {
 	r.Helper()
 	out, err := r.command(r.Context(), text, env...).CombinedOutput()
@@ -78,11 +78,11 @@ func (r *reader) runs(text string, env ...string) string {
 	return string(out)
 }
 
-// serves starts a command that serves, and returns where and how it is stopped.
+// serves starts a command that serves, and returns its URL and a function that stops it.
 func (r *reader) serves(text string, env ...string) (url string, stop func()) {
 	r.Helper()
 	cmd := r.command(context.WithoutCancel(r.Context()), text, env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell and what it runs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell and its children
 	var said syncBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -103,7 +103,7 @@ func (r *reader) serves(text string, env ...string) (url string, stop func()) {
 	return found[1], stop
 }
 
-// tasks posts some.
+// tasks posts n tasks.
 func (r *reader) tasks(url string, n int) {
 	r.Helper()
 	api, err := client.New(url, client.Options{})
@@ -175,7 +175,7 @@ func TestTheCommandsOfTheAuditPageWork(t *testing.T) {
 	other, end := r.serves("bloom server", shared...)
 	r.tasks(other, 3)
 	end()
-	other, _ = r.serves("bloom server", shared...) // exports at its start
+	other, _ = r.serves("bloom server", shared...) // exports when it starts
 	for _, line := range lines[1:] {
 		env := []string{"BLOOM_RUNTIME_URL=" + url}
 		if strings.Contains(line, "--files bucket") {

@@ -16,8 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// A server that answers is running, whatever is wrong with it: its program is not to be
-// stopped.
+// A server that answers is running, whatever is wrong with it: doctor must not advise to stop it.
 func TestDoctorKnowsARunningServerByItsCertificate(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
@@ -44,7 +43,8 @@ func TestDoctorKnowsARunningServerByItsCertificate(t *testing.T) {
 	}
 }
 
-// What a slow claude takes to say its version is no difference between clocks.
+// The time that a slow claude takes to print its version does not count as a difference between
+// clocks.
 func TestDoctorTakesTheTimeWhenTheServerAnswers(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)

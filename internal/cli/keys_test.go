@@ -41,7 +41,7 @@ func TestKeysAreCreatedListedAndRevokedAtAServer(t *testing.T) {
 	}
 }
 
-// Two that have one name are told apart by their keys.
+// Two with the same name are distinguished by their keys.
 func TestTheAuditShowsTheKeyOfAChange(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)

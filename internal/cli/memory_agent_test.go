@@ -98,7 +98,7 @@ func TestNodesKeepTheirMemoryInStep(t *testing.T) {
 	if n := strings.Count(first.String(), "memory pushed"); n != 2 {
 		t.Errorf("the first primary says %d times that it pushed", n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some rounds in which nothing changes
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some rounds without changes
 	defer cancel()
 	<-ctx.Done()
 	if n := strings.Count(second.String(), "memory pushed"); n != 1 {

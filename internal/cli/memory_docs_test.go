@@ -13,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 )
 
-// TestTheCommandsOfTheMemoryPageWork runs each command of docs/memory.md as printed, in
-// order, with a storage and keys filled in.
+// TestTheCommandsOfTheMemoryPageWork runs each command of docs/memory.md as printed, in order, with
+// a storage and keys filled in.
 func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/memory.md")
@@ -30,7 +30,7 @@ func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "bloom"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Services are set up below a folder of the test's.
+	// Services are installed below a test folder.
 	sudo := "#!/bin/sh\nexec \"$@\" --init openrc --root \"$HOME/root\"\n"
 	if err := os.WriteFile(filepath.Join(home, "sudo"), []byte(sudo), 0o700); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 	}
 }
 
-// runOfPage runs a line to its end, or, of a command that serves, to its first word.
+// runOfPage runs a line to its end, or a command that serves until its first output.
 func runOfPage(t *testing.T, home, line string) {
 	t.Helper()
 	// exec, so that a signal reaches the program itself.
@@ -74,7 +74,7 @@ func runOfPage(t *testing.T, home, line string) {
 			t.Errorf("%s: %s", line, &said)
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // however it says that it was stopped
+		_ = cmd.Wait() // however it reports that it was stopped
 		return
 	}
 	if err := cmd.Wait(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// fleet is a control plane and an object storage, for nodes of one project.
+// fleet is a control plane and object storage for the nodes of one project.
 type fleet struct {
 	t       *testing.T
 	url     string
@@ -45,7 +45,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// ask wants a success and reads the answer.
+// ask expects a success and decodes the response.
 func (f *fleet) ask(method, path, body string, into any) {
 	f.t.Helper()
 	status, answer, err := f.admin.Do(f.t.Context(), method, path, []byte(body))
@@ -57,7 +57,7 @@ func (f *fleet) ask(method, path, body string, into any) {
 	}
 }
 
-// node is a machine with a folder of its own.
+// node is a machine with its own folder.
 func (f *fleet) node(name string) *person {
 	p := newPerson(f.t, nil)
 	for key, value := range map[string]string{
@@ -71,11 +71,11 @@ func (f *fleet) node(name string) *person {
 	return p
 }
 
-// background runs a command until the test ends and returns what it says.
+// background runs a command until the test ends and returns its output.
 func (f *fleet) background(p *person, args ...string) *syncBuffer {
 	f.t.Helper()
 	said := &syncBuffer{}
-	other := *p // its signals are its own
+	other := *p // it has its own signals
 	other.signals = newPerson(f.t, nil).signals
 	other.stderr = func(b []byte) { said.Write(b) }
 	ended := make(chan outcome, 1)
@@ -108,7 +108,7 @@ type syncJob struct {
 	FinishedAt float64 `json:"finished_at"`
 }
 
-// order has an agent push or pull and returns how that went.
+// order makes an agent push or pull and returns the job.
 func (f *fleet) order(kind, agent, project string) (job syncJob) {
 	f.t.Helper()
 	f.await("the agent "+agent, func() bool {

@@ -55,8 +55,7 @@ func wantRun(t *testing.T, got outcome, code int, text string) {
 	}
 }
 
-// observe writes what the memory plugin would, which waits while a push or pull has the
-// database locked.
+// observe writes as the memory plugin would; it waits while a push or pull has the database locked.
 func observe(t testing.TB, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(60000)")

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestTheEarlierDatabaseIsImported moves a dump of the earlier implementation into
-// either store, and reads it back through the command line.
+// TestTheEarlierDatabaseIsImported imports a dump of the earlier Node implementation into either
+// store, and reads it back through the command line.
 func TestTheEarlierDatabaseIsImported(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../store/earlier/testdata/earlier.sql")

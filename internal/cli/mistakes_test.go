@@ -126,7 +126,7 @@ func TestMistakesAtTheStartNameTheirFlag(t *testing.T) {
 	wantRun(t, p.run("doctor", "--mcp-config", "/nonexistent", "--data-dir", dir), cli.ExitUsage, "--mcp-config: stat /nonexistent")
 }
 
-func TestAWrongValueIsBlamedOnWhereItIs(t *testing.T) {
+func TestAWrongValueIsReportedWithItsSource(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, env string
@@ -168,7 +168,7 @@ func TestAWrongValueIsBlamedOnWhereItIs(t *testing.T) {
 	}
 }
 
-// A service that waits for ever for its settings would hold up the machine's start.
+// A service that waits for its settings for ever would block the machine's start.
 func TestAPipeThatNobodyWritesToIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,7 +193,7 @@ func TestAPipeThatNobodyWritesToIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is at --claude, tasks wait until it is a claude that works.
+// Whatever is at --claude, tasks wait until there is a claude that works.
 func TestTasksWaitForAClaudeThatWorks(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker")
@@ -221,7 +221,7 @@ func TestTasksWaitForAClaudeThatWorks(t *testing.T) {
 	}
 }
 
-// What has the port is another runtime's membridge, whose workers are not this one's.
+// The port is used by another runtime's membridge, whose workers do not belong to this one.
 func TestUpWithoutAPortForMembridgeReadsNoOther(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

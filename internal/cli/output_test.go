@@ -6,7 +6,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// TestALargeOutputIsKeptWholeOrFails runs a claude that answers at length: as much as a completion carries is stored whole; more is no success.
+// TestALargeOutputIsKeptWholeOrFails runs a claude with a long answer: the maximum size of a
+// completion is stored completely; more fails.
 func TestALargeOutputIsKeptWholeOrFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker")
@@ -16,7 +17,7 @@ func TestALargeOutputIsKeptWholeOrFails(t *testing.T) {
 	if err != nil || task.Status != bloom.TaskCompleted || len(output) != 26<<20 {
 		t.Errorf("26 MiB: %s, %d bytes, %v", task.Status, len(output), err)
 	}
-	task = s.awaited(s.submitIn("another", "MIB 36")) // no summary of the other task before it
+	task = s.awaited(s.submitIn("another", "MIB 36")) // without a summary of the other task before it
 	if task.Status != bloom.TaskFailed || *task.ErrorClass != bloom.ClassOutputInvalid {
 		t.Errorf("36 MiB: %s, %v", task.Status, task.ErrorClass)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// TestATaskIsRunThroughAProxyThatAnswersInTheServersStead: whatever a proxy says
-// once at each step, the command goes on and the task is there once.
+// TestATaskIsRunThroughAProxyThatAnswersInTheServersStead: whatever a proxy answers once at each
+// step, the command continues and creates the task once.
 func TestATaskIsRunThroughAProxyThatAnswersInTheServersStead(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSIGHUPChangesTheLogsLevel at run time, also where there was no file at the start. A
-// broken file changes nothing.
+// TestSIGHUPChangesTheLogsLevel at run time, also when there was no file at the start. A broken
+// file changes nothing.
 func TestSIGHUPChangesTheLogsLevel(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "server")

@@ -22,7 +22,7 @@ func TestRetentionShowsWhatIsOldAndRemovesNothing(t *testing.T) {
 	for i := range 3 {
 		n := storetest.Plain("c")
 		if i == 2 {
-			n = storetest.Plain("nothing of it is under way")
+			n = storetest.Plain("nothing of it is unfinished")
 		}
 		_, _, err := s.CreateTask(t.Context(), n)
 		if err == nil && i > 0 {

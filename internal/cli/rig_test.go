@@ -22,7 +22,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) {
 	process.MaybeSupervise()
@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// outcome is what one command line came to.
+// outcome is the result of one command.
 type outcome struct {
 	code     int
 	out, err string
 }
 
-// person calls the command line.
+// person runs commands.
 type person struct {
 	t        testing.TB
 	env      map[string]string
@@ -48,7 +48,7 @@ type person struct {
 	terminal bool
 	piped    bool // standard output is a pipe, also on a terminal
 	signals  chan os.Signal
-	stderr   func([]byte) // sees what is written, as it is written
+	stderr   func([]byte) // sees the output as it is written
 }
 
 func newPerson(t testing.TB, rt *runtimetest.Runtime) *person {
@@ -90,7 +90,7 @@ func (p *person) run(args ...string) outcome {
 	return outcome{code, out.String(), errs.String()}
 }
 
-// must runs a command that has to go well.
+// must runs a command that must succeed.
 func (p *person) must(args ...string) string {
 	p.t.Helper()
 	got := p.run(args...)
@@ -100,7 +100,7 @@ func (p *person) must(args ...string) string {
 	return got.out
 }
 
-// apiOf is the SDK on the same runtime.
+// apiOf returns the SDK for the same runtime.
 func apiOf(t testing.TB, rt *runtimetest.Runtime) *client.Client {
 	t.Helper()
 	c, err := client.New(rt.URL, client.Options{APIKey: runtimetest.AdminKey})
@@ -111,8 +111,7 @@ func apiOf(t testing.TB, rt *runtimetest.Runtime) *client.Client {
 	return c
 }
 
-// employ runs a worker of the test's own that answers every task with reply,
-// after sending the events.
+// employ runs a test worker that answers every task with reply, after sending the events.
 func employ(t testing.TB, rt *runtimetest.Runtime, events []bloom.WorkerEvent, reply bloom.Completion) {
 	t.Helper()
 	api := apiOf(t, rt)
@@ -175,6 +174,6 @@ func golden(t testing.TB, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got); go test -update writes it anew:\n%s", path, diff)
+		t.Errorf("%s differs (-want +got); go test -update rewrites it:\n%s", path, diff)
 	}
 }

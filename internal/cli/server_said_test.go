@@ -15,7 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// refuse answers with an error of ours.
+// refuse answers with an error in the API's form.
 func refuse(w http.ResponseWriter, status int, code, sentence string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -76,7 +76,7 @@ func TestAStreamThatTheServerEndsIsReported(t *testing.T) {
 	wantRun(t, p.run("task", "logs", task.ID), 0, "artifact out/chart.png")
 }
 
-func TestACommandThatTheServerDoesNotKnow(t *testing.T) {
+func TestACommandThatTheServerDoesNotSupport(t *testing.T) {
 	t.Parallel()
 	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, bloom.CodeNotFound, "There is nothing at this address")

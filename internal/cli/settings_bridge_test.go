@@ -11,7 +11,7 @@ import (
 
 const agentBody = `{"name":"somebody"}`
 
-// bridgeScenes show the control plane's own settings. Alone, its flags are short.
+// bridgeScenes test the control plane's own settings. Standalone, its flags are shorter.
 func bridgeScenes() map[string]scene {
 	listens := func(host, port string) func(*stage) {
 		return func(s *stage) {
@@ -111,8 +111,7 @@ func bridgeScenes() map[string]scene {
 	}
 }
 
-// bridgeOverTLS shows that membridge speaks TLS, and that the rest of its process
-// reaches it all the same.
+// bridgeOverTLS checks that membridge uses TLS, and that the rest of its process still reaches it.
 func bridgeOverTLS(s *stage) {
 	var res *http.Response
 	var text string
@@ -131,24 +130,24 @@ func bridgeOverTLS(s *stage) {
 	}
 }
 
-// tlsBeforeMembridge puts TLS before the stage's membridge.
+// tlsBeforeMembridge puts TLS in front of the stage's membridge.
 func tlsBeforeMembridge(s *stage) {
 	s.listenTLS(&tls.Config{Certificates: []tls.Certificate{s.certificate()}}, s.bridge.membridge())
 }
 
-// reachesMembridge waits until the stage's membridge was asked something.
+// reachesMembridge waits until the stage's membridge gets a request.
 func reachesMembridge(s *stage) {
 	s.await("a call", func() bool { return s.bridge.count(func(recorded) bool { return true }) > 0 })
 }
 
-// asksMembridge waits until the stage's membridge was shown the key.
+// asksMembridge waits until the stage's membridge gets the key.
 func asksMembridge(header, key string) func(*stage) {
 	return func(s *stage) {
 		s.await(header+" "+key, func() bool { return s.bridge.count(with(header, key)) > 0 })
 	}
 }
 
-// announceScenes show how a worker finds the runtime and membridge.
+// announceScenes test how a worker finds the runtime and membridge.
 func announceScenes() map[string]scene {
 	asksRuntime := func(s *stage) {
 		s.await("a call with the key", func() bool { return s.seen.count(with("X-Runtime-Api-Key", runtimetest.AdminKey)) > 0 })

@@ -1,7 +1,6 @@
 package cli
 
-// SettingsOf lists the flags ("--name") of every setting that a command takes,
-// hidden ones too.
+// SettingsOf lists the flags ("--name") of every setting of a command, including hidden ones.
 func SettingsOf(command string, sys System) ([]string, error) {
 	var root commands
 	parser, _, err := newParser(&root, nil, sys)

@@ -85,8 +85,8 @@ func withProvider(s *stage) {
 	s.values = strings.NewReplacer(append(s.pairs, "{issuer}", s.provider.URL)...)
 }
 
-// signsIn is that the provider's person gets the role of the group: that needs the
-// right client, secret, claim and rule.
+// signsIn checks that the provider's user gets the role of the group, which requires the right
+// client, secret, claim and rule.
 func signsIn(s *stage) {
 	s.provider.Server = s.url()
 	jar, err := cookiejar.New(nil)
@@ -110,9 +110,9 @@ func signsIn(s *stage) {
 	}
 }
 
-// keyFiles are the files with keys that seal secrets.
+// keyFiles returns the files with encryption keys.
 func (s *stage) keyFiles() (found []string) {
-	s.wants(200, "GET", s.url()+"/api/runtime/session", "") // it waits until the server has started
+	s.wants(200, "GET", s.url()+"/api/runtime/session", "") // waits until the server has started
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, "secret.key") {
 			found = append(found, path)

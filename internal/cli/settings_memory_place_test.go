@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// place is one node, named here, with a memory, and the bucket.
+// place is one node, named here, with a memory and the bucket.
 type place struct {
 	testing.TB
 	dir    string
@@ -33,7 +33,7 @@ func newPlace(t testing.TB, dir string, c objects.Config) *place {
 	return &place{TB: t, dir: dir, bucket: b}
 }
 
-// put stores a small object of the project, in place of the one that is there.
+// put stores a small object of the project, replacing an existing one.
 func (p *place) put(name string, value any) {
 	p.Helper()
 	key := "projects/" + memory.CanonicalID(project) + "/" + name
@@ -47,8 +47,8 @@ func (p *place) put(name string, value any) {
 	}
 }
 
-// stored reads a small object from the place's bucket, or from the one beside it whose name
-// has this at its end.
+// stored reads a small object from the place's bucket, or from one whose name has the suffix
+// beside.
 func (p *place) stored(beside, project, name string) string {
 	data, _, err := p.bucket.Sibling(p.bucket.Name()+beside).Read(p.Context(), "projects/"+memory.CanonicalID(project)+"/"+name)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *place) led(by string) {
 	p.put("leadership/lease.json", memory.Lease{PrimaryNode: by, Epoch: 1, LeaseSeconds: 3600, ExpiresAt: time.Now().Add(time.Hour).Unix()})
 }
 
-// pushedBy stores a memory that is not the one here.
+// pushedBy stores a memory that differs from the local one.
 func (p *place) pushedBy(node string) {
 	p.Helper()
 	db := filepath.Join(p.dir, "pushed", "claude-mem.db")
@@ -84,7 +84,7 @@ func (p *place) pushedBy(node string) {
 	}
 }
 
-// backups puts safety backups of these ages beside the database.
+// backups creates safety backups of these ages beside the database.
 func (p *place) backups(ages ...time.Duration) {
 	for i, age := range ages {
 		folder := filepath.Join(p.dir, "backups", "pull-overwrite", fmt.Sprintf("2020010%d-000000.000000000", i+1))
@@ -106,7 +106,7 @@ func (s *stage) memoryPlace() *place {
 	return newPlace(s.T, s.dir, c)
 }
 
-// memoryFlags are what a worker with a memory needs, but for the one flag.
+// memoryFlags returns what a worker with a memory requires, without the flag but.
 func memoryFlags(but string) (flags []string) {
 	for _, f := range []string{"--minio-endpoint={minio}", "--minio-access-key={minio-key}", "--minio-secret-key={minio-secret}",
 		"--memory-project=garden", "--memory-db={dir}/here.db", "--memory-node=here", "--memory-minio-bucket={bucket}",

@@ -16,12 +16,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 )
 
-// memoryCase is a setting of the memory's and how a push or pull shows that it counts.
+// memoryCase is a setting of the memory and how a push or pull shows its effect.
 type memoryCase struct {
 	flag, variable, value string
 	order                 string // "push" or "pull"
 	before                func(*place)
-	without, with         string // what is said, or stored, without and with the setting
+	without, with         string // what is printed, or stored, without and with the setting
 	look                  func(*place) string
 }
 
@@ -54,7 +54,7 @@ func memoryCases() []memoryCase {
 	}
 }
 
-// prepare puts memories into the folder, and what the case wants into the bucket.
+// prepare writes memories into the folder, and what the case requires into the bucket.
 func (c memoryCase) prepare(p *place) {
 	observe(p, filepath.Join(p.dir, "here.db"))
 	observe(p, filepath.Join(p.dir, "unusual.db"))
@@ -64,8 +64,7 @@ func (c memoryCase) prepare(p *place) {
 	}
 }
 
-// TestEveryVariableOfTheMemoryTakesEffect pushes or pulls once without and once with each
-// variable.
+// TestEveryVariableOfTheMemoryTakesEffect pushes or pulls once without and once with each variable.
 func TestEveryVariableOfTheMemoryTakesEffect(t *testing.T) {
 	t.Parallel()
 	server := miniotest.Shared(t)
@@ -100,7 +99,7 @@ func TestEveryVariableOfTheMemoryTakesEffect(t *testing.T) {
 	}
 }
 
-// TestEveryVariableOfTheStorageTakesEffect looks at what reaches the storage.
+// TestEveryVariableOfTheStorageTakesEffect checks the requests that reach the storage.
 func TestEveryVariableOfTheStorageTakesEffect(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -157,7 +156,7 @@ func TestEveryVariableOfTheStorageTakesEffect(t *testing.T) {
 	}
 }
 
-// ordered has the stage's worker push or pull and returns what it reports.
+// ordered makes the stage's worker push or pull and returns its report.
 func (s *stage) ordered(kind, project string) string {
 	s.Helper()
 	const agent = "mover"
@@ -189,7 +188,7 @@ func (s *stage) ordered(kind, project string) string {
 	return job.Detail
 }
 
-// memoryScenes show that a worker moves the memory as the commands do.
+// memoryScenes check that a worker moves the memory as the commands do.
 func memoryScenes() map[string]scene {
 	all := map[string]scene{
 		"a memory in step": {roles: workers, before: withMemory, also: append(memoryFlags(""), "--memory-allow-secondary-push"),

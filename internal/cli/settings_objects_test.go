@@ -11,8 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// asked is that the object storage, which the stage's membridge stands in for, got a
-// request with this in the credential or the path.
+// asked checks that the object storage, which the stage's membridge replaces, gets a request with
+// part in the credential or the path.
 func asked(part string) func(*stage) {
 	return func(s *stage) {
 		s.await("a request for "+part, func() bool {
@@ -24,7 +24,7 @@ func asked(part string) func(*stage) {
 	}
 }
 
-// stores is that a task's output goes to the object storage.
+// stores checks that a task's output is stored in the object storage.
 func stores(bucket string) func(*stage) {
 	return func(s *stage) {
 		task := s.heldTask()

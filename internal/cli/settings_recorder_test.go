@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// recorder notes the requests that a stand-in gets.
+// recorder records the requests to a stand-in.
 type recorder struct {
 	mu      sync.Mutex
 	got     []recorded
@@ -29,7 +29,7 @@ func (r *recorder) note(q *http.Request, body map[string]any) {
 	r.got = append(r.got, recorded{q.URL.Path, q.Header.Clone(), body})
 }
 
-// count is how many requests fulfil the condition so far.
+// count returns how many requests so far meet the condition.
 func (r *recorder) count(fits func(recorded) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,14 +46,14 @@ func with(header, value string) func(recorded) bool {
 	return func(r recorded) bool { return slices.Contains(r.header.Values(header), value) }
 }
 
-// order has heartbeats answered with a command.
+// order makes the responses to heartbeats contain a command.
 func (r *recorder) order(command string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.command = command
 }
 
-// stall lets health hang until release.
+// stall makes health hang until release.
 func (r *recorder) stall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *recorder) release() {
 	}
 }
 
-// membridge is a stand-in of the control plane.
+// membridge is a stand-in for the control plane.
 func (r *recorder) membridge() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		var body map[string]any

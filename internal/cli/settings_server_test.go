@@ -39,7 +39,7 @@ func serverScenes() map[string]scene {
 			{"--reap-interval", "1s", func(s *stage) {
 				re := regexp.MustCompile(`bloom_loop_last_success_timestamp_seconds\{loop="reaper"\} (\S+)`)
 				runs := map[string]bool{}
-				if !within(25*time.Second, func() bool { // at the default there is one run in that time, or two
+				if !within(25*time.Second, func() bool { // with the default there would be one run in that time, or two
 					_, text := s.call("GET", s.url()+"/metrics", "")
 					if m := re.FindStringSubmatch(text); m != nil {
 						runs[m[1]] = true
@@ -70,7 +70,7 @@ func serverScenes() map[string]scene {
 			}
 			defer conn.Close()
 			_, _ = fmt.Fprintf(conn, "POST /api/runtime/llm-tasks HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n", host)
-			if _, err := conn.Read(make([]byte, 8)); err != nil { // the handler reads the body, which never comes
+			if _, err := conn.Read(make([]byte, 8)); err != nil { // the handler reads the body, which never arrives
 				s.Fatal(err)
 			}
 			s.stop()
@@ -112,7 +112,7 @@ func serverScenes() map[string]scene {
 				}
 				defer conn.Close()
 				_, _ = fmt.Fprintf(conn, "GET /api/runtime/artifacts/%s/content HTTP/1.1\r\nHost: %s\r\n\r\n", id, host)
-				s.says("content 200 1...ms") // after one second and a little, not half a minute
+				s.says("content 200 1...ms") // after about a second, not half a minute
 			}},
 		}},
 		"proxy": {roles: servers, also: []string{"--runtime-api-key=" + serverKey}, sets: []set{{"--trusted-proxy", "127.0.0.0/8", func(s *stage) {
@@ -126,7 +126,7 @@ func serverScenes() map[string]scene {
 				}
 				s.wants(429, "POST", s.url()+"/api/runtime/session", `{"key":"not-a-key-0123456789"}`)
 			}},
-			{"--rate-limit-address", "10", s429("GET", "/api/runtime/stats", 401, 6)}, // 4 are spent
+			{"--rate-limit-address", "10", s429("GET", "/api/runtime/stats", 401, 6)}, // 4 are used
 			{"--rate-limit-key", "5", s429("GET", "/api/runtime/stats", 200, 5, "X-Runtime-API-Key", serverKey)},
 			{"--rate-limit-worker", "7", s429("POST", "/api/runtime/workers/nobody/claim", 404, 7, "X-Runtime-API-Key", serverKey)},
 		}},
@@ -143,7 +143,7 @@ func serverScenes() map[string]scene {
 			s.wants(400, "POST", s.url()+"/api/runtime/llm-tasks", "{}", from("https://app.example")...)
 			s.wants(403, "POST", s.url()+"/api/runtime/llm-tasks", "{}", from("https://other.example")...)
 		}}}},
-		// Entries that are exported are removed only after that.
+		// Entries are exported before they are removed.
 		"retention": {roles: servers, also: []string{"--audit-export=off"}, before: plantOldTasks, sets: []set{
 			{"--retention-tasks", "30d", func(s *stage) {
 				s.await("the oldest task to go", func() bool {
@@ -158,7 +158,7 @@ func serverScenes() map[string]scene {
 				})
 				s.wants(200, "GET", s.url()+"/api/runtime/llm-tasks/"+old, "")
 			}},
-			{"--run-transcripts", "never", func(s *stage) { // else the events would still be served
+			{"--run-transcripts", "never", func(s *stage) { // otherwise the events would still be served
 				if _, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+old, ""); strings.Contains(text, `"transcript"`) {
 					s.Error(text)
 				}
@@ -179,8 +179,8 @@ func serverScenes() map[string]scene {
 	}
 }
 
-// s429 sees a request refused after n others in the same minute; while it is counted
-// one more may be allowed.
+// s429 expects a refusal after n other requests in the same minute; one more may be allowed while
+// they are counted.
 func s429(method, path string, before, n int, header ...string) func(*stage) {
 	return func(s *stage) {
 		s.Helper()
@@ -193,7 +193,7 @@ func s429(method, path string, before, n int, header ...string) func(*stage) {
 	}
 }
 
-// queueHas sees that the queue has room for n tasks, and why there are no more.
+// queueHas checks that the queue has room for n tasks, and why more are refused.
 func queueHas(n int, why string) func(*stage) {
 	return func(s *stage) {
 		s.Helper()
@@ -220,7 +220,7 @@ type ago time.Duration
 
 func (a ago) Now() time.Time { return time.Now().Add(-time.Duration(a)) }
 
-// plantOldTasks leaves a task that ended 40 days ago and one that ended 10 days ago.
+// plantOldTasks creates a task that ended 40 days ago and one that ended 10 days ago.
 func plantOldTasks(s *stage) {
 	s.file("data/placeholder", "")
 	for id, age := range map[string]ago{oldest: ago(40 * 24 * time.Hour), old: ago(10 * 24 * time.Hour)} {

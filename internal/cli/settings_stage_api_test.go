@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 )
 
-// url is where the role itself listens; for a worker, the runtime's.
+// url is where the role listens; for a worker, the runtime's URL.
 func (s *stage) url() string {
 	s.Helper()
 	if s.rt != nil {
@@ -50,8 +50,8 @@ func (s *stage) call(method, url, body string, header ...string) (int, string) {
 	return res.StatusCode, string(raw)
 }
 
-// wants checks the status that a request gets, once the role has started: it says where
-// it listens a moment before it is ready.
+// wants checks the status of a response once the role has started: it prints its address a moment
+// before it is ready.
 func (s *stage) wants(status int, method, url, body string, header ...string) {
 	s.Helper()
 	var got int
@@ -122,7 +122,7 @@ func (s *stage) worker() bloom.Worker {
 	return found
 }
 
-// heldTask is a task that a worker of its own holds.
+// heldTask creates a task that another worker holds.
 func (s *stage) heldTask() string {
 	s.Helper()
 	s.call("POST", s.url()+"/api/runtime/workers", `{"name":"holder","capabilities":{"labels":["held"],"max_concurrency":8}}`)

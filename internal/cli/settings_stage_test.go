@@ -19,23 +19,22 @@ import (
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
-// asProgram makes the test binary behave as bloom.
+// asProgram makes the test binary run as bloom.
 const asProgram = "BLOOM_TEST_AS_PROGRAM"
 
-// stageLimit bounds waits for what must come.
+// stageLimit bounds every wait.
 const stageLimit = 2 * time.Minute
 
-// stage is one role, run as a process, and the parts around it that record what
-// it does.
+// stage is one role, run as a process, and stand-ins around it that record what it does.
 type stage struct {
 	*testing.T
 	role     string
-	dir      string // everything lies below it
+	dir      string // has all files
 	bridge   *recorder
-	rt       *runtimetest.Runtime // what a worker works for; nil for other roles
-	seen     *recorder            // requests that rt got
-	provider *oidctest.Provider   // that people sign in at; nil without one
-	key      string               // that opens the runtime
+	rt       *runtimetest.Runtime // the runtime of a worker; nil for other roles
+	seen     *recorder            // requests to rt
+	provider *oidctest.Provider   // the sign-in provider; nil without one
+	key      string               // an admin key of the runtime
 	pairs    []string             // of values
 	values   *strings.Replacer
 
@@ -62,8 +61,7 @@ func newStage(t *testing.T, role string) *stage {
 	return s
 }
 
-// script makes the claude that records how it was called. A prompt with HANG
-// makes it say nothing more.
+// script writes the claude that records how it was called. A prompt with HANG makes it go silent.
 func (s *stage) script() string {
 	s.file("claude", `#!/bin/sh
 case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
@@ -130,7 +128,7 @@ func (s *stage) start(args ...string) {
 	})
 }
 
-// run runs another command to its end and returns what it said and its exit code.
+// run runs another command to its end and returns its output and exit code.
 func (s *stage) run(args ...string) (string, int) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), os.Args[0], args...)
@@ -155,7 +153,7 @@ func (s *stage) stop() {
 	})
 }
 
-// await looks again and again until ok; what is looked at gives no signal.
+// await polls until ok, because there is no signal to wait for.
 func (s *stage) await(what string, ok func() bool) {
 	s.Helper()
 	if !within(stageLimit, ok) {
@@ -172,7 +170,7 @@ func within(d time.Duration, ok func() bool) bool {
 	return false
 }
 
-// says waits for the pattern in what the role prints and returns its last group.
+// says waits until the role's output matches the pattern and returns the last group.
 func (s *stage) says(pattern string) string {
 	s.Helper()
 	var found []string

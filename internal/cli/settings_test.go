@@ -11,8 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/cli"
 )
 
-// set is one setting with an unusual value and how its effect is seen. In the
-// value, {dir}, {port}, {bridge}, {runtime} and {claude} stand for the stage's.
+// set is one setting with an unusual value and a check of its effect. In the value, {dir}, {port},
+// {bridge}, {runtime} and {claude} stand for the stage's.
 type set struct {
 	flag  string
 	value string // empty for a switch
@@ -24,12 +24,12 @@ type scene struct {
 	roles  []string
 	before func(*stage)
 	also   []string // further arguments that the scene needs
-	up     []string // and those that `bloom up` needs
+	up     []string // additional ones for `bloom up`
 	sets   []set
 }
 
-// TestEverySettingOfEveryRoleTakesEffect runs each role with each of its settings
-// at an unusual value. A setting that has no scene fails the test.
+// TestEverySettingOfEveryRoleTakesEffect runs each role with each of its settings at an unusual
+// value. A setting without a scene fails the test.
 func TestEverySettingOfEveryRoleTakesEffect(t *testing.T) {
 	t.Parallel()
 	scenes := allScenes()
@@ -87,7 +87,7 @@ func (sc scene) play(s *stage) {
 	}
 }
 
-// defaults are what a role needs to run on this machine, unless the scene sets it.
+// defaults are what a role requires to run on this machine, unless the scene sets it.
 func (s *stage) defaults(sc scene) []string {
 	all := map[string][]string{
 		"server":    {"--data-dir={dir}/data", "--listen=127.0.0.1:0", "--membridge-server-url={bridge}"},
@@ -107,7 +107,7 @@ const (
 	fileKey   = "a-key-out-of-a-file"
 )
 
-// noMembridge has `bloom up` speak to the stage's membridge and not to its own.
+// noMembridge makes `bloom up` use the stage's membridge and not its own.
 var noMembridge = []string{"--no-membridge"}
 
 var (
@@ -137,7 +137,7 @@ func something(s *stage) {
 		s.worker()
 	case "membridge":
 		s.call("GET", s.bridgeURL()+"/agents", "")
-	default: // not its health, which is answered, and not logged, while it starts
+	default: // not health, which is answered, and not logged, while the role starts
 		s.call("GET", s.url()+"/api/runtime/stats", "")
 	}
 }
@@ -174,7 +174,7 @@ func commonScenes() map[string]scene {
 	}
 }
 
-// listenForPostgres notes connections to {port} and ends them.
+// listenForPostgres records connections to {port} and closes them.
 func listenForPostgres(s *stage) {
 	l, err := net.Listen("tcp", s.values.Replace("127.0.0.1:{port}"))
 	if err != nil {

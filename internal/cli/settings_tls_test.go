@@ -53,7 +53,7 @@ func tlsScenes() map[string]scene {
 		"connections": {roles: []string{"server", "membridge", "up"}, sets: []set{{"--max-connections", "16", func(s *stage) {
 			address := strings.TrimPrefix(s.url(), "http://")
 			var first net.Conn
-			for range 40 { // who asks nothing makes room for the next
+			for range 40 { // idle connections make room for new ones
 				conn, err := net.Dial("tcp", address)
 				if err != nil {
 					s.Fatal(err)
@@ -79,7 +79,7 @@ func tlsScenes() map[string]scene {
 			s.wants(200, "GET", s.url()+"/readyz", "")
 			_ = s.cmd.Process.Signal(syscall.SIGTERM)
 			s.await("readiness to fail", func() bool { status, _ := s.call("GET", s.url()+"/readyz", ""); return status == 503 })
-			s.wants(200, "GET", s.url()+"/health", "") // the others are served meanwhile
+			s.wants(200, "GET", s.url()+"/health", "") // others are served in the meantime
 			s.stop()
 		}}}},
 		"worker over TLS": {roles: []string{"worker"}, before: tlsBeforeRuntime, sets: []set{
@@ -91,7 +91,8 @@ func tlsScenes() map[string]scene {
 
 func registered(s *stage) { s.worker() }
 
-// certificate makes one for 127.0.0.1 that is its own authority, as cert.pem and key.pem.
+// certificate creates a certificate for 127.0.0.1 that is its own authority, as cert.pem and
+// key.pem.
 func (s *stage) certificate() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *stage) pool() *x509.CertPool {
 	return pool
 }
 
-// secure sends a request over TLS, trusting cert.pem alone.
+// secure sends a request over TLS, trusting only cert.pem.
 func (s *stage) secure(cert *tls.Certificate, method, to, key string) (*http.Response, string) {
 	s.Helper()
 	c := &tls.Config{RootCAs: s.pool()}
@@ -152,7 +153,7 @@ func answersOverTLS(s *stage) {
 	if res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" || !strings.HasPrefix(s.url(), "https://") {
 		s.Errorf("over TLS: %d %s, %v", res.StatusCode, text, res.Header)
 	}
-	if s.role == "up" { // its own worker reaches it all the same
+	if s.role == "up" { // its own worker still reaches it
 		s.await("the worker", func() bool {
 			_, text := s.secure(nil, "GET", s.url()+"/api/runtime/workers", serverKey)
 			return strings.Contains(text, `"status":"online"`)
@@ -174,7 +175,7 @@ func wantsWorkersCertificates(s *stage) {
 			s.Errorf("with a certificate (%t): %d, want %d: %s", one.cert != nil, res.StatusCode, one.want, text)
 		}
 	}
-	// Whoever lacks a certificate is not sent for a key.
+	// The error for a missing certificate does not advise to get a key.
 	p := newPerson(s, nil)
 	p.env = map[string]string{"HOME": s.TempDir(), "BLOOM_RUNTIME_URL": s.url(), "BLOOM_API_KEY": workerKey, "BLOOM_CA_FILE": filepath.Join(s.dir, "cert.pem")}
 	for _, args := range [][]string{{"workers"}, {"doctor", "--claude=/nowhere/claude", "--listen=127.0.0.1:0", "--data-dir", s.TempDir()}} {
@@ -185,7 +186,7 @@ func wantsWorkersCertificates(s *stage) {
 	}
 }
 
-// tlsBeforeRuntime puts TLS before the runtime, which wants a certificate of everyone.
+// tlsBeforeRuntime puts TLS in front of the runtime and requires client certificates.
 func tlsBeforeRuntime(s *stage) {
 	cert := s.certificate()
 	to, err := url.Parse(s.rt.URL)
@@ -208,7 +209,7 @@ func (s *stage) listenTLS(c *tls.Config, h http.Handler) {
 	s.Cleanup(front.Close)
 }
 
-// authority is an ACME directory that takes accounts and refuses orders.
+// authority is an ACME directory that accepts accounts and refuses orders.
 func (s *stage) authority() {
 	base := s.values.Replace("https://127.0.0.1:{port}")
 	s.listenTLS(&tls.Config{Certificates: []tls.Certificate{s.certificate()}}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

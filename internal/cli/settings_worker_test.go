@@ -9,8 +9,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// workerScenes show how a worker runs tasks, through a stand-in of claude that
-// records how it was called.
+// workerScenes test how a worker runs tasks, with a stand-in for claude that records how it was
+// called.
 func workerScenes() map[string]scene {
 	argument := func(want string) func(*stage) {
 		return func(s *stage) {
@@ -78,7 +78,7 @@ func workerScenes() map[string]scene {
 			{"--label", "unusual", about(func(w bloom.Worker) bool { return slices.Equal(w.Capabilities.Labels, []string{"unusual"}) })},
 		}},
 		"silence": {roles: workers, sets: []set{{"--silence", "3s", func(s *stage) {
-			if task := s.finished("HANG"); task.Status != bloom.TaskFailed { // at the default it would run for 10 minutes
+			if task := s.finished("HANG"); task.Status != bloom.TaskFailed { // by default it would run for 10 minutes
 				s.Errorf("a task whose claude says nothing is %s", task.Status)
 			}
 			s.says(`task finished and reported.* error_class=timeout status=error`)
@@ -111,7 +111,8 @@ func workerScenes() map[string]scene {
 	}
 }
 
-// skips is that a task with files gets a warning for one that was not uploaded, and has the other.
+// skips checks that a task with files has a warning for one that was not uploaded, and has the
+// other.
 func skips(why string) func(*stage) {
 	return func(s *stage) {
 		task, err := s.api().Submit(s.Context(), bloom.TaskSpec{ContextID: "files", AgentSlug: "poet", Prompt: "say pong", Policy: bloom.Policy{Artifacts: []string{"*"}}})

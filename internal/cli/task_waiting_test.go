@@ -25,7 +25,7 @@ func TestSubmitSaysWhyItIsStillTrying(t *testing.T) {
 	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Method == http.MethodPost:
-			<-notified // the answer comes once the person was notified
+			<-notified // the response arrives after the notification
 			return false
 		case strings.HasSuffix(r.URL.Path, "/health"):
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -186,7 +186,7 @@ func TestAllowedToolsMayHoldCommas(t *testing.T) {
 	}
 }
 
-// JSON has commas of its own, names of files are separated by them.
+// JSON contains commas, which also separate file names.
 func TestMCPConfigurationsMayBeJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

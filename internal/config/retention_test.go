@@ -56,7 +56,7 @@ func TestAgesFromEverySource(t *testing.T) {
 	}
 }
 
-func TestAgesThatWouldSurpriseAreRefused(t *testing.T) {
+func TestUnreasonableAgesAreRefused(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"30m": "too short", "59m59s": "too short", "1ms": "too short", "-1h": "must be an age", "30": "must be an age", "soon": "must be an age",

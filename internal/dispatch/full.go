@@ -127,7 +127,7 @@ func (d *depth) take(ctx context.Context, clock bloom.Clock, most int64, count f
 	return true, nil
 }
 
-// wait gives up the lock until no task is being added.
+// wait releases the lock until no task is being added.
 func (d *depth) wait(ctx context.Context) error {
 	if d.idle == nil {
 		d.idle = make(chan struct{})

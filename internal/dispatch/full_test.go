@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
-// unheard creates tasks for callers that have gone before they are answered.
+// unheard creates tasks for callers that leave before they get a response.
 type unheard struct{ bloom.Store }
 
 func (u unheard) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
@@ -21,7 +21,7 @@ func (u unheard) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, b
 	return task, replayed, err
 }
 
-// standing is a clock that never moves: the queue is counted once.
+// standing is a clock that stands still: the queue is counted once.
 type standing struct{}
 
 func (standing) Now() time.Time { return time.UnixMilli(1_772_000_000_000) }

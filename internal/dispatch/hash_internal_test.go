@@ -7,8 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// The hash of a completion is kept for as long as its result: how it is computed must
-// never change it.
+// The hash of a completion is stored as long as its result: its computation must never change it.
 func TestALongOutputHashesAsItsWholeEncoding(t *testing.T) {
 	t.Parallel()
 	odd := "a\"b\\c\n\t\u2028<&>\x01é世😀"

@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
-// hintless is a store all of whose hints are lost.
+// hintless is a store all of whose notifications are lost.
 type hintless struct{ bloom.Store }
 
 func (hintless) Subscribe(func([]bloom.Change)) func() { return func() {} }

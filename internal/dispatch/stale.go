@@ -35,7 +35,7 @@ func (s *staleEntries) allow(keyID, worker string, now time.Time) bool {
 	one, known := s.of[who]
 	if !known {
 		if len(s.of) >= maxStaleCallers {
-			clear(s.of) // everybody begins anew; all is still limited
+			clear(s.of) // every caller starts again; the total is still limited
 		}
 		one = rate.NewLimiter(rate.Every(time.Minute/staleAudited), staleAudited)
 		s.of[who] = one

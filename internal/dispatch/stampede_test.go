@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counting is a real store that counts how often workers look at it.
+// counting is a real store that counts claims.
 type counting struct {
 	bloom.Store
 	claims atomic.Int64
@@ -95,7 +95,7 @@ func TestOneTaskDoesNotWakeEverybody(t *testing.T) {
 			t.Fatalf("a poll came back with %+v", res)
 		}
 	}
-	// One look a task; a second one where the news of a lease came late.
+	// One claim for each task; a second one where the notification of a lease came late.
 	if looks := store.claims.Load() - before; looks > 10 {
 		t.Fatalf("5 tasks made %d of %d waiting workers look", looks, n)
 	}
@@ -105,8 +105,8 @@ func TestOneTaskDoesNotWakeEverybody(t *testing.T) {
 	}
 }
 
-// What is kept for one worker is offered to others after the grace, and until
-// then does not wake all of them in turn.
+// A task reserved for one worker is offered to others after the grace period, and until then does
+// not wake all of them in turn.
 func TestATaskThatNobodyMayTakeWakesFew(t *testing.T) {
 	t.Parallel()
 	service, store := open(t)
@@ -130,7 +130,7 @@ func TestATaskThatNobodyMayTakeWakesFew(t *testing.T) {
 	if _, _, err := service.Submit(t.Context(), dispatch.Submission{Spec: spec, Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	<-got // holds the first
+	<-got // holds the first task
 	before := store.claims.Load()
 	second, _, err := service.Submit(t.Context(), dispatch.Submission{Spec: spec, Actor: "test"})
 	if err != nil {

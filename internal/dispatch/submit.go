@@ -59,7 +59,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 }
 
 // mayBe reports whether a task may have been created although its creation ended with an
-// error: also a caller that has gone away may have left one.
+// error: a caller that has disconnected may have left one, too.
 func mayBe(err error) bool {
 	kind := bloom.KindOf(err)
 	return kind == bloom.KindInternal || kind == bloom.KindUnavailable

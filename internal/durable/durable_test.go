@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// holds reads the only file of a folder.
+// holds checks that a file is the only one in its folder, and its content.
 func holds(t *testing.T, path, want string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -38,7 +38,7 @@ func TestAFileIsReplacedWhole(t *testing.T) {
 	}
 }
 
-func TestTheFirstFileStands(t *testing.T) {
+func TestTheFirstFileWins(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	if err := durable.Create(path, []byte("first")); err != nil {

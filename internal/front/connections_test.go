@@ -43,9 +43,9 @@ func closed(t *testing.T, conn net.Conn) {
 	}
 }
 
-// With all connections taken by those who ask nothing, or half of something, the next
-// one is served: the one that has been idle longest makes room. Requests under way are
-// never cut.
+// When all connections are used by clients that send nothing, or half a request, the next one is
+// served: the one that has been idle longest is closed. Connections with active requests are never
+// closed.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -84,7 +84,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		if _, err := io.WriteString(half, "GET / HTTP/1.1\r\nHost: h\r\nX: "); err != nil {
 			t.Fatal(err)
 		}
-		for range 20 { // each takes the place of the one before it
+		for range 20 { // each takes the place of the previous one
 			if status := ask(t, connect(), "/"); status != 200 {
 				t.Fatalf("secure %t: a new connection is answered %d", secure, status)
 			}
@@ -101,7 +101,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		close(release)
 		for range 4 {
 			if status := <-long; status != 200 {
-				t.Errorf("secure %t: a request under way was answered %d", secure, status)
+				t.Errorf("secure %t: an active request was answered %d", secure, status)
 			}
 		}
 		if status := ask(t, connect(), "/"); status != 200 {

@@ -16,11 +16,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 )
 
-// limit ends an exchange that goes wrong.
+// limit bounds an exchange.
 const limit = 20 * time.Second
 
-// exchange sends bytes, one by one or at once, and returns a line for each answer
-// until the connection ends: the status, what the handler read, "closed" if said.
+// exchange sends bytes, one by one or together, and returns a line for each response until the
+// connection ends: the status, what the handler read, "closed" if announced.
 func exchange(t *testing.T, conn net.Conn, sent string, slowly bool) string {
 	t.Helper()
 	defer conn.Close()
@@ -98,8 +98,8 @@ func TestALengthIsStatedOnce(t *testing.T) {
 	}
 }
 
-// Over TLS handlers learn of it, with HTTP/1.1 and HTTP/2, and a body is what was sent,
-// whatever it looks like. Who speaks plain HTTP is told so.
+// Over TLS, with HTTP/1.1 and HTTP/2, handlers see the state of the TLS connection, and a body
+// arrives unchanged, whatever it looks like. A plain HTTP request gets an explanation.
 func TestHTTPOverTLS(t *testing.T) {
 	t.Parallel()
 	secure, files := listen(t), filesIn(t.TempDir())

@@ -37,7 +37,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// certificate writes one with that serial number, in two files or a broken one.
+// certificate writes one with that serial number, in two files, or an invalid one.
 func certificate(t *testing.T, files front.Files, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,7 +83,7 @@ func open(t *testing.T, c front.Config) *front.Front {
 	return f
 }
 
-// serial is the number of the certificate that a new connection is shown.
+// serial returns the serial number of the certificate that a new connection gets.
 func serial(t *testing.T, addr string) int64 {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
@@ -103,7 +103,7 @@ func TestACertificateFollowsItsFiles(t *testing.T) {
 	if got := serial(t, l.Addr().String()); got != 1 {
 		t.Fatalf("certificate %d, want 1", got)
 	}
-	write(t, files.Certificate, "half a certifi") // somebody is writing it
+	write(t, files.Certificate, "half a certifi") // a partly written file
 	for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); {
 		if got := serial(t, l.Addr().String()); got != 1 {
 			t.Fatalf("certificate %d while the file is broken", got)
@@ -144,8 +144,7 @@ func TestWithoutACertificateThereIsNoStart(t *testing.T) {
 	}
 }
 
-// Both sides refuse TLS that is older than 1.2: those who connect to a server, and a
-// client that connects to one.
+// Both sides refuse TLS older than 1.2: servers and clients.
 func TestOlderTLSIsRefused(t *testing.T) {
 	t.Parallel()
 	files := filesIn(t.TempDir())
@@ -182,7 +181,7 @@ func TestOlderTLSIsRefused(t *testing.T) {
 	}
 }
 
-// get asks over plain HTTP and returns the status and the body.
+// get sends a request over plain HTTP and returns the status and the body.
 func get(t *testing.T, addr, path string) (int, string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}

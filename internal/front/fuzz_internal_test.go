@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzFraming: what net/http accepts of a connection states the length of its body
-// once, and it does not matter in which pieces the bytes come in.
+// FuzzFraming: requests that net/http accepts state the length of their body once, in whatever
+// pieces the bytes arrive.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhiGET / HTTP/1.1\r\nHost: h\r\n\r\n",

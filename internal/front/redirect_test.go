@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 )
 
-// standardPort is a listener that says that it has port 443.
+// standardPort is a listener that claims port 443.
 type standardPort struct{ net.Listener }
 
 func (standardPort) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }

@@ -116,8 +116,8 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// Not parallel: it counts what the process allocates.
-func TestSnippetHoldsFewWords(t *testing.T) {
+// Not parallel: it counts the process's allocations.
+func TestSnippetKeepsFewWordsInMemory(t *testing.T) {
 	few, many := strings.Repeat("tree ", 1000), strings.Repeat("tree ", 50_000)
 	for _, q := range []string{"missing", "tree", "tree missing", `"tree tree leaf" tree`} {
 		query := fulltext.Parse(q)

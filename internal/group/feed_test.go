@@ -12,10 +12,10 @@ func TestAFeedNotifiesItsSubscribers(t *testing.T) {
 	t.Parallel()
 	var feed group.Feed
 	var first, second []string
-	listen := func(heard *[]string) func() {
+	listen := func(received *[]string) func() {
 		return feed.Subscribe(func(changes []bloom.Change) {
 			for _, c := range changes {
-				*heard = append(*heard, c.TaskID)
+				*received = append(*received, c.TaskID)
 			}
 		})
 	}
@@ -29,11 +29,11 @@ func TestAFeedNotifiesItsSubscribers(t *testing.T) {
 	stop()
 	publish("c")
 	if !slices.Equal(first, []string{"a", "b"}) || !slices.Equal(second, []string{"b", "c"}) {
-		t.Errorf("heard %v and %v", first, second)
+		t.Errorf("received %v and %v", first, second)
 	}
 }
 
-func TestNothingIsNoNews(t *testing.T) {
+func TestPublishingNothingNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	var feed group.Feed
 	feed.Subscribe(func([]bloom.Change) { t.Error("called for nothing") })

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// send puts operations in a queue that has room for them.
+// send adds operations to a queue that has room for them.
 func send(t *testing.T, q *group.Queue[int], ops ...int) {
 	t.Helper()
 	for _, op := range ops {
@@ -42,7 +42,7 @@ func TestOneTakesWhatWaits(t *testing.T) {
 	}
 }
 
-func TestWhatWasAcceptedIsTakenAfterTheStop(t *testing.T) {
+func TestAcceptedOperationsRunAfterTheStop(t *testing.T) {
 	t.Parallel()
 	q := group.NewQueue[int](8)
 	send(t, q, 1, 2)
@@ -62,7 +62,7 @@ func TestWhatWasAcceptedIsTakenAfterTheStop(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForRoomLongerThanHeWants(t *testing.T) {
+func TestWaitingForRoomEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	q := group.NewQueue[int](1)
 	send(t, q, 1)
@@ -124,13 +124,13 @@ func TestServingGoesOnToTheEndOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestCallersWhoAskAgainShareACommit: each comes back a moment after it was answered,
-// when the first of them is there already.
+// TestCallersWhoAskAgainShareACommit: each calls again a moment after its response, when the first
+// of them is already waiting.
 func TestCallersWhoAskAgainShareACommit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		takes, least time.Duration
-		all          bool // share a group, once they have found together
+		all          bool // share a group once they have met
 	}{
 		"a slow commit is worth waiting for":  {20 * time.Millisecond, 0, true},
 		"a quick one is not":                  {time.Millisecond, 0, false},
@@ -172,7 +172,7 @@ func TestCallersWhoAskAgainShareACommit(t *testing.T) {
 	}
 }
 
-func TestLingeringEnds(t *testing.T) {
+func TestQueueWaitsEnd(t *testing.T) {
 	t.Parallel()
 	over := make(chan time.Time, 1)
 	over <- time.Time{}

@@ -11,7 +11,7 @@ import (
 
 type books struct{ kept []string }
 
-// serve runs operations as they come, each a group of its own.
+// serve runs operations as they arrive, each in its own group.
 func serve(t *testing.T, b *books) (send func(context.Context, *group.Op[*books]) error) {
 	t.Helper()
 	q := group.NewQueue[*group.Op[*books]](4)
@@ -57,7 +57,7 @@ func TestAPanicIsOneOperationsFailure(t *testing.T) {
 	}
 }
 
-func TestACallerWhoLeavesLeavesTheOperation(t *testing.T) {
+func TestAnOperationContinuesWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	b := &books{}
 	send := serve(t, b)

@@ -45,7 +45,7 @@ func TestTheLimitHoldsForEachAddressAndForManyTogether(t *testing.T) {
 		t.Fatalf("%d of 10000 addresses were let in: memory is not bounded", allowed)
 	}
 	c.now = c.now.Add(guard.LimitWindow)
-	for i := range 8000 { // those who were there have been quiet: newcomers take their places
+	for i := range 8000 { // the earlier callers were idle, so new ones take their places
 		if l.Allow("new-"+strconv.Itoa(i)).Wait != 0 {
 			t.Fatalf("newcomer %d is refused", i)
 		}

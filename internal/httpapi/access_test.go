@@ -55,8 +55,8 @@ func TestRefusedChangesAreInTheAudit(t *testing.T) {
 	}
 }
 
-// The name of a worker is its key's choice: in the audit it never stands for somebody else.
-func TestAWorkersNameIsNoOtherActors(t *testing.T) {
+// A worker key chooses the worker's name: in the audit the name must never look like another actor.
+func TestAWorkersNameIsNeverAnotherActorInTheAudit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	worker := r.newKey(auth.RoleWorker)
@@ -76,7 +76,7 @@ func TestAWorkersNameIsNoOtherActors(t *testing.T) {
 	}
 }
 
-// A misspelt restriction must not make a key without it.
+// A misspelt restriction must not create an unrestricted key.
 func TestAKeyWithAnUnknownFieldIsNotCreated(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

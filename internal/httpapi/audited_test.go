@@ -17,13 +17,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// change is one request that changes something, with a key that the audit has to name.
+// change is one request that changes something, with a key that the audit must name.
 type change struct {
-	actions []string // that the audit has then
+	actions []string // expected in the audit
 	do      func(r *fixture, key string)
 }
 
-// unaudited are the routes that leave no entry, each for a reason.
+// unaudited are the routes without an audit entry, each with the reason.
 var unaudited = map[string]string{
 	"POST /api/runtime/artifacts/verify":         "it only reads",
 	"POST /api/runtime/llm-tasks/{id}/dispatch":  "it changes nothing",
@@ -33,7 +33,7 @@ var unaudited = map[string]string{
 	"POST /api/runtime/workers/{id}/logs":        "they are a worker's own lines, of which the last are kept",
 }
 
-// leasedTask is a task that is leased to w1.
+// leasedTask creates a task that is leased to w1.
 func (r *fixture) leasedTask() (at, lease string) {
 	r.t.Helper()
 	task := r.task("")
@@ -129,8 +129,7 @@ func changes() map[string]change {
 	}
 }
 
-// Every route that changes something says in the audit which key asked for it, by name and id,
-// and from which address.
+// For every route that changes something, the audit has the key's name and id and the address.
 func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 	t.Parallel()
 	changes := changes()
@@ -187,7 +186,7 @@ func (r *fixture) wantAudited(actions []string, k bloom.CreatedKey) {
 			continue
 		}
 		actor := k.Name
-		if k.Role == auth.RoleWorker { // many workers may share a key: then the worker itself is named
+		if k.Role == auth.RoleWorker { // many workers may share a key: then the audit names the worker
 			actor = "w1"
 			if action == bloom.ActionWorkerRegistered {
 				actor = "w2"

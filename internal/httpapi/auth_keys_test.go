@@ -68,7 +68,7 @@ func TestPagesOfOtherOriginsCannotAct(t *testing.T) {
 	r.fails(403, "cross_origin", "POST", "/llm-tasks", body, "Sec-Fetch-Site", "cross-site")
 	r.call(201, nil, "POST", "/llm-tasks", body, "Origin", r.url)
 	r.call(201, nil, "POST", "/llm-tasks", body, "Sec-Fetch-Site", "same-origin")
-	// What a form can send without asking first is not taken as a body.
+	// A body that a form can send without a preflight is refused.
 	r.fails(415, "unsupported_media_type", "POST", "/llm-tasks", body, "Content-Type", "text/plain")
 	r.fails(415, "unsupported_media_type", "POST", "/llm-tasks", body, "Content-Type", "application/x-www-form-urlencoded")
 }

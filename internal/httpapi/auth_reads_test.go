@@ -41,8 +41,8 @@ func (r *fixture) counted() (*auth.Authenticator, *readCounter) {
 	return a, store
 }
 
-// Made-up ids of keys cost the database a bounded number of reads, and do not affect keys that the
-// server has read before.
+// Invented key ids cause a bounded number of database reads, and do not affect keys that the server
+// has read before.
 func TestUnknownKeysAreReadAFewTimes(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -74,8 +74,8 @@ func TestUnknownKeysAreReadAFewTimes(t *testing.T) {
 	must(t, ask("192.0.2.2", fresh))
 }
 
-// A stream that was opened with a session's cookie goes on when the session is renewed, and ends
-// with the session.
+// A stream opened with a session cookie continues when the session is renewed, and ends with the
+// session.
 func TestAStreamOutlivesTheTurnOfItsSession(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

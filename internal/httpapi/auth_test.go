@@ -13,9 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// policies is the decision about every route, written down a second time: a new
-// route without a line here fails, and so does a policy that somebody changes.
-// The letters are the roles admitted: admin, client, worker, viewer, and - for
+// policies repeats the decision for every route: a new route without a line here fails, and so does
+// a changed policy. The letters are the admitted roles: admin, client, worker, viewer, and - for
 // callers without a key.
 var policies = map[string]string{
 	"GET /health":                                          "acwv-",
@@ -106,8 +105,8 @@ var policies = map[string]string{
 	"POST /api/membridge/projects/{cid}/leadership/select": "a",
 }
 
-// everyCaller is a key of each kind, by the letter of its role; callers with longer
-// names are strangers, and so is "-", who has none.
+// everyCaller returns a key of each kind, by the letter of its role. Callers with longer names, and
+// "-", which has no key, are anonymous.
 func (r *fixture) everyCaller() map[string]string {
 	callers := map[string]string{"a": adminKey, "w": workerKey, "-": "", "bad": "not-a-key-0123456789"}
 	for letter, role := range map[string]auth.Role{"c": auth.RoleClient, "v": auth.RoleViewer, "stored worker": auth.RoleWorker} {
@@ -153,7 +152,7 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 		path = strings.NewReplacer("{id}", "00000000-0000-7000-8000-000000000000", "{cid}", "abc").Replace(path)
 		for who, key := range callers {
 			if path == "/api/runtime/test-connection" && who != "a" && who != "-" {
-				continue // its limit of requests is another test's
+				continue // another test covers its rate limit
 			}
 			stranger := len(who) > 1 || who == "-"
 			want := strings.Contains(admitted, who) || (stranger && strings.Contains(admitted, "-"))
@@ -161,7 +160,7 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 			switch {
 			case want && (got == 401 || got == 403):
 				t.Errorf("%s refuses %q with %d", route, who, got)
-			case !want && who == "forged" && got == 429: // guessing at a key is slowed
+			case !want && who == "forged" && got == 429: // guessing a key is rate-limited
 			case !want && stranger && got != 401:
 				t.Errorf("%s answers %q with %d, want 401", route, who, got)
 			case !want && !stranger && got != 403:
@@ -176,7 +175,7 @@ func TestEveryRouteAdmitsWhomItShould(t *testing.T) {
 	}
 }
 
-// The description says of each operation whom it admits, as the policies do.
+// The description states for each operation the roles that the policies admit.
 func TestTheOpenAPIDescriptionStatesThePolicies(t *testing.T) {
 	t.Parallel()
 	var spec struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// BenchmarkRequest is the price of one request without network: door, decoding,
-// use case, SQLite, encoding.
+// BenchmarkRequest measures one request without a network: middleware, decoding, use case, SQLite,
+// encoding.
 func BenchmarkRequest(b *testing.B) {
 	for name, test := range map[string]struct{ method, path, body string }{
 		"openapi":   {"GET", "/openapi.json", ""},

@@ -13,8 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// The fixture's services look at the store by themselves only once an hour: what
-// comes back in these tests was woken.
+// The fixture's services poll the store only once an hour: a response in these tests is caused by a
+// wake-up.
 
 type claimed struct {
 	worker string
@@ -40,7 +40,7 @@ func (r *fixture) claiming(out chan<- claimed, worker, body string) {
 	r.waiting(before + 1)
 }
 
-// waiting returns when n long polls wait.
+// waiting returns when n long polls are waiting.
 func (r *fixture) waiting(n int) {
 	r.t.Helper()
 	for r.service.Waiting() != n {
@@ -68,7 +68,7 @@ func TestCancelLossAndDrainEndAPoll(t *testing.T) {
 	if got := <-out; len(got.Cancel) != 1 || got.Cancel[0] != lease || len(got.Renewed) != 1 {
 		t.Fatalf("cancel reported as %+v", got)
 	}
-	// It knows of the cancel now: the next poll waits for something new.
+	// It knows about the cancel now: the next poll waits for another change.
 	r.claiming(out, "w1", poll)
 	r.call(200, nil, "POST", "/workers/w1/drain", `{"drain":true}`)
 	if got := <-out; !got.Drain || len(got.Cancel) != 1 {
@@ -120,7 +120,7 @@ func TestANewerPollOfTheSameProcessEndsTheOlder(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatHungUpLeavesTheTaskToOthers(t *testing.T) {
+func TestAWorkerThatDisconnectedLeavesTheTaskToOthers(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 1)
@@ -139,7 +139,7 @@ func TestAWorkerThatHungUpLeavesTheTaskToOthers(t *testing.T) {
 	}
 }
 
-func TestShutdownSendsPollsHome(t *testing.T) {
+func TestShutdownEndsPolls(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	const n = 10
@@ -167,8 +167,8 @@ func TestTwoProcessesCannotShareAName(t *testing.T) {
 	r.fails(404, "not_found", "POST", "/workers/ghost/claim", `{"instance_id":"two","wait_sec":5}`)
 }
 
-// brokenOff serves a claim whose caller leaves: at once, or when after is closed. It
-// returns when the server is done with it.
+// brokenOff serves a claim whose caller disconnects: immediately, or when after is closed. It
+// returns when the server has finished with it.
 func (r *fixture) brokenOff(after <-chan struct{}, worker, body string) {
 	r.t.Helper()
 	ctx, leave := context.WithCancel(r.t.Context())
@@ -186,7 +186,7 @@ func (r *fixture) brokenOff(after <-chan struct{}, worker, body string) {
 	r.api.ServeHTTP(httptest.NewRecorder(), req)
 }
 
-func TestABrokenOffClaimHarmsNoLease(t *testing.T) {
+func TestAnInterruptedClaimHarmsNoLease(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 2)

@@ -33,7 +33,7 @@ func TestAnOrphanedContextStartsElsewhereAfterTheGrace(t *testing.T) {
 	r.worker("other", 1)
 	out := make(chan claimed, 1)
 	r.claiming(out, "other", `{"instance_id":"i","max":1,"wait_sec":60}`)
-	r.task("") // the same context: kept for home, which never asks
+	r.task("") // the same context: reserved for home, which never claims
 	if got := <-out; len(got.Leases) != 1 || got.worker != "other" {
 		t.Fatalf("claimed %+v", got)
 	}
@@ -70,7 +70,7 @@ func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
 	if len(got.Leases) != 1 || got.Leases[0].Task.ID != task.ID || got.Leases[0].Lease.WorkerID != "w1" {
 		t.Fatalf("claimed %+v", got)
 	}
-	// The lease is handed over again while the worker does not name it.
+	// Until the worker names the lease, it is sent again.
 	var again bloom.ClaimResult
 	r.call(200, &again, "POST", "/workers/w1/claim", `{"instance_id":"i","max":0}`)
 	if len(again.Leases) != 1 {
@@ -82,7 +82,7 @@ func TestAPostedTaskWakesTheWaitingWorker(t *testing.T) {
 	}
 }
 
-func TestOnlyAFittingWorkerIsWoken(t *testing.T) {
+func TestOnlyAMatchingWorkerIsWoken(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("plain", 1)

@@ -94,7 +94,7 @@ func TestARegistrationsAnswersAreDescribed(t *testing.T) {
 	}
 }
 
-// samples are bodies that pass, for each kind of body.
+// samples are valid bodies, one for each kind of body.
 var samples = map[string]string{
 	"/api/runtime/llm-tasks":                          `{"context_id":"c","agent_slug":"a","prompt":"p","policy":{}}`,
 	"/api/runtime/llm-tasks/cancel":                   `{"ids":["x"]}`,
@@ -118,8 +118,8 @@ var samples = map[string]string{
 	"/api/membridge/sync/pull":                        `{"project":"p","agent":"a"}`,
 }
 
-// The description states limits and the checks hold them: every limit that is
-// stated is broken here once, and has to be refused by name.
+// The description states limits that the checks enforce: a value beyond each stated limit must be
+// refused, naming the field.
 func TestEveryStatedLimitIsHeld(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -159,7 +159,7 @@ func TestEveryStatedLimitIsHeld(t *testing.T) {
 
 func put(fields map[string]any, path []string, value any) {
 	for _, p := range path[:len(path)-1] {
-		if fields[p] == nil { // what need not be there
+		if fields[p] == nil { // optional fields
 			fields[p] = map[string]any{}
 		}
 		fields = fields[p].(map[string]any)
@@ -167,7 +167,7 @@ func put(fields map[string]any, path []string, value any) {
 	fields[path[len(path)-1]] = value
 }
 
-// violations are, by the path of each field, values that its schema forbids.
+// violations returns, by the path of each field, values that its schema forbids.
 func (d description) violations(s *schema, prefix string) map[string][]any {
 	bad := map[string][]any{}
 	for name, f := range s.Properties {
@@ -198,8 +198,8 @@ func (d description) violations(s *schema, prefix string) map[string][]any {
 	return bad
 }
 
-// Which program a worker runs, with what options and in what environment, is its
-// operator's to say: no body has a field for it.
+// Only the operator decides which program a worker runs, with which options and environment: no
+// body has a field for it.
 func TestNoRequestNamesAProgram(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// These are what clients of the earlier implementation send and expect.
+// These tests cover what clients of the earlier Node implementation send and expect.
 
 func TestATaskIsDispatched(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestWholeNumbersMayHaveAFraction(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatSaysLittleIsShownAsUnknown(t *testing.T) {
+func TestUnreportedFactsOfAWorkerAreUnknown(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	for _, body := range []string{`{"name":"w"}`, `{"name":"w","agent_version":"","install_method":null}`} {

@@ -75,7 +75,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAndNullsAreNoMistake(t *testing.T) {
+func TestUnknownFieldsAndNullsAreAccepted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	var task bloom.Task
@@ -106,7 +106,7 @@ func TestSizesThatAreRefused(t *testing.T) {
 	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+strings.Repeat("x", 3<<20)+`"}`)
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestUnknownPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.fails(404, "not_found", "GET", "/nothing", "")
@@ -127,7 +127,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	r.call(200, nil, "GET", "/audit/chain?limit=99999&after=", "")
 }
 
-func TestAPanicIsAnAnswerAndALogLine(t *testing.T) {
+func TestAPanicIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = panicking{} })
 	f := r.do("GET", "/api/membridge/health", "")
@@ -165,7 +165,7 @@ func TestARequestIsOneLogLineWithoutItsSecrets(t *testing.T) {
 	}
 }
 
-func TestADeadStoreIsSaidPlainly(t *testing.T) {
+func TestAnUnavailableStoreIsReported(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	must(t, r.store.Close())
@@ -196,7 +196,7 @@ func TestHealthShowsStrangersLess(t *testing.T) {
 	}
 }
 
-// Requests whose length can be read in two ways are the stuff of smuggling.
+// A request whose length can be read in two ways allows request smuggling.
 func TestAmbiguousLengthsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// programs is the folder of what tests build; empty when they built nothing.
+// programs is the folder of programs that tests build; empty when they built none.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ const (
 	workerKey = "worker-key-0123456789"
 )
 
-// fixture is a whole server on a real store.
+// fixture is a complete server on a real store.
 type fixture struct {
 	t       testing.TB
 	url     string
@@ -54,10 +54,10 @@ type fixture struct {
 	api     *httpapi.Server
 	client  *http.Client
 	auth    *auth.Authenticator
-	clock   *movedClock // the store's, and the keys'
+	clock   *movedClock // of the store and of the keys
 }
 
-// movedClock is the machine's clock, moved.
+// movedClock is the machine's clock with an offset.
 type movedClock struct{ by atomic.Int64 }
 
 func (c *movedClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
@@ -171,7 +171,7 @@ func (r *fixture) do(method, path, body string, headers ...string) answer {
 	return answer{res.StatusCode, res.Header, raw}
 }
 
-// call does a request under /api/runtime, wants the status and decodes the body.
+// call sends a request below /api/runtime, checks the status and decodes the body.
 func (r *fixture) call(want int, out any, method, path, body string, headers ...string) answer {
 	r.t.Helper()
 	a := r.do(method, "/api/runtime"+path, body, headers...)
@@ -186,7 +186,7 @@ func (r *fixture) call(want int, out any, method, path, body string, headers ...
 	return a
 }
 
-// fails does a request that has to fail, and checks the failure's form.
+// fails sends a request that must fail, and checks the form of the error.
 func (r *fixture) fails(want int, code, method, path, body string, headers ...string) httpapi.Failure {
 	r.t.Helper()
 	var f httpapi.Failure

@@ -18,11 +18,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// unlimited lets a fuzzer in as often as it likes: a refusal for its rate tells nothing.
+// unlimited disables rate limits for a fuzzer.
 var unlimited = withLimits(httpapi.Limits{Address: 1 << 30, SignIn: 1 << 30, Key: 1 << 30, Worker: 1 << 30, Registrations: 1 << 30, Streams: 1 << 10})
 
-// fuzzBody sends bodies to a path. Whatever comes in, the answer is one of ours:
-// a success, or a failure with its parts, and never our own fault.
+// fuzzBody sends bodies to a path. Every response must be a success or a complete error, and never
+// a 500.
 func fuzzBody(f *testing.F, path string, seeds ...string) {
 	for _, s := range append(seeds, "", "null", "[]", `{"a":`, "{\"prompt\":\"\\ud800\xff\\u0000\"}", strings.Repeat("[", 80)) {
 		f.Add(s)
@@ -40,8 +40,8 @@ func fuzzBody(f *testing.F, path string, seeds ...string) {
 	})
 }
 
-// answersProperly sends a request past the network. The answer must be a success, or
-// a failure with its parts that is not our own fault.
+// answersProperly serves a request without a network. The response must be a success or a complete
+// error, and never a 500.
 func (r *fixture) answersProperly(t *testing.T, req *http.Request) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -76,7 +76,7 @@ func FuzzComplete(f *testing.F) {
 }
 
 func FuzzClaim(f *testing.F) {
-	// No wait_sec among the seeds: a fuzzer that waits finds nothing.
+	// No wait_sec in the seeds: a fuzzer that waits finds nothing.
 	fuzzBody(f, "/workers/w1/claim", `{"instance_id":"i","max":1,"held":["LEASE","x"]}`)
 }
 
@@ -84,8 +84,8 @@ func FuzzEvents(f *testing.F) {
 	fuzzBody(f, "/llm-tasks/{id}/events?lease_id=00000000-0000-7000-8000-000000000000", "{\"seq\":1,\"type\":\"t\",\"data\":{\"a\":\"\\ud800\"}}\n\n{}")
 }
 
-// FuzzOtherBodies sends a body to one of the routes that take a small one: to one alone,
-// because a body that reaches new code must be tried with it often.
+// FuzzOtherBodies sends a body to one of the routes with small bodies. Each execution uses a single
+// route, because a body that reaches new code must be tried with it often.
 func FuzzOtherBodies(f *testing.F) {
 	seeds := []string{
 		`{"name":"w2","capabilities":{"claude_cli":true,"max_concurrency":120.0,"labels":["x"]},"ip_addrs":["::1"]}`,
@@ -113,8 +113,8 @@ func FuzzOtherBodies(f *testing.F) {
 	})
 }
 
-// routesOf are the paths of all routes with a method, with the ids of a task and of
-// the worker w1 in them. What waits on purpose is left out.
+// routesOf returns the paths of all routes with a method, with the ids of a task and of the worker
+// w1. It leaves out those that wait.
 func (r *fixture) routesOf(method string, task bloom.Task) (paths []string) {
 	for route := range r.api.Policies() {
 		is, path, _ := strings.Cut(route, " ")
@@ -126,8 +126,8 @@ func (r *fixture) routesOf(method string, task bloom.Task) (paths []string) {
 	return paths
 }
 
-// FuzzPuts sends a body and a query to the routes that take files and parts of files
-// under a lease, and saved filters.
+// FuzzPuts sends a body and a query to the routes that accept files and parts of files under a
+// lease, and saved filters.
 func FuzzPuts(f *testing.F) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("x")))
 	for i, seed := range [][2]string{{"x", "lease_id=LEASE&path=a/b.txt&sha256=" + sum}, {"x", "lease_id=LEASE&sha256=" + sum}, {`{"status":"failed","q":"x"}`, ""},
@@ -151,8 +151,8 @@ func FuzzPuts(f *testing.F) {
 	})
 }
 
-// FuzzHeadersAndQueries puts one text in everything of a request that is parsed and is
-// no body: query, headers, parts of the path. Nobody gets in who does not send the key.
+// FuzzHeadersAndQueries puts one text in every part of a request that is parsed, except the body:
+// query, headers, path segments. Without the key nothing is admitted.
 func FuzzHeadersAndQueries(f *testing.F) {
 	for i, seed := range []string{"", "1", "-1", "bearer x", "Basic YTpi", "application/json; charset=\"", "application/x-ndjson", "127.0.0.1, ::1%eth0",
 		"v1:AAAA", "\"__Host-bloom=v1:A\"", "limit=1&cursor=x&preview=9999999999999999999", "%zz", "../..", "https://evil.example", strings.Repeat("9", 400),
@@ -160,7 +160,7 @@ func FuzzHeadersAndQueries(f *testing.F) {
 		f.Add(seed, uint8(i*7))
 	}
 	r := newFixture(f, unlimited, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = guard.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("192.0.2.0/24")} // the addresses of httptest's requests
 	})
 	r.worker("w1", 4)
 	task := r.task("")

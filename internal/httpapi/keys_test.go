@@ -20,8 +20,8 @@ import (
 // madeKey is blm_ID_SECRET; the secret is 52 characters of 5 bits, so 256 bits.
 var madeKey = regexp.MustCompile(`^blm_([a-z2-7]{16})_([a-z2-7]{52})$`)
 
-// A key is shown to whoever creates it, and afterwards nobody can read it anywhere.
-func TestAMadeKeyIsRandomAndOnlyItsDigestIsKept(t *testing.T) {
+// A key is shown once, to the caller that creates it.
+func TestACreatedKeyIsRandomAndOnlyItsDigestIsStored(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	secrets := map[string]bool{}
@@ -48,7 +48,7 @@ func TestAMadeKeyIsRandomAndOnlyItsDigestIsKept(t *testing.T) {
 	}
 }
 
-// onDisk reports whether the text is in a file of the server's.
+// onDisk reports whether a file of the server contains the text.
 func (r *fixture) onDisk(text string) (found bool) {
 	r.t.Helper()
 	must(r.t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
@@ -62,8 +62,8 @@ func (r *fixture) onDisk(text string) (found bool) {
 	return found
 }
 
-// Whoever guesses at a key, known or not, is stopped after ten wrong secrets a minute;
-// whoever has it is not.
+// Guesses at a key's secret, known id or not, are limited to ten a minute; the owner of the key is
+// not limited.
 func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -80,7 +80,7 @@ func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 				t.Fatalf("a guess is answered with %d %s", f.status, f.body)
 			}
 		}
-		if refused < 10 || refused > 15 { // as time goes by there are a few more
+		if refused < 10 || refused > 15 { // a few more, because time passes
 			t.Errorf("%d guesses at %s were looked at", refused, id)
 		}
 		r.fails(429, bloom.CodeRateLimited, "GET", "/stats", "", auth.HeaderKey, guess)
@@ -88,8 +88,8 @@ func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, held)
 }
 
-// What a worker calls its files never names an object: the server builds its keys of its
-// own ids alone.
+// A worker's file names never determine an object's key: the server builds keys from its own ids
+// only.
 func TestObjectsAreNamedByTheServerAlone(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxFile = 1 << 20 })

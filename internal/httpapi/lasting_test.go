@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// What huma calls has 2.6 KB of its frames below it, which makes a stack 16 KB
-// instead of 8 for as long as an answer lasts. (The race detector's stacks are
-// larger anyway, so that their size tells nothing here.)
-func TestWhatLastsHoldsNoFramesOfHuma(t *testing.T) {
+// Handlers called by huma have 2.6 KB of its frames on the stack, which grows it from 8 to 16 KB
+// for as long as a response lasts. (With the race detector stacks are larger anyway, so their size
+// proves nothing.)
+func TestLongRequestsHaveNoFramesOfHuma(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w", 1)
@@ -21,7 +21,7 @@ func TestWhatLastsHoldsNoFramesOfHuma(t *testing.T) {
 		res, err := r.client.Do(r.request("GET", path, ""))
 		must(t, err)
 		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK { // else the stream is open: its head has come
+		if res.StatusCode != http.StatusOK { // otherwise the stream is open: its header has arrived
 			t.Fatalf("%s: %s", path, res.Status)
 		}
 	}
@@ -34,7 +34,7 @@ func TestWhatLastsHoldsNoFramesOfHuma(t *testing.T) {
 	<-out
 }
 
-// stackIn is the stack of a goroutine that is in function, once there is one.
+// stackIn waits for a goroutine in function and returns its stack.
 func stackIn(t *testing.T, function string) string {
 	t.Helper()
 	dump := make([]byte, 16<<20)

@@ -59,7 +59,7 @@ func TestATaskFromPostToResult(t *testing.T) {
 	}
 }
 
-func TestTheDescribedClientWithoutLeaseID(t *testing.T) {
+func TestAnEarlierClientWithoutALeaseID(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 1)
@@ -81,7 +81,7 @@ func TestTheDescribedClientWithoutLeaseID(t *testing.T) {
 	r.fails(409, "conflict", "POST", "/llm-tasks/"+task.ID+"/requeue", "")
 }
 
-func TestNobodyToLeaseTo(t *testing.T) {
+func TestLeasingWithoutAWorker(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	task := r.task("")
@@ -122,7 +122,7 @@ func TestFiftyPostsWithOneKeyMakeOneTask(t *testing.T) {
 		}
 	}
 	r.fails(409, "idempotency_mismatch", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"other","idempotency_key":"once"}`)
-	// Defaults stated or left out mean the same body.
+	// Defaults given explicitly or omitted make the same body.
 	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","idempotency_key":"once","max_attempts":3,"labels":null,"policy":{"timeout_sec":120}}`)
 	r.fails(400, "invalid_request", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","idempotency_key":"one"}`, "Idempotency-Key", "two")
 }
@@ -138,7 +138,7 @@ func TestReleaseRefundsAndCancelStops(t *testing.T) {
 	if back.Status != bloom.TaskQueued || back.Attempts != 0 {
 		t.Fatalf("released as %+v", back)
 	}
-	// The audit says until when a release holds a task back.
+	// The audit entry of a release shows until when the task is delayed.
 	delayed, later := r.task(""), bloom.Millis(time.Now().Add(time.Hour))
 	held := r.lease(delayed.ID)
 	r.call(200, nil, "POST", "/llm-tasks/"+delayed.ID+"/release", fmt.Sprintf(`{"lease_id":%q,"reason":"limited","not_before":%d}`, held.Lease.ID, later))

@@ -22,7 +22,7 @@ func withLimits(l httpapi.Limits) fixtureOption {
 	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Limits = l }
 }
 
-// limited wants a refusal by a limit, in its whole form.
+// limited expects a refusal by a limit, in its complete form.
 func (r *fixture) limited(limit, method, path string, headers ...string) {
 	r.t.Helper()
 	a := r.do(method, path, "", headers...)
@@ -51,7 +51,7 @@ func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 			t.Errorf("%s: RateLimit-Policy is %s", path, got)
 		}
 	}
-	for range 5 { // a wrong key is no key
+	for range 5 { // a wrong key counts as none
 		r.fails(401, "unauthorized", "GET", "/stats", "", auth.HeaderKey, "not-a-key-0123456789")
 	}
 	for _, path := range []string{"/api/runtime/health", "/api/runtime/stats", "/nothing", "/openapi.json"} {
@@ -65,7 +65,7 @@ func TestCallersWithoutAKeyAreLimitedByAddress(t *testing.T) {
 		}
 		r.limited("address", "GET", probe, auth.HeaderKey, "not-a-key-0123456789")
 	}
-	// Whoever has a key is not held back by strangers at the same address.
+	// A caller with a key is not limited by anonymous callers at the same address.
 	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, viewerKey)
 }
 
@@ -83,7 +83,7 @@ func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 		r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, adminKey)
 	}
 	r.limited("key", "GET", "/api/runtime/stats", auth.HeaderKey, adminKey)
-	// What a worker sends is counted apart, whatever its key.
+	// Workers' requests are counted separately, whatever their key.
 	for range 20 {
 		r.call(404, nil, "POST", "/workers/w/claim", "{}", auth.HeaderKey, adminKey)
 		r.call(404, nil, "POST", "/workers/w/claim", "{}", auth.HeaderKey, workerKey)
@@ -92,8 +92,8 @@ func TestEachKeyHasItsLimitAndWorkersHaveTheirs(t *testing.T) {
 	r.limited("worker", "POST", "/api/runtime/workers/w/claim", auth.HeaderKey, workerKey)
 }
 
-// Registrations and releases each leave an entry in the audit that nothing else bounds: a
-// stolen worker's key must not fill the database with them. An admin is not counted.
+// Registrations and releases each add an audit entry that nothing else bounds: a stolen worker key
+// must not fill the database with them. Admins are not counted.
 func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, withLimits(httpapi.Limits{Registrations: 3}))
@@ -105,9 +105,9 @@ func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"registrations";r=0;t=`) || a.header.Get("RateLimit-Policy") != `"registrations";q=3;w=2000` {
 		t.Errorf("refused with %v", a.header)
 	}
-	r.call(200, nil, "POST", "/workers/w0/claim", `{"max":1}`, auth.HeaderKey, worker) // work goes on
+	r.call(200, nil, "POST", "/workers/w0/claim", `{"max":1}`, auth.HeaderKey, worker) // claims still work
 	r.call(200, nil, "POST", "/workers", `{"name":"w0"}`)
-	// Completions under leases that somebody made up are refused each, and audited a few times.
+	// Completions under invented leases are all refused, and audited a few times.
 	id, began := r.task("").ID, time.Now()
 	for range 150 {
 		r.fails(409, "lease_lost", "POST", "/llm-tasks/"+id+"/complete", `{"lease_id":"`+id+`","status":"success","output":""}`, auth.HeaderKey, worker)
@@ -117,7 +117,7 @@ func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	if r.call(200, &entries, "GET", "/audit?limit=1000&action=lease_lost", ""); len(entries) < 10 || len(entries) > most {
 		t.Errorf("%d refused completions are in the audit", len(entries))
 	}
-	// They hide those of nobody else: of another key, or of a worker that had a lease.
+	// They do not suppress the entries of others: of another key, or of a worker that had a lease.
 	r.worker("other", 1)
 	task := r.task("")
 	lost := r.lease(task.ID).Lease.ID
@@ -131,7 +131,7 @@ func TestAWorkersKeyCannotFloodTheAudit(t *testing.T) {
 	}
 }
 
-// Streams stay open, so that their number is bounded and not only their rate: else one key takes
+// Streams stay open, so their number is limited as well as their rate: otherwise one key could use
 // all connections.
 func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 			t.Error(f.Message)
 		}
 	}
-	// The limit is checked first: a refused request reads nothing.
+	// The limit is checked first: nothing of a refused request is read.
 	r.fails(429, bloom.CodeRateLimited, "GET", "/llm-tasks/00000000-0000-7000-8000-000000000000/events", "", auth.HeaderKey, viewer)
 	r.stream(t, "/events", auth.HeaderKey, other).close()
 	open[1].close()
@@ -198,7 +198,7 @@ func TestLimitsCanBeSwitchedOffAndSpareThisMachine(t *testing.T) {
 func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, withLimits(httpapi.DefaultLimits), func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
-		h.Proxies = guard.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // not the peer
+		h.Proxies = guard.Proxies{netip.MustParsePrefix("10.0.0.0/8")} // does not include the peer
 	})
 	r.key = ""
 	answered, began := 0, time.Now()
@@ -207,7 +207,7 @@ func TestMadeUpAddressesRaiseNoLimit(t *testing.T) {
 			answered++
 		}
 	}
-	more := int(100*time.Since(began).Minutes()) + 1 // as time goes by
+	more := int(100*time.Since(began).Minutes()) + 1 // as time passes
 	if answered < 100 || answered > 100+more {
 		t.Errorf("%d requests were answered", answered)
 	}
@@ -219,7 +219,7 @@ func TestClientsBehindATrustedProxyAreDistinguished(t *testing.T) {
 		h.Proxies = guard.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	r.key = ""
-	for range 5 { // two addresses of one IPv6 network, and what a client made up before its own
+	for range 5 { // two addresses of one IPv6 network, after an address that the client invented
 		r.call(200, nil, "GET", "/session", "", "X-Forwarded-For", "192.0.2.1")
 	}
 	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "192.0.2.1")
@@ -231,7 +231,7 @@ func TestClientsBehindATrustedProxyAreDistinguished(t *testing.T) {
 	r.limited("address", "GET", "/api/runtime/session", "X-Forwarded-For", "2001:db8::77")
 }
 
-// A worker's poll waits; too many of one worker send the oldest home.
+// A worker's polls wait; when one worker has too many, the oldest ends.
 func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -239,7 +239,7 @@ func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
 	ended := make(chan int, 20)
 	for range 20 {
 		go func() {
-			status := http.StatusServiceUnavailable // as a busy store answers
+			status := http.StatusServiceUnavailable // like a busy store
 			for status == http.StatusServiceUnavailable {
 				status = r.do("POST", "/api/runtime/workers/w1/claim", `{"wait_sec":60}`).status
 			}
@@ -256,7 +256,7 @@ func TestTheLongPollsOfAWorkerAreBounded(t *testing.T) {
 			t.Fatalf("%d polls of one worker wait", r.service.Waiting())
 		}
 	}
-	r.service.Close() // sends the others home
+	r.service.Close() // ends the others
 	for range 8 {
 		<-ended
 	}
@@ -292,12 +292,12 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 				refused.Add(1)
 			}
 		}
-		d.MaxQueuedByActor, d.MaxQueued, d.Clock = 10, 15, &hurriedClock{}
+		d.MaxQueuedByActor, d.MaxQueued, d.Clock = 10, 15, &racingClock{}
 	})
 	const body = `{"context_id":"c","agent_slug":"a","prompt":"p"}`
 	first := r.task(`,"idempotency_key":"k"`)
 	created := r.flood(50, body)
-	if created != 9 { // whatever runs at the same time
+	if created != 9 { // concurrency must not matter
 		t.Errorf("%d tasks were created beside the first", created)
 	}
 	f := r.fails(429, "queue_full", "POST", "/llm-tasks", body)
@@ -312,7 +312,7 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	if again.ID != first.ID {
 		t.Errorf("the replay is task %s, not %s", again.ID, first.ID)
 	}
-	// Another key has room, until all together have none.
+	// Another key has room until the total limit is reached.
 	r.key = r.newKey(auth.RoleClient).Key
 	if created := r.flood(20, body); created != 5 {
 		t.Errorf("another key created %d tasks", created)
@@ -320,7 +320,7 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	if f := r.fails(429, "queue_full", "POST", "/llm-tasks", body); !strings.Contains(f.Message, "15 tasks are queued") {
 		t.Error(f.Message)
 	}
-	// What workers take makes room.
+	// Claimed tasks make room.
 	r.key = adminKey
 	r.worker("w", 8)
 	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"i","max":3}`)
@@ -329,15 +329,15 @@ func TestAFullQueueRefusesNewTasksAndAnswersReplays(t *testing.T) {
 	}
 }
 
-// hurriedClock is two seconds later with each look at it: whatever may be used for a second is
-// found out anew, also between the steps of a request.
-type hurriedClock struct{ looks atomic.Int64 }
+// racingClock advances by two seconds with each reading: everything that is cached for a second is
+// computed again, also between the steps of a request.
+type racingClock struct{ looks atomic.Int64 }
 
-func (c *hurriedClock) Now() time.Time {
+func (c *racingClock) Now() time.Time {
 	return time.Now().Add(time.Duration(c.looks.Add(2)) * time.Second)
 }
 
-// flood creates n tasks at once and counts those that are taken.
+// flood creates n tasks concurrently and counts the successes.
 func (r *fixture) flood(n int, body string) (created int32) {
 	var wg sync.WaitGroup
 	var taken atomic.Int32

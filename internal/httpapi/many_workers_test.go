@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// Whoever has stolen a worker's key must not fill what every list of workers reads.
+// A stolen worker key must not fill the list of workers.
 func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { d.MaxWorkers = 20 })
@@ -59,7 +59,7 @@ func TestAWorkersKeyCannotFillTheListOfWorkers(t *testing.T) {
 	}
 }
 
-// Lists of workers have no pages, and are read and sent in parts all the same.
+// Lists of workers have no pages, but are read and sent in parts.
 func TestAListOfManyWorkersIsWhole(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

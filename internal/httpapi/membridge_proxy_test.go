@@ -17,13 +17,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// bridge is a control plane as the service sees it.
+// bridge is the control plane of the service.
 type bridge struct {
 	mu       sync.Mutex
 	state    dispatch.MembridgeState
 	health   json.RawMessage
 	url, key string
-	refuses  error // what needs the key
+	refuses  error // for what needs the key
 }
 
 func (b *bridge) Health(context.Context) (json.RawMessage, error) {
@@ -138,7 +138,7 @@ func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.
 	}
 }
 
-func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
+func TestSyncJobsAreCreatedAndReadThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200, answer: `{"ok":true,"job_id":"j1"}`}
 	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
@@ -162,11 +162,11 @@ func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
 	if a := audited(); len(a) != 2 || !strings.Contains(a[0].Detail, "unknown") {
 		t.Errorf("audit %+v", a)
 	}
-	// What membridge says of a job that an agent did not carry out is about the agent.
+	// Membridge's error about a job that an agent failed to carry out concerns the agent.
 	p.err, p.status, p.answer = nil, http.StatusBadGateway, `{"detail":"Agent unreachable: it is offline","job_id":"j2"}`
 	a = r.do("POST", "/api/membridge/sync/push", body)
 	if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), "it is offline") || !strings.Contains(string(a.body), "membridge_job_failed") {
-		t.Errorf("an agent that is away: %d %s", a.status, a.body)
+		t.Errorf("an offline agent: %d %s", a.status, a.body)
 	}
 	for _, wrong := range []string{`{}`, `{"project":"handbook"}`, `{"project":"","agent":"a"}`} {
 		p.path = ""
@@ -184,7 +184,7 @@ func TestSyncJobsAreOrderedAndReadThroughTheProxy(t *testing.T) {
 	}
 }
 
-func TestASelectionThatIsNoneIsNotAudited(t *testing.T) {
+func TestAnInvalidSelectionIsNotAudited(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200}
 	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })

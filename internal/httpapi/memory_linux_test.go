@@ -24,7 +24,7 @@ func TestAListOfLongPromptsTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t)
 	prompt := strings.Repeat("p", 4<<20-200)
-	const tasks = 48 // of 4 MB: 192 MB in the answer, as much where it is put together
+	const tasks = 48 // of 4 MB: a response of 192 MB, and as much again if it were assembled in memory
 	for range tasks {
 		p.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
 	}
@@ -52,7 +52,7 @@ func TestStalledReadersOfAStreamTakeLittleMemoryAndAreDropped(t *testing.T) {
 	p.worker("w", 1)
 	task, lease := p.held()
 	text := strings.Repeat("e", 1<<20-4096)
-	for i := 0; i < 40; i += 10 { // for 12 readers 480 MB
+	for i := 0; i < 40; i += 10 { // 480 MB for 12 readers
 		var body bytes.Buffer
 		for n := i; n < i+10; n++ {
 			fmt.Fprintf(&body, `{"seq":%d,"type":"text","at":1,"data":{"text":"%s"}}`+"\n", n+1, text)
@@ -66,7 +66,7 @@ func TestStalledReadersOfAStreamTakeLittleMemoryAndAreDropped(t *testing.T) {
 		must(t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
 		_, err = fmt.Fprintf(conn, "GET /api/runtime/llm-tasks/%s/events HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", task, auth.HeaderKey, adminKey)
 		must(t, err)
-		_, err = io.ReadFull(conn, make([]byte, 16<<10)) // it streams
+		_, err = io.ReadFull(conn, make([]byte, 16<<10)) // the stream has started
 		must(t, err)
 	}
 	p.staysSmall("stalled readers")
@@ -111,7 +111,7 @@ func TestLargeCompletionsTakeLittleMemory(t *testing.T) {
 					if status == want {
 						return
 					}
-					if status != 503 && status != 0 { // busy, or cut while it still sent
+					if status != 503 && status != 0 { // busy, or cut while it was still sending
 						t.Errorf("%d %.200s", status, answer)
 						return
 					}
@@ -132,7 +132,7 @@ func TestLargeCompletionsTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// While one body may take all the memory there is for bodies, the next large one is refused.
+// While one body uses all the memory for bodies, the next large one is refused.
 func TestLargeBodiesWaitForMemory(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -170,7 +170,7 @@ func TestLargeBodiesWaitForMemory(t *testing.T) {
 	r.call(201, nil, "POST", "/llm-tasks", large)
 }
 
-func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
+func TestAStalledReaderIsDisconnected(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, withStreamTimeout(200*time.Millisecond))
 	r.worker("w", 1)
@@ -210,7 +210,7 @@ func TestManySearchesTakeLittleMemory(t *testing.T) {
 		p.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
 	}
 	var list []bloom.Task
-	for deadline := time.Now().Add(time.Minute); len(list) < tasks; { // the index follows
+	for deadline := time.Now().Add(time.Minute); len(list) < tasks; { // the index is updated asynchronously
 		if p.call(200, &list, "GET", "/llm-tasks?q=a&limit=1000", ""); time.Now().After(deadline) {
 			t.Fatalf("%d tasks are found", len(list))
 		}

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// mostMemory is what a server may take under any of the attacks, in bytes.
+// mostMemory is the maximum memory of a server under any of the attacks, in bytes.
 const mostMemory = 300 << 20
 
-// process is a server in a process of its own, built without the race detector,
-// which multiplies memory.
+// process is a server in a separate process, built without the race detector, which multiplies
+// memory.
 type process struct {
 	*fixture
 	cmd *exec.Cmd
 }
 
-// built is the program without the race detector, built once, as make build does, so that
+// built is the program without the race detector, built once, with the flags of make build, so that
 // most of it is in the build cache.
 var built = sync.OnceValues(func() (path string, err error) {
 	if programs, err = os.MkdirTemp("", "bloom-httpapi-"); err != nil {
@@ -41,8 +41,8 @@ var built = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// startProcess runs `bloom server`. BLOOM_TEST_SERVER names another binary, to try the
-// attacks on an older one.
+// startProcess runs `bloom server`. BLOOM_TEST_SERVER selects another binary, to try the attacks on
+// an older version.
 func startProcess(t *testing.T) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func startProcess(t *testing.T) *process {
 	return &process{fixture: r, cmd: cmd}
 }
 
-// memory is the most memory that the process has had at once, in bytes.
+// memory returns the peak memory of the process, in bytes.
 func (p *process) memory() int64 {
 	p.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -103,7 +103,7 @@ func (p *process) staysSmall(attack string) {
 	}
 }
 
-// held is a task that a worker holds.
+// held creates a task that a worker holds.
 func (p *process) held() (taskID, leaseID string) {
 	p.t.Helper()
 	task := p.task("")

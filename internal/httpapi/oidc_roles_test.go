@@ -12,7 +12,7 @@ import (
 func TestRolesComeFromClaims(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
-	r := oidcRig(p)
+	r := oidcFixture(p)
 	p.Claims = map[string]any{"preferred_username": "admin", "email": "x@example.org", "email_verified": false, "realm": map[string]any{"groups": "staff"}}
 	_, cookie := signIn(p, r)
 	var s sessionState
@@ -23,13 +23,13 @@ func TestRolesComeFromClaims(t *testing.T) {
 	r.fails(403, "forbidden", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", cookie)
 }
 
-// Whoever signed in has the role that the rules give now, and none at a provider that
-// is no longer ours.
+// A signed-in user has the role that the current rules assign, and none after the provider was
+// changed.
 func TestARoleFollowsItsRules(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
 	p.Claims = map[string]any{"realm": map[string]any{"groups": "operators"}}
-	r := oidcRig(p)
+	r := oidcFixture(p)
 	_, cookie := signIn(p, r)
 	r.call(200, nil, "GET", "/keys", "", "Cookie", cookie)
 	r.call(201, nil, "POST", "/keys", `{"name":"node","role":"worker"}`, "Cookie", cookie, "Sec-Fetch-Site", "same-origin")

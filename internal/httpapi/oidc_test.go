@@ -18,8 +18,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/oidctest"
 )
 
-// oidcRig is a server that people sign in to at p.
-func oidcRig(p *oidctest.Provider) *fixture {
+// oidcFixture is a server with p as its sign-in provider.
+func oidcFixture(p *oidctest.Provider) *fixture {
 	r := newFixture(p.TB, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) {
 		a.OIDC = &auth.OIDC{Issuer: p.URL, ClientID: "bloom", ClientSecret: p.Secret, RedirectURL: "https://bloom.example.org/api/runtime/session/oidc/callback",
 			Scopes: []string{"email"}, Claim: "realm.groups", Roles: []auth.RoleRule{{Role: auth.RoleViewer, Value: "staff"}, {Role: auth.RoleAdmin, Value: "operators"}}}
@@ -29,7 +29,7 @@ func oidcRig(p *oidctest.Provider) *fixture {
 	return r
 }
 
-// signIn goes to the provider and back: where it leads in the end, and the session's cookie.
+// signIn signs in at the provider and returns the final redirect and the session's cookie.
 func signIn(p *oidctest.Provider, r *fixture) (location, cookie string) {
 	p.Helper()
 	a := r.do("GET", "/api/runtime/session/oidc?to=/tasks/7%3Fa%3D1", "")
@@ -60,7 +60,7 @@ func signIn(p *oidctest.Provider, r *fixture) (location, cookie string) {
 func TestPeopleSignInAtAProvider(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
-	r := oidcRig(p)
+	r := oidcFixture(p)
 	var s sessionState
 	r.call(200, &s, "GET", "/session", "")
 	if s.OIDC != strings.TrimPrefix(p.URL, "http://") || s.Auth != "keys" {
@@ -82,7 +82,7 @@ func TestPeopleSignInAtAProvider(t *testing.T) {
 	if len(audit) != 1 || audit[0].Actor != "ann@example.org" || audit[0].KeyID != "oidc:u-17" {
 		t.Fatalf("audit: %+v", audit)
 	}
-	// However much it is used, it ends, so that whoever has left is out the next day.
+	// It ends even if it is used, so that users who have left lose access the next day.
 	for _, after := range []time.Duration{5 * time.Hour, 10 * time.Hour} {
 		r.clock.by.Store(int64(after))
 		cookie = cookieOf(t, r.call(200, &s, "GET", "/session", "", "Cookie", cookie))
@@ -118,7 +118,7 @@ func TestSignInsAtAProviderThatAreRefused(t *testing.T) {
 			t.Parallel()
 			p := oidctest.Start(t)
 			p.Claims, p.Change, p.Broken = test.claims, test.change, test.broken
-			r := oidcRig(p)
+			r := oidcFixture(p)
 			if test.late {
 				p.Change = func(url.Values) { r.clock.by.Store(int64(time.Hour)) }
 			}
@@ -135,14 +135,14 @@ func TestSignInsAtAProviderThatAreRefused(t *testing.T) {
 func TestASignInIsFinishedWhereItWasBegun(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
-	r := oidcRig(p)
+	r := oidcFixture(p)
 	p.Claims = map[string]any{"realm": map[string]any{"groups": "staff"}}
 	a := r.do("GET", "/api/runtime/session/oidc", "")
 	res, err := r.client.Get(a.header.Get("Location"))
 	must(t, err)
 	must(t, res.Body.Close())
 	_, query, _ := strings.Cut(res.Header.Get("Location"), "?")
-	a = r.do("GET", "/api/runtime/session/oidc/callback?"+query, "") // another browser, led there by somebody
+	a = r.do("GET", "/api/runtime/session/oidc/callback?"+query, "") // another browser, lured there
 	if !strings.Contains(a.header.Get("Location"), "error=sign_in_stale") || len((&http.Response{Header: a.header}).Cookies()) != 1 {
 		t.Fatalf("leads to %s with %v", a.header.Get("Location"), a.header["Set-Cookie"])
 	}
@@ -153,7 +153,7 @@ func TestASignInLeadsToNoOtherSite(t *testing.T) {
 	p := oidctest.Start(t)
 	p.Claims = map[string]any{"realm": map[string]any{"groups": "staff"}}
 	for _, to := range []string{"https://evil.example.org/", "//evil.example.org", `/\evil.example.org`, "evil", "/%0d%0aSet-Cookie:x"} {
-		r := oidcRig(p)
+		r := oidcFixture(p)
 		a := r.do("GET", "/api/runtime/session/oidc?to="+url.QueryEscape(to), "")
 		kept := (&http.Response{Header: a.header}).Cookies()[0]
 		res, err := r.client.Get(a.header.Get("Location"))
@@ -174,9 +174,9 @@ func TestWithoutAProviderThereIsNoSignInAtOne(t *testing.T) {
 	r.fails(404, "not_found", "GET", "/session/oidc/callback?code=x&state=y", "")
 }
 
-// A provider that does not answer holds up nobody: a sign-in ends with its request, and
-// all that wait at once share one question to the provider.
-func TestAProviderThatHangsHoldsUpNobody(t *testing.T) {
+// A provider that does not respond delays nobody: a sign-in ends with its request, and concurrent
+// ones share one request to the provider.
+func TestAProviderThatHangsDelaysNobody(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	first, release := make(chan struct{}, 64), make(chan struct{})
@@ -202,18 +202,18 @@ func TestAProviderThatHangsHoldsUpNobody(t *testing.T) {
 	waiting, leave := context.WithCancel(t.Context())
 	one := begin(waiting)
 	<-first
-	for range 5 { // they come while the first one is at the provider, and leave before it
+	for range 5 { // they arrive during the first one's request to the provider, and leave before it
 		ctx, done := context.WithCancel(t.Context())
 		ended := begin(ctx)
 		done()
 		select {
 		case <-ended:
-		case <-time.After(8 * time.Second): // the provider is given up after 10
+		case <-time.After(8 * time.Second): // the request to the provider times out after 10
 			t.Fatal("a sign-in outlasts its request")
 		}
 	}
 	select {
-	case <-one: // without leaving: the provider is given up
+	case <-one: // without leaving: the provider times out
 	case <-time.After(time.Minute):
 		t.Error("a provider that hangs is waited for without end")
 	}

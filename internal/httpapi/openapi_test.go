@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// openAPITools is where the pinned linter, generator and compiler are; they are
+// openAPITools returns the folder with the pinned linter, generator and compiler, which are
 // installed once, into .tools.
 func openAPITools(t *testing.T) string {
 	t.Helper()
@@ -60,7 +60,7 @@ func command(t *testing.T, dir, name string, args ...string) {
 func TestTheDescriptionIsCleanAndAClientOfItCompiles(t *testing.T) {
 	t.Parallel()
 	tools := openAPITools(t)
-	dir, err := os.MkdirTemp(tools, "check-") // below the installed modules, which node looks for upwards
+	dir, err := os.MkdirTemp(tools, "check-") // below the installed modules, which node finds in parent folders
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, name := range []string{"client.ts", "tsconfig.json", "redocly.yaml"} {

@@ -43,7 +43,7 @@ func TestRetriesOfACompletionLeaveOneUpload(t *testing.T) {
 	var done bloom.Completed
 	r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", body)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", body)
-	// The same output with other numbers is refused, and must not take it away.
+	// The same output with other metrics is refused, and must not delete it.
 	r.fails(409, "already_completed", "POST", "/llm-tasks/"+task.ID+"/complete", strings.Replace(body, `"output"`, `"metrics":{"duration_ms":7},"output"`, 1))
 	if n := r.files(); n != 1 {
 		t.Errorf("%d files of one completion", n)

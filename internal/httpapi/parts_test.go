@@ -18,7 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
-// leaseInBody are the routes that take a lease in their body, and what goes with it.
+// leaseInBody are the routes with a lease in their body, and their other fields.
 var leaseInBody = map[string]string{
 	"heartbeat": "",
 	"release":   "",
@@ -89,7 +89,7 @@ func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 	}
 }
 
-// halfSent sends the beginning of a body and waits for the server to hang up.
+// halfSent sends the beginning of a body and waits until the server disconnects.
 func (r *fixture) halfSent(name, at string, size int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
@@ -112,7 +112,7 @@ func (r *fixture) halfSent(name, at string, size int) {
 	if res.StatusCode < 400 {
 		r.t.Errorf("%s: answered %s", name, res.Status)
 	}
-	if _, err := in.WriteTo(io.Discard); err != nil { // to the connection's end
+	if _, err := in.WriteTo(io.Discard); err != nil { // until the connection ends
 		r.t.Errorf("%s: the connection stays: %v", name, err)
 	}
 }
@@ -159,6 +159,6 @@ func TestACompletionNamesNothingButWhatWasUploadedUnderItsLease(t *testing.T) {
 		t.Errorf("the task is %s", now.Status)
 	}
 	r.call(200, nil, "POST", at+"/complete", complete(part, true))
-	must(t, os.Remove(filepath.Join(r.dir, "artifacts", filepath.FromSlash(key)))) // as when it has been replaced
+	must(t, os.Remove(filepath.Join(r.dir, "artifacts", filepath.FromSlash(key)))) // as after a replacement
 	r.call(200, nil, "POST", at+"/complete", complete(part, true))
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// awayMembridge is a control plane that has not answered for a while.
-type awayMembridge struct{}
+// unreachableMembridge is a control plane that has not answered for a while.
+type unreachableMembridge struct{}
 
-func (awayMembridge) Health(context.Context) (json.RawMessage, error) { return nil, io.EOF }
-func (awayMembridge) Check(context.Context) error                     { return io.EOF }
-func (awayMembridge) Configure(string, string)                        {}
-func (awayMembridge) State() dispatch.MembridgeState {
+func (unreachableMembridge) Health(context.Context) (json.RawMessage, error) { return nil, io.EOF }
+func (unreachableMembridge) Check(context.Context) error                     { return io.EOF }
+func (unreachableMembridge) Configure(string, string)                        {}
+func (unreachableMembridge) State() dispatch.MembridgeState {
 	return dispatch.MembridgeState{ConsecutiveFailures: 3}
 }
 
@@ -44,7 +44,7 @@ func (elsewhere) Link(context.Context, string, time.Duration, string, string) (s
 	return "", nil
 }
 
-// ends leases a task and ends it in error.
+// ends leases a task and fails it.
 func (r *fixture) ends(more, class string) bloom.Task {
 	r.t.Helper()
 	task := r.task(more)
@@ -53,7 +53,7 @@ func (r *fixture) ends(more, class string) bloom.Task {
 	return task
 }
 
-// A scene is what has to be wrong for a problem to be found.
+// A scene is a situation in which a problem is found.
 type scene struct {
 	set     func(*dispatch.Config)
 	provoke func(*fixture)
@@ -158,7 +158,7 @@ var scenes = map[string]scene{
 		r.lease(task.ID)
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"a result"}`)
 	}},
-	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = awayMembridge{} }},
+	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = unreachableMembridge{} }},
 }
 
 func (r *fixture) offline(name string) {
@@ -170,14 +170,14 @@ func (r *fixture) drained(name string) {
 	r.call(200, nil, "POST", "/workers/"+name+"/drain", `{"drain":true}`)
 }
 
-// Each problem is found where what it is about is wrong, alone, and is gone without it.
+// Each problem is found in its own scene, alone, and disappears with the cause.
 func TestEachProblemIsFound(t *testing.T) {
 	t.Parallel()
 	declared := problemCodes(t)
 	if known := slices.Sorted(maps.Keys(scenes)); !slices.Equal(known, declared) {
 		t.Fatalf("there are scenes for %v, and codes %v", known, declared)
 	}
-	// What a scene cannot be without.
+	// Side effects that a scene cannot avoid.
 	with := map[string][]string{bloom.ProblemWaitDrained: {bloom.ProblemDrained}, bloom.ProblemLimited: {bloom.ProblemDelayed}}
 	for code, s := range scenes {
 		t.Run(code, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestEachProblemIsFound(t *testing.T) {
 	}
 }
 
-// problemCodes are the values of the constants Problem….
+// problemCodes returns the values of the constants Problem….
 func problemCodes(t *testing.T) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../problem.go", nil, 0)
@@ -225,7 +225,7 @@ func TestFailedTasksAreGroupedByCause(t *testing.T) {
 	r := newFixture(t)
 	r.worker("w1", 9)
 	r.ends("", bloom.ClassInvalidInput)
-	r.ends("", bloom.ClassAuth) // is a problem of its own
+	r.ends("", bloom.ClassAuth) // a separate problem
 	r.ends("", bloom.ClassBudgetExceeded)
 	newest := r.ends("", bloom.ClassInvalidInput)
 	p := r.problems()["tasks_failed"]

@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
-// problems are looked for anew: the clock moves past what was found before.
+// problems computes the problems again: the clock moves past the cached ones.
 func (r *fixture) problems() map[string]bloom.Problem {
 	r.t.Helper()
 	r.clock.by.Add(int64(3 * time.Second))
@@ -93,7 +93,7 @@ func TestProblemsAreLookedForAtMostEveryTwoSeconds(t *testing.T) {
 	}
 }
 
-func TestProblemsTellOfAStoreThatDoesNotAnswer(t *testing.T) {
+func TestAStoreThatDoesNotAnswerIsAProblem(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.problems()
@@ -120,7 +120,7 @@ func TestProblemsOfCredentialsAndEndedTasks(t *testing.T) {
 	if p := found["tasks_failed"]; p.Count != 1 {
 		t.Errorf("failed: %+v", p)
 	}
-	r.clock.by.Add(int64(3 * time.Second)) // what was found is used for two
+	r.clock.by.Add(int64(3 * time.Second)) // the problems are cached for two
 	r.call(200, nil, "POST", "/llm-tasks/"+limited.ID+"/complete", `{"status":"success","output":"yes","metrics":{"duration_ms":1}}`)
 	if p, there := r.problems()["credentials_refused"]; there {
 		t.Errorf("after the worker has completed a task: %+v", p)
@@ -143,7 +143,7 @@ func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
 
 func itoa(n int64) string { return string(bloom.MustJSON(n)) }
 
-func TestATaskReleasedForLaterIsNoLimitOfCredentials(t *testing.T) {
+func TestADelayedReleaseIsNotACredentialProblem(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("limit-1", 1)

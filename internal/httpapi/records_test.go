@@ -34,7 +34,7 @@ func (r *fixture) files() (n int) {
 	return n
 }
 
-func TestLargeContentLiesInTheBlobStore(t *testing.T) {
+func TestLargeContentIsStoredInTheBlobStore(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 4)
@@ -63,7 +63,7 @@ func TestLargeContentLiesInTheBlobStore(t *testing.T) {
 	if len(list) != 1 || list[0].ID != done.Artifact.ID {
 		t.Fatalf("artifacts of the task: %+v", list)
 	}
-	// Refused and repeated completions leave no content behind.
+	// Refused and repeated completions leave no files behind.
 	body := bloom.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &large})
 	r.call(200, nil, "POST", "/llm-tasks/"+done.Task.ID+"/complete", string(body))
 	other := large + "!"
@@ -91,7 +91,7 @@ func TestAlteredContentIsNeverServedWhole(t *testing.T) {
 	r.fails(404, "not_found", "GET", "/artifacts/"+done.Artifact.ID+"/content", "")
 }
 
-func TestPoisonTextGoesThroughCleaned(t *testing.T) {
+func TestInvalidTextIsCleaned(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 4)
@@ -122,7 +122,7 @@ func TestPoisonTextGoesThroughCleaned(t *testing.T) {
 		t.Fatalf("the outcome is kept as %+v and %+v", done.Result, done.Artifact)
 	}
 	got := r.events(task.ID, "")
-	if len(got) != 6 { // created, leased, three of the worker, failed
+	if len(got) != 6 { // created, leased, three from the worker, failed
 		t.Fatalf("%d events", len(got))
 	}
 	if s := string(got[2].Data); !strings.Contains(s, "\uFFFD") || strings.Contains(s, "\\u0000") || !strings.Contains(s, "12345678901234567890") {

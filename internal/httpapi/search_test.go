@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// index brings the search index up to date, as a server's loop does.
+// index updates the search index, as a server's loop does.
 func (r *fixture) index() {
 	r.t.Helper()
 	for more := true; more; {
@@ -105,11 +105,11 @@ func TestASearchGoesOnFromPageToPage(t *testing.T) {
 	}
 }
 
-func TestASearchGoesOnWhileTheBlobStoreIsAway(t *testing.T) {
+func TestASearchWorksWhileTheBlobStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.task(`,"prompt":"one walrus"`)
-	_, _, err := r.store.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
+	_, _, err := r.store.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("unavailable") })
 	must(t, err)
 	var found []bloom.Task
 	r.call(200, &found, "GET", "/llm-tasks?q=walrus", "")

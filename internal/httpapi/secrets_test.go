@@ -16,7 +16,7 @@ import (
 
 const savedSecret = "abcd-a-very-secret-key-wxyz"
 
-// sealedKey is the key to membridge as it lies in the database.
+// sealedKey returns the key to membridge as stored in the database.
 func (r *fixture) sealedKey() string {
 	r.t.Helper()
 	saved, err := r.store.Settings(r.t.Context())
@@ -49,7 +49,7 @@ func TestSecretsAreSealedUnderANewKey(t *testing.T) {
 		t.Fatalf("before, it opened %q (%v)", opened, err)
 	}
 	r.key = ""
-	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie) // the earlier key was kept
+	r.call(200, nil, "GET", "/stats", "", "Cookie", cookie) // the previous key still decrypts
 	r.key = adminKey
 
 	r.call(200, &done, "POST", "/secrets/rotate", `{}`)
@@ -61,7 +61,7 @@ func TestSecretsAreSealedUnderANewKey(t *testing.T) {
 	if strings.Count(string(raw), "\n") != 1 || strings.Contains(string(raw), strings.TrimSpace(string(oldKeys))) {
 		t.Fatalf("the key file has %d lines", strings.Count(string(raw), "\n"))
 	}
-	// A server that starts now has the secret.
+	// A server that starts now can read the secret.
 	sealer, err := auth.OpenSealer(keyFile)
 	must(t, err)
 	other := &bridge{}
@@ -78,7 +78,7 @@ func TestSecretsAreSealedUnderANewKey(t *testing.T) {
 	}
 }
 
-// Whoever has lost the key file must not have the rotation make it worse.
+// After the key file was lost, a rotation must not make it worse.
 func TestSecretsOfAnotherKeyStopTheRotation(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -96,7 +96,7 @@ func TestSecretsOfAnotherKeyStopTheRotation(t *testing.T) {
 	r.call(200, nil, "POST", "/secrets/rotate", `{}`)
 }
 
-func TestGivenKeysAreNotChanged(t *testing.T) {
+func TestConfiguredKeysAreNotChanged(t *testing.T) {
 	t.Parallel()
 	older, newer := strings.Repeat("01", 32), strings.Repeat("02", 32)
 	first, err := auth.NewSealer(older)
@@ -107,7 +107,7 @@ func TestGivenKeysAreNotChanged(t *testing.T) {
 	if !strings.Contains(f.Message, "BLOOM_SECRET_KEY") {
 		t.Fatalf("says %q", f.Message)
 	}
-	// The operator put a new one before it and started again.
+	// The operator put a new one before it and restarted the server.
 	both, err := auth.NewSealer(newer + "," + older)
 	must(t, err)
 	done, err := dispatch.RotateSecrets(t.Context(), r.store, both, false, "somebody")

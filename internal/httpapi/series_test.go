@@ -32,7 +32,7 @@ func TestTheTimeSeriesShowsWhatHappened(t *testing.T) {
 		{"", time.Minute},
 		{"?step=120", 2 * time.Minute},
 		{"?step=86400", 24 * time.Hour},
-		{"?step=60&from=" + ago(48*time.Hour), time.Hour}, // minutes are not kept so long
+		{"?step=60&from=" + ago(48*time.Hour), time.Hour}, // minutes are not stored that long
 		{"?step=5400&from=" + ago(48*time.Hour), 2 * time.Hour},
 		{"?from=" + ago(90*24*time.Hour-time.Minute), time.Hour},
 		{"?from=" + ago(5*time.Minute), time.Minute},
@@ -69,5 +69,5 @@ func TestTheTimeSeriesShowsWhatHappened(t *testing.T) {
 	}
 }
 
-// ago is a time of the query.
+// ago returns a time for the query.
 func ago(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }

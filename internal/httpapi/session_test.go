@@ -59,13 +59,13 @@ func TestAKeyIsExchangedForASession(t *testing.T) {
 		t.Fatalf("the session is %+v", s)
 	}
 	r.call(200, nil, "GET", "/llm-tasks", "", "Cookie", cookie)
-	// The role holds, and so does the rule about other origins.
+	// The session has the key's role, and the origin check applies.
 	r.fails(403, "forbidden", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", cookie)
 	admin := cookieOf(t, r.call(200, &s, "POST", "/session", `{"key":"`+adminKey+`"}`))
 	r.fails(403, "cross_origin", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", admin, "Sec-Fetch-Site", "cross-site")
 	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p"}`, "Cookie", admin, "Sec-Fetch-Site", "same-origin")
 
-	// Used, it is renewed; unused, it runs out.
+	// It is renewed when used and expires otherwise.
 	r.clock.by.Store(int64(2 * time.Hour))
 	renewed := cookieOf(t, r.call(200, &s, "GET", "/session", "", "Cookie", cookie))
 	r.clock.by.Store(int64(13 * time.Hour))

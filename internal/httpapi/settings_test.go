@@ -46,7 +46,7 @@ func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
 		t.Fatalf("audit: %s", a.body)
 	}
 	r.wantNoSecretOnDisk(secret)
-	// Another service on the same store has what was saved, not its environment.
+	// Another service on the same store uses the saved settings, not its environment.
 	other := &bridge{}
 	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	must(t, err)

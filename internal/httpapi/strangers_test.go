@@ -24,8 +24,8 @@ func TestDevelopmentModeRefusesADetectableProxy(t *testing.T) {
 	r.fails(401, "unauthorized", "GET", "/stats", "", "Via", "1.1 proxy")
 	target, err := url.Parse(r.url)
 	must(t, err)
-	// A proxy as nginx is with "proxy_set_header Host $http_host" and nothing else: it
-	// passes the Host on and names nobody.
+	// A proxy like nginx with only "proxy_set_header Host $http_host": it forwards the Host and
+	// does not identify itself.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
 		p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
 	}, Transport: r.client.Transport})

@@ -39,7 +39,7 @@ func (s *sse) close() {
 	s.res.Body.Close()
 }
 
-// next is the next frame; ok is false at the stream's end.
+// next returns the next frame; ok is false at the end of the stream.
 func (s *sse) next() (f frame, ok bool) {
 	s.t.Helper()
 	for s.in.Scan() {
@@ -94,7 +94,7 @@ func TestATasksStreamIsFollowedLiveAndResumed(t *testing.T) {
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+l.Lease.ID+`"}`)
 	lines := "{\"seq\":1,\"type\":\"text\",\"at\":1,\"data\":{\"text\":\"a\\r\\nb\"} \r}\n{\"seq\":2,\"type\":\"text\",\"at\":2,\"data\":{}}"
 	r.call(200, nil, "POST", path+"?lease_id="+l.Lease.ID, lines, "Content-Type", "application/x-ndjson")
-	r.call(200, nil, "POST", path+"?lease_id="+l.Lease.ID, lines, "Content-Type", "application/x-ndjson") // a repeat
+	r.call(200, nil, "POST", path+"?lease_id="+l.Lease.ID, lines, "Content-Type", "application/x-ndjson") // a repetition
 	if diff := cmp.Diff([]string{"leased", "started", "text", "text"}, live.types(4)); diff != "" {
 		t.Fatal(diff)
 	}

@@ -42,7 +42,7 @@ func TestAWorkerKeyCannotActAsAnotherLiveWorker(t *testing.T) {
 	if w.Status != bloom.WorkerOnline || w.Draining {
 		t.Fatalf("the victim is %s, draining %t", w.Status, w.Draining)
 	}
-	// The worker itself goes on.
+	// The worker itself continues.
 	r.key = workerKey
 	r.call(200, nil, "POST", "/workers", `{"name":"victim","instance_id":"its-own-secret"}`)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"done","lease_id":"`+lease.ID+`"}`)
@@ -66,7 +66,7 @@ func TestAWorkerKeyCannotReadAnotherWorkersLease(t *testing.T) {
 			t.Errorf("%s shows the lease to every worker key: %.200s", route, a.body)
 		}
 	}
-	// Steps that answer with a task or a worker need the lease id beforehand.
+	// Operations that return a task or a worker require the lease id.
 	for _, step := range []string{"/heartbeat", "/complete", "/release", "/lease", "/cancel", "/requeue"} {
 		a := r.do("POST", "/api/runtime/llm-tasks/"+task.ID+step, `{"status":"success","output":""}`)
 		if a.status < 400 || strings.Contains(string(a.body), lease.ID) {
@@ -93,7 +93,7 @@ func TestAnAdminMayActForAWorkerAndCompleteItsActiveLease(t *testing.T) {
 		t.Fatalf("an admin is shown %+v", res)
 	}
 	r.call(200, nil, "POST", "/workers", `{"name":"victim"}`)
-	// As clients of the earlier implementation do, without a lease id.
+	// Without a lease id, like clients of the earlier Node implementation.
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{}`)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"done"}`)
 }

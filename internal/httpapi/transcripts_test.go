@@ -147,7 +147,7 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 					must(t, os.RemoveAll(filepath.Join(r.dir, "artifacts", "transcripts")))
 				}
 				var done bloom.Completed
-				for range 2 { // the second one is answered as the first was
+				for range 2 { // the second one gets the same response
 					r.call(200, &done, "POST", path+"/complete", completion)
 				}
 				if done.Task.Status != bloom.TaskCompleted || *done.Result.Output != "done" {

@@ -22,8 +22,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestAListWithoutPagesShowsAllThatIsUnfinished: a client that knows no paging must
-// see its queued and running tasks, however many newer ones have ended.
+// TestAListWithoutPagesShowsAllThatIsUnfinished: a client that does not know paging must see its
+// queued and running tasks, however many newer ones have ended.
 func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) bloom.Store{
@@ -45,7 +45,7 @@ func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
 			api := serve(t, store)
 			unfinished, ended := fillLists(t, store)
 			var tasks []bloom.Task
-			for range 2 { // again with the filter of a context, in which all of them are
+			for range 2 { // the second time filtered by the context of all of them
 				q := bloom.TaskQuery{}
 				if tasks != nil {
 					q.ContextID = "c"
@@ -101,8 +101,7 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 	return api
 }
 
-// fillLists makes one held task and 150 queued ones, and then 130 newer ones that have
-// ended.
+// fillLists creates one leased task and 150 queued ones, then 130 newer ones that have ended.
 func fillLists(t *testing.T, s bloom.Store) (unfinished []string, ended int) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -17,7 +17,8 @@ func (s standing) Now() time.Time { return time.Time(s) }
 
 func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
-	// The service's time stands, so that the moment for the context's worker does not pass.
+	// The service's clock stands still, so that the time reserved for the context's worker does not
+	// pass.
 	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) { dc.Clock = standing(time.Now()) })
 	waits := func(id string, want bloom.WaitReason) bloom.WaitingFor {
 		t.Helper()

@@ -25,9 +25,9 @@ func TestWorkersReportTheirLastLogLines(t *testing.T) {
 	r.fails(403, "", "POST", "/workers/w1/logs", `{"lines":[]}`, "X-Runtime-API-Key", own)
 }
 
-// The instance id is what a process proves with that it is the worker: who may look at
-// logs must not learn it, nor another worker report in the worker's name.
-func TestLogsShowNoInstanceIDAndAreTheLivingProcesss(t *testing.T) {
+// A process proves with its instance id that it is the worker: readers of logs must not learn it,
+// and no other worker may report in the worker's name.
+func TestLogsHideTheInstanceIDAndComeFromTheLiveProcess(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	const process = "the-instance-id-of-w1"
@@ -45,7 +45,7 @@ func TestLogsShowNoInstanceIDAndAreTheLivingProcesss(t *testing.T) {
 	if text := string(a.body); !strings.Contains(text, "mine") || strings.Contains(text, "forged") || strings.Contains(text, process) {
 		t.Errorf("a viewer is shown %s", text)
 	}
-	r.clock.by.Add(int64(bloom.OfflineAfter)) // nobody has heard of the process since
+	r.clock.by.Add(int64(bloom.OfflineAfter)) // the process has been silent since
 	r.call(200, nil, "POST", "/workers/w1/logs", report("another-process", "next"), as...)
 	r.fails(404, "not_found", "POST", "/workers/w2/logs", report(process, "x"), as...)
 }

@@ -30,7 +30,7 @@ func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 	if c := now.Capabilities; !c.ClaudeCLI || c.MaxConcurrency != 4 || len(c.Labels) != 0 || now.OSInfo != "plan9" || now.URL != "http://w:1" {
 		t.Errorf("after a change: %s", bloom.MustJSON(now))
 	}
-	// Removed, it begins anew.
+	// After it was removed, it starts without the old values.
 	r.call(200, nil, "DELETE", "/workers/w", "")
 	r.call(201, &now, "POST", "/workers", `{"name":"w"}`)
 	if c := now.Capabilities; !c.ClaudeCLI || c.MaxConcurrency != 1 || now.URL != "" || now.OSInfo != "" {
@@ -51,7 +51,7 @@ func TestAWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 		{"/w/drain", adminKey, `{"drain":false}`, false, true},
 		{"", workerKey, `{"name":"w","draining":false}`, false, false},
 		{"/w/drain", adminKey, `{"drain":true}`, true, false},
-		{"", workerKey, `{"name":"w","draining":false,"drain_order":9000000000000}`, true, false}, // an older worker's
+		{"", workerKey, `{"name":"w","draining":false,"drain_order":9000000000000}`, true, false}, // from an older worker
 		{"", workerKey, `{"name":"w","draining":true}`, true, true},
 		{"/w/drain", adminKey, `{"drain":false}`, false, true},
 		{"", workerKey, `{"name":"w","instance_id":"another"}`, false, true},

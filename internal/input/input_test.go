@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// TestConstantsAreTheLimitsOfTheirFields: what Go programs compare with is what
-// bodies are held to.
+// TestConstantsAreTheLimitsOfTheirFields: the exported constants equal the limits that bodies are
+// checked against.
 func TestConstantsAreTheLimitsOfTheirFields(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/installer"
 )
 
-// serve serves the installer with programs for other processors, and returns its
-// address and their folder.
+// serve serves the installer with programs for other processors, and returns its URL and their
+// folder.
 func serve(t *testing.T) (url, dist string) {
 	t.Helper()
 	dist = t.TempDir()
@@ -119,8 +119,8 @@ func TestOnlyATrustedProxySaysThatACallerCameOverTLS(t *testing.T) {
 	}
 }
 
-// install runs the script as its reader would, with programs before it on the PATH
-// in place of root, curl's network and the service.
+// install runs the script like a user, with programs on the PATH that replace root, curl's network
+// and the service.
 func install(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	_, script := get(t, url+"/install.sh", "")

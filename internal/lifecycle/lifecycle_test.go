@@ -16,14 +16,14 @@ import (
 
 const now = int64(1_800_000_000_000)
 
-// move is one observed step, without its condition.
+// move is one transition, without its condition.
 type move struct {
 	From bloom.TaskStatus
 	Op   lifecycle.Operation
 	To   bloom.TaskStatus
 }
 
-// situation is one combination of everything the rules look at.
+// situation is one combination of all inputs of the rules.
 type situation struct {
 	task  bloom.TaskState
 	lease bloom.Lease
@@ -34,8 +34,7 @@ func (s situation) String() string {
 		s.task.Status, s.task.Attempts, s.task.MaxAttempts, s.task.CancelRequested, s.lease.Status, s.lease.Epoch, s.task.Epoch)
 }
 
-// situations lists every reachable or unreachable combination: the rules must
-// be right about the unreachable ones too, by refusing.
+// situations returns all combinations, including unreachable ones, which the rules must refuse.
 func situations() []situation {
 	var all []situation
 	for _, status := range bloom.TaskStatuses {
@@ -103,8 +102,8 @@ func sortedMoves(set map[move]bool) []move {
 	return list
 }
 
-// possible leaves out what no sequence of operations leads to: a waiting task
-// asked to cancel (it is cancelled at once).
+// possible reports whether a sequence of operations leads to the situation: a queued task with a
+// cancel request does not exist, because it is cancelled immediately.
 func possible(s situation) bool {
 	return s.task.Status != bloom.TaskQueued || !s.task.CancelRequested
 }

@@ -39,7 +39,7 @@ func TestPickingAWorker(t *testing.T) {
 		"who works on it before who did last":  {workers: []bloom.Worker{worker("a", 4, 3, 9), worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Holding: []string{"a"}, Last: "b"}, want: "a"},
 		"of those who work on it the last one": {workers: []bloom.Worker{worker("a", 4, 3, 9), worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Holding: []string{"b", "a"}, Last: "a"}, want: "a"},
 		"the context's worker is full":         {workers: []bloom.Worker{worker("a", 4, 4, 9), worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Holding: []string{"a"}, Last: "a"}, want: "b"},
-		"the context's worker is away":         {workers: []bloom.Worker{offline, worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Last: "offline"}, want: "b"},
+		"the context's worker is offline":      {workers: []bloom.Worker{offline, worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Last: "offline"}, want: "b"},
 		"the context's worker is drained":      {workers: []bloom.Worker{draining, worker("b", 2, 0, 1)}, context: lifecycle.ContextWorkers{Last: "draining"}, want: "b"},
 		"ties by the freshest contact":         {workers: []bloom.Worker{worker("a", 2, 0, 5), worker("b", 2, 0, 7), never}, want: "b"},
 		"then by name":                         {workers: []bloom.Worker{worker("b", 2, 0, 5), worker("a", 2, 0, 5)}, want: "a"},

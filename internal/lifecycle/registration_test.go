@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-// at is a time of the tests, in Unix milliseconds.
+// at is the time of the tests, in Unix milliseconds.
 const at = int64(1_700_000_000_000)
 
 // known is a worker that registered at a time as process "p".
@@ -75,7 +75,7 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		"a person without a process does, too": {was: was, draining: true, keepsCount: true},
 		"another one while the first is alive": {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
 		"another one after an unreported end":  {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
-		"one that was removed begins anew":     {was: gone, instance: "q", created: true},
+		"one that was removed starts again":    {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
 		got, err := lifecycle.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)
@@ -150,7 +150,7 @@ func TestAWorkerDrainsWhileEitherSaysSo(t *testing.T) {
 	}
 }
 
-func TestAContactIsWrittenSeldom(t *testing.T) {
+func TestContactsAreWrittenRarely(t *testing.T) {
 	t.Parallel()
 	was := known(t, at)
 	syncing := was

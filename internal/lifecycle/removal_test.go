@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
-func TestOnlyWhatEndedBeforeMayGo(t *testing.T) {
+func TestOnlyTasksThatEndedBeforeAreRemoved(t *testing.T) {
 	t.Parallel()
 	for _, status := range bloom.TaskStatuses {
 		for updated, old := range map[int64]bool{999: true, 1000: false, 1001: false} {
@@ -27,7 +27,7 @@ func TestOnlyAContextThatNothingHappensInMayBeForgotten(t *testing.T) {
 		want bool
 	}{
 		"long ago":            {bloom.Context{LastUsedAt: 900, UpdatedAt: 999}, true},
-		"under way":           {bloom.Context{LastUsedAt: 900, UpdatedAt: 999, Unfinished: 1}, false},
+		"in progress":         {bloom.Context{LastUsedAt: 900, UpdatedAt: 999, Unfinished: 1}, false},
 		"ended just now":      {bloom.Context{LastUsedAt: 900, UpdatedAt: 1000}, false},
 		"with a task of late": {bloom.Context{LastUsedAt: 1000, UpdatedAt: 999}, false},
 	} {

@@ -32,7 +32,7 @@ func TestWhatIsDoneToAWorkerIsAudited(t *testing.T) {
 	}
 }
 
-func TestAReportIsTakenIn(t *testing.T) {
+func TestAWorkerReportUpdatesAWorker(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*lifecycle.KnownWorker)) lifecycle.KnownWorker {
 		w := known(t, at)

@@ -24,7 +24,7 @@ type listed struct {
 	at    bloom.AuditExport
 }
 
-// add chains entries of one moment.
+// add chains entries with one time.
 func (l *listed) add(n int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +71,7 @@ func (l *listed) AuditLag(context.Context) (bloom.AuditLag, error) {
 	return bloom.AuditLag{ToExport: int64(len(l.links)) - l.at.Exported}, nil
 }
 
-// A file is written at once when there are enough entries for it, and holds those of one
-// day, UTC.
+// A file is written as soon as there are enough entries for it, and has those of one day, UTC.
 func TestAFullFileIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, dir, wrote := &listed{}, t.TempDir(), make(chan int, 10)

@@ -12,11 +12,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// dying fails at every step in turn, after it was done or before.
+// dying fails at every step in turn, before or after it was done.
 type dying struct {
 	bloom.AuditChainStore
 	auditlog.Files
-	steps int // that still work
+	steps int // that still succeed
 	after bool
 }
 
@@ -54,7 +54,7 @@ func TestAnExportThatDiesWritesEachEntryOnce(t *testing.T) {
 			if _, err := maintenance.NewAuditExport(maintenance.AuditExportConfig{Store: d, Files: d}).RunOnce(t.Context()); i%4 < 3 && !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
-			fill(t, s, 2) // younger ones do not slip into the file that was begun
+			fill(t, s, 2) // newer ones are not added to the file that was begun
 			total += 2
 		}
 		export(t, s, files)
@@ -65,7 +65,7 @@ func TestAnExportThatDiesWritesEachEntryOnce(t *testing.T) {
 	}
 }
 
-// unsealed has its entries chained only when they are looked at again.
+// unsealed chains its entries only after several looks.
 type unsealed struct {
 	bloom.AuditChainStore
 	looks int // that find nothing chained
@@ -81,8 +81,8 @@ func (u *unsealed) AuditLinks(ctx context.Context, after int64, limit int) (head
 	return head, prev, links, err
 }
 
-// A database that was just restored chains its last entries while the export starts, which
-// does not leave the files uncompared for that until its next turn.
+// A restored database chains its last entries while the export starts; the export must compare the
+// files without waiting for its next turn.
 func TestAnExportWaitsForEntriesToCompare(t *testing.T) {
 	t.Parallel()
 	for name, s := range auditedStores(t) {
@@ -105,11 +105,11 @@ func TestAnExportWaitsForEntriesToCompare(t *testing.T) {
 	}
 }
 
-// freezing stops at a step, before it or after it, until it is thawed.
+// freezing stops before or after a step until it is thawed.
 type freezing struct {
 	bloom.AuditChainStore
 	auditlog.Files
-	steps         int // before the one
+	steps         int // before the one that freezes
 	after         bool
 	frozen, thawn chan struct{}
 }
@@ -138,8 +138,7 @@ func (f *freezing) Create(ctx context.Context, name string, content []byte) erro
 	return f.step(func() error { return f.Files.Create(ctx, name, content) })
 }
 
-// An exporter that is frozen at any step and thaws later holds nobody up, and writes
-// nothing twice.
+// An exporter that freezes at any step and continues later delays nobody and writes nothing twice.
 func TestAFrozenExportIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, s := range auditedStores(t) {
@@ -162,7 +161,7 @@ func TestAFrozenExportIsTakenOver(t *testing.T) {
 				t.Errorf("%s: while one is frozen at step %d: %+v, %v; want %d lines", name, i, r, err, total)
 			}
 			close(f.thawn)
-			<-done // it may find that others have gone on
+			<-done // it may find that others have continued
 			fill(t, s, 1)
 			total++
 			export(t, s, files)

@@ -106,7 +106,7 @@ func folder(t *testing.T) *auditlog.Folder {
 	return f
 }
 
-func TestWhatWasTamperedWithIsFound(t *testing.T) {
+func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	for name, s := range auditedStores(t) {
 		files := folder(t)
@@ -143,7 +143,7 @@ func TestWhatWasTamperedWithIsFound(t *testing.T) {
 				t.Fatalf("%s: after %s was undone: %v", name, what, err)
 			}
 		}
-		// Who rewrites the end of the database, with its head, is found by the files.
+		// A rewritten end of the database, including its head, is found by the files.
 		s.tamper(t, `DELETE FROM audit_logs WHERE seq > `+at+`; DELETE FROM audit_chain WHERE seq > `+at+`;
 			UPDATE audit_head SET seq = (SELECT max(seq) FROM audit_chain), hash = (SELECT hash FROM audit_chain ORDER BY seq DESC LIMIT 1)`)
 		if _, err := auditlog.Verify(t.Context(), s, nil); err != nil {

@@ -38,7 +38,7 @@ func part(t *testing.T, b bloom.Blobs, context, lease, content string) bloom.Tra
 	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}
 }
 
-// spoken is a context with a transcript in two parts and a working folder in one.
+// spoken creates a context with a transcript in two parts and a working folder in one.
 func spoken(t *testing.T, s bloom.Store, b bloom.Blobs) bloom.Transcript {
 	t.Helper()
 	l := leased(t, s)
@@ -152,8 +152,8 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			s := open(t, c)
 			blobs, dir := openBlobs(t)
 			spoken(t, s, blobs)
-			var heard bloom.Removed
-			loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: blobs, Clock: c, Keep: bloom.Keep{Contexts: keep}, Removed: func(r bloom.Removed) { heard.Add(r) }})
+			var observed bloom.Removed
+			loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: blobs, Clock: c, Keep: bloom.Keep{Contexts: keep}, Removed: func(r bloom.Removed) { observed.Add(r) }})
 			c.advance(month - time.Minute)
 			runOnce(t, loop)
 			if n := files(t, dir); n != 3 {
@@ -165,8 +165,8 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			if keep > 0 {
 				want, parts = 1, 0
 			}
-			if n := files(t, dir); n != parts || heard.Contexts != want {
-				t.Errorf("%d parts are left, heard of %+v", n, heard)
+			if n := files(t, dir); n != parts || observed.Contexts != want {
+				t.Errorf("%d parts are left, observed %+v", n, observed)
 			}
 			forgotten, err := s.Forgotten(t.Context(), 0, 10)
 			if err != nil || int64(len(forgotten)) != want {

@@ -56,7 +56,7 @@ func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 	}
 }
 
-func TestARunWaitsForTheOneUnderWayButNotForever(t *testing.T) {
+func TestARunWaitsForTheOneInProgressButNotForever(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	l := maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: silence(func() {
@@ -82,30 +82,30 @@ func (s silence) MarkSilent(context.Context, time.Duration) (int, error) {
 	return 0, nil
 }
 
-func TestWhoWatchesALoopHearsOfRunsThatWereItsOwn(t *testing.T) {
+func TestObserversSeeOnlyTheLoopsOwnRuns(t *testing.T) {
 	t.Parallel()
-	trouble := errors.New("the database is away")
+	errDown := errors.New("the database is down")
 	var ours bool
 	var asking, failing error
-	var heard []error
+	var observed []error
 	check := func(context.Context) error { return failing }
 	l := maintenance.NewWatch(maintenance.WatchConfig{Check: check}).
-		Observe(func(err error) { heard = append(heard, err) }).
+		Observe(func(err error) { observed = append(observed, err) }).
 		OnlyLeader(func(context.Context) (bool, error) { return ours, asking })
 	run := func() { _, _ = l.RunOnce(t.Context()) }
 	run() // another replica's
 	ours = true
 	run()
-	failing = trouble
+	failing = errDown
 	run()
-	failing, asking = nil, trouble // nobody knows whose it is
+	failing, asking = nil, errDown // nobody knows whose it is
 	run()
 	stopped, stop := context.WithCancel(t.Context())
 	asking = nil
 	check = func(ctx context.Context) error { stop(); return ctx.Err() }
 	l = maintenance.NewWatch(maintenance.WatchConfig{Check: check}).Observe(func(error) { t.Error("a stopped run was reported") })
 	_, _ = l.RunOnce(stopped)
-	if diff := cmp.Diff([]error{nil, trouble, trouble}, heard, cmpopts.EquateErrors()); diff != "" {
+	if diff := cmp.Diff([]error{nil, errDown, errDown}, observed, cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)
 	}
 }

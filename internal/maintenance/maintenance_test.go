@@ -53,7 +53,7 @@ func open(t *testing.T, c bloom.Clock) *sqlite.Store {
 	return s
 }
 
-// leased makes a task that a worker holds for a minute.
+// leased creates a task that a worker has leased for a minute.
 func leased(t *testing.T, s bloom.Store) bloom.Lease {
 	t.Helper()
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test"); err != nil {
@@ -185,7 +185,7 @@ func TestAnOutageIsFollowedByAGraceAndLoggedOnce(t *testing.T) {
 	}
 }
 
-// A replica that cannot ask for its leadership, or has lost it, does not run the job.
+// A replica that cannot ask whether it leads, or no longer leads, does not run the loop.
 func TestLeadershipThatReturnsIsFollowedByAGrace(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]struct {

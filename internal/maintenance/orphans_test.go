@@ -55,9 +55,9 @@ func TestOrphansGoAndWhatAnArtifactNamesStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	age(t, dir)
-	fresh := put(t, blobs, "artifacts/"+tasks[0]+"/fresh") // on its way to be named
+	fresh := put(t, blobs, "artifacts/"+tasks[0]+"/fresh") // uploaded, and soon named by an artifact
 	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Blobs: blobs})
-	// Completions go on while it looks, and it never takes theirs.
+	// Completions continue during the sweep, which never removes their files.
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
@@ -72,7 +72,7 @@ func TestOrphansGoAndWhatAnArtifactNamesStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := age(t, dir); left != len(tasks)+1 {
-		t.Errorf("%d files for %d artifacts and one upload under way", left, len(tasks))
+		t.Errorf("%d files for %d artifacts and one upload in progress", left, len(tasks))
 	}
 	list, _, err := s.Artifacts(t.Context(), bloom.ArtifactQuery{})
 	if err != nil {
@@ -107,7 +107,7 @@ func put(t *testing.T, b bloom.Blobs, key string) string {
 	return url
 }
 
-// later shows everything as if so much more time had passed.
+// later shows everything as so much older.
 type later struct {
 	bloom.Blobs
 	by time.Duration

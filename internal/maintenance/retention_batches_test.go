@@ -63,7 +63,7 @@ func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 	for range 3 {
 		<-e.batches
 	}
-	loop.Stop() // hangs if a run goes on for its minutes
+	loop.Stop() // hangs if a run continues
 }
 
 func TestAFailingStoreIsReported(t *testing.T) {

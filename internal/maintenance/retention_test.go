@@ -34,7 +34,7 @@ func openBlobs(t *testing.T) (*local.Store, string) {
 	return b, dir
 }
 
-// ended makes a task that has ended, with its content in the blob store.
+// ended creates an ended task with its content in the blob store.
 func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
 	t.Helper()
 	l := leased(t, s)
@@ -56,7 +56,7 @@ func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
 	return l.TaskID
 }
 
-// files counts what lies in a folder.
+// files counts the files in a folder.
 func files(t *testing.T, dir string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
@@ -84,9 +84,9 @@ func TestOldDataIsRemovedWithItsContentAndAuditedOnce(t *testing.T) {
 	s := open(t, c)
 	b, dir := openBlobs(t)
 	var log bytes.Buffer
-	var heard bloom.Removed
+	var observed bloom.Removed
 	loop := maintenance.NewRetention(maintenance.RetentionConfig{
-		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: bloom.Keep{Tasks: month}, Removed: func(r bloom.Removed) { heard.Add(r) },
+		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: bloom.Keep{Tasks: month}, Removed: func(r bloom.Removed) { observed.Add(r) },
 	})
 	old := ended(t, s, b)
 	waiting := leased(t, s).TaskID
@@ -96,8 +96,8 @@ func TestOldDataIsRemovedWithItsContentAndAuditedOnce(t *testing.T) {
 		t.Fatalf("too young, and yet %+v:\n%s", res, log.String())
 	}
 	c.advance(2 * time.Minute)
-	if res := runOnce(t, loop); res.Changed == 0 || heard.Tasks != 1 || heard.Contents != 1 || int(heard.Total()) != res.Changed {
-		t.Fatalf("%+v, heard of %+v", res, heard)
+	if res := runOnce(t, loop); res.Changed == 0 || observed.Tasks != 1 || observed.Contents != 1 || int(observed.Total()) != res.Changed {
+		t.Fatalf("%+v, observed %+v", res, observed)
 	}
 	wantTask(t, s, old, false)
 	wantTask(t, s, waiting, true)
@@ -128,7 +128,7 @@ func TestKeptForEverUnlessSaidOtherwise(t *testing.T) {
 			s := open(t, c)
 			b, _ := openBlobs(t)
 			id := ended(t, s, b)
-			leased(t, s) // the newest entry of the audit always stays
+			leased(t, s) // the newest audit entry is never removed
 			c.advance(100 * month)
 			cfg := maintenance.RetentionConfig{Store: s, Contents: b, Clock: c}
 			change(&cfg)
@@ -156,14 +156,14 @@ func TestContentThatAKilledRunLeftIsDeletedByTheNext(t *testing.T) {
 	b, dir := openBlobs(t)
 	ended(t, s, b)
 	c.advance(2 * month)
-	// As far as a run comes that is killed after its commit.
+	// As far as a run gets that is killed after its commit.
 	if did, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: month}); err != nil || did.Tasks != 1 {
 		t.Fatalf("%+v, %v", did, err)
 	}
 	if n := files(t, dir); n != 1 {
 		t.Fatalf("%d contents", n)
 	}
-	// Also when retention has been switched off since.
+	// Also after retention was switched off.
 	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: b, Clock: c})
 	runOnce(t, loop)
 	if n := files(t, dir); n != 0 {
@@ -188,7 +188,7 @@ func (s *shaky) Delete(ctx context.Context, url string) error {
 	return s.Blobs.Delete(ctx, url)
 }
 
-func TestContentThatCannotBeDeletedWaitsAndHoldsUpNoOther(t *testing.T) {
+func TestContentThatCannotBeDeletedBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := open(t, c)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
-// streams are streams that are due, of which the first cannot be read.
+// streams are due streams, of which the first cannot be read.
 type streams struct {
 	bloom.Store
 	bad int64
@@ -51,7 +51,7 @@ func (s *streams) AddTranscripts(_ context.Context, r bloom.AddTranscripts) erro
 	return err
 }
 
-// However many transcripts cannot be written, those of the tasks behind them are.
+// However many transcripts cannot be written, those of later tasks are.
 func TestTranscriptsThatFailStopNoOthers(t *testing.T) {
 	t.Parallel()
 	s := &streams{bad: 1200}

@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 )
 
-// plane is a control plane that reports what a test says.
+// plane is a control plane with scripted reports.
 type plane struct {
 	mu     sync.Mutex
 	agents []maintenance.Agent
@@ -54,7 +54,7 @@ func TestAReportedWorkerIsAliveWhileItIsListedOrSendsHeartbeats(t *testing.T) {
 	s := open(t, c)
 	p := &plane{}
 	sync, silent := maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: p}), maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s})
-	// The control plane's clock says what it likes: only that heartbeats continue counts.
+	// The control plane's clock may be wrong: only whether heartbeats continue counts.
 	heartbeat, stopped := int64(99), int64(1)<<40
 	for range 8 {
 		heartbeat++
@@ -108,11 +108,11 @@ func TestReportsAndRegistrationsMeetInOneWorkerAndLeasesAreLeftAlone(t *testing.
 	}
 }
 
-func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
+func TestTheControlPlanesDrainIsAdopted(t *testing.T) {
 	t.Parallel()
 	s := open(t, newClock())
 	p := &plane{}
-	// Each round is another process's, which remembers nothing.
+	// Each round is run by another process without earlier state.
 	round := func(want bool, agents ...maintenance.Agent) {
 		t.Helper()
 		p.set(nil, agents...)
@@ -134,14 +134,14 @@ func TestWhomTheControlPlaneDrainsIsTakenOver(t *testing.T) {
 	round(false, says(false))
 	round(true, says(true))
 	byHand(false)
-	round(true, says(true)) // undrained there, not here
+	round(true, says(true)) // undrained at the control plane, not here
 	round(false, says(false))
 	byHand(true)
 	round(true, says(false))
 	round(true, says(true))
 	byHand(false)
 	round(true, says(true))
-	round(false)            // deleted there
+	round(false)            // deleted at the control plane
 	round(true, says(true)) // and back
 	round(false, says(false))
 	if err := s.RemoveWorker(t.Context(), "a", "somebody"); err != nil {
@@ -211,7 +211,7 @@ func TestOneReplicaSyncsAtATime(t *testing.T) {
 	}
 }
 
-// hanging is a control plane that answers to nobody until it is replaced.
+// hanging is a control plane that responds to nobody until it is replaced.
 type hanging struct{ entered chan struct{} }
 
 func (h *hanging) ReadAgents(ctx context.Context) ([]maintenance.Agent, error) {
@@ -227,7 +227,7 @@ func TestAnotherControlPlaneIsReadAtOnce(t *testing.T) {
 	l.Start()
 	defer l.Stop()
 	for range 3 {
-		<-h.entered // only being begun again can bring the next one within the hour
+		<-h.entered // only another start of the loop can read the next one within the hour
 		l.Restart()
 	}
 	<-h.entered

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge"
 )
 
-// policies is the decision about every route, written down a second time: a new route
-// without a line here fails, and so does a policy that somebody changes.
+// policies repeats the decision for every route: a new route without a line here fails, and so does
+// a changed policy.
 var policies = map[string]string{
 	"GET /health":         "open",
 	"GET /docs":           "open",
@@ -40,8 +40,8 @@ var policies = map[string]string{
 	"GET /metrics":                           "admin",
 }
 
-// everyCaller is a caller of each kind: what it shows, and what it is let in to besides
-// the open routes. Keys are revoked by a start with others.
+// everyCaller returns a caller of each kind: its headers, and what it may use besides the open
+// routes. Keys are revoked by a restart with others.
 func everyCaller(t *testing.T) (p *plane, callers map[string]http.Header, admitted map[string]string) {
 	const oldAdmin, oldAgent = "admin-key-that-was-replaced", "agent-key-that-was-replaced"
 	before := start(t, func(c *membridge.Config) { c.AdminKey, c.AgentKey = oldAdmin, oldAgent })
@@ -79,7 +79,7 @@ func TestEveryRouteWithEveryKey(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		path = strings.NewReplacer("{name}", "x", "{cid}", "x", "{id}", "x").Replace(path)
 		for who, header := range callers {
-			want := 0 // passes
+			want := 0 // admitted
 			switch {
 			case policy == "open" || strings.Contains(admitted[who], policy):
 			case who == "agent key":
@@ -87,7 +87,7 @@ func TestEveryRouteWithEveryKey(t *testing.T) {
 			default:
 				want = 401
 			}
-			// Nothing that passes does any harm: the names are unknown, the bodies empty.
+			// Admitted requests change nothing: the names are unknown, the bodies empty.
 			a := p.as(t, header, method, path, "")
 			refused := a.status == 401 || a.status == 403
 			if (want != 0 && a.status != want) || (want == 0 && refused) {

@@ -21,7 +21,7 @@ var databases = map[string]func(b *testing.B, c *membridge.Config){
 	"postgres": func(b *testing.B, c *membridge.Config) { c.DatabaseURL = pgtest.Start(b) },
 }
 
-// serveOnce asks the handler without a network in between.
+// serveOnce calls the handler without a network.
 func serveOnce(b *testing.B, p *plane, method, path, body string) int {
 	r := httptest.NewRequest(method, path, bytes.NewBufferString(body))
 	r.Header.Set(membridge.AdminHeader, adminKey)
@@ -57,7 +57,7 @@ func overSizes(b *testing.B, run func(b *testing.B, p *plane, agents int)) {
 	}
 }
 
-// fill registers the agents from many sides at once, as they would.
+// fill registers the agents concurrently.
 func fill(b *testing.B, p *plane, agents int) {
 	var next atomic.Int64
 	b.SetParallelism(64)
@@ -76,7 +76,7 @@ func fill(b *testing.B, p *plane, agents int) {
 	runtime.GC()
 }
 
-// BenchmarkHeartbeat is durable heartbeats, 128 under way at once.
+// BenchmarkHeartbeat measures durable heartbeats, 128 concurrent ones.
 func BenchmarkHeartbeat(b *testing.B) {
 	overSizes(b, func(b *testing.B, p *plane, agents int) {
 		var n atomic.Int64
@@ -90,7 +90,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	})
 }
 
-// BenchmarkListAgents is what one round of the runtime's sync costs here.
+// BenchmarkListAgents measures one round of the runtime's sync on this side.
 func BenchmarkListAgents(b *testing.B) {
 	overSizes(b, func(b *testing.B, p *plane, _ int) {
 		size := 0

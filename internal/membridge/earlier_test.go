@@ -12,16 +12,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// What the clients of the earlier control plane rely on.
+// These tests cover what clients of the earlier Node implementation rely on.
 
-func TestAnAgentIsSeenFirstWhenItIsHeardOf(t *testing.T) {
+func TestLastSeenIsTheFirstHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	seen := func() any { return p.want(t, 200, "GET", "/agents", "").list(t)[0]["last_seen"] }
-	if a := p.want(t, 201, "POST", "/agents", seedBody).json(t); a["last_seen"] != nil {
+	if a := p.want(t, 201, "POST", "/agents", manualBody).json(t); a["last_seen"] != nil {
 		t.Errorf("at its registration: %v", a["last_seen"])
 	}
-	if again := p.want(t, 200, "POST", "/agents", seedBody).json(t); again["last_seen"] != nil || seen() != nil {
+	if again := p.want(t, 200, "POST", "/agents", manualBody).json(t); again["last_seen"] != nil || seen() != nil {
 		t.Errorf("at its second registration: %v", again["last_seen"])
 	}
 	p.want(t, 200, "POST", "/agents/worker-01/heartbeat", "")
@@ -48,7 +48,7 @@ func TestAnUnknownProjectIsEmptyAndMayBeLed(t *testing.T) {
 	}
 }
 
-func TestAProjectsIDIsWhatItsNodesSay(t *testing.T) {
+func TestAProjectsIDIsWhatItsNodesReport(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	p.want(t, 201, "POST", "/agents", `{"name":"a"}`)
@@ -62,7 +62,7 @@ func TestAProjectsIDIsWhatItsNodesSay(t *testing.T) {
 	}
 	p.want(t, 200, "POST", "/sync/push", `{"project":"alpha","agent":"a"}`)
 	heartbeat("c2", "alpha")
-	// Now the name alone is two projects'.
+	// Now two projects have the name.
 	for _, c := range [][3]string{{"POST", "/sync/push", `{"project":"alpha","agent":"a"}`}, {"DELETE", "/projects/alpha", ""}} {
 		if d := fmt.Sprint(p.want(t, 409, c[0], c[1], c[2]).json(t)["detail"]); !strings.Contains(d, "canonical_id") {
 			t.Errorf("%s %s: %s", c[0], c[1], d)
@@ -77,7 +77,7 @@ func TestAProjectsIDIsWhatItsNodesSay(t *testing.T) {
 	p.want(t, 204, "DELETE", "/projects/c1", "")
 	p.want(t, 204, "DELETE", "/projects/alpha", "")
 	p.want(t, 404, "DELETE", "/projects/alpha", "")
-	// A project keeps the name that it has; one that nobody named may be named later.
+	// A project keeps its name; one without a name may get it later.
 	cid := registry.CanonicalID("later")
 	heartbeat(cid, "")
 	if made := p.want(t, 201, "POST", "/projects", `{"name":"later"}`).json(t); made["nodes_count"] != 1.0 {
@@ -110,9 +110,9 @@ func TestIntegersMayBeWrittenWithAPoint(t *testing.T) {
 func TestAJobContainsTheOutputOfTheAgentsProgram(t *testing.T) {
 	t.Parallel()
 	answer := `{"ok":true,"detail":"done","stdout":"4 rows\n","stderr":"","returncode":0.0}`
-	var heard http.Header
+	var headers http.Header
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		heard = r.Header
+		headers = r.Header
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer agent.Close()
@@ -125,7 +125,7 @@ func TestAJobContainsTheOutputOfTheAgentsProgram(t *testing.T) {
 			t.Errorf("%s: %v, want %v", field, got, want)
 		}
 	}
-	if heard.Get(membridge.AgentHeader) != "" {
+	if headers.Get(membridge.AgentHeader) != "" {
 		t.Error("the agent key was sent unasked")
 	}
 	if a := p.want(t, 200, "GET", "/agents", "").list(t)[0]; a["status"] != "online" || a["last_seen"] != 1_772_042_245.0 {
@@ -138,7 +138,7 @@ func TestAJobContainsTheOutputOfTheAgentsProgram(t *testing.T) {
 	}
 	p.want(t, 400, "POST", "/sync/push", `{"project":"alpha","agent":"a","dryrun":true}`)
 
-	// Agents with heartbeats report it with their reports.
+	// Agents with heartbeats send the output with their reports.
 	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"status":"syncing"}`)
 	next := p.want(t, 200, "POST", "/sync/pull", order).json(t)["job_id"]
 	p.want(t, 200, "POST", "/agents/a/heartbeat", `{"reports":[{"job_id":"`+fmt.Sprint(next)+`","status":"completed","stdout":"ok","returncode":0}]}`)
@@ -152,26 +152,26 @@ func TestAJobContainsTheOutputOfTheAgentsProgram(t *testing.T) {
 
 func TestTheAgentKeyIsSentOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
-	var heard http.Header
+	var headers http.Header
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		heard = r.Header
+		headers = r.Header
 		_, _ = io.WriteString(w, `{"ok":true}`)
 	}))
 	defer agent.Close()
 	p := ready(t, func(c *membridge.Config) { c.SyncAgentKey = true })
 	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"`+agent.URL+`"}`)
 	p.want(t, 200, "POST", "/sync/pull", order)
-	if heard.Get(membridge.AgentHeader) != agentKey || strings.Contains(fmt.Sprint(heard), adminKey) {
-		t.Errorf("the agent heard %v", heard)
+	if headers.Get(membridge.AgentHeader) != agentKey || strings.Contains(fmt.Sprint(headers), adminKey) {
+		t.Errorf("the agent received %v", headers)
 	}
-	// An agent of ours proves orders with its own token and is sent no key.
+	// An agent with a token verifies commands with it and gets no key.
 	own := http.Header{membridge.AgentHeader: {agentKey}, membridge.TokenHeader: {"the-agents-own-token"}}
 	if a := p.as(t, own, "POST", "/agents", `{"name":"a"}`); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	p.want(t, 200, "POST", "/sync/pull", order)
-	if heard.Get(membridge.AgentHeader) != "" || heard.Get(membridge.SignatureHeader) == "" {
-		t.Errorf("an agent with a token heard %v", heard)
+	if headers.Get(membridge.AgentHeader) != "" || headers.Get(membridge.SignatureHeader) == "" {
+		t.Errorf("an agent with a token received %v", headers)
 	}
 }
 

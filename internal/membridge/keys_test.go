@@ -47,7 +47,7 @@ func TestDevelopmentModeAnswersOnlyThisMachine(t *testing.T) {
 	}
 }
 
-func TestWithAnAgentKeyAloneNoKeyIsStrongerThanIt(t *testing.T) {
+func TestWithOnlyAnAgentKeyCallersWithoutAKeyMayNotDoMore(t *testing.T) {
 	t.Parallel()
 	p := start(t, func(c *membridge.Config) { c.AdminKey, c.Development = "", true })
 	agent := http.Header{membridge.AgentHeader: {agentKey}}

@@ -73,7 +73,7 @@ func launch(t testing.TB, cfg membridge.Config, clock *handClock) *plane {
 	return &plane{s, web.URL, clock, cfg}
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status int
 	body   []byte
@@ -100,7 +100,7 @@ func (a answer) list(t testing.TB) []map[string]any {
 
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// do asks as the admin.
+// do sends a request as the admin.
 func (p *plane) do(t testing.TB, method, path, body string) answer {
 	t.Helper()
 	return p.as(t, http.Header{membridge.AdminHeader: {adminKey}}, method, path, body)
@@ -133,7 +133,7 @@ func (p *plane) as(t testing.TB, header http.Header, method, path, body string) 
 	return answer{res.StatusCode, b, res.Header}
 }
 
-// want asks and insists on the status.
+// want sends a request and checks the status.
 func (p *plane) want(t testing.TB, status int, method, path, body string) answer {
 	t.Helper()
 	a := p.do(t, method, path, body)

@@ -48,7 +48,7 @@ func TestARegistrationsAnswersAreDescribed(t *testing.T) {
 	}
 }
 
-// A type that JSON Schema does not know breaks the generators of clients.
+// A type that JSON Schema does not know breaks client generators.
 func TestEveryDescribedTypeIsOne(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -73,7 +73,7 @@ func TestEveryDescribedTypeIsOne(t *testing.T) {
 				}
 			}
 			for name, child := range node {
-				if name != "securitySchemes" { // their types are others
+				if name != "securitySchemes" { // these have other types
 					walk(path+"/"+name, child)
 				}
 			}
@@ -89,7 +89,7 @@ func TestEveryDescribedTypeIsOne(t *testing.T) {
 	}
 }
 
-// The description says of each operation which keys open it, as the policies do.
+// The description states for each operation which keys the policies admit.
 func TestTheOpenAPIDescriptionStatesThePolicies(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"open": `[{}]`, "agent": `[{"admin":[]},{"agent":[],"token":[]},{"agent":[]}]`, "admin": `[{"admin":[]}]`}

@@ -16,7 +16,7 @@ import (
 
 const order = `{"project":"alpha","agent":"a"}`
 
-func TestAnOrderTravelsOnAWaitingHeartbeat(t *testing.T) {
+func TestAWaitingHeartbeatReturnsACommand(t *testing.T) {
 	t.Parallel()
 	p := ready(t)
 	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
@@ -57,7 +57,7 @@ func TestDrainingWakesAWaitingHeartbeat(t *testing.T) {
 	if b := (<-got).json(t); b["drain"] != true {
 		t.Errorf("answer: %v", b)
 	}
-	// An agent that does not know it yet is told at once, however long it would wait.
+	// An agent that does not know it yet gets it immediately, however long it would wait.
 	if b := p.want(t, 200, "POST", "/agents/a/heartbeat", `{"wait_sec":60,"drain":false}`).json(t); b["drain"] != true {
 		t.Errorf("answer: %v", b)
 	}
@@ -88,13 +88,13 @@ func waitingHeartbeats(t *testing.T, p *plane) string {
 	return ""
 }
 
-func TestAnAgentThatGaveAURLIsCalled(t *testing.T) {
+func TestAnAgentWithAURLIsCalled(t *testing.T) {
 	t.Parallel()
 	var path, body string
-	var heard http.Header
+	var headers http.Header
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		path, body, heard = r.URL.Path, string(b), r.Header
+		path, body, headers = r.URL.Path, string(b), r.Header
 		io.WriteString(w, `{"ok":true,"detail":"pulled 4 rows"}`)
 	}))
 	defer agent.Close()
@@ -104,20 +104,20 @@ func TestAnAgentThatGaveAURLIsCalled(t *testing.T) {
 	if a["ok"] != true || a["status"] != "completed" || a["detail"] != "pulled 4 rows" || a["canonical_id"] != registry.CanonicalID("alpha") {
 		t.Errorf("answer: %v", a)
 	}
-	if path != "/sync/pull" || !strings.Contains(body, a["job_id"].(string)) || heard.Get(membridge.SignatureHeader) != "" {
-		t.Errorf("the agent heard %s %s %v", path, body, heard)
+	if path != "/sync/pull" || !strings.Contains(body, a["job_id"].(string)) || headers.Get(membridge.SignatureHeader) != "" {
+		t.Errorf("the agent received %s %s %v", path, body, headers)
 	}
 
-	// With a token of its own it can tell that the order is its control plane's.
+	// An agent with a token can verify that the command comes from its control plane.
 	own := http.Header{membridge.AgentHeader: {agentKey}, membridge.TokenHeader: {"the-agents-own-token"}}
 	if a := p.as(t, own, "POST", "/agents", `{"name":"a"}`); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	p.want(t, 200, "POST", "/sync/pull", order)
-	if got := heard.Get(membridge.SignatureHeader); got != membridge.Sign(registry.TokenDigest("the-agents-own-token"), p.clock.Now(), []byte(body)) {
+	if got := headers.Get(membridge.SignatureHeader); got != membridge.Sign(registry.TokenDigest("the-agents-own-token"), p.clock.Now(), []byte(body)) {
 		t.Errorf("signature: %q", got)
 	}
-	if all := fmt.Sprint(heard); strings.Contains(all, agentKey) || strings.Contains(all, adminKey) {
+	if all := fmt.Sprint(headers); strings.Contains(all, agentKey) || strings.Contains(all, adminKey) {
 		t.Errorf("a key went to the agent's URL: %s", all)
 	}
 
@@ -219,7 +219,7 @@ func TestSyncRefusesWhatCannotBeDone(t *testing.T) {
 	p.want(t, 400, "GET", "/jobs?limit=201", "")
 }
 
-func TestAJobNobodyReportsOnFails(t *testing.T) {
+func TestAJobWithoutAReportFails(t *testing.T) {
 	t.Parallel()
 	p := ready(t, func(c *membridge.Config) { c.JobTimeout = time.Minute })
 	p.want(t, 200, "POST", "/agents/a/heartbeat", "")

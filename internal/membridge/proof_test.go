@@ -13,7 +13,7 @@ const (
 	tokenB = "token-of-agent-b-for-tests"
 )
 
-// with is the agent key, and a token unless that is empty.
+// with returns the agent key, and a token unless it is empty.
 func with(token string) http.Header {
 	h := http.Header{membridge.AgentHeader: {agentKey}}
 	if token != "" {
@@ -22,7 +22,7 @@ func with(token string) http.Header {
 	return h
 }
 
-func TestTheAgentKeyWritesOnlyWhatIsItsBearersOwn(t *testing.T) {
+func TestTheAgentKeyWritesOnlyItsOwnersNames(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	step := func(what string, want int, header http.Header, path, body string) answer {
@@ -51,7 +51,7 @@ func TestTheAgentKeyWritesOnlyWhatIsItsBearersOwn(t *testing.T) {
 		t.Errorf("the listing contains tokens: %s", l.body)
 	}
 
-	// The admin key may do everything, and frees the name.
+	// The admin key may do everything, and unbinds the name.
 	p.want(t, 200, "POST", "/agents", `{"name":"a","status":"online"}`)
 	step("B claims what an admin posted", 200, with(tokenB), "/agents/a/heartbeat", `{}`)
 	step("A comes too late", 409, with(tokenA), "/agents/a/heartbeat", `{}`)
@@ -62,14 +62,14 @@ func TestTheAgentKeyWritesOnlyWhatIsItsBearersOwn(t *testing.T) {
 	step("a token that is none", 400, with("short"), "/agents/a/heartbeat", `{}`)
 }
 
-// An agent of the described kind sends no token: the key is enough for it.
-func TestAnAgentWithoutATokenGetsAlongWithTheKeyAlone(t *testing.T) {
+// An agent of the earlier Node implementation sends no token: the key is enough.
+func TestAnAgentWithoutATokenNeedsOnlyTheKey(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	for _, c := range []struct {
 		path, body string
 		want       int
-	}{{"/agents", seedBody, 201}, {"/agents", seedBody, 200}, {"/agents/worker-01/heartbeat", `{"load":{"running":1}}`, 200}} {
+	}{{"/agents", manualBody, 201}, {"/agents", manualBody, 200}, {"/agents/worker-01/heartbeat", `{"load":{"running":1}}`, 200}} {
 		if a := p.as(t, with(""), "POST", c.path, c.body); a.status != c.want {
 			t.Errorf("%s: %d %s", c.path, a.status, a.body)
 		}
@@ -82,7 +82,7 @@ func TestAnAgentWithoutATokenGetsAlongWithTheKeyAlone(t *testing.T) {
 func TestWhereTokensAreRequiredTheAgentKeyAloneWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := start(t, func(c *membridge.Config) { c.RequireTokens = true })
-	p.want(t, 201, "POST", "/agents", seedBody) // by hand, as described
+	p.want(t, 201, "POST", "/agents", manualBody) // manually
 	posts := map[string]string{"/agents": `{"name":"worker-01","url":"http://127.0.0.1:6666"}`, "/agents/worker-01/heartbeat": `{"status":"error"}`,
 		"/agent/heartbeat": `{"node_id":"n","canonical_id":"c"}`}
 	for path, body := range posts {

@@ -21,7 +21,7 @@ func TestADrainAtOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
 		}()
 		waitFor(t, func() bool { return waitingHeartbeats(t, other) == "1" })
 		one.want(t, 200, "POST", "/agents/a/drain", fmt.Sprintf(`{"drain":%v}`, drain))
-		// Its heartbeat may be recorded after its bell was taken: look more than once.
+		// Its heartbeat may be recorded after its channel was read: check more than once.
 		waitFor(t, func() bool {
 			if err := other.RunOnce(t.Context()); err != nil {
 				t.Fatal(err)
@@ -34,7 +34,7 @@ func TestADrainAtOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *testing.T) {
+func TestDeletingAnAgentWakesItsHeartbeatAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	shared := func(c *membridge.Config) { c.DatabaseURL, c.Clock = url, nil }
@@ -52,7 +52,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 	go func() { stays <- other.do(t, "POST", "/agents/b/heartbeat", `{"wait_sec":60}`) }()
 	waits(7)
 	waitFor(t, func() bool { return waitingHeartbeats(t, other) == "2" })
-	answered := func() answer { // long before the heartbeat would end by itself
+	answered := func() answer { // long before the heartbeat would end
 		t.Helper()
 		for end := time.After(30 * time.Second); ; {
 			if err := other.RunOnce(t.Context()); err != nil {
@@ -75,7 +75,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 		t.Error("the other agent was woken")
 	}
 
-	// When its name is another's by then, it does not get what that one is ordered.
+	// If the name belongs to another agent by then, it does not get that agent's commands.
 	one.want(t, 201, "POST", "/agents", `{"name":"a"}`)
 	waits(8)
 	one.want(t, 204, "DELETE", "/agents/a", "")
@@ -90,7 +90,7 @@ func TestAnAgentThatOneReplicaForgotIsToldAtAnotherWhereItsHeartbeatWaits(t *tes
 	}
 }
 
-func TestAnOrderTakenByOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
+func TestACommandAtOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	shared := func(c *membridge.Config) { c.DatabaseURL, c.Clock = url, nil }
@@ -98,7 +98,7 @@ func TestAnOrderTakenByOneReplicaWakesTheHeartbeatWaitingAtAnother(t *testing.T)
 	got := make(chan answer)
 	go func() { got <- other.do(t, "POST", "/agents/a/heartbeat", `{"wait_sec":60}`) }()
 	waitFor(t, func() bool { return waitingHeartbeats(t, other) == "1" })
-	// The heartbeat is recorded after its bell was taken; the order needs it.
+	// The heartbeat is recorded after its channel was read; the command needs it.
 	waitFor(t, func() bool { return one.do(t, "POST", "/sync/push", order).status == 200 })
 	if err := other.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)

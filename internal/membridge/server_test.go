@@ -17,8 +17,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
-// seedBody is a registration as the earlier system documented it.
-const seedBody = `{
+// manualBody is a manual registration from the documents of the earlier Node implementation.
+const manualBody = `{
   "name": "worker-01",
   "status": "online",
   "capabilities": {
@@ -34,11 +34,11 @@ func TestAnAgentPostedByHandIsListedAndKeepsItsStatus(t *testing.T) {
 	if got := p.want(t, 200, "GET", "/agents", "").list(t); len(got) != 0 {
 		t.Errorf("agents at first: %v", got)
 	}
-	a := p.want(t, 201, "POST", "/agents", seedBody).json(t)
+	a := p.want(t, 201, "POST", "/agents", manualBody).json(t)
 	if a["runtime_url"] != "http://127.0.0.1:5000" {
 		t.Errorf("runtime_url: %v", a["runtime_url"])
 	}
-	p.want(t, 200, "POST", "/agents", seedBody)
+	p.want(t, 200, "POST", "/agents", manualBody)
 	p.clock.move(24 * time.Hour)
 	got := p.want(t, 200, "GET", "/agents", "").list(t)
 	if len(got) != 1 || got[0]["name"] != "worker-01" || got[0]["status"] != "online" || got[0]["registered_at"] != 1_772_042_245.0 {
@@ -55,7 +55,7 @@ func statusOf(t *testing.T, p *plane) any {
 	return p.want(t, 200, "GET", "/agents", "").list(t)[0]["status"]
 }
 
-func TestWhatAnAgentNeverSaidIsNull(t *testing.T) {
+func TestUnreportedFactsOfAnAgentAreNull(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	p.want(t, 201, "POST", "/agents", `{"name":"a"}`)
@@ -184,7 +184,7 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-func TestTwoSelectionsAtOnceAreBothAnsweredTruly(t *testing.T) {
+func TestTwoConcurrentSelectionsGetCorrectResponses(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	for _, n := range []string{"n0", "n1"} {
@@ -213,8 +213,8 @@ func TestNothingIsLoggedOfKeys(t *testing.T) {
 	p := start(t, func(c *membridge.Config) {
 		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	p.want(t, 201, "POST", "/agents", seedBody)
-	p.as(t, http.Header{membridge.AgentHeader: {agentKey}}, "POST", "/agents", seedBody)
+	p.want(t, 201, "POST", "/agents", manualBody)
+	p.as(t, http.Header{membridge.AgentHeader: {agentKey}}, "POST", "/agents", manualBody)
 	p.Close()
 	if text := log.String(); strings.Contains(text, adminKey) || strings.Contains(text, agentKey) || !strings.Contains(text, "POST /agents 201") {
 		t.Errorf("log: %s", text)

@@ -41,7 +41,7 @@ func TestAnAgentWhoseHeartbeatWaitsIsAlive(t *testing.T) {
 		p.clock.move(time.Second)
 		waitFor(t, func() bool { return statusOf(t, p) == "online" })
 	}
-	// So an order finds it.
+	// So a command reaches it.
 	waitFor(t, func() bool { return p.do(t, "POST", "/sync/push", order).status == 200 })
 	if cmds := (<-got).json(t)["commands"].([]any); len(cmds) != 1 {
 		t.Errorf("commands: %v", cmds)

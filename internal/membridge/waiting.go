@@ -48,7 +48,7 @@ func (w *waiting) leave(agent string) {
 	}
 }
 
-// knows records whether the waiting agent was told that it is drained.
+// knows records the drain state that the waiting agent last received.
 func (w *waiting) knows(agent string, drain bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

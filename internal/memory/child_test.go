@@ -18,21 +18,21 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// childEnv makes the test binary push or pull as a process of its own, which kills
-// itself at one of its steps.
+// childEnv makes the test binary push or pull in a separate process, which kills itself at one of
+// its steps.
 const childEnv = "BLOOM_MEMORY_TEST_CHILD"
 
-// child is what such a process does.
+// child describes what such a process does.
 type child struct {
 	Bucket   objects.Config
 	Node, DB string
 	Pull     bool
-	// KillAt is the number of the moment at which it dies: before and after each
-	// request to the storage, and at each step it announces. 0 is never.
+	// KillAt is the number of the moment at which it kills itself: before and after each request to
+	// the storage, and at each step that it announces. 0 means never.
 	KillAt int
-	// KillPoint is the name of a step after which it dies, if not empty.
+	// KillPoint is the name of a step after which it kills itself, if not empty.
 	KillPoint string
-	// Measure makes it print its VmHWM in KiB in place of the moments it had.
+	// Measure makes it print its VmHWM in KiB instead of the number of moments.
 	Measure bool
 }
 
@@ -55,7 +55,7 @@ func (m *moments) pass() {
 func die() {
 	p, _ := os.FindProcess(os.Getpid())
 	_ = p.Kill()
-	select {} // the signal is on its way
+	select {} // the signal arrives asynchronously
 }
 
 func (m *moments) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -68,7 +68,7 @@ func (m *moments) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// counted passes a moment with each mebibyte of an answer.
+// counted passes a moment with each mebibyte of a response.
 type counted struct {
 	io.ReadCloser
 	m    *moments
@@ -120,7 +120,7 @@ func runChild(spec string) int {
 	return 0
 }
 
-// run reports whether the process was killed, and else how many moments it has had.
+// run reports whether the process was killed, otherwise how many moments it passed.
 func (c child) run(t *testing.T) (killed bool, had int) {
 	t.Helper()
 	spec, err := json.Marshal(c)
@@ -148,12 +148,12 @@ func (c child) run(t *testing.T) (killed bool, had int) {
 // fullKills makes the memories of these tests as large as real ones.
 const fullKills = "BLOOM_TEST_FULL_KILLS"
 
-// rows is how many observations the nodes have to begin with: some more than are copied in
-// one step, or 50,000.
+// rows is how many observations the nodes start with: somewhat more than are copied in one step, or
+// 50,000.
 var rows = map[bool]int{false: 12_000, true: 50_000}[os.Getenv(fullKills) != ""]
 
-// leastKills is at how many moments a push or pull is killed at least; a small memory passes
-// fewer.
+// leastKills is the minimum number of moments at which a push or pull is killed; a small memory
+// passes fewer.
 var leastKills = map[bool]int{false: 25, true: 30}[os.Getenv(fullKills) != ""]
 
 // fill gives the node a large memory.
@@ -167,7 +167,7 @@ func (n *node) fill() {
 	}
 }
 
-// writing has the plugin write until stop, which returns what it was told is written.
+// writing makes the plugin write until stop, which returns the acknowledged texts.
 func (n *node) writing(name string) (stop func() []string) {
 	n.t.Helper()
 	db := n.plugin()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAFileSystemThatDoesNotTellItsSizeIsNotFull(t *testing.T) {
+func TestAFileSystemOfUnknownSizeIsNotFull(t *testing.T) {
 	t.Parallel()
 	if free, err := freeDisk("/proc"); free < 1<<60 || err != nil { // it has 0 blocks
 		t.Errorf("/proc: %d bytes free, %v", free, err)

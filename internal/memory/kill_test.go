@@ -13,11 +13,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// state is what the doctor may find after a kill, and what it says of it.
+// state is a possible finding of the doctor after a kill.
 type state struct{ name, detail, fix string }
 
-// examine wants the doctor to explain and repair whatever it finds, and notes what that
-// was.
+// examine expects the doctor to explain and repair whatever it finds, and records what that was.
 func (n *node) examine(t *testing.T, at int, states []state, seen map[state]int) {
 	t.Helper()
 	for _, f := range n.Doctor(t.Context(), false) {
@@ -53,8 +52,8 @@ func allSeen(t *testing.T, states []state, seen map[state]int) {
 
 var nobodyChose = state{"leadership", "nobody chose it", "--select"}
 
-// A push that is killed at any moment, while the plugin writes, leaves the memory before
-// it or its own, whole; the doctor explains what it left, and the next push goes through.
+// A push that is killed at any moment, while the plugin writes, leaves either the previous memory
+// or its own, complete; the doctor explains what it left, and the next push succeeds.
 func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 	t.Parallel()
 	config := miniotest.Shared(t).Bucket()
@@ -95,7 +94,7 @@ func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 			break
 		}
 		kills++
-		if at%2 == 0 { // else the next push finds what this one has left
+		if at%2 == 0 { // otherwise the next push finds what this one has left
 			one.examine(t, at, states, seen)
 		}
 	}
@@ -109,8 +108,8 @@ func TestAKilledPushLeavesAWholeMemory(t *testing.T) {
 	t.Logf("killed at %d moments; the doctor explained %v", kills, seen)
 }
 
-// A primary whose push was killed before or after the storage took the manifest still pushes
-// what the plugin has written since, and at its first push, too.
+// A primary whose push was killed before or after the storage accepted the manifest still pushes
+// what the plugin has written since, even on its first push.
 func TestThePrimaryPushesAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"push recorded, manifest not written", "manifest written"} {
@@ -145,8 +144,8 @@ func TestThePrimaryPushesAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A pull that is killed at any moment, while the plugin writes, leaves the old database
-// or the new one, whole. Everything that the plugin wrote is there or in a safety backup.
+// A pull that is killed at any moment, while the plugin writes, leaves either the old database or
+// the new one, complete. Everything that the plugin wrote is in it or in a safety backup.
 func TestAKilledPullLeavesAWholeDatabase(t *testing.T) {
 	t.Parallel()
 	config := miniotest.Shared(t).Bucket()
@@ -202,7 +201,7 @@ func (n *node) folders() []string {
 	return folders
 }
 
-// A first pull that is killed at any moment leaves no database, or the new one.
+// A first pull that is killed at any moment leaves either no database or the new one.
 func TestAKilledFirstPullLeavesNothingHalf(t *testing.T) {
 	t.Parallel()
 	config := miniotest.Shared(t).Bucket()
@@ -235,7 +234,7 @@ func TestAKilledFirstPullLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// lostNothing wants each text in the database or in a backup that was made since.
+// lostNothing expects each text in the database or in a backup that was made since.
 func (n *node) lostNothing(t *testing.T, at int, texts, before []string) {
 	t.Helper()
 	there := map[string]bool{}

@@ -16,9 +16,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// TestMeasureMoving compares a push and a pull of a large memory with cp and with a plain
-// upload and download of the same file, in turns, each push and pull by a process of its
-// own:
+// TestMeasureMoving compares a push and a pull of a large memory with cp and with a plain upload
+// and download of the same file, alternately, each push and pull in a separate process:
 //
 //	BLOOM_MEASURE_MIB=500 go test ./internal/memory -run TestMeasureMoving -v -timeout 30m
 func TestMeasureMoving(t *testing.T) { //nolint:paralleltest // it measures
@@ -123,7 +122,7 @@ func (c child) peak(t *testing.T) (kib int) {
 	return kib
 }
 
-// highWater is this process's VmHWM in KiB; 0 where that is not known.
+// highWater returns this process's VmHWM in KiB; 0 if unknown.
 func highWater() (kib int) {
 	text, _ := os.ReadFile("/proc/self/status")
 	_, after, _ := strings.Cut(string(text), "VmHWM:")

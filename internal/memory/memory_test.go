@@ -48,7 +48,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Locks and leadership rely on conditions of another storage as well.
+// Locks and leadership rely on conditional writes of another storage, too.
 func TestMemoryInAnotherStorage(t *testing.T) {
 	t.Parallel()
 	server := miniotest.StartVersity(t)

@@ -22,10 +22,10 @@ type node struct {
 	db *sql.DB
 }
 
-// bucket is a new, empty one.
+// bucket returns a new, empty bucket.
 func bucket(t *testing.T, server *miniotest.Server) *objects.Bucket {
 	t.Helper()
-	b, err := objects.Open(server.Bucket()) // which nobody has made yet
+	b, err := objects.Open(server.Bucket()) // does not exist yet
 	if err != nil {
 		t.Fatal(err)
 	}

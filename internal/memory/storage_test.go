@@ -17,10 +17,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// deaf is a storage that ignores the conditions of a write.
-type deaf struct{ http.RoundTripper }
+// unconditional is a storage that ignores the conditions of writes.
+type unconditional struct{ http.RoundTripper }
 
-func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d unconditional) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := d.RoundTripper.RoundTrip(r)
 	if err == nil && res.StatusCode == http.StatusPreconditionFailed {
 		res.Body.Close()
@@ -37,7 +37,7 @@ func TestAStorageThatIgnoresConditionsIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Transport = deaf{http.DefaultTransport}
+	config.Transport = unconditional{http.DefaultTransport}
 	b, err := objects.Open(config)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestAStorageThatIgnoresConditionsIsRefused(t *testing.T) {
 	refused("a selection in the control plane", err)
 	first := newNode(t, sound, "one")
 	first.write("b")
-	first.push() // so that there is a lease that nobody needs to write
+	first.push() // creates a lease, which then need not be written
 	_, err = one.Push(t.Context())
 	refused("a push under a lease", err)
 	reader := newNode(t, sound, "reader")
@@ -66,7 +66,7 @@ func TestAStorageThatIgnoresConditionsIsRefused(t *testing.T) {
 	reader.want("b")
 }
 
-// What the earlier tool leaves: no version, and the lock deleted.
+// The earlier tool leaves a manifest without a version, and deletes the lock.
 func foreignManifest(t *testing.T, b *objects.Bucket) {
 	one, two := newNode(t, b, "one"), newNode(t, b, "two")
 	one.write("a")
@@ -110,8 +110,8 @@ func damagedUpload(t *testing.T, b *objects.Bucket) {
 	}
 }
 
-// tampered has somebody write into the bucket. Nothing but the project's own memory is
-// ever pulled, and nothing reaches a terminal but text.
+// tampered has someone else write into the bucket. Only the project's own memory is pulled, and
+// only text reaches a terminal.
 func tampered(t *testing.T, b *objects.Bucket) {
 	one, two := newNode(t, b, "one"), newNode(t, b, "two")
 	one.write("a")
@@ -149,7 +149,7 @@ func tampered(t *testing.T, b *objects.Bucket) {
 	one.push() // a lock from the next century counts as none
 	two.pull()
 	two.want("a", "b")
-	// What the doctor advises is possible.
+	// The doctor's advice works.
 	for i, garbage := range []string{"{", strings.Repeat("x", 2<<20), `{"sha256":"x"}`} {
 		for _, name := range []string{"sqlite/manifest.json", "locks/active.lock", "leadership/lease.json"} {
 			overwrite(t, b, prefix+name, []byte(garbage))
@@ -167,7 +167,7 @@ func tampered(t *testing.T, b *objects.Bucket) {
 	}
 }
 
-// overwrite replaces an object without looking.
+// overwrite replaces an object unconditionally.
 func overwrite(t *testing.T, b *objects.Bucket, key string, data []byte) {
 	t.Helper()
 	if _, err := b.Upload(t.Context(), key, bytes.NewReader(data), int64(len(data)), "application/json"); err != nil {
@@ -175,8 +175,8 @@ func overwrite(t *testing.T, b *objects.Bucket, key string, data []byte) {
 	}
 }
 
-// tooLarge pulls memories that do not fit on the disk, or have another size than the manifest
-// says. Manifests of other tools need not have a size.
+// tooLarge pulls memories that do not fit on the disk, or whose size differs from the manifest.
+// Manifests of other tools need not have a size.
 func tooLarge(t *testing.T, b *objects.Bucket) {
 	var free uint64
 	one := newNode(t, b, "one")

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// catchesUp: a node that becomes primary behind the stored memory pulls it first, unless
-// that would discard what was written there.
+// catchesUp: a node that becomes primary without having the stored memory pulls it first, unless
+// that would discard local changes.
 func catchesUp(t *testing.T, b *objects.Bucket) {
 	one, two := newNode(t, b, "one"), newNode(t, b, "two")
 	first, second := &memory.Syncer{Project: one.Project}, &memory.Syncer{Project: two.Project}

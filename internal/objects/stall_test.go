@@ -12,8 +12,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// A storage that takes connections and is silent is given up, before its answer and within it.
-func TestASilentStorageIsGivenUp(t *testing.T) {
+// Requests to a storage that accepts connections and is silent time out, before its response and
+// within it.
+func TestASilentStorageTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(w http.ResponseWriter){
 		"before the answer": func(http.ResponseWriter) {},

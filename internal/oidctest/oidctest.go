@@ -1,5 +1,5 @@
-// Package oidctest is a small OpenID provider for tests: it lets in whomever it is
-// told to, and checks what RFC 6749, RFC 7636 and OpenID Connect Core ask of a client.
+// Package oidctest is a small OpenID provider for tests: it signs in the configured
+// users, and checks what RFC 6749, RFC 7636 and OpenID Connect Core ask of a client.
 package oidctest
 
 import (

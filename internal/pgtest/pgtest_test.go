@@ -38,7 +38,7 @@ func TestEachTestGetsAnEmptyDatabaseOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestChild is the victim of the next test; alone it does nothing.
+// TestChild is the killed process of the next test; alone it does nothing.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		t.Skip("only run by TestServerDoesNotSurviveAKilledTest")

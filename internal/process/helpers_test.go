@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/process"
 )
 
-// command is the test binary in one of child's roles.
+// command returns the test binary in one of child's roles.
 func command(t *testing.T, role string) process.Command {
 	t.Helper()
 	self, err := os.Executable()
@@ -69,7 +69,7 @@ func readPIDs(t *testing.T, r *bufio.Reader, n int) []int {
 	return pids
 }
 
-// alive reports whether a process exists and is no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

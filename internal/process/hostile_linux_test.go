@@ -10,18 +10,17 @@ import (
 	"testing"
 )
 
-// nobody is a user without rights, for tests that run as root: root may read
-// everything.
+// nobody is an unprivileged user, for tests that run as root, which may read everything.
 const nobody = 65534
 
-// asOrdinaryUser makes cmd run as a user that is not root.
+// asOrdinaryUser makes cmd run as a user other than root.
 func asOrdinaryUser(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return
 	}
-	// The test binary lies in a folder that only root may enter.
-	dir, err := os.MkdirTemp("", "bloom-process") //nolint:usetesting // t.TempDir is root's alone
+	// The test binary is in a folder that only root may enter.
+	dir, err := os.MkdirTemp("", "bloom-process") //nolint:usetesting // t.TempDir belongs to root
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func asOrdinaryUser(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
-// startRole runs this binary in a role, in a process of its own, until the test's end.
+// startRole runs this binary in a role, in a separate process, until the test ends.
 func startRole(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -80,7 +79,7 @@ func TestACommandThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	wantGone(t, pids)
 }
 
-func TestACommandCannotReadTheSecretsOfThoseAboveIt(t *testing.T) {
+func TestACommandCannotReadItsAncestorsSecrets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		conceal  string

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// much fits in a pipe, so that whoever prints it need not wait for a reader.
+// much fits into a pipe, so that printing it need not wait for a reader.
 const much = 48 << 10
 
 func child(role string, args []string) int {
@@ -72,8 +72,8 @@ func child(role string, args []string) int {
 	return 0
 }
 
-// family starts one child in its group and one that made itself a session of
-// its own, both deaf to TERM, prints all pids, and stays or leaves.
+// family starts one child in its group and one in its own session, both of which ignore TERM,
+// prints all pids, and stays or exits.
 func family(stay bool) int {
 	for _, session := range []bool{false, true} {
 		pid, err := syscall.ForkExec("/proc/self/exe", []string{"x", "__child", "stubborn"}, &syscall.ProcAttr{
@@ -83,7 +83,7 @@ func family(stay bool) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		_ = pid // it prints its own once it ignores TERM
+		_ = pid // it prints its own pid once it ignores TERM
 	}
 	fmt.Println(os.Getpid())
 	if stay {
@@ -92,8 +92,8 @@ func family(stay bool) int {
 	return 0
 }
 
-// patricide starts one child in its group and one in a session of its own,
-// prints all pids, and kills its supervisor.
+// patricide starts one child in its group and one in its own session, prints all pids, and kills
+// its supervisor.
 func patricide() int {
 	for _, session := range []bool{false, true} {
 		pid, err := syscall.ForkExec("/proc/self/exe", []string{"x", "__child", "silent"}, &syscall.ProcAttr{
@@ -111,8 +111,8 @@ func patricide() int {
 	return 0
 }
 
-// caller runs the role named by its argument, a family by default, waits for
-// its end, says so, and waits to be killed or for its input to end.
+// caller runs the role named by its argument, a family by default, waits for its end, prints that,
+// and waits to be killed or for its input to end.
 func caller(args []string) int {
 	role := "family"
 	if len(args) > 0 {
@@ -129,8 +129,7 @@ func caller(args []string) int {
 	return 0
 }
 
-// keeper has a secret in its environment, conceals it when it is told to, and
-// runs a spy.
+// keeper has a secret in its environment, conceals it on request, and runs a spy.
 func keeper() int {
 	if os.Getenv("CONCEAL") != "" {
 		if err := process.Conceal(); err != nil {
@@ -145,7 +144,7 @@ func keeper() int {
 	return caller([]string{"spy"})
 }
 
-// spy prints what it can open of its supervisor and of the process above that.
+// spy prints what it can open of its supervisor and of the process above.
 func spy() int {
 	pid := os.Getppid()
 	for range 2 {

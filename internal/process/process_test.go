@@ -60,7 +60,7 @@ func TestNoEnvironmentMeansNone(t *testing.T) {
 	}
 }
 
-func TestMissingProgramIsSaid(t *testing.T) {
+func TestAMissingProgramIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := process.Start(process.Command{Path: "/does/not/exist"})
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +132,8 @@ func TestKillNineOfTheCallerLeavesNothing(t *testing.T) {
 	if err := caller.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The output ends only when the last holder of the pipe has ended: the
-	// caller, the supervisor and the family.
+	// The output ends only when the last holder of the pipe has ended: the caller, the supervisor
+	// and the family.
 	if _, err := io.Copy(io.Discard, out); err != nil && !errors.Is(err, fs.ErrClosed) {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestStopAndKillAfterTheEndAreHarmless(t *testing.T) {
 	}
 }
 
-// slowWriter takes nothing before it is released.
+// slowWriter blocks until it is released.
 type slowWriter struct {
 	release chan struct{}
 	got     bytes.Buffer
@@ -169,13 +169,13 @@ func TestWhatWasPrintedIsReadHoweverSlowTheReader(t *testing.T) {
 	c := command(t, "much")
 	c.Stdout, c.WaitDelay = w, time.Millisecond
 	p := start(t, c)
-	for alive(p.PID()) { // it ends: the pipe holds all that it prints
+	for alive(p.PID()) { // it ends, because its output fits into the pipe
 		time.Sleep(time.Millisecond)
 	}
 	select {
 	case <-p.Done():
-		t.Error("the output was given up while its reader was busy")
-	case <-time.After(50 * c.WaitDelay): // long past what silence may last
+		t.Error("the output was abandoned while its reader was busy")
+	case <-time.After(50 * c.WaitDelay): // much longer than the allowed silence
 	}
 	close(w.release)
 	if wait(t, p); w.got.Len() != much {

@@ -2,15 +2,15 @@
 
 package process
 
-// Descendants lists what the command and its descendants have started. Only Linux
-// can tell.
+// Descendants lists what the command and its descendants have started. It is supported only on
+// Linux.
 func (p *Process) Descendants() []int { return nil }
 
-// Memory is what the command itself has in memory. Only Linux can tell.
+// Memory is the resident memory of the command itself. It is supported only on Linux.
 func (p *Process) Memory() int64 { return 0 }
 
-// TotalMemory is what this machine has. Only Linux can tell.
+// TotalMemory is the memory of this machine. It is supported only on Linux.
 func TotalMemory() int64 { return 0 }
 
-// FreeMemory is how much more memory this machine has for use. Only Linux can tell.
+// FreeMemory is the available memory of this machine. It is supported only on Linux.
 func FreeMemory() int64 { return 0 }

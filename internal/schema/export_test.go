@@ -6,7 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
-// Hurry has s try a step whose tables are in use so often, and pause so long between.
-func (s *Schema) Hurry(tries uint, pause time.Duration) {
+// SetRetries sets how often s tries a step whose tables are in use, and the pause between tries.
+func (s *Schema) SetRetries(tries uint, pause time.Duration) {
 	s.patience = retry.Policy{First: pause, Tries: tries}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// used is a database of two steps, the second of which changes the first one's
-// table, which somebody reads in a transaction that goes on until it is released.
+// used is a database of two steps, the second of which changes the first one's table, which a
+// transaction reads until it is released.
 func used(t *testing.T) (db *sql.DB, s *schema.Schema, release func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", pgtest.Start(t))
@@ -48,12 +48,12 @@ func used(t *testing.T) (db *sql.DB, s *schema.Schema, release func()) {
 		}
 }
 
-// TestAStepThatWaitsForATableLetsOthersPass holds the table that a step is to change
-// as a dump does. Those who come after the step must not wait for the dump's end.
+// TestAStepThatWaitsForATableLetsOthersPass keeps the table that a step changes in use, as a dump
+// does. Statements that come after the step must not wait for the end of the dump.
 func TestAStepThatWaitsForATableLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	db, s, release := used(t)
-	s.Hurry(1000, 10*time.Millisecond)
+	s.SetRetries(1000, 10*time.Millisecond)
 	type end struct {
 		applied int
 		err     error
@@ -93,7 +93,7 @@ func TestAStepThatWaitsForATableLetsOthersPass(t *testing.T) {
 func TestATableThatStaysInUseIsReported(t *testing.T) {
 	t.Parallel()
 	_, s, release := used(t)
-	s.Hurry(2, time.Millisecond)
+	s.SetRetries(2, time.Millisecond)
 	if n, err := s.Up(t.Context()); !errors.Is(err, schema.ErrInUse) || n != 1 {
 		t.Errorf("%d steps, %v; want 1 and ErrInUse", n, err)
 	}

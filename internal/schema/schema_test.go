@@ -42,7 +42,7 @@ func known(t *testing.T, db *sql.DB, files fstest.MapFS) *schema.Schema {
 	return s
 }
 
-// up applies what is pending and holds the number of steps against want.
+// up applies the pending steps and checks their number.
 func up(t *testing.T, s *schema.Schema, want int) {
 	t.Helper()
 	if n, err := s.Up(t.Context()); err != nil || n != want {

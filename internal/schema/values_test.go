@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-func TestAListComesBackAsItWasKept(t *testing.T) {
+func TestAListIsReadAsItWasStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		list []string

@@ -6,7 +6,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// Do runs an operation that makes changes of its own.
+// Do runs an operation that makes its own changes.
 func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
 	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
 		u.dirty = true
@@ -15,10 +15,10 @@ func Do(ctx context.Context, s *Store, fn func(c *Changes) error) error {
 	return err
 }
 
-// Hold keeps a store that runs one transaction at a time busy until release is
-// called: what comes meanwhile is committed together.
+// Hold keeps a store that runs one transaction at a time busy until release is called: operations
+// in the meantime are committed in one transaction.
 func Hold(s *Store) (release func()) {
-	s.sealing.Lock() // which waits in the same queue
+	s.sealing.Lock() // waits in the same queue
 	begun, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// together calls operations so that they are committed in one group, in this order.
+// together calls operations so that they are committed in one transaction, in this order.
 func together(s *store.Store, ops ...func()) {
 	release := store.Hold(s)
 	var all sync.WaitGroup
@@ -70,9 +70,9 @@ func TestFailureHarmsNoNeighbour(t *testing.T) {
 	})
 }
 
-// TestWhatMeetsInAGroup has operations see what those before them in the same
+// TestOperationsInOneTransactionSeeEarlierOnes has operations see what earlier ones in the same
 // transaction have done.
-func TestWhatMeetsInAGroup(t *testing.T) {
+func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(t *testing.T, s *store.Store){
 		"a task is created and leased": func(t *testing.T, s *store.Store) {
@@ -95,7 +95,7 @@ func TestWhatMeetsInAGroup(t *testing.T) {
 				}
 			})
 		},
-		"a task is given back and leased": func(t *testing.T, s *store.Store) {
+		"a task is released and leased": func(t *testing.T, s *store.Store) {
 			task, lease := leased(t, s, "context")
 			together(s,
 				func() { _, _ = s.Release(t.Context(), task, bloom.ReleaseSpec{LeaseID: lease}, "w") },

@@ -55,7 +55,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	}
 }
 
-// pair is a task that is leased, with its lease.
+// leased creates a task and leases it.
 func leased(t *testing.T, s *store.Store, contextID string) (task, lease string) {
 	t.Helper()
 	n := storetest.Plain(contextID)
@@ -73,8 +73,8 @@ func leased(t *testing.T, s *store.Store, contextID string) (task, lease string)
 	return n.ID, l.ID
 }
 
-// An operation that never has enough is the program's mistake: no row is set aside for it.
-func TestAnEndlessOperationIsNoBadRow(t *testing.T) {
+// An operation whose read set never ends is a bug of the program: no row is treated as bad.
+func TestAnEndlessReadSetIsNotABadRow(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		if bad, err := store.Endless(t.Context(), s); err == nil || bad {

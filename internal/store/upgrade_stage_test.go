@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// earlierStore is a store with an earlier version's data, its tasks by their context, the
-// ordered ones by their prompt.
+// earlierStore is a store with data of an earlier version, its tasks by their context, those with
+// an order key by their prompt.
 type earlierStore struct {
 	*testing.T
 	s     bloom.Store
@@ -28,7 +28,7 @@ func (e *earlierStore) ok(err error) {
 	}
 }
 
-// fill takes the tasks into their contexts.
+// fill assigns the tasks to their contexts.
 func (e *earlierStore) fill() {
 	if list, _, err := e.s.Contexts(e.Context(), bloom.ContextQuery{}); err != nil || len(list) != 0 {
 		e.Errorf("contexts before they are filled: %+v, %v", list, err)
@@ -55,7 +55,7 @@ func (e *earlierStore) search() {
 	}
 	for more := true; more; {
 		var err error
-		_, more, err = e.s.IndexTasks(e.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
+		_, more, err = e.s.IndexTasks(e.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("unavailable") })
 		e.ok(err)
 	}
 	if got := find(); !slices.Equal(got, []string{"cancelled"}) {
@@ -63,7 +63,7 @@ func (e *earlierStore) search() {
 	}
 }
 
-// read finds everything in the state in which it was left.
+// read finds everything in its earlier state.
 func (e *earlierStore) read() {
 	e.ok(storetest.CheckInvariants(e.Context(), e.s))
 	all, _, err := e.s.Tasks(e.Context(), bloom.TaskQuery{})
@@ -107,7 +107,7 @@ func (e *earlierStore) read() {
 	}
 }
 
-// claim is the worker's next look; it answers the contexts of what it was given.
+// claim makes the worker's next claim and returns the contexts of its new tasks.
 func (e *earlierStore) claim() (given []string, res bloom.ClaimResult) {
 	e.Helper()
 	res, err := e.s.Claim(e.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 8, TTLSec: 7200, Held: e.held, Renew: true})
@@ -122,7 +122,7 @@ func (e *earlierStore) claim() (given []string, res bloom.ClaimResult) {
 	return given, res
 }
 
-// goOn is what the worker does that held three tasks all the while.
+// goOn continues the worker that held three tasks during the upgrade.
 func (e *earlierStore) goOn() {
 	_, leases, err := e.s.Worker(e.Context(), "w")
 	e.ok(err)
@@ -141,7 +141,7 @@ func (e *earlierStore) goOn() {
 	}
 }
 
-// finish completes everything that is given out until there is no more.
+// finish completes every task until none is left.
 func (e *earlierStore) finish() {
 	for done := 0; ; {
 		_, leases, err := e.s.Worker(e.Context(), "w")

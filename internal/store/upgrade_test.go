@@ -22,9 +22,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// upgraded opens databases that an earlier version has left, with tasks and workers
-// in every state: testdata/version4.* are dumps of what it wrote.
-// more is SQL that adds to them.
+// upgraded opens databases of an earlier version, with tasks and workers in every state:
+// testdata/version4.* are dumps. more is SQL that adds to them.
 var upgraded = map[string]func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error){
 	"sqlite": func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error) {
 		path := filepath.Join(t.TempDir(), "bloom.db")
@@ -63,7 +62,7 @@ func dump(t *testing.T, name string) string {
 	return string(text)
 }
 
-func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
+func TestDataOfAnEarlierVersionIsUpgraded(t *testing.T) {
 	t.Parallel()
 	for name, open := range upgraded {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +98,8 @@ func TestWhatAnEarlierVersionLeftLivesOn(t *testing.T) {
 	}
 }
 
-// TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed is about a queue whose index held
-// the labels themselves. Some sort and encode differently in SQL and Go.
+// TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed covers queues whose index has the labels
+// themselves. Some sort and encode differently in SQL and Go.
 func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 	t.Parallel()
 	const id = "0199a000-0000-7000-8000-0000000000aa"
@@ -134,11 +133,11 @@ func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 	}
 }
 
-// earlierDrains are workers in every state of draining that an earlier version left: what
-// it had stored, and where the worker is drained afterwards.
+// earlierDrains are workers in every drain state of an earlier version: what was stored, and where
+// the worker is drained after the upgrade.
 var earlierDrains = map[string]struct {
 	draining, followed int
-	number, told       int64 // of the control plane's order, and of one that only the worker reported
+	number, reported   int64 // the number of the control plane's drain, and of one that only the worker reported
 	runtime, control   bool
 }{
 	"never drained":                                {},
@@ -146,16 +145,16 @@ var earlierDrains = map[string]struct {
 	"drained at the control plane":                 {draining: 1, followed: 1, number: 3, control: true},
 	"drained there, without a number":              {draining: 1, followed: 1, control: true},
 	"drained there, undrained at the runtime":      {followed: 1, number: 3},
-	"drained there, then reported by the worker":   {draining: 1, followed: 1, number: 3, told: 5, control: true},
+	"drained there, then reported by the worker":   {draining: 1, followed: 1, number: 3, reported: 5, control: true},
 	"undrained at the control plane":               {number: 4},
 	"undrained there, then at the runtime":         {draining: 1, number: 4, runtime: true},
-	"reported by the worker":                       {draining: 1, told: 5, runtime: true},
-	"reported by the worker after an undrain":      {draining: 1, number: 4, told: 5, runtime: true},
-	"reported by the worker, undrained":            {told: 5},
+	"reported by the worker":                       {draining: 1, reported: 5, runtime: true},
+	"reported by the worker after an undrain":      {draining: 1, number: 4, reported: 5, runtime: true},
+	"reported by the worker, undrained":            {reported: 5},
 	"forgotten by the control plane":               {number: -3},
 	"forgotten there, drained at the runtime":      {draining: 1, number: -3, runtime: true},
-	"forgotten there, then reported":               {draining: 1, number: -3, told: 5, runtime: true},
-	"forgotten there, then reported and undrained": {number: -3, told: 5},
+	"forgotten there, then reported":               {draining: 1, number: -3, reported: 5, runtime: true},
+	"forgotten there, then reported and undrained": {number: -3, reported: 5},
 }
 
 func TestADrainedWorkerOfAnEarlierVersionStaysDrained(t *testing.T) {
@@ -166,7 +165,7 @@ func TestADrainedWorkerOfAnEarlierVersionStaysDrained(t *testing.T) {
 			install_method, instance_id, draining, followed_drain, followed_order, told_order)
 			SELECT '%s', node_id, url, status, claude_cli, max_concurrency, labels, ip_addrs, db_sha, registered_at, agent_version, os_info,
 			install_method, instance_id, '%d', '%d', %d, %d FROM workers WHERE id = 'w';
-			`, name, was.draining, was.followed, was.number, was.told)
+			`, name, was.draining, was.followed, was.number, was.reported)
 	}
 	for name, open := range upgraded {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +184,7 @@ func TestADrainedWorkerOfAnEarlierVersionStaysDrained(t *testing.T) {
 				if err != nil || w.RuntimeDrain != want.runtime || w.ControlDrain != want.control || w.Draining != (want.runtime || want.control) {
 					t.Errorf("%s: %+v, %v", name, w, err)
 				}
-				// Each level is lowered where it was raised, and nothing of the old state comes back.
+				// Each drain is undone where it was made, and no earlier state returns.
 				if w, err = s.FollowDrain(t.Context(), name, false, "membridge"); err != nil || w.Draining != want.runtime {
 					t.Errorf("%s, undrained at the control plane: %+v, %v", name, w, err)
 				}

@@ -13,7 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
-// TestALogFileIsRotated at 100 MB: the records before lie beside it, compressed, and none is lost.
+// TestALogFileIsRotated at 100 MB: the earlier records are in compressed files beside it, and none
+// is lost.
 func TestALogFileIsRotated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

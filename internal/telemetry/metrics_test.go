@@ -18,7 +18,7 @@ type stopped time.Time
 
 func (s stopped) Now() time.Time { return time.Time(s) }
 
-// scrape is what the figures are now.
+// scrape returns the current metrics.
 func scrape(t *testing.T, m *telemetry.Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -30,7 +30,7 @@ func scrape(t *testing.T, m *telemetry.Metrics) string {
 	return string(body)
 }
 
-func TestFiguresTellWhatHappened(t *testing.T) {
+func TestMetricsCountWhatHappened(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics(stopped(time.UnixMilli(1_795_000_000_500)))
 	observe := m.Loop("retention")
@@ -64,7 +64,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 		`bloom_loop_last_success_timestamp_seconds{loop="retention"} 1.7950000005e+09`,
 	} {
 		if !strings.Contains(after, want+"\n") {
-			t.Errorf("%q is not among the figures", want)
+			t.Errorf("%q is not among the metrics", want)
 		}
 	}
 	problems, err := promlint.New(strings.NewReader(after)).Lint()

@@ -33,7 +33,7 @@ func symlink(t *testing.T, dir, name, target string) {
 	}
 }
 
-// tree is everything below a folder: name → mode, and content or target.
+// tree returns everything below a folder: name → mode, and content or target.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

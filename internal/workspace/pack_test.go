@@ -60,7 +60,7 @@ func TestAFolderComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatLeadsOutOrIsNoFileStays(t *testing.T) {
+func TestOutsideLinksAndSpecialFilesAreNotPacked(t *testing.T) {
 	t.Parallel()
 	outside, from := t.TempDir(), t.TempDir()
 	write(t, outside, "secret", "secret", 0o644)
@@ -161,8 +161,8 @@ func TestAFolderOfVeryManyFilesIsNotListedWhole(t *testing.T) {
 	}
 }
 
-// nested makes folders inside each other; one at a time, for no system call takes such
-// a path.
+// nested creates folders inside each other, one at a time, because no system call accepts such a
+// path.
 func nested(t *testing.T, dir string, deep int) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -184,7 +184,7 @@ func nested(t *testing.T, dir string, deep int) {
 	_ = root.Close()
 }
 
-func TestWhatLiesTooDeepIsSkippedAndRefused(t *testing.T) {
+func TestTooDeepEntriesAreSkippedAndRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	nested(t, dir, 1000)

@@ -37,7 +37,7 @@ func TestRemovingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// fuse is a context that ends after it was asked so often.
+// fuse is a context that ends after a number of calls.
 type fuse struct {
 	context.Context
 	left int
@@ -50,14 +50,14 @@ func (f *fuse) Err() error {
 	return nil
 }
 
-func TestWhatLiesDeepIsRemoved(t *testing.T) {
+func TestDeepFoldersAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "in")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	nested(t, dir, 1500)
-	write(t, dir, ".removing-1/x", "", 0o600) // a name that removing would take
+	write(t, dir, ".removing-1/x", "", 0o600) // a name that Remove would use
 	if err := workspace.Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func archiveOf(t *testing.T, entries ...entry) []byte {
 		if err := w.WriteHeader(&e.Header); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.WriteString(w, e.content) // shorter than the header says: that is one of the cases
+		_, _ = io.WriteString(w, e.content) // shorter than the header says, in one of the cases
 	}
 	_ = w.Flush()
 	return raw.Bytes()
@@ -90,16 +90,17 @@ func TestHostileArchivesAreRefusedAndReachNothingOutside(t *testing.T) {
 	}
 }
 
-// A file of holes takes no room in an archive, and all of its size on the disk.
+// A sparse file takes no space in an archive, and all of its size on the disk.
 func TestFilesOfHolesAreBounded(t *testing.T) {
 	t.Parallel()
-	// A writer makes no sparse files, so the keys that mark one get their letter afterwards.
+	// The writer does not support sparse files, so the names of their records are completed
+	// afterwards.
 	marks := map[string]string{"XNU.sparse.major": "1", "XNU.sparse.minor": "0", "XNU.sparse.name": "zeros", "XNU.sparse.realsize": fmt.Sprint(limits.Bytes + 1)}
 	of := func(content string) []byte {
 		archive := archiveOf(t, entry{tar.Header{Name: "sparse", PAXRecords: marks, Format: tar.FormatPAX}, content})
 		return bytes.ReplaceAll(archive, []byte("XNU.sparse."), []byte("GNU.sparse."))
 	}
-	noData := "0\n" + strings.Repeat("\x00", 510) // the map of its parts has none
+	noData := "0\n" + strings.Repeat("\x00", 510) // the map of its parts is empty
 	dir := t.TempDir()
 	_, err := workspace.Unpack(t.Context(), bytes.NewReader(of(noData)), dir, limits)
 	if err == nil || !strings.Contains(err.Error(), "too large") {

@@ -115,7 +115,7 @@ type job struct {
 // Kind names the job for River.
 func (job) Kind() string { return "bench" }
 
-// worker does nothing but tell that it was called.
+// worker only records that it was called.
 type worker struct {
 	river.WorkerDefaults[job]
 	started func()

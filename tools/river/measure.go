@@ -105,7 +105,7 @@ func (b *bench) waits(ctx context.Context, p pace, pause time.Duration) (_ laten
 	took := make([]time.Duration, 0, b.samples)
 	for range b.samples {
 		if pause > 0 {
-			// Chance keeps the inserts out of step with River's own beat.
+			// Chance keeps the inserts out of step with River's own interval.
 			if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
 				return latencies{}, err
 			}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The parts that can be worked out by hand have to come out.
-func TestLoadIsWhatHandsWorkOut(t *testing.T) {
+// The parts that can be calculated by hand must match.
+func TestLoadMatchesManualCalculation(t *testing.T) {
 	t.Parallel()
 	s := size{servers: 4, workers: 1000, tasks: 10, burst: 1, run: 20, events: 0.5, seconds: 2000, keep: 1}
 	c := costs{serverTask: 1, databaseTask: 2, databaseAsk: 1, databaseSend: 1, databaseRenew: 1, connections: 5, idle: 10, waitKiB: 1024, taskKiB: 1 << 10}
@@ -29,7 +29,7 @@ func TestLoadIsWhatHandsWorkOut(t *testing.T) {
 	}
 }
 
-func TestTheFirstToEndIsNamed(t *testing.T) {
+func TestTheFirstBottleneckIsNamed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	report(&out, []*resource{{name: "one", has: 10, asked: []float64{1, 2}, first: "ones"}, {name: "other", has: 10, asked: []float64{1, 9}, first: "others"}})

@@ -26,8 +26,8 @@ const (
 // prompt is what the Go benchmarks of our stores use.
 const prompt = "Write a line about the weather in a town by the sea."
 
-// started is told when the work of a piece starts. It is no workflow code: a workflow
-// that is replayed would tell it again, which idle and throughput allow for by taking
+// started is called when the work of a piece starts. It is no workflow code: a workflow
+// that is replayed would call it again, which idle and throughput allow for by taking
 // the first.
 type started func(workflowID string)
 
@@ -133,7 +133,7 @@ func (s *server) idle(ctx context.Context, kind string) (latencies, error) {
 		if err := run.Get(ctx, nil); err != nil {
 			return latencies{}, err
 		}
-		for len(begins) > 0 { // a workflow's second telling
+		for len(begins) > 0 { // a workflow's second call
 			<-begins
 		}
 	}

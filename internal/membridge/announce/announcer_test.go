@@ -44,15 +44,15 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// plane is a real control plane, with the agent key's worker beside it.
+// plane starts a real control plane and returns clients with its admin key and its agent key.
 func plane(t *testing.T) (admin, agent *mbclient.Client) {
 	t.Helper()
-	admin, agent, _ = planeWithRival(t)
+	admin, agent, _ = planeWithOther(t)
 	return admin, agent
 }
 
-// planeWithRival is plane with another worker that has the same agent key.
-func planeWithRival(t *testing.T) (admin, agent, rival *mbclient.Client) {
+// planeWithOther is plane with a second worker that has the same agent key.
+func planeWithOther(t *testing.T) (admin, agent, other *mbclient.Client) {
 	t.Helper()
 	s, err := membridge.Open(t.Context(), membridge.Config{DatabasePath: filepath.Join(t.TempDir(), "m.db"), AdminKey: "the-admin-key-of-a-test",
 		AgentKey: "the-agent-key-of-a-test", RuntimeURL: "http://10.0.0.1:5000", Log: slog.New(slog.DiscardHandler)})
@@ -70,13 +70,13 @@ func planeWithRival(t *testing.T) (admin, agent, rival *mbclient.Client) {
 
 func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 	t.Parallel()
-	admin, agent, rival := planeWithRival(t)
+	admin, agent, other := planeWithOther(t)
 	if err := announce.New(quiet(agent)).RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	cfg := quiet(rival)
+	cfg := quiet(other)
 	lines, written := io.Pipe()
 	cfg.Log = slog.New(slog.NewTextHandler(written, nil))
 	over := make(chan struct{})
@@ -85,7 +85,7 @@ func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 		announce.New(cfg).Run(ctx)
 	}()
 	text, err := bufio.NewReader(lines).ReadString('\n')
-	lines.Close() // the rest is read by nobody
+	lines.Close() // nobody reads the rest
 	stop()
 	<-over
 	if err != nil || !strings.Contains(text, "membridge refuses this worker") || !strings.Contains(text, "DELETE /agents/{name}") {
@@ -169,15 +169,15 @@ func run(t *testing.T, cfg announce.Config) (stop func()) {
 	return func() { cancel(); <-over }
 }
 
-func TestAWorkerLearnsAtOnceThatItIsDrainedAndSaysGoodbye(t *testing.T) {
+func TestAWorkerIsNotifiedOfItsDrainAndReportsItsStop(t *testing.T) {
 	t.Parallel()
 	admin, agent := plane(t)
 	drained := make(chan bool, 2)
 	cfg := quiet(agent)
-	cfg.Interval = time.Minute // only news can end the waiting
+	cfg.Interval = time.Minute // only a change can end the wait
 	cfg.OnDrain = func(drain bool) { drained <- drain }
 	stop := run(t, cfg)
-	if <-drained { // by the first answer, which nothing holds back
+	if <-drained { // with the first response, which does not wait
 		t.Error("drained: true")
 	}
 	for _, drain := range []bool{true, false} {
@@ -203,7 +203,7 @@ func TestTheLogNamesAMembridgeThatHangs(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 9)
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // only then does the server notice a caller that leaves
+		io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the caller has left
 		asked <- struct{}{}
 		<-r.Context().Done()
 	})
@@ -217,7 +217,7 @@ func TestTheLogNamesAMembridgeThatHangs(t *testing.T) {
 	if err != nil || !strings.Contains(line, "still waiting for membridge to answer") || !strings.Contains(line, url) {
 		t.Errorf("the log says %q, %v", line, err)
 	}
-	lines.Close() // the rest is read by nobody
+	lines.Close() // nobody reads the rest
 	stop()
 }
 

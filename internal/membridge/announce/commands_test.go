@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
 )
 
-func TestACommandThatAWorkerCannotCarryOutFailsAndSaysSo(t *testing.T) {
+func TestAnUnsupportedCommandFailsWithAReason(t *testing.T) {
 	t.Parallel()
 	admin, agent := plane(t)
 	var log bytes.Buffer
@@ -28,7 +28,7 @@ func TestACommandThatAWorkerCannotCarryOutFailsAndSaysSo(t *testing.T) {
 		return status, answer
 	}
 	ask("POST", "/projects", `{"name":"p"}`)
-	for range 2 { // having reported, it waits for the next one
+	for range 2 { // after its report it waits for the next one
 		var order struct {
 			Status string `json:"status"`
 			JobID  string `json:"job_id"`
@@ -126,7 +126,7 @@ func TestACommandIsCarriedOutOnceAndReportedAtOnce(t *testing.T) {
 	for len(heartbeats) > 0 {
 		<-heartbeats
 	}
-	for range 3 { // it is told of again only if it is not held
+	for range 3 { // it is sent again only if it is not held
 		<-heartbeats
 	}
 	close(goOn)

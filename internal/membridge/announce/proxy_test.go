@@ -18,10 +18,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/proxytest"
 )
 
-// TestAProxysAnswerIsNotMembridgesWord: an agent is registered once, whatever a
-// proxy answers to its registration and heartbeat, and neither its key nor its name
-// counts as refused.
-func TestAProxysAnswerIsNotMembridgesWord(t *testing.T) {
+// TestAProxysResponseIsNotMembridges: an agent is registered once, whatever a proxy answers to its
+// registration and heartbeat, and neither its key nor its name counts as refused.
+func TestAProxysResponseIsNotMembridges(t *testing.T) {
 	t.Parallel()
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {

@@ -25,8 +25,7 @@ type fixedClock struct{}
 
 func (fixedClock) Now() time.Time { return time.UnixMilli(1_772_042_245_043) }
 
-// firstWait is short, so that tests need not wait; what the waits are otherwise, see
-// the package retry.
+// firstWait is short, so that tests need not wait; package retry tests the real waits.
 const firstWait = 10 * time.Millisecond
 
 func dial(t testing.TB, url string, change ...func(*mbclient.Options)) *mbclient.Client {
@@ -120,7 +119,7 @@ func TestRecoveryShowsInTheState(t *testing.T) {
 	}
 }
 
-func TestAJobThatAnAgentDidNotCarryOutIsAnAnswer(t *testing.T) {
+func TestAFailedJobIsReturnedToTheCaller(t *testing.T) {
 	t.Parallel()
 	body := `{"detail":"Agent unreachable: it is offline","job_id":"j1"}`
 	client := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +163,7 @@ func Test4xxComesBackAtOnce(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpIsNotMembridgesFailure(t *testing.T) {
+func TestACancelledRequestIsNotMembridgesFailure(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int64

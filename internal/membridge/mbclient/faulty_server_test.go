@@ -78,7 +78,7 @@ func TestTheAdminKeyFollowsNoRedirectAndHeadersAreBounded(t *testing.T) {
 	}
 }
 
-func TestValidJSONIsNotYetAnAnswer(t *testing.T) {
+func TestValidJSONIsNotNecessarilyAResponse(t *testing.T) {
 	t.Parallel()
 	const leadership, selected = "/projects/c/leadership", `{"ok":true,"canonical_id":"c","primary_node_id":"n"}`
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestValidJSONIsNotYetAnAnswer(t *testing.T) {
 			t.Errorf("%s %s, %d %s: %v, state %+v", c.method, c.path, c.status, c.body, err, client.State())
 		}
 	}
-	// Health and the agents are never refused but for the key.
+	// Health and the list of agents are only ever refused because of the key.
 	client := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422); io.WriteString(w, `{"detail":"no"}`) }))
 	if _, err := client.Health(t.Context()); code(err) != bloom.CodeMembridgeStrange || !strings.Contains(err.Error(), "422") {
 		t.Errorf("health: %v", err)
@@ -122,8 +122,8 @@ func TestValidJSONIsNotYetAnAnswer(t *testing.T) {
 	}
 }
 
-// faulty servers are peers that no client should meet. Each must end within the
-// bounds, and leave no goroutine behind (TestMain checks as well).
+// faulty servers must end within the bounds, and leave no goroutine behind (which TestMain checks,
+// too).
 func TestFaultyServersAreBoundedAndLeaveNoGoroutine(t *testing.T) {
 	raw := func(say func(net.Conn)) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -147,11 +147,11 @@ func (u Uptime) Liveness(a Agent, now time.Time) bloom.WorkerStatus {
 	return a.Status
 }
 
-func (u Uptime) silence(beat, now Seconds) Seconds {
-	silent := now - beat
+func (u Uptime) silence(heartbeat, now Seconds) Seconds {
+	silent := now - heartbeat
 	started := ToSeconds(u.Started)
-	if u.LastAlive.IsZero() || beat >= started {
+	if u.LastAlive.IsZero() || heartbeat >= started {
 		return silent
 	}
-	return silent - max(0, started-max(beat, ToSeconds(u.LastAlive)))
+	return silent - max(0, started-max(heartbeat, ToSeconds(u.LastAlive)))
 }

@@ -23,10 +23,10 @@ func scanAgent(row scanner) (registry.Agent, error) {
 		posted           int64
 		caps, load, ips  []byte
 		drain            int
-		seen, beat       sql.NullInt64
+		seen, heartbeat  sql.NullInt64
 	)
 	err := row.Scan(&a.Name, &a.URL, &a.Status, &interval, &caps, &load, &a.NodeID, &ips, &a.ObsCount, &a.DBSHA,
-		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &beat, &a.Token,
+		&a.AgentVersion, &a.OSInfo, &a.InstallMethod, &drain, &regist, &seen, &heartbeat, &a.Token,
 		&posted)
 	if err != nil {
 		return a, err
@@ -35,7 +35,7 @@ func scanAgent(row scanner) (registry.Agent, error) {
 	a.IntervalSec = registry.MillisToSeconds(interval)
 	a.RegisteredAt, a.PostedAt = registry.MillisToSeconds(regist), registry.MillisToSeconds(posted)
 	a.Drain, a.Bound = drain != 0, a.Token != ""
-	a.LastSeen, a.HeartbeatAt = secondsPtr(seen), secondsPtr(beat)
+	a.LastSeen, a.HeartbeatAt = secondsPtr(seen), secondsPtr(heartbeat)
 	return a, err
 }
 

@@ -67,7 +67,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 	})
 }
 
-// Whoever has stolen the agent key must not fill what every list reads.
+// A stolen agent key must not fill the lists.
 func TestTheAgentKeyMakesOnlySoManyNamesKnown(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		store.LimitNames(s, 2)
@@ -175,7 +175,7 @@ func TestANodesHeartbeatKeepsWhatItDoesNotGive(t *testing.T) {
 	})
 }
 
-func TestCountsAndTheMarkOfLife(t *testing.T) {
+func TestCountsAndMarkAlive(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		if before := must[time.Time](t)(s.MarkAlive(t.Context())); !before.IsZero() {
 			t.Errorf("alive before the first: %v", before)
@@ -203,7 +203,7 @@ func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 			put(t, s, name, registry.AgentPatch{})
 			for range heartbeats {
 				wg.Go(func() {
-					// A neighbour's failure in the same commit must not touch the others.
+					// A failed write in the same commit must not affect the others.
 					_, _ = s.Heartbeat(t.Context(), "stranger", registry.AgentPatch{}, registry.JobsReport{}, registry.Proof{})
 					if _, err := s.Heartbeat(t.Context(), name, registry.AgentPatch{Load: &registry.Load{Running: i}}, registry.JobsReport{}, registry.Proof{}); err != nil {
 						t.Error(err)

@@ -21,7 +21,7 @@ func addJob(t *testing.T, s *store.Store, id, agent string) {
 	}
 }
 
-func TestAJobIsHandedOutUntilItsAgentReportsAndTheFirstReportStands(t *testing.T) {
+func TestAJobIsSentUntilItsAgentReportsAndTheFirstReportCounts(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
 		put(t, s, "a", registry.AgentPatch{})
 		put(t, s, "b", registry.AgentPatch{})
@@ -74,7 +74,7 @@ func TestJobsExpireAreListedNewestFirstAndTrimmed(t *testing.T) {
 		if _, err := s.FinishJob(t.Context(), registry.JobReport{JobID: "none", Status: registry.JobFailed, Detail: ""}); !errors.Is(err, registry.ErrNoJob) {
 			t.Errorf("unknown job: %v", err)
 		}
-		// One that its agent works on is heard of.
+		// A job that its agent works on counts as reported.
 		if _, _, err := s.PutAgent(t.Context(), "a", registry.AgentPatch{}, registry.Proof{}); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // backend is one of the databases that the suite runs over.
 type backend struct {
 	name string
-	// place makes a new empty database and returns what opens it again and again.
+	// place creates an empty database and returns a function that opens it, repeatedly.
 	place func(t testing.TB) func(t testing.TB, clock bloom.Clock) *store.Store
 }
 

@@ -18,12 +18,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// childEnv makes the test binary the process that gets killed; its value is the
-// database URL and the file's path, parted by a comma.
+// childEnv makes the test binary the process that gets killed; its value is the database URL and
+// the file's path, separated by a comma.
 const childEnv = "BLOOM_STORE_TEST_CHILD"
 
-// runChild writes as fast as it can, and tells of every write only after it was
-// acknowledged.
+// runChild writes as fast as it can, and prints every write only after it was acknowledged.
 func runChild() bool {
 	url, path, ok := strings.Cut(os.Getenv(childEnv), ",")
 	if !ok {
@@ -71,8 +70,8 @@ func TestNothingAcknowledgedIsLostByAKill(t *testing.T) {
 	}
 }
 
-// killAfter kills the writer once it has acknowledged so many more writes, and
-// adds all that it acknowledged.
+// killAfter kills the writer after so many more acknowledged writes, and adds all acknowledged ones
+// to acked.
 func killAfter(t *testing.T, url, path string, writes int, acked map[string]bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -118,7 +117,7 @@ func TestTwoReplicasShareOnePostgres(t *testing.T) {
 	replicas := make([]*store.Store, 3)
 	var wg sync.WaitGroup
 	for i := range replicas {
-		// At once, so that they meet in the migration.
+		// Concurrently, so that their migrations meet.
 		wg.Go(func() {
 			s, err := store.Open(t.Context(), url, "", nil)
 			if err != nil {

@@ -96,7 +96,7 @@ func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 	})
 }
 
-func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
+func TestABoundNameIsWrittenOnlyWithItsToken(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		mine, theirs := registry.Proof{Token: registry.TokenDigest("mine")}, registry.Proof{Token: registry.TokenDigest("theirs")}
 		write := func(by registry.Proof) (err, heartbeat, node error) {
@@ -128,7 +128,7 @@ func TestWhatIsBoundIsWrittenByItsOwnTokenOnly(t *testing.T) {
 	})
 }
 
-func TestSelectionsAtOnceGetOneEpochEachAndTheHighestStands(t *testing.T) {
+func TestConcurrentSelectionsGetOneEpochEachAndTheHighestCounts(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		const racers = 20
 		for i := range racers {

@@ -66,7 +66,7 @@ func convert(source map[string][]row) converted {
 	return converted{out}
 }
 
-// task writes a task with its leases, artifacts and results. What was under way is
+// task writes a task with its leases, artifacts and results. What was in progress is
 // queued again, or dead when its last attempt was: its worker is gone.
 func (c *converter) task(t row) {
 	id, key := uuidOf(t.text("id")), t.text("id")

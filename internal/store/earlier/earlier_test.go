@@ -16,7 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// dump is a database of the earlier implementation.
+// dump is a database of the earlier Node implementation.
 func dump(t *testing.T) string {
 	t.Helper()
 	url := pgtest.Start(t)
@@ -54,7 +54,7 @@ func TestTheEarlierDataIsMovedWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for more := true; more; { // as the running server does
+	for more := true; more; { // like the running server
 		if more, err = s.FillContexts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestTheEarlierDataIsMovedWhole(t *testing.T) {
 	if err != nil || stats.Tasks.Total != 7 || stats.Tasks.ByStatus[bloom.TaskQueued] != 2 || stats.Leases.Active != 0 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	// Work goes on: what waited is claimed.
+	// New work is possible: the queued task is claimed.
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestTheEarlierDataIsMovedWhole(t *testing.T) {
 	}
 }
 
-func TestOnlyTheEarlierImplementationsDatabaseIsTaken(t *testing.T) {
+func TestOnlyTheEarlierImplementationsDatabaseIsAccepted(t *testing.T) {
 	t.Parallel()
 	url, path := pgtest.Start(t), filepath.Join(t.TempDir(), "bloom.db")
 	if _, err := earlier.Import(t.Context(), url, path); !errors.Is(err, earlier.ErrForeign) {

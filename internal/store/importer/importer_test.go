@@ -17,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// aFile is a SQLite file in which everything has happened.
+// aFile creates a SQLite file with tasks in every state.
 func aFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bloom.db")
@@ -51,7 +51,7 @@ func aFile(t *testing.T) string {
 			t.Fatal(err)
 		}
 		if i%40 == 0 {
-			continue // stays held
+			continue // stays leased
 		}
 		if _, err := s.Complete(t.Context(), storetest.Success(n.ID, l.ID)); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func aFile(t *testing.T) string {
 func TestAnImportMovesEverything(t *testing.T) {
 	t.Parallel()
 	path, url := aFile(t), pgtest.Start(t)
-	// Broken off in the middle, then again from where it stopped.
+	// Interrupted in the middle, then continued where it stopped.
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := importer.Import(ctx, path, url, func(table string, _ int64) {
 		if table == "leases" {
@@ -111,7 +111,7 @@ func TestAnImportMovesEverything(t *testing.T) {
 	if w, err := s.FollowDrain(t.Context(), "w", false, "w"); err != nil || w.Draining {
 		t.Errorf("undrained at the control plane: %+v, %v", w, err)
 	}
-	// Life goes on: new rows are numbered after the old.
+	// The store works: new rows continue the numbers.
 	task, _, err := s.CreateTask(t.Context(), storetest.Plain("new"))
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// breakable is a store with the address of its database.
+// breakable is a store with the URL of its database.
 type breakable struct {
 	*postgres.Store
 	url string

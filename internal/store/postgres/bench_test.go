@@ -22,9 +22,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// benchURL is an empty database on the server to measure. The throwaway one of the
-// tests does not sync to disk: figures that mean something come from a real one,
-// named by BLOOM_BENCH_DATABASE_URL, whose user may create databases.
+// benchURL returns an empty database on the server to measure. The tests' temporary server does not
+// sync to disk: for meaningful numbers set BLOOM_BENCH_DATABASE_URL to a real one, whose user may
+// create databases.
 func benchURL(b *testing.B) string {
 	server := os.Getenv("BLOOM_BENCH_DATABASE_URL")
 	if server == "" {
@@ -63,9 +63,8 @@ func benchStore(b *testing.B, at string) *postgres.Store {
 	return s
 }
 
-// BenchmarkBySize calls the hot operations one after the other while more and
-// more is stored: four tenths of it wait, a third of that open to claims.
-// BLOOM_BENCH_SIZES names other sizes.
+// BenchmarkBySize calls the hot operations sequentially with more and more stored tasks: four
+// tenths are queued, a third of those open to claims. BLOOM_BENCH_SIZES sets other sizes.
 func BenchmarkBySize(b *testing.B) {
 	sizes := "10000"
 	if env := os.Getenv("BLOOM_BENCH_SIZES"); env != "" {
@@ -128,8 +127,8 @@ func bySize(b *testing.B, s *postgres.Store) {
 	run("audit", func() error { _, _, err := s.Audit(ctx, bloom.AuditQuery{}); return err })
 }
 
-// BenchmarkByWorkers runs lifecycles whose leases name nobody while more and more
-// workers are online, each as free as the other.
+// BenchmarkByWorkers runs lifecycles whose leases name no worker, with more and more online
+// workers, all equally free.
 func BenchmarkByWorkers(b *testing.B) {
 	for _, workers := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -150,7 +149,7 @@ func BenchmarkByWorkers(b *testing.B) {
 	}
 }
 
-// BenchmarkLifecycle is create, lease, heartbeat, complete, each its own call.
+// BenchmarkLifecycle measures create, lease, heartbeat and complete as separate calls.
 func BenchmarkLifecycle(b *testing.B) {
 	for _, clients := range []int{1, 16, 32} {
 		b.Run(fmt.Sprintf("c=%d", clients), func(b *testing.B) {
@@ -187,7 +186,7 @@ func BenchmarkLifecycle(b *testing.B) {
 	}
 }
 
-// BenchmarkSearch is what a search among 100,000 tasks takes.
+// BenchmarkSearch measures a search among 100,000 tasks.
 func BenchmarkSearch(b *testing.B) {
 	at := benchURL(b)
 	storetest.BenchSearch(b, benchStore(b, at), func() (index, others int64) {

@@ -16,7 +16,7 @@ import (
 // transactions were rolled back. A transaction locks the table before it takes a
 // number, and unlocks it after its entry is visible. So once all transactions that had
 // the table locked at one moment have unlocked it, a number that was missing at that
-// moment is either present or will stay missing. Transaction ids cannot tell that: a
+// moment is either present or will stay missing. Transaction ids do not show that: a
 // crash or a restored backup loses them. See docs/adr/0010.
 type gaps struct {
 	mu      sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestLeasingAmongManyWorkers gives tasks to whoever is chosen among many.
+// TestLeasingAmongManyWorkers leases tasks to whichever of many workers is chosen.
 func TestLeasingAmongManyWorkers(t *testing.T) {
 	t.Parallel()
 	s := open(t, migrated.Start(t), nil)
@@ -34,13 +34,13 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 	if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, "gpu2", "gpu")}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Errorf("the only worker with the label is full: %v", err)
 	}
-	// One that has just come is found although it was not there a moment ago.
+	// A worker that has just registered is found, although it was missing a moment ago.
 	register(t, s, "late", 1, "tpu")
 	if got := leaseFor(t, s, "late", "tpu"); got != "late" {
 		t.Errorf("leased to %q", got)
 	}
 
-	// All that is left is given out, and nobody gets more than it can take.
+	// All remaining slots are used, and no worker gets more tasks than slots.
 	held := map[string]int{}
 	for i := range many + 1 {
 		held[leaseFor(t, s, fmt.Sprint("rest", i))]++

@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-func TestContentsKeepTheContractOfBlobs(t *testing.T) {
+func TestContentsMeetTheContract(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) bloom.Blobs { return openContents(t, pgtest.Start(t)) })
 }
@@ -33,7 +33,7 @@ func openContents(t *testing.T, url string) *postgres.Contents {
 	return s.Contents()
 }
 
-// What a server that died left half stored is never seen, and removed when it is old.
+// Content that a crashed server stored partly is never visible, and is removed when it is old.
 func TestContentThatWasNeverWholeIsRemoved(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
@@ -54,7 +54,7 @@ func TestContentThatWasNeverWholeIsRemoved(t *testing.T) {
 	}
 }
 
-// Who reads content while it is moved reads it to its end.
+// A reader of content that is being moved can read all of it.
 func TestAContentThatIsMovedWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	c := openContents(t, pgtest.Start(t))

@@ -1,6 +1,6 @@
 package postgres
 
-// Supported lets the tests ask about servers that are not installed.
+// Supported lets tests check server versions that are not installed.
 var Supported = supported
 
 // Writes returns the statements that write rows, by what they write.

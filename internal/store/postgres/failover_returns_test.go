@@ -12,9 +12,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestTheOldPrimaryComesBack as if nothing had happened, first in the list of hosts
-// and open to writes. Neither a store that has seen the promotion nor one that is
-// opened afterwards, by a user without privileges, may take it for the database.
+// TestTheOldPrimaryComesBack unchanged, first in the list of hosts and open to writes. Neither a
+// store that has seen the promotion nor one that is opened afterwards, by an unprivileged user, may
+// use it as the database.
 func TestTheOldPrimaryComesBack(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -48,14 +48,14 @@ func TestTheOldPrimaryComesBack(t *testing.T) {
 			}
 		}
 	}
-	// Not even those stay that came to look which of the two it is.
+	// The connections that checked which of the two is the database must also be closed.
 	untilOne(t, connect(t, cluster.URL()), `SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'bloom%' AND usename = 'plain'`)
 }
 
-// TestThePrimaryFallsSilent: its machine is gone and nobody says so. Each of the
-// many connections to it hangs; they are given up together, and the promoted
-// standby says what became of what was under way.
-func TestThePrimaryFallsSilent(t *testing.T) {
+// TestThePrimaryStopsResponding: its machine is down without closing connections. Each of the many
+// connections to it hangs; all are abandoned together, and the promoted standby shows the outcome
+// of the commits in progress.
+func TestThePrimaryStopsResponding(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	cluster.AddStandby()
@@ -69,7 +69,7 @@ func TestThePrimaryFallsSilent(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	register(t, s, "w", 32)
 	var all sync.WaitGroup
-	for i := range 8 { // as many connections as there may be
+	for i := range 8 { // the maximum number of connections
 		all.Go(func() { register(t, s, fmt.Sprint("w", i), 1) })
 	}
 	all.Wait()
@@ -86,7 +86,7 @@ func TestThePrimaryFallsSilent(t *testing.T) {
 			t.Fatalf("refused for the fourth time: %v", err)
 		}
 	}
-	cut.end() // else a read may wait on what still hangs, and closing does
+	cut.end() // otherwise a read may wait for a hanging connection, and so does closing
 	created(t, s, n.ID)
 	t.Logf("refused %d times", failed)
 }

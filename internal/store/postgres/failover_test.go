@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// patient opens a store that waits out a promotion.
+// patient opens a store whose calls last through a promotion.
 func patient(t *testing.T, url string) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: time.Minute})
@@ -25,9 +25,8 @@ func patient(t *testing.T, url string) *postgres.Store {
 	return s
 }
 
-// TestTheStandbyIsPromotedUnderLoad kills the primary in the midst of the work of
-// two replicas and promotes its synchronous standby. No call fails, and no acknowledged result is
-// lost or duplicated.
+// TestTheStandbyIsPromotedUnderLoad kills the primary while two replicas work, and promotes its
+// synchronous standby. No call fails, and no acknowledged result is lost or duplicated.
 func TestTheStandbyIsPromotedUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -53,7 +52,7 @@ func TestTheStandbyIsPromotedUnderLoad(t *testing.T) {
 	h.check(t, stores)
 }
 
-// until waits for so many tasks to have ended.
+// until waits until so many tasks have ended.
 func (h *history) until(t *testing.T, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); h.ended() < n; time.Sleep(time.Millisecond) {
@@ -63,8 +62,8 @@ func (h *history) until(t *testing.T, n int) {
 	}
 }
 
-// TestAPromotionGivesATransactionsNumberToAnother: what the primary had not
-// written down, its standby never heard of.
+// TestAPromotionGivesATransactionsNumberToAnother: the standby does not know what the primary had
+// not written to its log.
 func TestAPromotionGivesATransactionsNumberToAnother(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -76,8 +75,8 @@ func TestAPromotionGivesATransactionsNumberToAnother(t *testing.T) {
 	})
 }
 
-// TestACommitThatOnlyThePrimaryHas: its standby is away, so that the commit stands
-// on the primary and is not acknowledged. The primary's end takes it away.
+// TestACommitThatOnlyThePrimaryHas: its standby is down, so the commit is on the primary but not
+// acknowledged. When the primary is lost, so is the commit.
 func TestACommitThatOnlyThePrimaryHas(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -93,10 +92,10 @@ func TestACommitThatOnlyThePrimaryHas(t *testing.T) {
 	created(t, s, n.ID)
 }
 
-// TestACommitIsNoAnswerWithoutTheStandby: whatever ends the wait of a commit for the
-// standby, that it stands on the primary must not be taken for an answer. A
-// cancelled wait is even answered as if all was well, with a warning beside it.
-func TestACommitIsNoAnswerWithoutTheStandby(t *testing.T) {
+// TestACommitWaitsForTheStandby: whatever ends the wait of a commit for the standby, its presence
+// on the primary must not count as success. PostgreSQL even answers a cancelled wait with success
+// and a warning.
+func TestACommitWaitsForTheStandby(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{"the connection is cut": "pg_terminate_backend", "the wait is cancelled": "pg_cancel_backend"} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +105,7 @@ func TestACommitIsNoAnswerWithoutTheStandby(t *testing.T) {
 			s := patient(t, cluster.EitherURL())
 			outcome, n := createUnsafely(t, cluster, s)
 			primary := connect(t, cluster.URL())
-			for range 2 { // the commit's, and then that of the look-up
+			for range 2 { // the commit's, and then the check's
 				var since time.Time
 				if err := primary.QueryRow(t.Context(), `SELECT query_start FROM pg_stat_activity WHERE `+waitsForStandby).Scan(&since); err != nil {
 					t.Fatal(err)
@@ -132,8 +131,8 @@ func TestACommitIsNoAnswerWithoutTheStandby(t *testing.T) {
 
 const waitsForStandby = `wait_event = 'SyncRep' AND application_name = 'bloom'`
 
-// createUnsafely creates a task while the standby is away, and comes back when the
-// commit waits for it.
+// createUnsafely creates a task while the standby is down, and returns when the commit waits for
+// it.
 func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, bloom.NewTask) {
 	t.Helper()
 	cluster.CrashStandby()
@@ -158,7 +157,7 @@ func untilOne(t *testing.T, c *pgx.Conn, question string, args ...any) {
 	}
 }
 
-// created checks that there is one task, and which.
+// created checks that there is one task, and its id.
 func created(t *testing.T, s *postgres.Store, id string) {
 	t.Helper()
 	tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{})

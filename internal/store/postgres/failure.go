@@ -59,7 +59,7 @@ func isRace(err error) bool {
 	return false
 }
 
-// explain returns an error whose message tells an operator what to do.
+// explain returns an error whose message says what an operator should do.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
 	if errors.Is(err, store.ErrConflict) {

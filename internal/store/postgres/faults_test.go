@@ -38,13 +38,13 @@ func register(t testing.TB, s bloom.Store, name string, slots int, labels ...str
 // history records the results of calls.
 type history struct {
 	mu        sync.Mutex
-	completed map[string]string // task → output that was acknowledged
+	completed map[string]string // task → acknowledged output
 	created   map[string]bool
-	calls     [2]atomic.Int64 // that came back, by store
+	calls     [2]atomic.Int64 // that returned, by store
 }
 
-// live runs whole lives of tasks until stop closes. No refusal is expected: each
-// client is alone with its task.
+// live runs complete lifecycles of tasks until stop closes. No conflict is expected: each client
+// has its own tasks.
 func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan struct{}) {
 	ctx := context.Background()
 	for i := 0; ; i++ {
@@ -83,8 +83,8 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 	}
 }
 
-// progress waits until a call has come back from each store: trouble without end
-// would only show how long the store's patience is.
+// progress waits until a call has returned from each store: uninterrupted faults would only show
+// how long a store retries.
 func (h *history) progress(deadline <-chan time.Time) bool {
 	first, second := h.calls[0].Load(), h.calls[1].Load()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -107,9 +107,9 @@ func (h *history) note(fn func()) {
 	fn()
 }
 
-// TestCutConnectionsNeitherLoseNorInvent kills the connections of two replicas
-// over and over in the midst of their work.
-func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
+// TestCutConnectionsNeitherLoseNorDuplicate repeatedly kills the connections of two replicas while
+// they work.
+func TestCutConnectionsNeitherLoseNorDuplicate(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
@@ -125,19 +125,19 @@ func TestCutConnectionsNeitherLoseNorInvent(t *testing.T) {
 	}, func() int { return killed }, func() {})
 }
 
-// TestSwallowedAnswersNeitherLoseNorInvent loses the answers to commits that have
-// happened, and to everything else.
-func TestSwallowedAnswersNeitherLoseNorInvent(t *testing.T) {
+// TestLostResponsesNeitherLoseNorDuplicate loses the responses to commits that have happened, and
+// to all other statements.
+func TestLostResponsesNeitherLoseNorDuplicate(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
 	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
 	endure(t, stores, func() { cut.rate.Store(40) }, func() int { return int(cut.cuts.Load()) }, func() { cut.rate.Store(0) })
 }
 
-// endure lets clients live on two replicas while trouble is made over and over, until it has
-// hit often enough, and compares what they were told with what is there once it is calm. It
-// is ten times as long with E2E_CAMPAIGN=full.
-func endure(t *testing.T, stores []*postgres.Store, trouble func(), hits func() int, calm func()) {
+// endure lets clients work on two replicas while fault repeats until it has hit often enough, and
+// compares the acknowledged results with what is stored once it is calm. It lasts ten times as long
+// with E2E_CAMPAIGN=full.
+func endure(t *testing.T, stores []*postgres.Store, fault func(), hits func() int, calm func()) {
 	t.Helper()
 	register(t, stores[0], "w", 32)
 	h := &history{completed: map[string]string{}, created: map[string]bool{}}
@@ -156,7 +156,7 @@ func endure(t *testing.T, stores []*postgres.Store, trouble func(), hits func() 
 			t.Errorf("only %d tasks ended and %d troubles hit %d times in time", h.ended(), troubles, hits())
 			break
 		}
-		trouble()
+		fault()
 	}
 	close(stop)
 	clients.Wait()

@@ -11,12 +11,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestDeadlinesMoveUnderHeartbeats: a heartbeat writes its lease without having
-// locked the task, and must not keep those away who move all deadlines.
+// TestDeadlinesMoveUnderHeartbeats: a heartbeat updates its lease without locking the task, and
+// must not block the extension of all deadlines.
 func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 	t.Parallel()
 	address := migrated.Start(t)
-	r := &rivals{t: t, own: open(t, address, nil)}
+	r := &replicas{t: t, own: open(t, address, nil)}
 	register(t, r.own, "w", 4)
 	_, lease := r.leased("w")
 	ctx, stop := context.WithCancel(t.Context())
@@ -36,23 +36,23 @@ func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
 	heartbeats.Wait()
 }
 
-// TestALookUpThatIsHeldUpIsMadeAgain: who cannot find out at once what became of a
-// commit must neither guess nor do it again.
-func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
+// TestABlockedCommitCheckIsRetried: a caller that cannot immediately find out the outcome of a
+// commit must neither guess nor repeat the operation.
+func TestABlockedCommitCheckIsRetried(t *testing.T) {
 	t.Parallel()
 	address := migrated.Start(t)
 	cut, through := startCutter(t, address)
-	r := &rivals{t: t, own: open(t, through, nil)}
+	r := &replicas{t: t, own: open(t, through, nil)}
 	task := r.created("context")
 	actor := "whose connection is cut"
 	cut.deliver.Store(true)
-	cut.deaf.Store(&actor)
+	cut.dropAt.Store(&actor)
 	outcome := make(chan error, 1)
 	go func() {
 		_, err := r.own.Cancel(t.Context(), task, actor)
 		outcome <- err
 	}()
-	<-cut.deafened
+	<-cut.dropped
 	c := connect(t, address)
 	untilOne(t, c, `SELECT EXISTS (SELECT FROM audit_logs WHERE actor = '`+actor+`')`)
 	err := pgx.BeginFunc(t.Context(), c, func(lock pgx.Tx) error {
@@ -60,7 +60,7 @@ func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
 			return err
 		}
 		cut.redirect(t, address)
-		_, err := lock.Exec(t.Context(), `SELECT pg_sleep(1.5)`) // longer than the look-up waits for a lock
+		_, err := lock.Exec(t.Context(), `SELECT pg_sleep(1.5)`) // longer than the check waits for a lock
 		return err
 	})
 	if err != nil {
@@ -71,8 +71,7 @@ func TestALookUpThatIsHeldUpIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestALoginMayHaveARole: a role that is set for the login may not look at the
-// login's own processes.
+// TestALoginMayHaveARole: a role that is set for the login may not see the login's own processes.
 func TestALoginMayHaveARole(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -86,16 +85,16 @@ func TestALoginMayHaveARole(t *testing.T) {
 	}
 	u.User = url.User("login")
 	cut, through := startCutter(t, u.String())
-	r := &rivals{t: t, own: open(t, through, nil)}
+	r := &replicas{t: t, own: open(t, through, nil)}
 	task := r.created("context")
 	cut.deliver.Store(true)
-	cut.deaf.Store(&task)
+	cut.dropAt.Store(&task)
 	outcome := make(chan error, 1)
 	go func() {
 		_, err := r.own.Cancel(t.Context(), task, "test")
 		outcome <- err
 	}()
-	<-cut.deafened
+	<-cut.dropped
 	cut.redirect(t, u.String())
 	if err := <-outcome; err != nil {
 		t.Error(err)

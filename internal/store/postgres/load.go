@@ -110,7 +110,7 @@ func open(l *sqldb.Load) {
 	l.Each(l.TakeOpen, selectOpen, l.Now, keys, most, l.ReadSet.Claimers.List())
 }
 
-// findBusy looks up rows that were not found, to tell those that others have locked
+// findBusy looks up rows that were not found, to distinguish those that others have locked
 // from those that do not exist.
 func findBusy(b *batch, l *sqldb.Load) {
 	r, m := l.Rows, l.Missing()

@@ -19,7 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// tool is one of PostgreSQL's own programs, of the version that runs.
+// tool returns the path of one of PostgreSQL's programs, in the server's version.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
@@ -33,8 +33,7 @@ func tool(t *testing.T, name string) string {
 	return found[len(found)-1]
 }
 
-// TestADumpIsRestored takes a dump while a server works and goes on with it in
-// another database.
+// TestADumpIsRestored dumps the database while a server works, and continues in another database.
 func TestADumpIsRestored(t *testing.T) {
 	t.Parallel()
 	from, to := pgtest.Start(t), pgtest.Start(t)
@@ -76,7 +75,7 @@ func TestAnOldServerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAPoolerIsRefused answers as PgBouncer does.
+// TestAPoolerIsRefused uses a server that answers like PgBouncer.
 func TestAPoolerIsRefused(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,9 +106,9 @@ func TestAPoolerIsRefused(t *testing.T) {
 	<-ended
 }
 
-// TestAServerThatIsAwayIsSaidToBe: writes wait for it no longer than they are told
-// to, and are refused with what may be shown.
-func TestAServerThatIsAwayIsSaidToBe(t *testing.T) {
+// TestAnUnreachableServerIsReported: writes wait for it no longer than configured, and fail with a
+// message that is safe to show.
+func TestAnUnreachableServerIsReported(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 300 * time.Millisecond})

@@ -12,9 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestACrashGivesATransactionsNumberToAnother: a transaction whose commit never
-// reached the server has a number that a crash forgets. The server gives it out
-// again, and says of it that it was committed.
+// TestACrashGivesATransactionsNumberToAnother: a transaction whose commit never reached the server
+// has a number that a crash forgets. The server assigns it again, and then reports it as committed.
 func TestACrashGivesATransactionsNumberToAnother(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
@@ -25,9 +24,9 @@ func TestACrashGivesATransactionsNumberToAnother(t *testing.T) {
 	})
 }
 
-// lostAtCommit cuts a creation at its commit, lets disaster happen, gives the
-// transaction's number to another at the server that is there afterwards, and
-// holds what the caller is told against what is stored.
+// lostAtCommit cuts a creation at its commit, lets disaster happen, assigns the transaction's
+// number to another one at the server that is there afterwards, and compares the caller's result
+// with what is stored.
 func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	t.Helper()
 	cut, through := startCutter(t, url)
@@ -36,19 +35,19 @@ func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	// The first number of a sequence is logged, and with it that of its transaction.
+	// The first number of a sequence is logged, and with it the transaction's.
 	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("context")); err != nil {
 		t.Fatal(err)
 	}
 	n := storetest.Plain("context")
 	n.Spec.Prompt = "the one that is cut off"
-	cut.deaf.Store(&n.Spec.Prompt)
+	cut.dropAt.Store(&n.Spec.Prompt)
 	outcome := make(chan error, 1)
 	go func() {
 		_, _, err := s.CreateTask(t.Context(), n)
 		outcome <- err
 	}()
-	<-cut.deafened
+	<-cut.dropped
 	var next int64
 	const asked = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`
 	if err := connect(t, url).QueryRow(t.Context(), asked).Scan(&next); err != nil {
@@ -71,7 +70,7 @@ func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	}
 }
 
-// useNumbers commits transactions until those before next are all given out.
+// useNumbers commits transactions until all numbers below next are assigned.
 func useNumbers(t *testing.T, url string, next int64) {
 	t.Helper()
 	c := connect(t, url)

@@ -97,7 +97,7 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(s.RemoveWorker(ctx, name, "me"))
 }
 
-// reads calls everything that only reads, the lists with every single filter.
+// reads calls everything that only reads, the lists with each filter.
 func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 	t.Helper()
 	ctx := t.Context()

@@ -10,19 +10,18 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// explained makes the server send the plan of every statement, as it was run, on
-// the connection that ran it.
+// explained makes the server send the plan of every statement, with its execution, on the
+// connection that ran it.
 const explained = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_analyze=on " +
 	"-c auto_explain.log_timing=off -c auto_explain.log_level=notice -c client_min_messages=notice"
 
-// many is how many tasks are stored; no statement may look at more than a small
-// part of them.
+// many is how many tasks are stored; no statement may read more than a small part of them.
 const (
 	many = 30_000
 	few  = 2_000
 )
 
-// fill stores many tasks of every status, with all that belongs to them.
+// fill stores many tasks of every status, with everything that belongs to them.
 const fill = `
 INSERT INTO llm_tasks (seq, id, status, gate, updated_at, lease_id, worker_id, attempts, max_attempts, run_at, epoch, ordered, label_key, labels, context_id, agent_slug,
 	created_at, desired_format, timeout_sec, budget, prompt, last_event)
@@ -65,13 +64,13 @@ func TestNoStatementReadsWhatOnlyGrows(t *testing.T) {
 	q := u.Query()
 	q.Set("options", explained)
 	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
-	// One store remembers what it has just done, two that take turns have to read it.
+	// One store caches what it has just done; two that alternate have to read it.
 	s := open(t, u.String(), nil)
 	both := &pair{stores: [2]*postgres.Store{s, open(t, u.String(), nil)}}
 	filler := connect(t, plain)
 	for _, analyze := range []string{"", "ANALYZE"} {
 		if analyze == "" {
-			// The plans of a database that has grown since they were made.
+			// The plans of a database that has grown since they were prepared.
 			everything(t, s, "before")
 			everything(t, both, "before both")
 			if _, err := filler.Exec(t.Context(), fill); err != nil {
@@ -92,13 +91,13 @@ var (
 	removed  = regexp.MustCompile(`Rows Removed by (?:Filter|Index Recheck|Join Filter): (\d+)`)
 )
 
-// checkPlans looks through the plans as they were run: no scan of a table that
-// grows, and no node that touched more than a few rows.
+// checkPlans checks the executed plans: no scan of a table that grows, and no node that read more
+// than a few rows.
 func checkPlans(t *testing.T, log string) {
 	t.Helper()
 	statements := strings.Split(log, "Query Text: ")[1:]
 	if len(statements) < 60 {
-		t.Fatalf("only %d plans were heard: nothing was checked", len(statements))
+		t.Fatalf("only %d plans were recorded: nothing was checked", len(statements))
 	}
 	for _, s := range statements {
 		s, _, _ = strings.Cut(s, "\x00")

@@ -21,8 +21,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// TestPgBouncerIsRefused in each of its modes that keep connections apart from
-// clients, also when it was ignoring settings the settings that it does not know.
+// TestPgBouncerIsRefused in each of its modes that share connections between clients, also when it
+// is configured to ignore unknown settings.
 func TestPgBouncerIsRefused(t *testing.T) {
 	t.Parallel()
 	server := migrated.Start(t)
@@ -42,8 +42,7 @@ func TestPgBouncerIsRefused(t *testing.T) {
 	}
 }
 
-// startPgBouncer runs a real one before the server and returns the address to use
-// instead.
+// startPgBouncer runs a real one in front of the server and returns the URL to use instead.
 func startPgBouncer(t *testing.T, serverURL, lines string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -69,7 +68,7 @@ func startPgBouncer(t *testing.T, serverURL, lines string) string {
 	if err := os.WriteFile(ini, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []string{dir, filepath.Dir(dir)} { // for whoever it runs as
+	for _, d := range []string{dir, filepath.Dir(dir)} { // so that its user may enter them
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +88,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode()&0o111 != 0
 }
 
-// run starts a program, as somebody else than root, and waits until it says so;
-// it ends with the test.
+// run starts a program, not as root, and waits until it prints that it is ready; it ends with the
+// test.
 func run(t *testing.T, cmd *exec.Cmd, until string) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -111,7 +110,7 @@ func run(t *testing.T, cmd *exec.Cmd, until string) {
 		t.Fatal(err)
 	}
 	ready, drained := make(chan struct{}), make(chan struct{})
-	var said strings.Builder // read once drained
+	var said strings.Builder // read after it was drained
 	go func() {
 		defer close(drained)
 		waiting := true

@@ -28,7 +28,7 @@ func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
 	return s
 }
 
-// migrated is an empty database with the present schema.
+// migrated is an empty database with the current schema.
 var migrated = pgtest.Template{Prepare: func(url string) error {
 	_, err := postgres.MigrateUp(context.Background(), url)
 	return err

@@ -11,27 +11,27 @@ import (
 	"testing"
 )
 
-// cutter stands between a store and its server and swallows answers: the server
-// has done what it was asked, the store sees its connection end.
+// cutter is a proxy between a store and its server that loses responses: the server has processed
+// the request, and the store sees its connection end.
 type cutter struct {
 	listener net.Listener
 	server   string        // guarded by mu
-	rate     atomic.Uint64 // one answer in so many is swallowed; 0: none
+	rate     atomic.Uint64 // one of so many responses is lost; 0: none
 	cuts     atomic.Int64
-	away     atomic.Bool            // connections are refused
-	deaf     atomic.Pointer[string] // what holds this never reaches the server: both sides see an end, and it is away
-	deafened chan struct{}          // gets a value then
-	deliver  atomic.Bool            // it does reach the server, whose answer is lost
-	silent   atomic.Bool            // nothing passes any more, and nothing is closed
-	ended    chan struct{}          // closed when even that is over
+	down     atomic.Bool            // connections are refused
+	dropAt   atomic.Pointer[string] // a request with this text never reaches the server: both sides see the connection end, and later ones are refused
+	dropped  chan struct{}          // gets a value when that happens
+	deliver  atomic.Bool            // the request does reach the server, but the response is lost
+	silent   atomic.Bool            // nothing is forwarded any more, and nothing is closed
+	ended    chan struct{}          // closed when the silent connections end
 	ending   sync.Once
-	answers  atomic.Int64 // how often a server was done with what it was asked
+	answers  atomic.Int64 // how often a server was ready for the next query
 	mu       sync.Mutex
-	heard    *bytes.Buffer // all answers, when not nil
+	recorded *bytes.Buffer // all responses, when not nil
 	wg       sync.WaitGroup
 }
 
-// startCutter returns it with the address to use in place of serverURL.
+// startCutter returns it with the URL to use instead of serverURL.
 func startCutter(t testing.TB, serverURL string) (*cutter, string) {
 	t.Helper()
 	u, err := url.Parse(serverURL)
@@ -42,7 +42,7 @@ func startCutter(t testing.TB, serverURL string) (*cutter, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{listener: l, server: u.Host, deafened: make(chan struct{}, 1), ended: make(chan struct{})}
+	c := &cutter{listener: l, server: u.Host, dropped: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.wg.Go(c.accept)
 	t.Cleanup(func() { _ = l.Close(); c.end(); c.wg.Wait() })
 	u.Host = l.Addr().String()
@@ -56,7 +56,7 @@ func (c *cutter) accept() {
 			return
 		}
 		server, err := net.Dial("tcp", c.target())
-		if err == nil && c.away.Load() {
+		if err == nil && c.down.Load() {
 			_ = server.Close()
 			err = net.ErrClosed
 		}
@@ -69,7 +69,7 @@ func (c *cutter) accept() {
 	}
 }
 
-// pass copies what comes until it cuts or either side ends; both are closed then.
+// pass copies data until it cuts the connection or either side ends it; then both are closed.
 func (c *cutter) pass(to, from net.Conn, answers bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 64<<10)
@@ -89,14 +89,14 @@ func (c *cutter) pass(to, from net.Conn, answers bool) {
 		}
 		if n > 0 {
 			if answers {
-				c.hear(buf[:n])
-			} else if word := c.deaf.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) {
-				c.deaf.Store(nil)
-				c.away.Store(true)
+				c.receive(buf[:n])
+			} else if word := c.dropAt.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) {
+				c.dropAt.Store(nil)
+				c.down.Store(true)
 				if c.deliver.Load() {
 					_, _ = to.Write(buf[:n])
 				}
-				c.deafened <- struct{}{}
+				c.dropped <- struct{}{}
 				return
 			}
 			if _, err := to.Write(buf[:n]); err != nil {
@@ -119,10 +119,10 @@ func (c *cutter) redirect(t testing.TB, serverURL string) {
 	c.mu.Lock()
 	c.server = u.Host
 	c.mu.Unlock()
-	c.away.Store(false)
+	c.down.Store(false)
 }
 
-// end closes the connections that had fallen silent.
+// end closes the silent connections.
 func (c *cutter) end() { c.ending.Do(func() { close(c.ended) }) }
 
 func (c *cutter) target() string {
@@ -131,32 +131,31 @@ func (c *cutter) target() string {
 	return c.server
 }
 
-func (c *cutter) hear(answer []byte) {
+func (c *cutter) receive(answer []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.heard != nil {
-		c.heard.Write(answer)
+	if c.recorded != nil {
+		c.recorded.Write(answer)
 	}
 }
 
-// record keeps what the server answers from now on, until the returned function
-// is called for it.
+// record stores the server's responses until the returned function is called, which returns them.
 func (c *cutter) record() func() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = &bytes.Buffer{}
+	c.recorded = &bytes.Buffer{}
 	return func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.heard.String()
+		return c.recorded.String()
 	}
 }
 
-// readiness finds the server's "ready for query" in a stream of its messages: a
-// letter, and a length of four bytes that counts itself.
+// readiness finds the server's "ready for query" in a stream of its messages: a letter, and a
+// length of four bytes that includes itself.
 type readiness struct {
 	head []byte
-	skip int // bytes of the message that are still to come
+	skip int // remaining bytes of the message
 }
 
 func (r *readiness) count(b []byte) (n int64) {

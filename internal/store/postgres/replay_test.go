@@ -8,13 +8,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestTranscriptsWhoseCommitIsLostAreAddedOnce loses the answer to the commit that adds
-// a transcript. The caller would delete the upload of a refused transcript.
+// TestTranscriptsWhoseCommitIsLostAreAddedOnce loses the response to the commit that adds a
+// transcript. The caller would delete the upload of a refused transcript.
 func TestTranscriptsWhoseCommitIsLostAreAddedOnce(t *testing.T) {
 	t.Parallel()
 	address := migrated.Start(t)
 	cut, through := startCutter(t, address)
-	r := &rivals{t: t, own: open(t, through, nil)}
+	r := &replicas{t: t, own: open(t, through, nil)}
 	register(t, r.own, "w", 1)
 	task, lease := r.leased("w")
 	if _, err := r.own.Complete(t.Context(), storetest.Success(task, lease)); err != nil {
@@ -28,12 +28,12 @@ func TestTranscriptsWhoseCommitIsLostAreAddedOnce(t *testing.T) {
 	n := bloom.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.TranscriptPath(1, last), Type: bloom.ArtifactTranscript,
 		Tags: []string{}, MediaType: "application/gzip", URL: "file:artifacts/the-upload", Size: 3, SHA256: "s"}
 	cut.deliver.Store(true)
-	cut.deaf.Store(&n.URL)
+	cut.dropAt.Store(&n.URL)
 	answer := make(chan error, 1)
 	go func() {
 		answer <- r.own.AddTranscripts(t.Context(), bloom.AddTranscripts{TaskID: task, To: last, Artifacts: []bloom.NewArtifact{n}})
 	}()
-	<-cut.deafened
+	<-cut.dropped
 	untilOne(t, connect(t, address), `SELECT EXISTS (SELECT FROM runtime_artifacts WHERE url = '`+n.URL+`')`)
 	cut.redirect(t, address)
 	if err := <-answer; err != nil {

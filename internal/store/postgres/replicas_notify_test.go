@@ -12,22 +12,22 @@ func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	a, b := open(t, url, nil), open(t, url, nil)
-	heard := make(chan bloom.Change, 100)
+	recorded := make(chan bloom.Change, 100)
 	defer b.Subscribe(func(changes []bloom.Change) {
 		for _, c := range changes {
-			heard <- c
+			recorded <- c
 		}
 	})()
-	// They know of each other from the start: not even the first is left untold.
+	// Both listen from the start: even the first change is notified.
 	n := storetest.Plain("context")
 	n.Spec.Labels = []string{"gpu"}
 	if _, _, err := a.CreateTask(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case c := <-heard:
+	case c := <-recorded:
 		if c.Kind != bloom.ChangeTask || c.TaskID != n.ID || c.TaskStatus != bloom.TaskQueued || len(c.Labels) != 1 || c.Labels[0] != "gpu" || c.RunAt == 0 {
-			t.Errorf("heard %+v", c)
+			t.Errorf("received %+v", c)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the other replica hears nothing")

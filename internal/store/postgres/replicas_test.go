@@ -11,8 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// pair is two replicas that take turns: every call goes to the other one than
-// the call before.
+// pair is two replicas that alternate: every call goes to the other one.
 type pair struct {
 	url    string
 	stores [2]*postgres.Store
@@ -40,7 +39,7 @@ func (p *pair) Mend(t testing.TB, taskID string)  { mendRow(t, p.url, taskID) }
 func (p *pair) Name() string                   { return p.stores[0].Name() }
 func (p *pair) Ping(ctx context.Context) error { return p.next().Ping(ctx) }
 
-// Subscribe hears of both: each tells of its own at once and of the other's.
+// Subscribe uses one replica, which notifies of its own changes immediately and of the other's.
 func (p *pair) Subscribe(fn func([]bloom.Change)) func() { return p.stores[0].Subscribe(fn) }
 
 func (p *pair) Close() error {

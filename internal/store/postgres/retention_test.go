@@ -21,8 +21,8 @@ var orphans = []string{
 	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
 }
 
-// TestTwoReplicasThatRemoveAtOnce should not happen, and harms nothing when the
-// lock of one is lost in the middle of a run.
+// TestTwoReplicasThatRemoveAtOnce should not happen, and must be harmless when one loses its lock
+// during a run.
 func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
@@ -82,8 +82,8 @@ func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 	}
 }
 
-// TestARequeueThatCameFirstWins requeues a task while the removal that found it
-// waits for the table: plain reads pass an EXCLUSIVE lock, locking rows does not.
+// TestARequeueThatCameFirstWins requeues a task while the removal that found it waits for the
+// table: an EXCLUSIVE lock allows plain reads but no row locks.
 func TestARequeueThatCameFirstWins(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)

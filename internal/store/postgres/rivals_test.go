@@ -11,9 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestAStepIsTwoRoundTrips counts what the server answers: twice a call. Of ten tasks
-// the middle one counts: during any of them a connection may be added, on which
-// statements are prepared once more, or the store may read what it reads from time to time.
+// TestAStepIsTwoRoundTrips counts the server's responses: two for each call. The median of ten
+// tasks counts: during any of them a connection may be added, on which statements are prepared
+// again, or the store may do its periodic reads.
 func TestAStepIsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
@@ -39,7 +39,7 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 		}
 	}
 	const steps = 5
-	lifecycle() // the statements are prepared
+	lifecycle() // prepares the statements
 	var trips []int64
 	for range 10 {
 		before := cut.answers.Load()
@@ -52,12 +52,11 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherReplicaHasChanged lets another replica change what one has just
-// written itself.
+// TestWhatAnotherReplicaHasChanged has another replica change what one has just written itself.
 func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 	t.Parallel()
-	for name, differ := range map[string]func(*testing.T, *rivals){
-		"a task is called off": func(t *testing.T, r *rivals) {
+	for name, differ := range map[string]func(*testing.T, *replicas){
+		"a task is cancelled": func(t *testing.T, r *replicas) {
 			task, l := r.leased("w")
 			if _, err := r.other.Cancel(t.Context(), task, "test"); err != nil {
 				t.Fatal(err)
@@ -66,14 +65,14 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the heartbeat says %+v, %v", heartbeat, err)
 			}
 		},
-		"a task is leased": func(t *testing.T, r *rivals) {
+		"a task is leased": func(t *testing.T, r *replicas) {
 			task := r.created("context")
 			r.lease(r.other, task, "w")
 			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: "w"}); bloom.KindOf(err) != bloom.KindConflict {
 				t.Errorf("it is leased twice: %v", err)
 			}
 		},
-		"a task has ended": func(t *testing.T, r *rivals) {
+		"a task has ended": func(t *testing.T, r *replicas) {
 			task, l := r.leased("w")
 			if _, err := r.other.Complete(t.Context(), storetest.Success(task, l)); err != nil {
 				t.Fatal(err)
@@ -86,7 +85,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the same outcome again: %+v, %v", done, err)
 			}
 		},
-		"events have come": func(t *testing.T, r *rivals) {
+		"events have come": func(t *testing.T, r *replicas) {
 			task, l := r.leased("w")
 			events := []bloom.WorkerEvent{{Seq: 1, Type: "text"}, {Seq: 2, Type: "text"}}
 			first, err := r.other.AppendEvents(t.Context(), task, l, events)
@@ -97,7 +96,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the stream ends at %d, %v; want %d", last, err, first)
 			}
 		},
-		"a worker is full": func(t *testing.T, r *rivals) {
+		"a worker is full": func(t *testing.T, r *replicas) {
 			mine, _ := r.leased("w")
 			r.lease(r.other, r.created("context"), "w")
 			next := r.created("context")
@@ -105,7 +104,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("a third lease of two, beside %s: %v", mine, err)
 			}
 		},
-		"a worker has room again": func(t *testing.T, r *rivals) {
+		"a worker has room again": func(t *testing.T, r *replicas) {
 			first, l := r.leased("w")
 			r.leased("w")
 			if _, err := r.other.Complete(t.Context(), storetest.Success(first, l)); err != nil {
@@ -116,7 +115,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the worker holds %d: %v", worker.ActiveLeases, err)
 			}
 		},
-		"a worker drains": func(t *testing.T, r *rivals) {
+		"a worker drains": func(t *testing.T, r *replicas) {
 			r.leased("w")
 			if _, err := r.other.DrainWorker(t.Context(), "w", true, "test"); err != nil {
 				t.Fatal(err)
@@ -126,8 +125,8 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("it is given work: %v", err)
 			}
 		},
-		"a context has a holder": func(t *testing.T, r *rivals) {
-			register(t, r.own, "v", 32) // which has the most room
+		"a context has a holder": func(t *testing.T, r *replicas) {
+			register(t, r.own, "v", 32) // has the most free slots
 			r.lease(r.own, r.created("another"), "")
 			r.lease(r.other, r.created("held"), "w")
 			if _, worker, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: r.created("held")}); err != nil || worker.ID != "w" {
@@ -138,9 +137,9 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := migrated.Start(t)
-			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
+			r := &replicas{t: t, own: open(t, url, nil), other: open(t, url, nil)}
 			register(t, r.own, "w", 2)
-			task, l := r.leased("w") // the worker was heard of
+			task, l := r.leased("w") // the worker was just in contact
 			if _, err := r.own.Complete(t.Context(), storetest.Success(task, l)); err != nil {
 				t.Fatal(err)
 			}
@@ -152,13 +151,13 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 	}
 }
 
-// rivals are two replicas.
-type rivals struct {
+// replicas are two replicas.
+type replicas struct {
 	t          *testing.T
 	own, other *postgres.Store
 }
 
-func (r *rivals) created(contextID string) string {
+func (r *replicas) created(contextID string) string {
 	r.t.Helper()
 	n := storetest.Plain(contextID)
 	if _, _, err := r.own.CreateTask(r.t.Context(), n); err != nil {
@@ -167,7 +166,7 @@ func (r *rivals) created(contextID string) string {
 	return n.ID
 }
 
-func (r *rivals) lease(s *postgres.Store, task, worker string) string {
+func (r *replicas) lease(s *postgres.Store, task, worker string) string {
 	r.t.Helper()
 	l, _, err := s.LeaseTask(r.t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: worker})
 	if err != nil {
@@ -176,8 +175,8 @@ func (r *rivals) lease(s *postgres.Store, task, worker string) string {
 	return l.ID
 }
 
-// leased is a new task that runs on a worker, and its lease.
-func (r *rivals) leased(worker string) (task, lease string) {
+// leased creates a task and leases it to a worker.
+func (r *replicas) leased(worker string) (task, lease string) {
 	r.t.Helper()
 	task = r.created("context")
 	lease = r.lease(r.own, task, worker)
@@ -187,21 +186,21 @@ func (r *rivals) leased(worker string) (task, lease string) {
 	return task, lease
 }
 
-// TestASlotIsGivenOnce gives the one slot of a worker to several at once.
+// TestASlotIsGivenOnce leases the only slot of a worker to several tasks at once.
 func TestASlotIsGivenOnce(t *testing.T) {
 	t.Parallel()
-	for name, crowd := range map[string]func(r *rivals, tasks []string) []func(){
-		"by name and by claim": func(r *rivals, tasks []string) []func() {
+	for name, crowd := range map[string]func(r *replicas, tasks []string) []func(){
+		"by name and by claim": func(r *replicas, tasks []string) []func() {
 			all := []func(){
 				func() { _, _, _ = r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[0], WorkerID: "w"}) },
 				func() { _, _ = r.own.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1}) },
 			}
-			for range 4 { // so that the two may meet in a group
+			for range 4 { // so that the two may be in one transaction
 				all = append(all, func() { _ = r.own.AppendAudit(t.Context(), bloom.Audit{Action: "x", EntityID: "x"}) })
 			}
 			return all
 		},
-		"by two replicas": func(r *rivals, tasks []string) (all []func()) {
+		"by two replicas": func(r *replicas, tasks []string) (all []func()) {
 			for i, s := range []*postgres.Store{r.own, r.other} {
 				all = append(all, func() { _, _, _ = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[i], WorkerID: "w"}) })
 			}
@@ -211,16 +210,16 @@ func TestASlotIsGivenOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := migrated.Start(t)
-			r := &rivals{t: t, own: open(t, url, nil), other: open(t, url, nil)}
+			r := &replicas{t: t, own: open(t, url, nil), other: open(t, url, nil)}
 			register(t, r.own, "w", 1)
 			for range 100 {
-				r.fight(crowd)
+				r.compete(crowd)
 			}
 		})
 	}
 }
 
-func (r *rivals) fight(crowd func(*rivals, []string) []func()) {
+func (r *replicas) compete(crowd func(*replicas, []string) []func()) {
 	r.t.Helper()
 	ctx := r.t.Context()
 	n := storetest.Plain("context")

@@ -15,10 +15,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestALockedRowHoldsUpNobodyElse has somebody lock a row by hand for 5 s, while a
-// client works with it and others with other tasks. The machine may be busy with
-// other tests: the others are compared with themselves when nothing is locked.
-func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
+// TestALockedRowDelaysNobodyElse has another connection lock a row for 5 s, while one client works
+// with it and others with other tasks. The machine may be busy with other tests: the others are
+// compared with their own times without the lock.
+func TestALockedRowDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	for what, lock := range map[string]string{
 		"a task":                 `SELECT FROM llm_tasks WHERE id = $1::uuid FOR UPDATE`,
@@ -37,7 +37,7 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			others(t, s, 100*time.Millisecond) // the statements are prepared
+			others(t, s, 100*time.Millisecond) // prepares the statements
 			free := others(t, s, 2*time.Second)
 			holder, err := connect(t, url).Begin(t.Context())
 			if err == nil {
@@ -62,8 +62,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 			}
 			held.Wait()
 			t.Logf("p99 of others: %v, when nothing is locked: %v", beside, free)
-			// A quiet machine stays below 250 ms. A busy one takes longer, but who waits for
-			// the lock waits for 5 s.
+			// A quiet machine stays below 250 ms. A busy one takes longer, but a call that waits
+			// for the lock takes 5 s.
 			if most := max(2*time.Second, 3*free); beside > most {
 				t.Errorf("99 %% of others took up to %v beside a locked row, %v without", beside, free)
 			}
@@ -71,8 +71,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// others runs whole lives of tasks for a while and tells below what 99 % of the
-// calls stayed.
+// others runs complete lifecycles of tasks for a while and returns the 99th percentile of the
+// calls.
 func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -110,9 +110,9 @@ func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration
 	return took[len(took)*99/100]
 }
 
-// TestSlotsAreLimitedWhateverTheDatabaseIsTold sets an isolation in which a lock does
-// not show what it waited for.
-func TestSlotsAreLimitedWhateverTheDatabaseIsTold(t *testing.T) {
+// TestSlotsAreLimitedWhateverTheIsolationLevel sets an isolation level in which a lock does not
+// show the changes that it waited for.
+func TestSlotsAreLimitedWhateverTheIsolationLevel(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	before := connect(t, url)

@@ -31,7 +31,7 @@ func TestALockIsHeldByOneAndHandedOver(t *testing.T) {
 	if err := first.Held(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// The holder's connection dies: it must notice, and another may have it.
+	// The holder's connection dies: it must notice, and another one may get the lock.
 	if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bloom-reaper'`); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestAWrongAddressShowsNoPassword(t *testing.T) {
 	}
 }
 
-// TestTheServersClockDecides: replicas have no clock of their own.
+// TestTheServersClockDecides: replicas do not use their own clocks.
 func TestTheServersClockDecides(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)

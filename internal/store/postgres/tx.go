@@ -131,7 +131,7 @@ func (t *tx) Commit(ctx context.Context, c *store.Changes) error {
 
 // Committed looks for the transaction's last audit entry once its backend has ended.
 // It terminates the backend of the lost connection, which may wait for more data, or
-// may not have read all of it. The transaction's id would not tell: after a crash or
+// may not have read all of it. The transaction's id would not show it: after a crash or
 // a promotion the server may assign the same id again. The check itself commits a
 // lock that changes nothing: that commit returns only once everything the check saw
 // is durable, also on a synchronous standby.

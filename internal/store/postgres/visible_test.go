@@ -11,13 +11,13 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestTwoFirstTurnsOfAContextFollowEachOther ends a first turn while another replica has
-// written the context's first transcript and working folder, but not committed them:
-// there is no row to lock.
+// TestTwoFirstTurnsOfAContextFollowEachOther ends a first turn while another replica has written
+// the context's first transcript and working folder, but not committed them: there is no row to
+// lock.
 func TestTwoFirstTurnsOfAContextFollowEachOther(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
-	r := &rivals{t: t, own: open(t, url, nil)}
+	r := &replicas{t: t, own: open(t, url, nil)}
 	register(t, r.own, "w", 1)
 	task, lease := r.leased("w")
 	other, watcher := connect(t, url), connect(t, url)
@@ -54,8 +54,8 @@ func TestTwoFirstTurnsOfAContextFollowEachOther(t *testing.T) {
 	}
 }
 
-// TestForgottenContextsAppearInTheOrderOfTheirNumbers delays one replica's commit while
-// another forgets a context, too. A worker asks only for numbers above those it has seen.
+// TestForgottenContextsAppearInTheOrderOfTheirNumbers delays one replica's commit while another one
+// forgets a context, too. A worker asks only for numbers above those it has seen.
 func TestForgottenContextsAppearInTheOrderOfTheirNumbers(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)

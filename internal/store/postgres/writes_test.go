@@ -6,8 +6,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
-// Which of a table's statements runs depends on how many operations share a transaction, so
-// that a wrong type in one of them might show under load only.
+// Which of a table's statements runs depends on how many operations share a transaction, so a wrong
+// type in one of them might appear only under load.
 func TestEveryStatementThatWritesRowsIsValid(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, migrated.Start(t))

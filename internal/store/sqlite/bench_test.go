@@ -31,7 +31,7 @@ func benchStoreAt(b *testing.B, path string) *sqlite.Store {
 	return s
 }
 
-// BenchmarkLifecycle is create, lease, heartbeat, complete, each its own call.
+// BenchmarkLifecycle measures create, lease, heartbeat and complete as separate calls.
 func BenchmarkLifecycle(b *testing.B) {
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("c=%d", clients), func(b *testing.B) {
@@ -61,7 +61,7 @@ func BenchmarkLifecycle(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd leases among thousands of workers.
+// BenchmarkCrowd measures leases among thousands of workers.
 func BenchmarkCrowd(b *testing.B) {
 	for _, workers := range []int{10, 3000} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkPrompt shows what the length of a prompt costs beyond its writing.
+// BenchmarkPrompt measures the cost of a long prompt beyond writing it.
 func BenchmarkPrompt(b *testing.B) {
 	for _, size := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkPrompt(b *testing.B) {
 	}
 }
 
-// BenchmarkSearch is what a search among 100,000 tasks takes.
+// BenchmarkSearch measures a search among 100,000 tasks.
 func BenchmarkSearch(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "bloom.db")
 	storetest.BenchSearch(b, benchStoreAt(b, path), func() (index, others int64) { return fileSize(b, path+".search"), fileSize(b, path) })

@@ -14,9 +14,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// jumpy is the machine's clock, whose wall can be made to jump against its
-// monotonic part. No function of package time makes such a reading, so its first
-// word is changed: the seconds of the wall lie above 30 bits of nanoseconds.
+// jumpy is the machine's clock, whose wall time can jump against its monotonic part. No function of
+// package time makes such a reading, so this changes its first word: the seconds of the wall time
+// are above 30 bits of nanoseconds.
 type jumpy struct {
 	mu      sync.Mutex
 	seconds int64
@@ -32,7 +32,7 @@ func (j *jumpy) Now() time.Time {
 	return now
 }
 
-// jump moves the wall clock alone, pass lets time go by.
+// jump moves only the wall time, pass lets time pass.
 func (j *jumpy) jump(d time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -45,11 +45,11 @@ func (j *jumpy) pass(d time.Duration) {
 	j.passed += d
 }
 
-// jumps are tried each at every place of a scenario.
+// Each jump is tried at every point of a scenario.
 var jumps = []time.Duration{10 * time.Minute, -10 * time.Minute, 24 * time.Hour, -24 * time.Hour}
 
-// jumped opens a store on a clock that jumps, with two tasks held by a worker for a
-// minute each.
+// jumped opens a store on a clock that jumps, with two tasks that a worker has leased for a minute
+// each.
 func jumped(t *testing.T) (*sqlite.Store, *jumpy, []string) {
 	t.Helper()
 	c := &jumpy{}
@@ -68,7 +68,7 @@ func jumped(t *testing.T) (*sqlite.Store, *jumpy, []string) {
 	return s, c, renew(t, s, nil)
 }
 
-// renew claims and renews as the worker does.
+// renew claims and renews like a worker.
 func renew(t *testing.T, s bloom.Store, held []string) []string {
 	t.Helper()
 	got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 2, TTLSec: 60, Held: held, Renew: true})
@@ -81,8 +81,8 @@ func renew(t *testing.T, s bloom.Store, held []string) []string {
 	return held
 }
 
-// TestJumpsOfTheClockMoveNoDeadline lets the clock jump before, between and after the
-// renewals of two leases, and looks how long they live in time that really passes.
+// TestJumpsOfTheClockMoveNoDeadline makes the clock jump before, between and after the renewals of
+// two leases, and checks how long they last in real time.
 func TestJumpsOfTheClockMoveNoDeadline(t *testing.T) {
 	t.Parallel()
 	for _, by := range jumps {
@@ -97,7 +97,7 @@ func TestJumpsOfTheClockMoveNoDeadline(t *testing.T) {
 				}
 				c.pass(30 * time.Second)
 				at(0)
-				held = renew(t, s, held[:1]) // and the other is handed over
+				held = renew(t, s, held[:1]) // and the other lease is sent again
 				if len(held) != 2 {
 					t.Fatalf("holds %v", held)
 				}
@@ -117,8 +117,8 @@ func TestJumpsOfTheClockMoveNoDeadline(t *testing.T) {
 	}
 }
 
-// TestAJumpOfTheClockHoldsUpNobody looks at what else is so many seconds away.
-func TestAJumpOfTheClockHoldsUpNobody(t *testing.T) {
+// TestAClockJumpDelaysNobody checks other waits across jumps.
+func TestAClockJumpDelaysNobody(t *testing.T) {
 	t.Parallel()
 	for _, by := range jumps {
 		t.Run(by.String(), func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Plans is how SQLite would run every statement that this store has prepared. The
-// store may no longer be used afterwards for anything but Close.
+// Plans returns SQLite's query plan for every statement that this store has prepared. Afterwards
+// the store may only be closed.
 func (s *Store) Plans() map[string]string {
 	plans := map[string]string{}
 	explain := func(c *conn) {
@@ -42,7 +42,7 @@ func (s *Store) Plans() map[string]string {
 	return plans
 }
 
-// distinct is how many parameters with a number a query has.
+// distinct returns how many numbered parameters a query has.
 func distinct(q string) int {
 	n := 0
 	for strings.Contains(q, fmt.Sprintf("$%d", n+1)) {

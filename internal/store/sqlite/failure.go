@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// explain returns an error whose message tells an operator what to do. None of these
+// explain returns an error whose message says what an operator should do. None of these
 // failures but a damaged file needs a restart: the next write tries again.
 func explain(err error) *bloom.Error {
 	var ours *bloom.Error

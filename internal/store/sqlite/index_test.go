@@ -13,9 +13,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// The search index has nothing of its own: it is made anew when its file is gone, is
-// none, or belongs to another state of the database, as one does whose last changes were
-// lost with the power.
+// The search index has no data of its own: it is rebuilt when its file is missing, invalid, or of
+// another state of the database, as after a power failure that lost its last changes.
 func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, path string) error{
@@ -56,7 +55,7 @@ func TestTheSearchIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// searched leaves a database with a task of each prompt, all of them in its index.
+// searched creates a database with a task for each prompt, all of them indexed.
 func searched(t *testing.T, path string, prompts ...string) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: storetest.NewClock()})
@@ -80,7 +79,7 @@ func indexAll(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		_, more, err = s.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("away") })
+		_, more, err = s.IndexTasks(t.Context(), func(context.Context, string, int) (string, error) { return "", errors.New("unavailable") })
 		if err != nil {
 			t.Fatal(err)
 		}

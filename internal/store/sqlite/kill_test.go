@@ -17,7 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// writerEnv makes the test binary a writer on the database it names.
+// writerEnv makes the test binary a writer on the database that it names.
 const writerEnv = "BLOOM_TEST_SQLITE_WRITER"
 
 // writeUntilKilled runs lifecycles and prints what was acknowledged.
@@ -60,8 +60,8 @@ func writeUntilKilled(path string) {
 	os.Exit(1)
 }
 
-// TestKilledWriterLosesNothing kills a writing process again and again: what it
-// was told is done must be there, and everything must agree.
+// TestKilledWriterLosesNothing repeatedly kills a writing process: every acknowledged write must be
+// there, and the data must be consistent.
 func TestKilledWriterLosesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bloom.db")
@@ -106,7 +106,7 @@ func killAfter(t *testing.T, path string, lines int, acknowledged map[string]str
 		}
 		acknowledged[id] = what
 		if n == lines {
-			_ = child.Process.Kill() // and go on reading what it had said
+			_ = child.Process.Kill() // and continue to read its output
 		}
 	}
 	_ = child.Wait()

@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// A person in the data folder names it ".": every door must take that.
+// Someone in the data folder names it ".": every way to open the database must accept that.
 func TestARelativePathWillDo(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if _, err := sqlite.MigrateUp(t.Context(), "bloom.db"); err != nil {
@@ -16,7 +16,7 @@ func TestARelativePathWillDo(t *testing.T) {
 	if _, err := sqlite.Migrations(t.Context(), "bloom.db"); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has it open now, and nothing may be written to look at it.
+	// Nobody has it open now, and a backup must not write to it.
 	if err := sqlite.Backup(t.Context(), "bloom.db", "copy.db"); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestARequeueThatCameFirstWins requeues a task while the removal that found it
-// waits for the writer.
+// TestARequeueThatCameFirstWins requeues a task while the removal that found it waits for the
+// writer.
 func TestARequeueThatCameFirstWins(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()

@@ -22,8 +22,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// removerEnv makes the test binary remove what has grown old from the database it
-// names.
+// removerEnv makes the test binary remove old tasks from the database that it names.
 const removerEnv = "BLOOM_TEST_SQLITE_REMOVER"
 
 // later is a clock that is months ahead.
@@ -61,12 +60,12 @@ func removeUntilKilled(path string) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	os.Exit(0) // without closing anything, like one that is killed
+	os.Exit(0) // without closing anything, like a killed one
 }
 
-// TestKilledRemovalLeavesNothingHalfRemoved kills a removing process again and
-// again: no row may be left of a task that is gone, none may name content that is
-// not there, and the last run must leave no content behind.
+// TestKilledRemovalLeavesNothingHalfRemoved repeatedly kills a removing process: no row of a
+// removed task may remain, none may refer to missing content, and the last run must leave no
+// content behind.
 func TestKilledRemovalLeavesNothingHalfRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -90,8 +89,8 @@ func TestKilledRemovalLeavesNothingHalfRemoved(t *testing.T) {
 	t.Logf("%d runs, %d killed", runs, killed)
 }
 
-// fillEnded makes tasks that ended, with content in the blob store, and some that
-// wait, whose ids it returns.
+// fillEnded creates ended tasks, with content in the blob store, and queued ones, whose ids it
+// returns.
 func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -132,7 +131,7 @@ func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 	return live
 }
 
-// removeAndKill reports whether the remover came to its end before it was killed.
+// removeAndKill reports whether the remover finished before it was killed.
 func removeAndKill(t *testing.T, path string, lines int) bool {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])

@@ -10,8 +10,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// BenchmarkStored shows that nothing grows with what is stored: a thousand
-// waiting tasks or a hundred thousand, and as many again that ended.
+// BenchmarkStored shows that nothing gets slower as the store grows: a thousand queued tasks or a
+// hundred thousand, and as many ended ones.
 func BenchmarkStored(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
@@ -69,7 +69,7 @@ func BenchmarkStored(b *testing.B) {
 	}
 }
 
-// fill queues n tasks and ends n others.
+// fill creates n queued and n ended tasks.
 func fill(b *testing.B, s bloom.Store, n int) {
 	b.Helper()
 	var all sync.WaitGroup

@@ -51,10 +51,10 @@ func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
 	return openAt(t, filepath.Join(t.TempDir(), "bloom.db"), clock)
 }
 
-// grows are the tables that nothing may read whole.
+// grows are the tables that nothing may scan.
 var grows = []string{"llm_tasks", "leases", "workers", "runtime_artifacts", "llm_results", "task_events", "audit_logs"}
 
-func TestConformance(t *testing.T) { //nolint:tparallel // the plans are looked at after the whole suite
+func TestConformance(t *testing.T) { //nolint:tparallel // the plans are checked after the whole suite
 	t.Parallel()
 	var mu sync.Mutex
 	plans := map[string]string{}
@@ -82,8 +82,8 @@ func TestConformance(t *testing.T) { //nolint:tparallel // the plans are looked 
 	}
 }
 
-// bad finds a step that reads all of a table that grows. Reading along an index
-// from its end, with a limit, is a SEARCH or a SCAN that names the index.
+// bad finds a step that reads all of a table that grows. Reading along an index from its end, with
+// a limit, is a SEARCH or a SCAN that names the index.
 func bad(plan string) string {
 	for step := range strings.SplitSeq(plan, "; ") {
 		if strings.HasPrefix(step, "USE TEMP B-TREE") && !strings.Contains(plan, "leases_") && !strings.Contains(plan, "task_series") {
@@ -124,7 +124,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "a?b#c %20.db") // what means something in an address
+	path := filepath.Join(t.TempDir(), "a?b#c %20.db") // characters with a meaning in URLs
 	applied, err := sqlite.MigrateUp(t.Context(), path)
 	if err != nil || applied == 0 {
 		t.Fatalf("applied %d: %v", applied, err)
@@ -181,8 +181,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// hold keeps the store from writing, as a program would that has the file open,
-// until release is called.
+// hold blocks the store's writes, like another program with the file open, until release is called.
 func hold(t testing.TB, path string) (release func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
@@ -200,20 +199,20 @@ func hold(t testing.TB, path string) (release func()) {
 	}
 }
 
-// Whoever is answered may ask again at once: a worker that has just completed a task
+// A caller may call again as soon as it has a response: a worker that has just completed a task
 // must not be woken by that.
 func TestAChangeIsPublishedBeforeItsCallerIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "bloom.db"), storetest.NewClock())
-	var heard atomic.Bool
+	var notified atomic.Bool
 	s.Subscribe(func([]bloom.Change) {
 		<-time.After(20 * time.Millisecond)
-		heard.Store(true)
+		notified.Store(true)
 	})
 	if _, _, err := s.CreateTask(t.Context(), storetest.Plain("c")); err != nil {
 		t.Fatal(err)
 	}
-	if !heard.Load() {
+	if !notified.Load() {
 		t.Error("the caller was answered first")
 	}
 }

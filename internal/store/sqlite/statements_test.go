@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// SQLite compiles a statement anew for every value that is bound to a bare LIMIT ?, which
-// costs more than running it. Under +? it does not look at the value.
+// SQLite recompiles a statement for every value that is bound to a bare LIMIT ?, which costs more
+// than running it. With +? it ignores the value.
 func TestNoStatementIsCompiledAnewForItsLimit(t *testing.T) {
 	t.Parallel()
 	bare := regexp.MustCompile(`(?:LIMIT|OFFSET) \?`)

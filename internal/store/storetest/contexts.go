@@ -105,7 +105,7 @@ var contextTests = map[string]func(*harness){
 		place, err := h.s.QueuePlace(h.ctx, again.ID)
 		h.ok(err)
 		same(h, "nobody is preferred", place.Preferred, "")
-		same(h, "it begins anew", h.context("gone").Tasks, int64(1))
+		same(h, "it starts again", h.context("gone").Tasks, int64(1))
 		_, err = h.s.Cancel(h.ctx, again.ID, "me")
 		h.ok(err)
 	},

@@ -93,7 +93,7 @@ var leaseTests = map[string]func(*harness){
 		h.claim("big", 0)
 		_, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
 		h.ok(err)
-		next("its worker is away", "big")
+		next("its worker is offline", "big")
 	},
 	"the first heartbeat starts the task, later ones only renew": func(h *harness) {
 		h.worker("w", 1)

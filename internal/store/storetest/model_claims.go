@@ -97,11 +97,11 @@ func (m *model) fair(t *rapid.T, res bloom.ClaimResult, passed []*modelTask, sho
 			continue
 		}
 		if short {
-			t.Fatalf("task %s was passed over though there was room", o.id)
+			t.Fatalf("task %s was skipped though there was room", o.id)
 		}
 		for _, l := range res.Leases {
 			if l.Task.Priority < o.priority {
-				t.Fatalf("task %s was passed over for %s of lower priority", o.id, l.Task.ID)
+				t.Fatalf("task %s was skipped for %s of lower priority", o.id, l.Task.ID)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ var contextRetentionTests = map[string]func(*harness){
 		h.status(task.ID, bloom.TaskCompleted)
 		h.removed(h.removeContexts(0), bloom.Removed{})
 		h.spoken("gone", "file:b")
-		same(h, "it begins anew", h.context("gone").Tasks, int64(1))
+		same(h, "it starts again", h.context("gone").Tasks, int64(1))
 	},
 	"a context that is in use stays": func(h *harness) {
 		h.worker("w", 4)

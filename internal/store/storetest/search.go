@@ -22,7 +22,7 @@ func (h *harness) index(contents map[string]string) {
 			if text, ok := contents[url]; ok {
 				return text, nil
 			}
-			return "", errors.New("the storage is away")
+			return "", errors.New("the storage is unavailable")
 		})
 		h.ok(err)
 	}
@@ -110,17 +110,17 @@ var searchTests = map[string]func(*harness){
 	},
 	"an output in the blob store is found, also after an outage of the storage": func(h *harness) {
 		h.worker("w", 9)
-		there, away := h.create(prompt("one")), h.create(prompt("two"))
+		there, missing := h.create(prompt("one")), h.create(prompt("two"))
 		h.placed(there.ID, "w", "file:there")
-		h.placed(away.ID, "w", "file:away")
+		h.placed(missing.ID, "w", "file:missing")
 		h.index(map[string]string{"file:there": "a walrus"})
 		h.finds("walrus", there.ID)
-		h.finds("two", away.ID)
-		h.index(map[string]string{"file:away": "a walrus"})
+		h.finds("two", missing.ID)
+		h.index(map[string]string{"file:missing": "a walrus"})
 		h.finds("walrus", there.ID) // not yet: it is retried after a while
 		h.advance(2 * time.Minute)
-		h.index(map[string]string{"file:away": "a walrus"})
-		h.finds("walrus", away.ID, there.ID)
+		h.index(map[string]string{"file:missing": "a walrus"})
+		h.finds("walrus", missing.ID, there.ID)
 	},
 	"a removed task leaves the index": func(h *harness) {
 		h.worker("w", 9)
