@@ -59,8 +59,8 @@ const (
 	EntityQueue   = "queue"
 )
 
-// actors are the actors of entries that are no worker and no key of an operator's choice: the roles,
-// as which configured keys act, and the parts of the system.
+// actors are the actors of entries other than workers and created keys: the roles, as which configured
+// keys act, and the parts of the system.
 var actors = []string{string(RoleAdmin), string(RoleClient), string(RoleViewer), "local", "anonymous", "runtime", "membridge", ActorAuditExport, ActorRetention}
 
 // ActorFor returns the actor of an entry that a caller with this role causes: a worker, whose name

@@ -61,7 +61,7 @@ func (inv *invocation) welcome(s *app.Server, cfg config.Server) {
   API docs   %s/docs
   data       %s
 
-Post a task and watch it:
+Submit a task and follow it:
   %s%s task run%s "Say hello in one line."
 or:
   curl -s %s/api/runtime/llm-tasks%s -H 'Content-Type: application/json' -d '{"context_id":"hello","agent_slug":"assistant","prompt":"Say hello in one line."}'

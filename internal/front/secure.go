@@ -15,9 +15,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// secured wraps a listener so that it speaks TLS. net/http gets what comes out of TLS and
-// not a *tls.Conn, which it would read past Strict's rule. The server h then finds
-// HTTP/2 by how it begins, and takes from the connection what it says of TLS.
+// secured wraps a listener with TLS. net/http gets the decrypted stream and not a *tls.Conn, because it
+// would read that directly, without Strict's check. The server h recognizes HTTP/2 by its preface, and
+// gets the state of TLS from the connection.
 func secured(l net.Listener, h *http.Server, log *slog.Logger) net.Listener {
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
@@ -51,8 +51,8 @@ func (l securedListener) Accept() (net.Conn, error) {
 	return &securedConn{strictConn: strictConn{Conn: secure}, secure: secure, log: l.log, refused: l.refused}, nil
 }
 
-// securedConn is the inside of a TLS connection. The handshake is made with the first
-// Read, within the time that net/http gives a request's headers.
+// securedConn is the decrypted stream of a TLS connection. The first Read performs the handshake, within
+// the time that net/http allows for a request's headers.
 type securedConn struct {
 	strictConn
 
@@ -62,7 +62,7 @@ type securedConn struct {
 	state   atomic.Pointer[tls.ConnectionState] // nil before the handshake
 }
 
-// NetConn is the connection below TLS.
+// NetConn returns the connection below TLS.
 func (c *securedConn) NetConn() net.Conn { return c.secure.NetConn() }
 
 func (c *securedConn) Read(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (c *securedConn) Read(p []byte) (int, error) {
 	return c.strictConn.Read(p)
 }
 
-// handshakeWrites bounds how long the other side may take to read our part of a handshake.
+// handshakeWrites bounds how long the peer may take to read our part of a handshake.
 const handshakeWrites = 10 * time.Second
 
 // handshake reports a failure only in the log: net/http sees a closed connection.
@@ -108,7 +108,7 @@ func looksLikeHTTP(header [5]byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH"}, string(header[:]))
 }
 
-// overTLS tells the handlers of the connection's TLS, as net/http does of a *tls.Conn.
+// overTLS sets r.TLS, as net/http does for a *tls.Conn.
 func overTLS(r *http.Request) {
 	if one, known := r.Context().Value(connectionKey{}).(*connection); known {
 		if c, is := one.Conn.(*securedConn); is {

@@ -27,15 +27,15 @@ func (q Query) Snippet(text string) (parts []bloom.SnippetPart, most int) {
 	}
 	best := 0
 	for i := range found {
-		if n := together(found[i:]); n > most {
+		if n := termsShown(found[i:]); n > most {
 			best, most = i, n
 		}
 	}
 	return cut(text, found[best:]), most
 }
 
-// together returns how many terms a snippet that starts at the first match would show.
-func together(found []match) int {
+// termsShown returns how many terms a snippet that starts at the first match would show.
+func termsShown(found []match) int {
 	var terms uint32 // a bit for each: there are at most maxTerms
 	for _, m := range found {
 		if m.end > found[0].start+length-lead {
@@ -64,7 +64,7 @@ func (q Query) matches(text string) (found []match) {
 				for found[len(found)-1].end > found[first].start+length-lead && first < len(found)-1 {
 					first++
 				}
-				if enough > len(text) && together(found[first:]) == len(q.Terms) {
+				if enough > len(text) && termsShown(found[first:]) == len(q.Terms) {
 					enough = found[first].start + 2*length
 				}
 				return long

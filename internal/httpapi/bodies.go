@@ -4,9 +4,9 @@ import "strconv"
 
 // claimBody is a worker's long poll.
 type claimBody struct {
-	InstanceID string   `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the living process"`
+	InstanceID string   `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the worker's process"`
 	Max        int      `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"How many new tasks the worker can take; 0 only renews and waits"`
-	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for news, in seconds"`
+	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for changes, in seconds"`
 	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
 	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
 	// Forgotten is the last forgotten context that the worker knows of.

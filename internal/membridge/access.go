@@ -34,9 +34,9 @@ const (
 	callerDeveloper callerKind = "development"
 )
 
-// gate decides who is admitted. It stores digests and compares them in constant time, which reveals
-// nothing about a key, not even its length.
-type gate struct {
+// authenticator decides who is admitted. It stores digests and compares them in constant time, which
+// reveals nothing about a key, not even its length.
+type authenticator struct {
 	admin, agent       [sha256.Size]byte
 	hasAdmin, hasAgent bool
 	development        bool
@@ -44,8 +44,8 @@ type gate struct {
 	tokens             bool                       // the agent key requires a token
 }
 
-func newGate(c Config) gate {
-	return gate{
+func newAuthenticator(c Config) authenticator {
+	return authenticator{
 		admin: sha256.Sum256([]byte(c.AdminKey)), hasAdmin: c.AdminKey != "",
 		agent: sha256.Sum256([]byte(c.AgentKey)), hasAgent: c.AgentKey != "",
 		// If one of the two keys is set, requests without a key must not be allowed more than
@@ -56,45 +56,45 @@ func newGate(c Config) gate {
 	}
 }
 
-// credentials are what the gate checks.
+// credentials are what the authenticator checks.
 type credentials struct {
 	adminKey, agentKey string
 	local              bool
 }
 
 // caller classifies the caller.
-func (g gate) caller(ctx context.Context, c credentials) callerKind {
+func (a authenticator) caller(ctx context.Context, c credentials) callerKind {
 	switch {
-	case g.hasAdmin && matches(g.admin, c.adminKey):
+	case a.hasAdmin && matches(a.admin, c.adminKey):
 		return callerAdmin
-	case g.hasAgent && matches(g.agent, c.agentKey):
+	case a.hasAgent && matches(a.agent, c.agentKey):
 		return callerAgent
-	case (g.development || g.open != nil && g.open(ctx)) && c.local:
+	case (a.development || a.open != nil && a.open(ctx)) && c.local:
 		return callerDeveloper
 	}
 	return callerUnknown
 }
 
 // check returns the refusal of a caller whom the policy does not admit; nil otherwise.
-func (g gate) check(need access, who callerKind) *Problem {
+func (a authenticator) check(need access, who callerKind) *Problem {
 	switch {
 	case need == accessOpen, who == callerAdmin, who == callerDeveloper, who == callerAgent && need == accessAgent:
 		return nil
 	case who == callerAgent:
 		return problem(http.StatusForbidden, "The agent key is only for an agent's own registration and heartbeats")
-	case g.development:
+	case a.development:
 		return problem(http.StatusForbidden, "Without MEMBRIDGE_ADMIN_KEY only direct requests from this machine are answered")
-	case !g.hasAdmin:
+	case !a.hasAdmin:
 		return problem(http.StatusInternalServerError, "MEMBRIDGE_ADMIN_KEY not configured on server")
 	}
 	return problem(http.StatusUnauthorized, "Missing or wrong "+AdminHeader+" key")
 }
 
 // proof returns the caller's proof of an agent's name, or the refusal. Admins need none.
-func (g gate) proof(who callerKind, token string) (registry.Proof, *Problem) {
+func (a authenticator) proof(who callerKind, token string) (registry.Proof, *Problem) {
 	p := registry.Proof{Admin: who != callerAgent}
 	switch {
-	case token == "" && g.tokens && !p.Admin:
+	case token == "" && a.tokens && !p.Admin:
 		return p, problem(http.StatusUnauthorized, "This control plane requires a token for each agent in addition to the agent key: 16 to 256 characters, "+
 			"always the same and secret, in "+TokenHeader+". bloom worker sends one automatically; for agents that cannot, start membridge with --agent-tokens=optional")
 	case token == "":

@@ -117,7 +117,7 @@ func (s *Server) waitForCommands(ctx context.Context, wake <-chan struct{}, seco
 		case <-wake:
 		case <-end.C:
 		case <-ctx.Done():
-		case <-s.calm.Done():
+		case <-s.quiesced.Done():
 		}
 		return nil
 	}

@@ -71,7 +71,7 @@ func (s *Server) wakeWaiting(ctx context.Context) error {
 	if s.waiting.size() == 0 {
 		return nil
 	}
-	agents, err := s.store.AgentsWithOrders(ctx)
+	agents, err := s.store.AgentsWithQueuedJobs(ctx)
 	if err != nil {
 		return err
 	}

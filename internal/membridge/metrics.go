@@ -79,7 +79,7 @@ func (g agentGauge) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
 
 // Collect implements prometheus.Collector.
 func (g agentGauge) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(g.s.calm, 5*time.Second)
+	ctx, cancel := context.WithTimeout(g.s.quiesced, 5*time.Second)
 	defer cancel()
 	agents, err := g.s.store.Agents(ctx)
 	if err != nil {

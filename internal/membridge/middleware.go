@@ -32,7 +32,7 @@ func (s *Server) middleware(mux *http.ServeMux) http.Handler {
 		r.URL.Path = clean(r.URL.Path)
 		r.Header.Del("Accept") // responses have one form, and huma 2.39 panics on "a;,"
 		if _, rec.route = mux.Handler(r); rec.route == "" {
-			if refused := s.limited(rec, r, s.gate.caller(r.Context(), presented(r))); refused != nil {
+			if refused := s.limited(rec, r, s.auth.caller(r.Context(), presented(r))); refused != nil {
 				refused.write(rec)
 				return
 			}

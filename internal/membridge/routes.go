@@ -80,7 +80,7 @@ func apiConfig(version string) huma.Config {
 // operation registers a route with its policy.
 func operation[I, O any](s *Server, method, path, summary string, handle func(context.Context, *I) (*O, error), change ...func(*huma.Operation)) {
 	op := huma.Operation{Method: method, Path: path, OperationID: huma.GenerateOperationID(method, path, (*O)(nil)), Summary: summary, MaxBodyBytes: maxBody,
-		Security: s.mux.Policy(method + " " + path).security(s.gate.tokens)}
+		Security: s.mux.Policy(method + " " + path).security(s.auth.tokens)}
 	for _, c := range change {
 		c(&op)
 	}
@@ -97,14 +97,14 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 // before it reads anything of the request.
 func (s *Server) enter(need access, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := s.gate.caller(r.Context(), presented(r))
+		who := s.auth.caller(r.Context(), presented(r))
 		refusal := s.limited(w, r, who)
 		if refusal == nil {
-			refusal = s.gate.check(need, who)
+			refusal = s.auth.check(need, who)
 		}
 		var shown registry.Proof
 		if refusal == nil && need != accessOpen {
-			shown, refusal = s.gate.proof(who, r.Header.Get(TokenHeader))
+			shown, refusal = s.auth.proof(who, r.Header.Get(TokenHeader))
 		}
 		if refusal != nil {
 			refusal.write(w)

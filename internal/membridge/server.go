@@ -124,7 +124,7 @@ type Server struct {
 	cfg     Config
 	store   registry.Store
 	uptime  registry.Uptime
-	gate    gate
+	auth    authenticator
 	waiting *waiting
 	caller  *http.Client
 	metrics *metrics
@@ -134,8 +134,8 @@ type Server struct {
 	api     huma.API
 	runtime atomic.Pointer[string] // the runtime's URL for agents
 
-	calm  context.Context // ends when no heartbeat may wait any more
-	quiet context.CancelFunc
+	quiesced context.Context // ends when no heartbeat may wait any more
+	quiesce  context.CancelFunc
 }
 
 // Open opens the registry and prepares the routes. It does not listen: the caller serves Handler,
@@ -154,9 +154,9 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: st, uptime: registry.Uptime{LastAlive: before, Started: st.Now()},
-		gate: newGate(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(cfg.Version),
+		auth: newAuthenticator(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(cfg.Version),
 	}
-	s.calm, s.quiet = context.WithCancel(context.Background())
+	s.quiesced, s.quiesce = context.WithCancel(context.Background())
 	s.SetRuntimeURL(cfg.RuntimeURL)
 	s.metrics.watch(s)
 	s.limits = newLimits(cfg, s.metrics)
@@ -177,9 +177,9 @@ const (
 // Mode returns which callers the control plane admits.
 func (s *Server) Mode() Mode {
 	switch {
-	case s.gate.hasAdmin:
+	case s.auth.hasAdmin:
 		return ModeKeys
-	case s.gate.development:
+	case s.auth.development:
 		return ModeDevelopment
 	}
 	return ModeUnset
@@ -204,7 +204,7 @@ func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 // Quiesce answers every waiting heartbeat immediately and lets none wait from then on. Register it
 // with http.Server.RegisterOnShutdown: otherwise a graceful shutdown would last as long as the
 // longest poll.
-func (s *Server) Quiesce() { s.quiet() }
+func (s *Server) Quiesce() { s.quiesce() }
 
 // Close ends waiting requests and closes the registry. Call it after the HTTP server has stopped.
 func (s *Server) Close() error {

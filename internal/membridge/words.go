@@ -34,12 +34,12 @@ func unmarshal(body []byte, into any) error {
 		return errors.New("the body nests deeper than 64 levels")
 	}
 	err := jsonnum.Unmarshal(body, into)
-	var misfit *json.UnmarshalTypeError
+	var typeErr *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &misfit):
-		return errors.New(misfit.Field[strings.LastIndexByte(misfit.Field, '.')+1:] + ": must be a value of a size that can be kept")
+	case errors.As(err, &typeErr):
+		return errors.New(typeErr.Field[strings.LastIndexByte(typeErr.Field, '.')+1:] + ": must be a value of a size that can be kept")
 	}
 	return errors.New("the body is not valid JSON")
 }

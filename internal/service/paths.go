@@ -39,7 +39,7 @@ func (c Config) paths(r role) []string {
 	return []string{units + r.base() + ".service"}
 }
 
-// link is the symbolic link that is a person's service under OpenRC; empty for others.
+// link returns the symbolic link that defines a person's service under OpenRC; empty for others.
 func (c Config) link(r role) string {
 	if c.Init == OpenRC && r.name == memory {
 		return "/etc/init.d/" + r.instance()
@@ -47,7 +47,7 @@ func (c Config) link(r role) string {
 	return ""
 }
 
-// others are the files (a pattern) of persons besides whom a role's definition serves.
+// others returns a pattern for the files of other persons who share a role's definition.
 func (c Config) others(r role) string {
 	switch {
 	case r.name != memory:

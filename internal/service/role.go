@@ -10,7 +10,7 @@ type role struct {
 // memory is the role that runs for a person and as that person.
 const memory = "memory"
 
-// group is its user's own; empty is the one that a person has.
+// group returns the group of the role's user; empty means the person's own.
 func (r role) group() string {
 	if r.name == memory {
 		return ""
@@ -20,7 +20,7 @@ func (r role) group() string {
 
 func (r role) base() string { return "bloom-" + r.name }
 
-// instance is what its files are called.
+// instance returns the base name of its files.
 func (r role) instance() string {
 	if r.name == memory {
 		return r.base() + "." + r.user
@@ -28,7 +28,7 @@ func (r role) instance() string {
 	return r.base()
 }
 
-// service is what an init system calls it.
+// service returns its name in an init system.
 func (r role) service(init Init) string {
 	if r.name == memory && init == Systemd {
 		return r.base() + "@" + r.user

@@ -177,13 +177,13 @@ func (c Config) choose() ([]role, error) {
 		return nil, fmt.Errorf("name each of these at most once: %s", strings.Join(RoleNames(), ", "))
 	}
 	if has := slices.Contains(c.Roles, memory); has != (c.User != "") {
-		return nil, errors.New("--user names the person whose memory the role memory moves, and belongs to that role alone")
+		return nil, errors.New("--user names the person whose memory the role memory synchronizes, and is valid only for that role")
 	}
 	if c.User != "" && !userName.MatchString(c.User) {
-		return nil, fmt.Errorf("--user: %q is no user's name", c.User)
+		return nil, fmt.Errorf("--user: %q is not a valid user name", c.User)
 	}
 	return chosen, nil
 }
 
-// userName is what names of units and of files may hold as they are.
+// userName matches names that need no escaping in the names of units and files.
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)

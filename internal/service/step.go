@@ -111,7 +111,7 @@ func (c Config) remove(path string) Step {
 	}}
 }
 
-// removeUnless keeps the file while there are others of a pattern, unless that is empty.
+// removeUnless removes the file unless others match the pattern; an empty pattern matches none.
 func (c Config) removeUnless(path, others string) Step {
 	step := c.remove(path)
 	if others == "" {
@@ -128,7 +128,7 @@ func (c Config) removeUnless(path, others string) Step {
 	return step
 }
 
-// symlink makes a link. What else has its name is an error.
+// symlink creates a link. Anything else at that path is an error.
 func (c Config) symlink(path, to string) Step {
 	return Step{Title: fmt.Sprintf("link %s to %s", path, to), do: func(context.Context) (string, error) {
 		where := filepath.Join(c.Root, path)

@@ -106,7 +106,7 @@ func (w *work) completed(c bloom.Completed) {
 	w.run.WithLabelValues(status).Observe(float64(m.DurationMS) / 1000)
 	w.stored(c.Artifact)
 	agent := w.agent(c.Task.AgentSlug)
-	// Bounded: a sum that a worker's report had made infinite would stay so.
+	// Bounded: one infinite value in a report would make the sum infinite forever.
 	in, out := m.TokensInOut()
 	if m.InputTokens != nil {
 		w.tokens.WithLabelValues(agent, "input").Add(float64(in))

@@ -55,12 +55,11 @@ func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membr
 	})
 }
 
-// DescribeAuth adds which of the modes callers are told apart by; it may change while a
-// server runs.
+// DescribeAuth registers the authentication mode, which may change while the server runs.
 func (m *Metrics) DescribeAuth(now func() string, modes ...string) {
 	for _, mode := range modes {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bloom_auth_mode", ConstLabels: prometheus.Labels{"mode": mode},
-			Help: "How callers are told apart: 1 for the mode that holds. In the modes development and insecure no key is asked for."},
+			Help: "How callers are authenticated: 1 for the current mode. The modes development and insecure require no key."},
 			func() float64 { return truth(now() == mode) }))
 	}
 }

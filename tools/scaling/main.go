@@ -38,7 +38,7 @@ type costs struct {
 	serverEvents, databaseSend float64 // a request with events
 	serverRenew, databaseRenew float64 // a lease's renewal
 	serverHear, hearTask       float64 // another server's request with events, and its task
-	serverTell                 float64 // a request with events passed on to one stream
+	serverNotify               float64 // a request with events passed on to one stream
 	connections                int     // to the database, of each server
 	waitKiB, streamKiB, idle   float64 // memory of a server: KiB, KiB, MiB
 	taskKiB                    float64 // in the database
@@ -83,7 +83,7 @@ func main() {
 	flag.Float64Var(&c.databaseRenew, "database-renew", 0.06, "ms of the database's core a renewal")
 	flag.Float64Var(&c.serverHear, "server-hear", 0.015, "ms of a server's core a request with events at another server")
 	flag.Float64Var(&c.hearTask, "server-hear-task", 0.11, "ms of a server's core a task of another server, from its creation to its completion")
-	flag.Float64Var(&c.serverTell, "server-tell", 0.03, "ms of a server's core a request with events that a stream is told of")
+	flag.Float64Var(&c.serverNotify, "server-notify", 0.03, "ms of a server's core for each request with events and each stream that it notifies")
 	flag.IntVar(&c.connections, "server-connections", 18, "connections of a server to the database")
 	flag.Float64Var(&c.waitKiB, "wait-kib", 80, "KiB of a server's memory a waiting worker")
 	flag.Float64Var(&c.streamKiB, "stream-kib", 39, "KiB of a server's memory a stream")
@@ -140,9 +140,9 @@ func simulate(s size, c costs, l limits, random *rand.Rand) []*resource {
 		askers := math.Min(n, waiting) - 1
 		asks := waiting/pollSeconds + float64(created)*math.Max(0, askers)
 		renewals, sends := float64(running)/renewSeconds, float64(running)*s.events
-		told := math.Min(float64(s.readers), float64(running)) * s.events
+		notified := math.Min(float64(s.readers), float64(running)) * s.events
 		database.asked = append(database.asked, float64(created)*c.databaseTask+asks*c.databaseAsk+sends*c.databaseSend+renewals*c.databaseRenew)
-		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew+told*c.serverTell)/n+float64(created)*c.hearTask+sends*c.serverHear)
+		server.asked = append(server.asked, (float64(created)*c.serverTask+asks*c.serverAsk+sends*c.serverEvents+renewals*c.serverRenew+notified*c.serverNotify)/n+float64(created)*c.hearTask+sends*c.serverHear)
 		memory.asked = append(memory.asked, c.idle+(waiting*c.waitKiB+float64(s.readers)*c.streamKiB)/1024/n)
 		slots.asked = append(slots.asked, float64(running+queued))
 		open.asked = append(open.asked, n*float64(c.connections))

@@ -79,8 +79,8 @@ type State struct {
 	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
-	// SkippedAgents counts the entries of the last list of agents that were none,
-	// and SkippedWhy says what is wrong with the first of them.
+	// SkippedAgents counts the invalid entries of the last list of agents, and SkippedWhy is what is
+	// wrong with the first of them.
 	SkippedAgents int    `json:"skippedAgents,omitempty"`
 	SkippedWhy    string `json:"skippedWhy,omitempty"`
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// howToFree is advice for the owner of a lost token.
-const howToFree = "an admin can free the name: DELETE /agents/{name}, or for a node one heartbeat with the admin key"
+// unbindAdvice is advice for the owner of a lost token.
+const unbindAdvice = "an admin can free the name: DELETE /agents/{name}, or for a node one heartbeat with the admin key"
 
 // Errors of a Proof.
 var (
 	ErrNeedsToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_needed",
-		Message: "This name is bound to a token, which must be sent in X-MEMBRIDGE-TOKEN with the agent key; if it was lost, " + howToFree}
+		Message: "This name is bound to a token, which must be sent in X-MEMBRIDGE-TOKEN with the agent key; if it was lost, " + unbindAdvice}
 	ErrOtherToken = &bloom.Error{Kind: bloom.KindConflict, Code: "token_mismatch",
-		Message: "This name is bound to another token. If that belongs to another machine, choose another name; if it was lost, " + howToFree}
+		Message: "This name is bound to another token. If that belongs to another machine, choose another name; if it was lost, " + unbindAdvice}
 )
 
 // Proof is a caller's proof that it may act for an agent or a node. All agents share the agent key;

@@ -15,7 +15,7 @@ var (
 	ErrNoJob     = bloom.NotFound("Job")
 	ErrExists    = bloom.Conflict("Project already exists")
 	ErrTwins     = bloom.Conflict("Several projects have this name; use the canonical_id instead")
-	ErrFull      = bloom.Conflict("There are %d agents or nodes already, which is the most that the agent key may make known; an admin removes those that are gone", bloom.MaxWorkers)
+	ErrFull      = bloom.Conflict("There are already %d agents or nodes, the maximum for the agent key; an admin can delete unused ones", bloom.MaxWorkers)
 	ErrEpoch     = &bloom.Error{Kind: bloom.KindConflict, Code: "epoch_changed", Message: "Another primary was selected in the meantime; read the leadership again"}
 )
 
@@ -108,8 +108,8 @@ type Store interface {
 	Job(ctx context.Context, id string) (Job, error)
 	// Jobs returns the history, newest first.
 	Jobs(ctx context.Context, filter JobFilter) ([]Job, error)
-	// AgentsWithOrders returns the agents with a queued job.
-	AgentsWithOrders(ctx context.Context) ([]string, error)
+	// AgentsWithQueuedJobs returns the agents with a queued job.
+	AgentsWithQueuedJobs(ctx context.Context) ([]string, error)
 	// ExpireJobs fails the open jobs without any report since a time, and returns how many.
 	ExpireJobs(ctx context.Context, before time.Time, detail string) (int, error)
 	// TrimJobs deletes final jobs beyond the newest keep.

@@ -102,7 +102,7 @@ func (s *Store) PutAgent(ctx context.Context, name string, patch registry.AgentP
 			return err
 		}
 		if created {
-			if err := s.room(ctx, q, `SELECT count(*) FROM agents`, by); err != nil {
+			if err := s.checkRoom(ctx, q, `SELECT count(*) FROM agents`, by); err != nil {
 				return err
 			}
 			agent = registry.NewAgent(name, now)

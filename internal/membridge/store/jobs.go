@@ -129,8 +129,8 @@ func listed(limit int) int {
 	return min(limit, maxListed)
 }
 
-// AgentsWithOrders returns the agents that have a queued job.
-func (s *Store) AgentsWithOrders(ctx context.Context) ([]string, error) {
+// AgentsWithQueuedJobs returns the agents that have a queued job.
+func (s *Store) AgentsWithQueuedJobs(ctx context.Context) ([]string, error) {
 	scan := func(row scanner) (name string, err error) { return name, row.Scan(&name) }
 	return collect(ctx, s.read, scan, `SELECT DISTINCT agent FROM jobs WHERE status = 'queued'`)
 }

@@ -28,7 +28,7 @@ func TestAJobIsSentUntilItsAgentReportsAndTheFirstReportCounts(t *testing.T) {
 		addJob(t, s, "j1", "a")
 		clock.move(time.Second)
 		addJob(t, s, "j2", "a")
-		if got := must[[]string](t)(s.AgentsWithOrders(t.Context())); !slices.Equal(got, []string{"a"}) {
+		if got := must[[]string](t)(s.AgentsWithQueuedJobs(t.Context())); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("agents with orders: %v", got)
 		}
 		heartbeat := func(name string, reports ...registry.JobReport) []string {
@@ -44,7 +44,7 @@ func TestAJobIsSentUntilItsAgentReportsAndTheFirstReportCounts(t *testing.T) {
 				t.Error(diff)
 			}
 		}
-		if got := must[[]string](t)(s.AgentsWithOrders(t.Context())); len(got) != 0 {
+		if got := must[[]string](t)(s.AgentsWithQueuedJobs(t.Context())); len(got) != 0 {
 			t.Errorf("agents with orders after delivery: %v", got)
 		}
 		done := registry.JobReport{JobID: "j1", Status: registry.JobCompleted, Detail: "12 rows"}

@@ -156,7 +156,7 @@ func (s *Store) bindNode(ctx context.Context, q querier, b registry.NodeHeartbea
 		err = read()
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.room(ctx, q, `SELECT count(*) FROM nodes`, b.Proof)
+		err = s.checkRoom(ctx, q, `SELECT count(*) FROM nodes`, b.Proof)
 	}
 	if err != nil {
 		return "", err

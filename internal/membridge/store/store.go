@@ -87,8 +87,9 @@ func (s *Store) Counts(ctx context.Context) (registry.Counts, error) {
 	return c, err
 }
 
-// room is registry.ErrFull when a table has no room for one more that is not an admin's.
-func (s *Store) room(ctx context.Context, q querier, count string, by registry.Proof) error {
+// checkRoom returns registry.ErrFull when a table has as many names as callers other than an admin may
+// create.
+func (s *Store) checkRoom(ctx context.Context, q querier, count string, by registry.Proof) error {
 	if by.Admin {
 		return nil
 	}
