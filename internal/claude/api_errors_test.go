@@ -11,7 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-func TestARateLimitWithAResetTimeGivesTheTaskBack(t *testing.T) {
+func TestARateLimitWithAResetTimeReleasesTheTask(t *testing.T) {
 	t.Parallel()
 	reset := time.Now().Add(time.Hour).Unix()
 	reply := standin.Error(429, "rate_limit_error", "This request would exceed your account's rate limit.")

@@ -73,8 +73,8 @@ func LimitGrowth(r *Runner, growth int64) (was int64) {
 
 var help, version fileCache
 
-// ShareAnswers has a runner know what its claude answers to --help and --version, for
-// which the program is asked once among all runners.
+// ShareAnswers gives a runner its claude's output of --help and --version, which is obtained once for all
+// runners.
 func ShareAnswers(ctx context.Context, r *Runner) error {
 	for option, p := range map[string]struct{ shared, own *fileCache }{"--help": {&help, &r.help}, "--version": {&version, &r.versions}} {
 		if _, err := p.shared.get(ctx, r.config.Path, func() (string, error) {

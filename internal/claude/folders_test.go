@@ -63,18 +63,17 @@ func (f *folders) Put(_ context.Context, _ bloom.Task, frame []byte) (bloom.Tran
 	return bloom.TranscriptPart{URL: url, Size: int64(len(frame))}, nil
 }
 
-// crew are workers whose contexts' folders move, with a model that does what the prompt
-// says in a shell.
-type crew struct {
+// folderWorkers are workers whose contexts' folders move, with a model that runs the prompt in a shell.
+type folderWorkers struct {
 	t         *testing.T
 	archive   *archive
 	folders   *folders
 	harnesses []*harness
 }
 
-func newCrew(t *testing.T, n, warm int) *crew {
+func newFolderWorkers(t *testing.T, n, warm int) *folderWorkers {
 	t.Helper()
-	c := &crew{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
+	c := &folderWorkers{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
 	c.archive, c.harnesses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
 		_, command, ok := strings.Cut(r.LastUser(), "sh: ")
 		if !ok || r.HasToolResult() {
@@ -96,13 +95,13 @@ func moving(prompt string) bloom.Task {
 
 // attempt runs a command in the context's folder on a worker; its completion is not
 // delivered.
-func (c *crew) attempt(worker int, command string) (bloom.Run, *journal) {
+func (c *folderWorkers) attempt(worker int, command string) (bloom.Run, *journal) {
 	c.t.Helper()
 	return c.harnesses[worker].run(moving("sh: " + command))
 }
 
 // turn is attempt with the completion delivered.
-func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
+func (c *folderWorkers) turn(worker int, command string) (bloom.Run, *journal) {
 	c.t.Helper()
 	b := moving("sh: " + command)
 	run, j := c.harnesses[worker].run(b)
@@ -121,7 +120,7 @@ func (c *crew) turn(worker int, command string) (bloom.Run, *journal) {
 }
 
 // restart ends a worker's runner and has the next task start another, as after a kill.
-func (c *crew) restart(worker int) {
+func (c *folderWorkers) restart(worker int) {
 	c.t.Helper()
 	h := c.harnesses[worker]
 	h.runner().Close()
@@ -129,7 +128,7 @@ func (c *crew) restart(worker int) {
 }
 
 // folder is the context's folder on a worker.
-func (c *crew) folder(worker int) string {
+func (c *folderWorkers) folder(worker int) string {
 	c.t.Helper()
 	sum := sha256.Sum256([]byte("ctx"))
 	return filepath.Join(c.harnesses[worker].config.Workdir, "ctx-"+hex.EncodeToString(sum[:8]))
@@ -137,7 +136,7 @@ func (c *crew) folder(worker int) string {
 
 // has fails unless the context's folder on the worker has the file with the content; an
 // empty content is none.
-func (c *crew) has(worker int, name, content string) {
+func (c *folderWorkers) has(worker int, name, content string) {
 	c.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(c.folder(worker), name))
 	if got := strings.TrimSpace(string(raw)); got != content || content != "" && err != nil {

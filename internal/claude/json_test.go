@@ -16,7 +16,7 @@ func TestJSONOutputLosesItsFence(t *testing.T) {
 	run, _ := h.run(jsonTask)
 	wantSuccess(t, run, `{"a": 1}`)
 	if !strings.Contains(h.model.Requests()[0].SystemText(), "desired_format") {
-		t.Error("the model was not told that JSON is wanted")
+		t.Error("the model was not instructed to return JSON")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // stopped runs a turn that succeeds and is stopped for the cause while its transcript is
 // uploaded.
-func (c *crew) stopped(b bloom.Task, cause error) (bloom.Run, *journal) {
+func (c *folderWorkers) stopped(b bloom.Task, cause error) (bloom.Run, *journal) {
 	c.t.Helper()
 	ctx, stop := context.WithCancelCause(c.t.Context())
 	defer stop(nil)
@@ -40,7 +40,7 @@ func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseGone} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, 1, 1)
+			c := newFolderWorkers(t, 1, 1)
 			c.harnesses[0].config.UploadGrace = time.Millisecond
 			c.turn(0, "echo one > a")
 			b := moving("sh: echo two >> a")
@@ -71,7 +71,7 @@ func TestASuccessThatWasNotAcceptedDoesNotCount(t *testing.T) {
 	for name, restarted := range map[string]bool{"": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, 1, 1)
+			c := newFolderWorkers(t, 1, 1)
 			c.turn(0, "echo one > a")
 			b := moving("sh: echo two >> a")
 			c.stopped(b, bloom.ErrLeaseGone)
@@ -127,7 +127,7 @@ func TestOnlyTheTurnThatWasNotAcceptedIsTakenBack(t *testing.T) {
 
 func TestATaskWaitsForTheOutcomeOfTheLastOne(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 1)
+	c := newFolderWorkers(t, 1, 1)
 	c.turn(0, "echo one > a")
 	b, asked, settled := moving("sh: echo two >> a"), make(chan string, 9), make(chan struct{})
 	c.stopped(b, bloom.ErrLeaseGone)
@@ -169,7 +169,7 @@ func (stateless) State(context.Context, bloom.Task) (bloom.WorkspaceState, error
 // must not take it for the folder that only this worker had.
 func TestAnEmptyFolderIsNotTheOneThatWasOnlyHere(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 1)
+	c := newFolderWorkers(t, 1, 1)
 	c.turn(0, "echo one > a")
 	b := moving("sh: echo two >> a")
 	c.stopped(b, bloom.ErrLeaseGone)

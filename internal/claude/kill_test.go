@@ -48,7 +48,7 @@ func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
 		if strings.Contains(r.LastUser(), "say something") {
 			return standin.Reply{Text: "something"}
 		}
-		// The tool leaves its session and its group, and tells where it is.
+		// The tool leaves its session and its group, and writes its pid.
 		return standin.Tool("", "Bash", map[string]any{
 			"command": "setsid sh -c 'echo $$ > stray.pid; exec sleep 600' & echo $$ > tool.pid; sleep 600", "description": "stay",
 		})
@@ -91,7 +91,7 @@ func TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt(t *testing.T) {
 	eventually(t, "no process is left in the working folder", func() bool { return len(processesIn(t, h.config.Workdir)) == 0 })
 }
 
-// processesIn lists the living processes that work in the folder.
+// processesIn lists the running processes with this working folder.
 func processesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// everything holds for tasks however their claude comes about.
+// everything holds for tasks however their claude is started.
 var everything = map[string]func(*testing.T){
 	"TestSuccessHasOutputMetricsAndEvents":             TestSuccessHasOutputMetricsAndEvents,
 	"TestToolUseEditsAFileInTheWorkdir":                TestToolUseEditsAFileInTheWorkdir,
@@ -17,8 +17,8 @@ var everything = map[string]func(*testing.T){
 	"TestJSONOutputThatStaysInvalidFails":              TestJSONOutputThatStaysInvalidFails,
 	"TestResumeCarriesTheFirstTasksMessages":           TestResumeCarriesTheFirstTasksMessages,
 	"TestAResumedTaskIsChargedForItselfOnly":           TestAResumedTaskIsChargedForItselfOnly,
-	"TestARateLimitWithAResetTimeGivesTheTaskBack":     TestARateLimitWithAResetTimeGivesTheTaskBack,
-	"TestALostSessionBeginsANewOneAndSaysSo":           TestALostSessionBeginsANewOneAndSaysSo,
+	"TestARateLimitWithAResetTimeReleasesTheTask":      TestARateLimitWithAResetTimeReleasesTheTask,
+	"TestALostSessionIsReplacedAndReported":            TestALostSessionIsReplacedAndReported,
 	"TestTwoTasksOfOneContextForkTheSession":           TestTwoTasksOfOneContextForkTheSession,
 	"TestTimeoutEndsTheRun":                            TestTimeoutEndsTheRun,
 	"TestSilenceEndsTheRun":                            TestSilenceEndsTheRun,
@@ -32,19 +32,19 @@ var everything = map[string]func(*testing.T){
 	"TestTheEnvironmentIsAnAllowList":                  TestTheEnvironmentIsAnAllowList,
 	"TestHintsAreInThePromptAndMissingOnesInTheEvents": TestHintsAreInThePromptAndMissingOnesInTheEvents,
 	"TestAgents": TestAgents,
-	"TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned": TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned,
-	"TestASuccessDuringWhichEveryToolWasDeniedSaysSo":            TestASuccessDuringWhichEveryToolWasDeniedSaysSo,
-	"TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome":       TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome,
-	"TestMentionsDoNotReachFilesOutsideTheWorkdir":               TestMentionsDoNotReachFilesOutsideTheWorkdir,
-	"TestMentionsOfLinksAndPipesDoNotReachOutside":               TestMentionsOfLinksAndPipesDoNotReachOutside,
-	"TestOrdinaryAtSignsStayAsTheyAre":                           TestOrdinaryAtSignsStayAsTheyAre,
-	"TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt":          TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt,
+	"TestTheCannedDemonstrationWritesAFileAndIsLabelled":   TestTheCannedDemonstrationWritesAFileAndIsLabelled,
+	"TestASuccessWithEveryToolDeniedHasAWarning":           TestASuccessWithEveryToolDeniedHasAWarning,
+	"TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome": TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome,
+	"TestMentionsDoNotReachFilesOutsideTheWorkdir":         TestMentionsDoNotReachFilesOutsideTheWorkdir,
+	"TestMentionsOfLinksAndPipesDoNotReachOutside":         TestMentionsOfLinksAndPipesDoNotReachOutside,
+	"TestOrdinaryAtSignsStayAsTheyAre":                     TestOrdinaryAtSignsStayAsTheyAre,
+	"TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt":    TestKillNineOfTheWorkerLeavesNoClaudeNorChildOfIt,
 }
 
-// withLiving is the test whose harnesses keep processes alive.
-const withLiving = "TestEverythingHoldsWithLivingProcesses"
+// withWarm is the test whose harnesses have warm processes.
+const withWarm = "TestEverythingHoldsWithWarmProcesses"
 
-func TestEverythingHoldsWithLivingProcesses(t *testing.T) {
+func TestEverythingHoldsWithWarmProcesses(t *testing.T) {
 	t.Parallel()
 	for name, test := range everything {
 		t.Run(name, test)
@@ -53,13 +53,13 @@ func TestEverythingHoldsWithLivingProcesses(t *testing.T) {
 
 // warmIn is how many processes a test's harness keeps alive unless it says so.
 func warmIn(t *testing.T) int {
-	if strings.HasPrefix(t.Name(), withLiving+"/") {
+	if strings.HasPrefix(t.Name(), withWarm+"/") {
 		return 1
 	}
 	return 0
 }
 
-func TestNoTestOfARunIsLeftOutWithLivingProcesses(t *testing.T) {
+func TestNoTestOfARunIsLeftOutWithWarmProcesses(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"run_test.go", "json_test.go", "sessions_test.go", "stop_test.go", "api_errors_test.go", "prompt_test.go", "warnings_test.go", "kill_test.go", "guard_test.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -68,7 +68,7 @@ func TestNoTestOfARunIsLeftOutWithLivingProcesses(t *testing.T) {
 		}
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") && everything[f.Name.Name] == nil {
-				t.Errorf("%s is not run with living processes", f.Name.Name)
+				t.Errorf("%s is not run with warm processes", f.Name.Name)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestALineOfTwentyMegabytes(t *testing.T) {
 	}
 }
 
-func TestTheCannedDemonstrationWritesAFileAndSaysThatItIsCanned(t *testing.T) {
+func TestTheCannedDemonstrationWritesAFileAndIsLabelled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, standin.Canned)
 	for range 2 { // also in a context that has a session

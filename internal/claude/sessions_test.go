@@ -36,7 +36,7 @@ func TestAResumedTaskIsChargedForItselfOnly(t *testing.T) {
 	}
 }
 
-func TestALostSessionBeginsANewOneAndSaysSo(t *testing.T) {
+func TestALostSessionIsReplacedAndReported(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
 	wantSuccess(t, first(h.run(task("one"))), "ok")

@@ -32,7 +32,7 @@ const slack = 32 << 20
 
 func manyTurns(t *testing.T, turns int, replaced bool) {
 	const settled = 5
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
 	growth := claude.LimitGrowth(h.runner(), 1<<40)
 	if replaced {
 		claude.LimitGrowth(h.runner(), growth)

@@ -112,7 +112,7 @@ func TestNothingOutsideTheWorkingFolderIsUploaded(t *testing.T) {
 		}
 	}
 	if all := strings.Join(said, "\n"); strings.Contains(all, dir) || strings.Contains(all, "secret: ") {
-		t.Errorf("the machine's paths are told: %s", all)
+		t.Errorf("the machine's paths are shown: %s", all)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestBackgroundWorkIsNotLeftToALaterTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+			h := newWarmHarness(t, 1, func(r standin.Request) standin.Reply {
 				if r.HasToolResult() || !strings.Contains(r.LastUser(), "start it") {
 					return standin.Reply{Text: "done"}
 				}
@@ -49,9 +49,9 @@ func TestBackgroundWorkIsNotLeftToALaterTask(t *testing.T) {
 	}
 }
 
-func TestALivingProcessThatDiedIsReplaced(t *testing.T) {
+func TestAWarmProcessThatDiedIsReplaced(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
 	wantSuccess(t, first(h.run(task("one"))), "ok")
 	killClaudes(t, h.config.Workdir)
 	run, j := h.run(task("two"))
@@ -63,7 +63,7 @@ func TestALivingProcessThatDiedIsReplaced(t *testing.T) {
 
 func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, func(r standin.Request) standin.Reply {
+	h := newWarmHarness(t, 1, func(r standin.Request) standin.Reply {
 		if strings.Contains(r.LastUser(), "hang") {
 			return standin.Reply{Until: make(chan struct{}), HangAfterStart: true}
 		}
@@ -93,8 +93,8 @@ func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
 	}
 }
 
-// fickle is a claude that serves turns and then misbehaves as told; when it is
-// started with --resume it behaves.
+// fickle is a claude that serves turns and then misbehaves as scripted; started with --resume it
+// works correctly.
 const fickle = `#!/bin/sh
 [ "$1" = --help ] && exit 0
 init() { echo '{"type":"system","subtype":"init","session_id":"'$1'","apiKeySource":"none"}'; }
@@ -108,20 +108,19 @@ read -r prompt; turn first
 cat >/dev/null
 `
 
-// newFickleHouse keeps one process alive, of a claude that does what the script says
-// after its first turn.
-func newFickleHouse(t *testing.T, script string) *harness {
+// newFickleHarness has one warm process, of a claude that runs the script after its first turn.
+func newFickleHarness(t *testing.T, script string) *harness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claude")
 	if err := os.WriteFile(path, []byte(fmt.Sprintf(fickle, script)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := newWarmHouse(t, 1, standin.Sequence())
+	h := newWarmHarness(t, 1, standin.Sequence())
 	h.config.Path = path
 	return h
 }
 
-func TestALivingProcessThatMisbehavesIsReplaced(t *testing.T) {
+func TestAWarmProcessThatMisbehavesIsReplaced(t *testing.T) {
 	t.Parallel()
 	// "did" tells the test that it has misbehaved. It waits without a sleep, which would be a
 	// process left of the turn.
@@ -140,7 +139,7 @@ func TestALivingProcessThatMisbehavesIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newFickleHouse(t, test.script)
+			h := newFickleHarness(t, test.script)
 			wantSuccess(t, first(h.run(task("one"))), "first")
 			h.file("now", "the first turn is over")
 			if strings.Contains(test.script, "did") {
@@ -159,9 +158,9 @@ func TestALivingProcessThatMisbehavesIsReplaced(t *testing.T) {
 	}
 }
 
-func TestALivingProcessThatDiesInTheMiddleOfItsAnswerIsNotRepeated(t *testing.T) {
+func TestATurnIsNotRepeatedWhenAWarmProcessDiesDuringItsAnswer(t *testing.T) {
 	t.Parallel()
-	h := newFickleHouse(t, "read -r prompt; init s; say half; exit 1")
+	h := newFickleHarness(t, "read -r prompt; init s; say half; exit 1")
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	run, _ := h.run(task("two"))
 	wantError(t, run, bloom.ClassCrashed)

@@ -30,7 +30,7 @@ func TestAMachineKeepsAsManyProcessesAsItsMemoryAllows(t *testing.T) {
 
 func TestAProcessThatIsNotUsedEnds(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
 	claude.LimitWarm(h.runner(), 50*time.Millisecond, 0, nil)
 	wantSuccess(t, first(h.run(task("one"))), "ok")
 	eventually(t, "the process ends", func() bool { return len(processesIn(t, h.config.Workdir)) == 0 })
@@ -38,7 +38,7 @@ func TestAProcessThatIsNotUsedEnds(t *testing.T) {
 
 func TestProcessesEndWhileTheMachineIsShortOfMemory(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 3, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 3, standin.Sequence(standin.Reply{Text: "ok"}))
 	var free atomic.Int64
 	free.Store(8 << 30)
 	claude.LimitWarm(h.runner(), 0, 0, free.Load)
@@ -59,7 +59,7 @@ func TestProcessesEndWhileTheMachineIsShortOfMemory(t *testing.T) {
 
 func TestAProcessThatHasGrownIsReplaced(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: "ok"}))
 	claude.LimitWarm(h.runner(), 0, 1<<20, nil)
 	for range 2 {
 		run, j := h.run(task("one"))
@@ -73,7 +73,7 @@ func TestAProcessThatHasGrownIsReplaced(t *testing.T) {
 func TestAProcessThatGrowsFromTurnToTurnIsReplaced(t *testing.T) {
 	t.Parallel()
 	const grows = `read -r prompt; turn second; read -r prompt; x=$(head -c 30000000 /dev/zero | tr '\0' x); turn third; read -r prompt; turn fourth`
-	h := newFickleHouse(t, grows)
+	h := newFickleHarness(t, grows)
 	claude.LimitGrowth(h.runner(), 20<<20)
 	for i, want := range []string{"first", "second", "third", "fresh"} {
 		run, j := h.run(task("go on"))
@@ -86,7 +86,7 @@ func TestAProcessThatGrowsFromTurnToTurnIsReplaced(t *testing.T) {
 
 func TestTheSpareProcessWaitsForATaskThatItFits(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 3, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
+	h := newWarmHarness(t, 3, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
 	h.runner().Prepare()
 	eventually(t, "a spare process waits", func() bool { return len(supervisorsIn(h.config.Workdir)) > 0 })
 	waiting := supervisorsIn(h.config.Workdir)
@@ -122,7 +122,7 @@ func supervisorsIn(dir string) (pids []string) {
 
 func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 4, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 4, standin.Sequence(standin.Reply{Text: "ok"}))
 	h.runner().Prepare()
 	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
 	writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"env":{"A":"b"}}`)
@@ -136,7 +136,7 @@ func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 
 func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	h := newFickleHouse(t, `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
+	h := newFickleHarness(t, `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
 	h.config.Grace = 2 * time.Second
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -12,8 +12,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
-// newWarmHouse is a harness whose runner keeps processes alive.
-func newWarmHouse(t *testing.T, warm int, respond standin.Responder) *harness {
+// newWarmHarness is a harness whose runner has warm processes.
+func newWarmHarness(t *testing.T, warm int, respond standin.Responder) *harness {
 	t.Helper()
 	h := newHarness(t, respond)
 	h.config.Warm = warm
@@ -35,9 +35,9 @@ func in(contextID, prompt string) bloom.Task {
 	return t
 }
 
-func TestTheNextTaskOfAContextIsATurnOfItsLivingProcess(t *testing.T) {
+func TestTheNextTaskOfAContextIsATurnOfItsWarmProcess(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: "noted", Usage: standin.Usage{Input: 1000, Output: 100}}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: "noted", Usage: standin.Usage{Input: 1000, Output: 100}}))
 	one, j := h.run(task("my colour is green"))
 	wantSuccess(t, one, "noted")
 	if got := kinds(j); got != "new" {
@@ -47,7 +47,7 @@ func TestTheNextTaskOfAContextIsATurnOfItsLivingProcess(t *testing.T) {
 		next, j := h.run(task("what is my colour?"))
 		wantSuccess(t, next, "noted")
 		if got := kinds(j); got != "living" {
-			t.Errorf("the next task's process was %q, want the living one", got)
+			t.Errorf("the next task's process was %q, want the warm one", got)
 		}
 		a, b := one.Completion.Metrics, next.Completion.Metrics
 		if *a.TokensUsed != *b.TokensUsed || *a.CostUSD != *b.CostUSD || *a.NumTurns != *b.NumTurns {
@@ -65,7 +65,7 @@ func TestTheNextTaskOfAContextIsATurnOfItsLivingProcess(t *testing.T) {
 
 func TestANewContextIsServedByTheSpareProcess(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 2, standin.Sequence(standin.Reply{Text: "ok"}))
+	h := newWarmHarness(t, 2, standin.Sequence(standin.Reply{Text: "ok"}))
 	h.runner().Prepare()
 	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
 	run, j := h.run(task("hello"))
@@ -89,7 +89,7 @@ func TestManyContextsShareFewProcesses(t *testing.T) {
 	if os.Getenv("BLOOM_TEST_CONTEXT_TURNS") != "" {
 		contexts = 20
 	}
-	h := newWarmHouse(t, room, func(r standin.Request) standin.Reply { return standin.Reply{Text: "answer"} })
+	h := newWarmHarness(t, room, func(r standin.Request) standin.Reply { return standin.Reply{Text: "answer"} })
 	for round := range 2 {
 		for i := range contexts {
 			run, j := h.run(in(fmt.Sprint("ctx ", i), fmt.Sprintf("round %d of %d.", round, i)))
@@ -109,9 +109,9 @@ func TestManyContextsShareFewProcesses(t *testing.T) {
 	}
 }
 
-func TestALivingProcessIsReplacedWhenWhatItReadAtItsStartHasChanged(t *testing.T) {
+func TestAWarmProcessIsReplacedWhenItsStartupFilesHaveChanged(t *testing.T) {
 	t.Parallel()
-	h := newWarmHouse(t, 1, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
+	h := newWarmHarness(t, 1, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
 	h.config.AgentsDir = t.TempDir()
 	now := task("plain")
 	wantSuccess(t, first(h.run(now)), `{"a":1}`)
@@ -165,7 +165,7 @@ func writeFile(t *testing.T, path, content string) {
 // What an older claude says of tokens and cost counts from its process's beginning.
 func TestATurnIsChargedForItselfWhateverTheProcessHasUsedBefore(t *testing.T) {
 	t.Parallel()
-	h := newFickleHouse(t, `read -r prompt; init s; say second; echo '{"type":"result","subtype":"success","is_error":false,"result":"second","session_id":"s","num_turns":1,`+
+	h := newFickleHarness(t, `read -r prompt; init s; say second; echo '{"type":"result","subtype":"success","is_error":false,"result":"second","session_id":"s","num_turns":1,`+
 		`"terminal_reason":"completed","total_cost_usd":9,"modelUsage":{"m":{"inputTokens":9000,"outputTokens":900,"costUSD":9}}}'`)
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	run, j := h.run(task("two"))

@@ -15,7 +15,7 @@ func warned(run bloom.Run, code string) bool {
 	return slices.ContainsFunc(run.Completion.Metrics.Warnings, func(w bloom.Warning) bool { return w.Code == code && w.Text != "" })
 }
 
-func TestASuccessDuringWhichEveryToolWasDeniedSaysSo(t *testing.T) {
+func TestASuccessWithEveryToolDeniedHasAWarning(t *testing.T) {
 	t.Parallel()
 	var h *harness
 	denied := map[string]any{"command": "python3 -c 'open(\"made\", \"w\")'", "description": "make a file"}

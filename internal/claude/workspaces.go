@@ -147,7 +147,7 @@ func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.Workspace
 	case update != nil:
 		note.SHA256 = update.SHA256
 	}
-	if note.Ahead { // nothing else can tell whether the files survived a power failure
+	if note.Ahead { // nothing else shows whether the files survived a power failure
 		err = durable.SyncTree(t.workdir)
 	}
 	if err == nil {

@@ -18,7 +18,7 @@ func TestAWorkingFolderMovesWithItsContext(t *testing.T) {
 	for mode, warm := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, 3, warm)
+			c := newFolderWorkers(t, 3, warm)
 			c.turn(0, "echo one > a; mkdir d; echo x > d/run; chmod 750 d/run; ln -s d/run l; mkfifo p; ln -s /etc/passwd out")
 			_, j := c.turn(0, "echo two > a")
 			if len(j.of(claude.EventWorkspaceRestored)) > 0 || !j.warned("workspace_skipped") {
@@ -46,9 +46,9 @@ func TestAWorkingFolderMovesWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWhatAnAttemptThatDidNotCountMadeOfTheFolderIsTakenBack(t *testing.T) {
+func TestChangesOfAnUncountedAttemptAreUndone(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 0)
+	c := newFolderWorkers(t, 1, 0)
 	c.turn(0, "echo good > a")
 	for name, attempt := range map[string]func(){
 		"failed": func() {
@@ -73,15 +73,15 @@ func TestWhatAnAttemptThatDidNotCountMadeOfTheFolderIsTakenBack(t *testing.T) {
 
 func TestAFirstAttemptThatFailedLeavesAnEmptyFolder(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 0)
+	c := newFolderWorkers(t, 1, 0)
 	c.attempt(0, "echo bad > extra")
 	c.turn(0, "ls > seen")
 	c.has(0, "seen", "seen")
 }
 
-func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
+func TestAFolderThatCouldNotBeUploadedStaysOnItsWorker(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 2, 0)
+	c := newFolderWorkers(t, 2, 0)
 	c.turn(0, "echo one > a")
 	b := moving("sh: echo two > a; truncate -s 600M big")
 	run, j := c.harnesses[0].run(b)
@@ -98,7 +98,7 @@ func TestAFolderThatTheServerCouldNotBeGivenStaysOnItsWorker(t *testing.T) {
 
 func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 2, 0)
+	c := newFolderWorkers(t, 2, 0)
 	c.turn(0, "echo one > a")
 	c.turn(1, "echo two > a")
 	frames, kept := maps.Clone(c.folders.frames), maps.Clone(c.folders.kept)
@@ -131,7 +131,7 @@ func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
 
 func TestAFolderIsForgottenWithItsContext(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 1)
+	c := newFolderWorkers(t, 1, 1)
 	c.turn(0, "echo secret > a; mkdir d; touch d/x; chmod 500 d")
 	if err := c.harnesses[0].runner().Forget("ctx")(t.Context()); err != nil {
 		t.Fatal(err)
@@ -141,24 +141,24 @@ func TestAFolderIsForgottenWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotAsTheRecordSaysIsRestored(t *testing.T) {
+func TestAFolderThatDiffersFromItsRecordIsRestored(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]func(c *crew){
-		"removed": func(c *crew) {
+	for name, harm := range map[string]func(c *folderWorkers){
+		"removed": func(c *folderWorkers) {
 			if err := os.RemoveAll(c.folder(0)); err != nil {
 				t.Error(err)
 			}
 		},
-		"replaced": func(c *crew) { // as when a volume is mounted
+		"replaced": func(c *folderWorkers) { // as when a volume is mounted
 			if err := errors.Join(os.Rename(c.folder(0), c.folder(0)+".was"), os.Mkdir(c.folder(0), 0o755)); err != nil {
 				t.Error(err)
 			}
 		},
-		"elsewhere": func(c *crew) {
+		"elsewhere": func(c *folderWorkers) {
 			c.restart(0)
 			c.harnesses[0].config.Workdir = t.TempDir()
 		},
-		"damaged by a power failure": func(c *crew) {
+		"damaged by a power failure": func(c *folderWorkers) {
 			c.restart(0)
 			if err := os.Truncate(filepath.Join(c.folder(0), "a"), 0); err != nil {
 				t.Error(err)
@@ -167,7 +167,7 @@ func TestAFolderThatIsNotAsTheRecordSaysIsRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, 1, 0)
+			c := newFolderWorkers(t, 1, 0)
 			c.turn(0, "echo one > a")
 			harm(c)
 			_, j := c.turn(0, "cat a > b")
@@ -181,7 +181,7 @@ func TestAFolderThatIsNotAsTheRecordSaysIsRestored(t *testing.T) {
 
 func TestAFolderThatARestartLeftAsItWasIsNotDownloaded(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1, 0)
+	c := newFolderWorkers(t, 1, 0)
 	c.turn(0, "echo '*.log' > .bloomignore; echo one > a.log; mkdir d; ln -s d l; mkfifo p")
 	c.restart(0)
 	_, j := c.turn(0, "cat a.log > b")

@@ -25,22 +25,22 @@ func failure(class bloom.ErrorClass, message string, retryable bool) bloom.Compl
 
 // completion returns the delivery of an attempt's outcome, corrected so that the server
 // accepts it whatever the runner returned.
-func completion(d bloom.Lease, c bloom.Completion, now time.Time) *delivery {
+func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 	c = normalize(c)
-	c.LeaseID = d.ID
+	c.LeaseID = l.ID
 	body := plainJSON(c)
 	if len(body) > maxCompletion {
 		c = truncateOutput(c)
 		body = plainJSON(c)
 	}
-	return &delivery{Kind: deliveryCompletion, TaskID: d.TaskID, LeaseID: d.ID, At: bloom.Millis(now), Body: body,
-		TTL: d.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
+	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
+		TTL: l.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
 }
 
 // release returns the delivery of a released lease.
-func release(d bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
-	spec := bloom.ReleaseSpec{LeaseID: d.ID, Reason: truncate(reason, 1000), NotBefore: max(0, notBefore)}
-	return &delivery{Kind: deliveryRelease, TaskID: d.TaskID, LeaseID: d.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: d.TTLSeconds}
+func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
+	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: truncate(reason, 1000), NotBefore: max(0, notBefore)}
+	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
 }
 
 // withRequest records the request that created the task; d may be nil.

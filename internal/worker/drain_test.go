@@ -120,14 +120,14 @@ func TestAfterARestartTheControlPlaneSendsItsDrainAgain(t *testing.T) {
 	l := h.start(nil, true)
 	h.untilShown(func(w bloom.Worker) bool { return w.Draining })
 	l.stopCleanly()
-	l = h.start(nil) // without word from the control plane it stays drained
+	l = h.start(nil) // without a response of the control plane it stays drained
 	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 	l.stopCleanly()
-	l = h.start(nil, false) // undrained while it was away
+	l = h.start(nil, false) // undrained while it was down
 	h.runsATask()
 	h.untilShown(func(w bloom.Worker) bool { return !w.Draining })
 	l.stopCleanly()
-	h.start(nil, true) // drained while it was away
+	h.start(nil, true) // drained while it was down
 	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Status == bloom.WorkerOnline })
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-func TestTwoLivingWorkersDoNotShareAFolder(t *testing.T) {
+func TestTwoRunningWorkersDoNotShareAFolder(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.logs.await(t, "registered")
@@ -20,7 +20,7 @@ func TestTwoLivingWorkersDoNotShareAFolder(t *testing.T) {
 	}
 }
 
-func TestTwoLivingWorkersDoNotShareAName(t *testing.T) {
+func TestTwoRunningWorkersDoNotShareAName(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.logs.await(t, "registered")

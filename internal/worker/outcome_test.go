@@ -80,7 +80,7 @@ func TestARestartedWorkerReportsAnInterruptedAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no note of the work was made before it began: %v", err)
 	}
-	h.rt.Down() // the first life can report nothing any more
+	h.rt.Down() // the first process can no longer report anything
 	l.w.StopNow()
 	_ = l.result()
 	for _, file := range outbox(t, h.dir) {

@@ -32,9 +32,9 @@ func stepOf(r *http.Request) string {
 	}
 }
 
-// TestAProxysAnswerIsNotTakenForTheServers has a proxy answer each of a worker's requests
+// TestAProxysResponseIsNotTheServers has a proxy answer each of a worker's requests
 // instead of the server, in every way that a proxy might. Nothing is lost or refused.
-func TestAProxysAnswerIsNotTakenForTheServers(t *testing.T) {
+func TestAProxysResponseIsNotTheServers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range proxytest.Answers {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
-	const year58860 = 1_795_312_999_000_000 // seconds times a million, as a provider once said
+	const year58860 = 1_795_312_999_000_000 // seconds times a million, as a provider once sent
 	run.end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "limit", NotBefore: year58860}}
 	day := time.Now().Add(24 * time.Hour)
 	if got := h.until(task.ID, bloom.TaskQueued); time.UnixMilli(got.RunAt).After(day) {
@@ -130,7 +130,7 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 	if until := l.w.Status().ParkedUntil; until.IsZero() || until.After(day) {
 		t.Errorf("the worker takes nothing until %s", until)
 	}
-	// The server does not take such a time from other workers either.
+	// The server does not accept such a time from other workers either.
 	other := h.rt.Submit("ctx", "do it")
 	if _, err := h.api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "other", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}); err != nil {
 		t.Fatal(err)

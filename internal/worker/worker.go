@@ -38,7 +38,7 @@ type Worker struct {
 	stateErr error           // why the state folder cannot be written; nil when it can
 	stop     bool            // the worker is stopping and claims nothing more
 	inPoll   *polling        // the poll in flight
-	stopSent map[string]bool // leases whose job was already told of its loss or cancellation
+	stopSent map[string]bool // leases whose job was already notified of its loss or cancellation
 	status   Status
 	failure  struct { // the last one that was logged
 		reason string
