@@ -105,7 +105,7 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 	}
 	call, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	defer context.AfterFunc(s.calm, hangUp)()
+	defer context.AfterFunc(s.quiesced, hangUp)()
 	report, failed := s.callAgent(call, agent, job)
 	report.JobID, report.Status = job.ID, registry.JobCompleted
 	if failed != nil {
