@@ -156,7 +156,7 @@ func TestTheOutcomeOfACallIsKeptWhenTheCallerIsGone(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAgentsOwnYesIsOne(t *testing.T) {
+func TestOnlyAnExplicitSuccessCounts(t *testing.T) {
 	t.Parallel()
 	var answer string
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))

@@ -99,7 +99,7 @@ func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {
 // TestAMembridgeForOthersIsNoWarning: a worker that nobody gave a key only tries it.
 func TestAMembridgeForOthersIsNoWarning(t *testing.T) {
 	t.Parallel()
-	_, agent, _ := planeWithRival(t)
+	_, agent, _ := planeWithOther(t)
 	cfg := quiet(dial(t, agent.URL(), func(*mbclient.Options) {}))
 	cfg.Keyless = true
 	var lines bytes.Buffer
