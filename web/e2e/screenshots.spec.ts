@@ -215,8 +215,9 @@ test('keys', async ({ browser }) => {
         colorScheme: look.scheme,
         locale: look.language,
       })
-      await context.request.post(`${own.url}/api/runtime/session`, { data: { key: admin } })
       const page = await context.newPage()
+      await shoot(page, `${own.url}/sign-in`, `sign-in-key-${look.name}`)
+      await context.request.post(`${own.url}/api/runtime/session`, { data: { key: admin } })
       await shoot(page, `${own.url}/workers`, `add-worker-${look.name}`)
       await page.goto(`${own.url}/settings`)
       await page.getByRole('table').evaluate((table) => table.scrollIntoView({ block: 'center' }))

@@ -31,13 +31,19 @@ export function Badge({
   return (
     <span
       className={cn(
-        'inline-flex h-5.5 shrink-0 items-center gap-1.5 rounded-full px-2 text-xs font-medium whitespace-nowrap',
+        'inline-flex h-5.5 max-w-full shrink-0 items-center gap-1.5 rounded-full px-2 text-xs font-medium whitespace-nowrap',
         tones[tone],
         className,
       )}
     >
       {dot && <span aria-hidden className={cn('size-1.5 rounded-full bg-current', live && 'breathe')} />}
-      {children}
+      {typeof children === 'string' && children.length > 24 ? (
+        <span className="truncate" title={children}>
+          {children}
+        </span>
+      ) : (
+        children
+      )}
     </span>
   )
 }

@@ -19,11 +19,11 @@ export function Ago({ at, className }: { at: number; className?: string }) {
   )
 }
 
-/** Time that goes on passing: since an instant, or until another one. */
+/** Time that goes on passing: since an instant, or until another one. While it passes its digits are of one width. */
 export function Elapsed({ from, to, className }: { from: number; to?: number | null; className?: string }) {
   const format = useFormat()
   const now = useNow()
-  return <span className={cn('tabular', className)}>{format.duration(Math.max(0, (to ?? now) - from))}</span>
+  return <span className={cn(!to && 'tabular', className)}>{format.duration(Math.max(0, (to ?? now) - from))}</span>
 }
 
 /** An id by its last characters, whole on hover. */

@@ -38,7 +38,7 @@ export default function Artifacts() {
           aria-label={t('artifacts.type')}
           value={type}
           onChange={(e) => setType(e.target.value)}
-          className="w-[calc(50%-0.25rem)] sm:w-52"
+          className="w-full sm:w-52"
         >
           <option value="">{t('artifacts.anyType')}</option>
           {types.map((name) => (
@@ -84,7 +84,7 @@ export default function Artifacts() {
                 <Id id={a.task_id} />
               </Link>
             </Td>
-            <Td className="tabular text-right text-ink-2">{format.bytes(a.size)}</Td>
+            <Td className="text-right text-ink-2">{format.bytes(a.size)}</Td>
             <Td className="max-w-64 truncate text-ink-2 max-sm:hidden">
               <Where url={a.url} />
             </Td>

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { type AuditEntry, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
 import { say } from '@/i18n/said'
+import { shortId } from '@/lib/format'
 import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
 import { Input, Select } from '@/ui/field'
@@ -134,7 +135,9 @@ export default function Audit() {
                   <Id id={e.entity_id} />
                 </Link>
               ) : (
-                <span className="text-ink-2">{e.entity_id}</span>
+                <span className="block max-w-48 truncate text-ink-2 max-sm:max-w-24" title={e.entity_id}>
+                  {shortId(e.entity_id)}
+                </span>
               )}
             </Td>
             <Td className="max-w-48 truncate max-sm:hidden">{e.actor}</Td>

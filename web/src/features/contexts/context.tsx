@@ -138,9 +138,9 @@ function Turns({ tasks }: { tasks: Task[] }) {
             <Card className="overflow-hidden">
               <header className="flex items-center gap-3 border-b bg-sunken/60 px-4 py-2 text-xs text-ink-3">
                 <TaskBadge status={task.status} />
-                <span>{task.agent_slug}</span>
-                <span className="max-sm:hidden">{task.worker_id}</span>
-                <span className="ml-auto">
+                <span className="min-w-0 truncate">{task.agent_slug}</span>
+                <span className="min-w-0 truncate max-sm:hidden">{task.worker_id}</span>
+                <span className="ml-auto shrink-0">
                   <Ago at={task.created_at} />
                 </span>
                 <Link

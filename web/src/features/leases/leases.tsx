@@ -99,7 +99,7 @@ export default function Leases() {
                 <Id id={lease.task_id} />
               </Link>
             </Td>
-            <Td className="max-w-48 truncate max-sm:max-w-24">{lease.worker_id}</Td>
+            <Td className="max-w-48 truncate max-sm:max-w-20">{lease.worker_id}</Td>
             <Td className="text-ink-2 max-sm:hidden">
               <Ago at={lease.started_at} />
             </Td>

@@ -53,7 +53,7 @@ export function Nodes({ project }: { project: Project }) {
                   <Td>
                     <Badge tone={node.role === 'primary' ? 'good' : 'idle'}>{t(`membridge.roles.${node.role}`)}</Badge>
                   </Td>
-                  <Td className="tabular text-right max-sm:hidden">
+                  <Td className="text-right max-sm:hidden">
                     {node.obs_count === null ? '–' : format.number(node.obs_count)}
                   </Td>
                   <Td className="font-mono text-xs text-ink-2 max-sm:hidden">{node.db_sha.slice(0, 12) || '–'}</Td>

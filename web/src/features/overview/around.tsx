@@ -22,7 +22,7 @@ export function Around() {
       <li>
         <Link to="/leases" className={link}>
           <span className="text-ink-2">{t('overview.leaseTime')}</span>
-          <span className="tabular">{typical === null ? '–' : format.duration(typical)}</span>
+          <span>{typical === null ? '–' : format.duration(typical)}</span>
         </Link>
       </li>
       <li>

@@ -9,7 +9,7 @@ export function Fleet({ workers }: { workers: Worker[] }) {
   const { t } = useTranslation()
   if (workers.length === 0) return <p className="grid h-52 place-items-center text-ink-3">{t('overview.noWorkers')}</p>
   return (
-    <ul className="grid max-h-64 gap-2 overflow-y-auto sm:grid-cols-2 xl:grid-cols-1 2xl:grid-cols-2">
+    <ul className="grid max-h-64 grid-cols-1 gap-2 overflow-y-auto sm:grid-cols-2 xl:grid-cols-1 2xl:grid-cols-2">
       {workers.map((worker) => {
         const all = Math.max(1, worker.capabilities.max_concurrency)
         return (

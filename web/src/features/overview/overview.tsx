@@ -97,7 +97,7 @@ export default function Overview() {
             to="/contexts"
           />
         </div>
-        <div className="grid gap-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+        <div className="grid grid-cols-1 gap-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
           <History />
           <Panel
             title={t('overview.fleet')}

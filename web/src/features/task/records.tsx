@@ -62,7 +62,7 @@ export function Records({ taskId }: { taskId: string }) {
                         ))}
                       </span>
                     </Td>
-                    <Td className="tabular text-ink-2">{format.bytes(a.size)}</Td>
+                    <Td className="text-ink-2">{format.bytes(a.size)}</Td>
                     <Td className="text-ink-2">
                       <Ago at={a.created_at} />
                     </Td>

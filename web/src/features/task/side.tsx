@@ -50,17 +50,11 @@ export function Side({
         <Facts className="mt-4">
           {(metrics?.input_tokens ?? usage?.input) !== undefined && (
             <Fact name={t('task.inOut')}>
-              <span className="tabular">
-                {format.number(metrics?.input_tokens ?? usage?.input ?? 0)} /{' '}
-                {format.number(metrics?.output_tokens ?? usage?.output ?? 0)}
-              </span>
+              {format.number(metrics?.input_tokens ?? usage?.input ?? 0)} /{' '}
+              {format.number(metrics?.output_tokens ?? usage?.output ?? 0)}
             </Fact>
           )}
-          {usage && usage.cached > 0 && (
-            <Fact name={t('task.cached')}>
-              <span className="tabular">{format.number(usage.cached)}</span>
-            </Fact>
-          )}
+          {usage && usage.cached > 0 && <Fact name={t('task.cached')}>{format.number(usage.cached)}</Fact>}
           {metrics?.num_turns !== undefined && <Fact name={t('task.turns')}>{metrics.num_turns}</Fact>}
           {model && <Fact name={t('task.model')}>{model}</Fact>}
           {attempts.length > (over ? 1 : 0) && whole > 0 && (

@@ -64,7 +64,7 @@ function Found({ task }: { task: Task }) {
       lead={
         <span className="flex flex-wrap items-center gap-x-3 gap-y-1.5 text-[13px]">
           <TaskBadge status={task.status} />
-          <span>{task.agent_slug}</span>
+          <span className="min-w-0 wrap-anywhere">{task.agent_slug}</span>
           <span className="inline-flex items-center">
             <Id id={task.id} />
             <CopyButton text={task.id} label={t('task.copyId')} />

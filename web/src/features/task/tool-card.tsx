@@ -100,7 +100,7 @@ export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; ove
         <Icon className={cn('size-4 shrink-0', failed ? 'text-bad' : 'text-ink-3')} aria-hidden />
         <span className="shrink-0 text-[13px] font-medium">{tool.name || t('task.tool')}</span>
         <span className="min-w-0 flex-1 truncate font-mono text-xs text-ink-2">{subject(kind, tool.input)}</span>
-        <span className="shrink-0 text-xs text-ink-3 tabular">
+        <span className="shrink-0 text-xs text-ink-3">
           {tool.result ? (
             failed ? (
               <span className="font-medium text-bad">{t('task.failed')}</span>
