@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,11 @@ func TestWhatIsFollowedOutlastsAnOutage(t *testing.T) {
 			rt := runtimetest.Start(t)
 			employ(t, rt, nil, succeeding("the answer"))
 			p := newPerson(t, rt)
+			delete(p.env, "BLOOM_API_KEY")
+			p.env["BLOOM_API_KEY_FILE"] = filepath.Join(t.TempDir(), "key")
+			if err := os.WriteFile(p.env["BLOOM_API_KEY_FILE"], []byte(runtimetest.AdminKey), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			var requests atomic.Int32
 			rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.HasSuffix(r.URL.Path, c.path) {

@@ -48,11 +48,7 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	if inv.ctx.Err() != nil {
 		return c.leave(inv, api, task.ID)
 	}
-	patient, err := c.openWith(v.retry)
-	if err != nil {
-		return err
-	}
-	return c.finish(inv, patient.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
+	return c.finish(inv, api.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
 }
 
 // leave stops following; it cancels the task only if requested.

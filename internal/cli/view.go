@@ -148,10 +148,6 @@ func (v *view) reconnect(err error, wait time.Duration) {
 	v.warn(fmt.Sprintf("the stream broke (%v); reconnecting in %s", root(err), span(wait)))
 }
 
-func (v *view) retry(err error, wait time.Duration) {
-	v.warn(fmt.Sprintf("the server does not answer (%v); retrying in %s", root(err), span(wait)))
-}
-
 // showed reports whether the user has just read the output in the stream.
 func (v *view) showed(output string) bool {
 	return v.progress && strings.TrimSpace(v.lastText) == strings.TrimSpace(output)
