@@ -11,9 +11,16 @@ import (
 const reapActor = "reaper"
 
 // Reap expires up to limit overdue leases, each in its own operation, so that one
-// that cannot be expired does not block the others. Then it opens ordered tasks that
-// wait for nothing.
+// that cannot be expired does not block the others. After an outage of the database it
+// first extends all leases. Then it opens ordered tasks that wait for nothing.
 func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
+	if s.outage.harmed() {
+		n, err := s.ExtendLeases(ctx)
+		if err != nil {
+			return did, err
+		}
+		s.log.Info("the database did not answer for a while: extended all leases", "leases", n)
+	}
 	now, err := s.Time(ctx)
 	if err != nil {
 		return did, err
@@ -84,6 +91,7 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 		})
 		return err
 	}, notMoved)
+	s.outage.extended()
 	n := 0
 	for _, m := range moved {
 		if m {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
@@ -35,17 +36,23 @@ func Hold(s *Store) (release func()) {
 	}
 }
 
-// Disturb has disturb see, and change, what every transaction is about to write. The
-// store must run one transaction at a time.
-func Disturb(s *Store, disturb func(c *Changes)) {
+// Disturb has disturb see, and change, what every transaction is about to write, or fail
+// it. The store must run one transaction at a time.
+func Disturb(s *Store, disturb func(c *Changes) error) {
 	defer Hold(s)()
 	s.db = disturbed{s.db, disturb}
+}
+
+// OutagesBy has the store measure outages by a clock.
+func OutagesBy(s *Store, now func() time.Time) {
+	defer Hold(s)()
+	s.outage.now = now
 }
 
 type disturbed struct {
 	Database
 
-	disturb func(c *Changes)
+	disturb func(c *Changes) error
 }
 
 func (d disturbed) Begin(ctx context.Context) (Tx, error) {
@@ -56,11 +63,14 @@ func (d disturbed) Begin(ctx context.Context) (Tx, error) {
 type disturbedTx struct {
 	Tx
 
-	disturb func(c *Changes)
+	disturb func(c *Changes) error
 }
 
 func (t disturbedTx) Commit(ctx context.Context, c *Changes) error {
-	t.disturb(c)
+	if err := t.disturb(c); err != nil {
+		t.Rollback()
+		return err
+	}
 	return t.Tx.Commit(ctx, c)
 }
 

@@ -206,11 +206,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, s *store.Store) {
-				if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{
-					Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32},
-				}, "test"); err != nil {
-					t.Fatal(err)
-				}
+				register(t, s)
 				meet(t, s)
 			})
 		})

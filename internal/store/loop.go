@@ -103,7 +103,6 @@ func (s *Store) launch(ops []*op) (done chan struct{}) {
 func (s *Store) commit(ops []*op) {
 	began := time.Now()
 	u, err := s.persist(ops)
-	s.noteWrite(u, err)
 	if err != nil {
 		s.handleFailure(ops, err)
 		return

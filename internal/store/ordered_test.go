@@ -18,15 +18,14 @@ func TestAFailureKeepsNoOrderedTaskWaiting(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, s *store.Store) {
 				left := failures
-				store.Disturb(s, func(c *store.Changes) {
+				store.Disturb(s, func(c *store.Changes) error {
 					if len(c.Outcomes) > 0 && left > 0 {
 						left--
 						c.NewTasks = append(c.NewTasks, forbidden())
 					}
+					return nil
 				})
-				if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 9}}, "w"); err != nil {
-					t.Fatal(err)
-				}
+				register(t, s)
 				first, next := storetest.Plain("context"), storetest.Plain("context")
 				for _, n := range []*bloom.NewTask{&first, &next} {
 					n.Spec.Policy.Ordered = true

@@ -32,11 +32,12 @@ type Store struct {
 	labels      labelCache
 	quarantined quarantine
 	refused     atomic.Pointer[string] // why the last write failed, as a sentence; nil if it did not
-	filled      atomic.Bool            // the backfill of contexts has finished
-	indexed     atomic.Bool            // all tasks older than the index are indexed
-	sealing     sync.Mutex             // held while audit entries are chained
-	unsealed    chan struct{}          // holds a token while committed entries are not chained
-	sealed      chan struct{}          // closed when sealLoop has ended
+	outage      outage
+	filled      atomic.Bool   // the backfill of contexts has finished
+	indexed     atomic.Bool   // all tasks older than the index are indexed
+	sealing     sync.Mutex    // held while audit entries are chained
+	unsealed    chan struct{} // holds a token while committed entries are not chained
+	sealed      chan struct{} // closed when sealLoop has ended
 
 	life    context.Context // cancelled when the store has closed
 	end     context.CancelFunc
@@ -57,6 +58,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 		served: make(chan struct{}), closing: make(chan struct{}), labels: labelCache{workers: map[string]cachedLabels{}},
 		unsealed: make(chan struct{}, 1), sealed: make(chan struct{}),
 	}
+	s.outage.now = time.Now
 	s.quarantined.until = map[quarantineKey]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.checkFilled()
@@ -99,18 +101,6 @@ func (s *Store) WritesFail() string {
 		return *why
 	}
 	return ""
-}
-
-func (s *Store) noteWrite(u *Unit, err error) {
-	switch {
-	case err == nil && !u.c.Empty():
-		s.refused.Store(nil)
-	case err == nil || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-	default:
-		if reason := s.db.Explain(err); bloom.KindOf(reason) == bloom.KindUnavailable {
-			s.refused.Store(&reason.Message)
-		}
-	}
 }
 
 // Pools returns the state of the connection pools.

@@ -19,16 +19,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // onBoth runs a test over both databases, with one transaction at a time.
 func onBoth(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	t.Helper()
-	opens := map[string]func(t *testing.T) (*store.Store, error){
-		"sqlite": func(t *testing.T) (*store.Store, error) {
-			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db")})
+	onBothAt(t, func() bloom.Clock { return nil }, func(t *testing.T, s *store.Store, _ bloom.Clock) { t.Helper(); test(t, s) })
+}
+
+// onBothAt is onBoth with a clock for each database; nil: the database's.
+func onBothAt[C bloom.Clock](t *testing.T, newClock func() C, test func(t *testing.T, s *store.Store, clock C)) {
+	t.Helper()
+	opens := map[string]func(t *testing.T, clock bloom.Clock) (*store.Store, error){
+		"sqlite": func(t *testing.T, clock bloom.Clock) (*store.Store, error) {
+			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db"), Clock: clock})
 			if err != nil {
 				return nil, err
 			}
 			return s.Store, nil
 		},
-		"postgresql": func(t *testing.T) (*store.Store, error) {
-			s, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.Start(t), Parallel: 1})
+		"postgresql": func(t *testing.T, clock bloom.Clock) (*store.Store, error) {
+			s, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.Start(t), Parallel: 1, Clock: clock})
 			if err != nil {
 				return nil, err
 			}
@@ -38,7 +44,8 @@ func onBoth(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	for name, open := range opens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := open(t)
+			clock := newClock()
+			s, err := open(t, clock)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,11 +54,20 @@ func onBoth(t *testing.T, test func(t *testing.T, s *store.Store)) {
 					t.Error(err)
 				}
 			})
-			test(t, s)
+			test(t, s, clock)
 			if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// register registers the worker w.
+func register(t *testing.T, s *store.Store) {
+	t.Helper()
+	_, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "w-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}}, "w")
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -19,7 +19,9 @@ func (s *Store) persist(ops []*op) (*Unit, error) {
 	defer cancel()
 	deadline := ops[0].at.Add(s.cfg.Patience)
 	for {
+		began := s.outage.now()
 		u, err := s.attempt(ctx, ops)
+		s.noteAttempt(began, u, err)
 		if errors.Is(err, ErrUnknown) {
 			// A fresh deadline, however long the operations have waited: nobody else can
 			// find out the outcome.
