@@ -26,16 +26,17 @@ func (s *Server) openAuditFiles() (auditlog.Files, error) {
 		if err != nil {
 			return nil, err
 		}
-		return auditFolder(dir)
+		return auditFolder("--data-dir", dir)
 	default:
-		return auditFolder(where)
+		return auditFolder("--audit-export", where)
 	}
 }
 
-func auditFolder(dir string) (auditlog.Files, error) {
+// auditFolder opens the folder that a setting names.
+func auditFolder(setting, dir string) (auditlog.Files, error) {
 	folder, err := auditlog.OpenFolder(dir)
 	if err != nil {
-		return nil, ConfigError{fmt.Errorf("--audit-export: %w", err)}
+		return nil, ConfigError{fmt.Errorf("%s: the audit cannot be exported: %w", setting, err)}
 	}
 	return folder, nil
 }

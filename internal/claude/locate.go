@@ -137,7 +137,7 @@ func runClaude(ctx context.Context, c Config, path string, args ...string) (stri
 		Path: path, Args: args, Env: c.environment(), Stdout: &stdout, Grace: c.Grace,
 	})
 	if err != nil {
-		return "", process.Exit{}, fmt.Errorf("start %s: %w", path, err)
+		return "", process.Exit{}, err
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()

@@ -152,21 +152,28 @@ func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.Chai
 		return
 	}
 	if !c.FilesOnly {
-		_, _ = fmt.Fprintf(w, "%s entries, %d to %d, unchanged", thousands(r.Entries), r.First, r.Last)
+		_, _ = fmt.Fprintf(w, "%s, %d to %d, unchanged", entries(r.Entries), r.First, r.Last)
 		if r.Unchained > 0 {
 			_, _ = fmt.Fprintf(w, "; %d more not chained yet", r.Unchained)
 		}
 		_, _ = fmt.Fprintf(w, "\nhash of entry %d: %s\n", r.Last, cmp.Or(r.Hash, bloom.NoHash))
 	}
 	if len(c.Files) > 0 {
-		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), thousands(r.Lines)+" entries", r.FirstLine, r.LastLine)
+		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), entries(r.Lines), r.FirstLine, r.LastLine)
 		for _, seq := range r.Starts {
 			_, _ = fmt.Fprintf(w, "the files restart at entry %d: earlier entries were removed before they were exported\n", seq)
 		}
 		for _, f := range r.Forks {
-			_, _ = fmt.Fprintf(w, "the files fork after entry %d: a backup was restored; %s to %d precede it and are not in the database\n", f.After, thousands(f.Lines)+" entries", f.Last)
+			_, _ = fmt.Fprintf(w, "the files fork after entry %d: a backup was restored; the database lacks %s up to %d\n", f.After, entries(f.Lines), f.Last)
 		}
 	}
+}
+
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return thousands(n) + " entries"
 }
 
 type auditExportCmd struct {
@@ -200,10 +207,10 @@ func (c *auditExportCmd) Run(inv *invocation) error {
 		return interrupted(inv, errors.Join(err, w.Flush()))
 	}
 	r, w := io.Pipe()
-	entries := int64(0)
+	written := int64(0)
 	go func() {
 		n, err := auditlog.Export(inv.ctx, chain, w, c.Format, from, to)
-		entries = n
+		written = n
 		_ = w.CloseWithError(err)
 	}()
 	size, err := writeNew(c.Output, r)
@@ -211,7 +218,7 @@ func (c *auditExportCmd) Run(inv *invocation) error {
 	if err != nil {
 		return interrupted(inv, err)
 	}
-	inv.say("%s: %s, %s", c.Output, thousands(entries)+" entries", bytesSize(size))
+	inv.say("%s: %s, %s", c.Output, entries(written), bytesSize(size))
 	return nil
 }
 

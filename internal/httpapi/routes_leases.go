@@ -43,11 +43,11 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 // shows to other workers.
 func isWorker(c *call) bool { return c.caller.Role == auth.RoleWorker }
 
-// actorOf returns the actor for the audit. Workers may share a key, so a worker's key
-// does not identify one: then the actor is worker, or the lease's worker if that is
-// empty.
+// actorOf returns the actor for the audit of what workers do. Workers may share a key, so
+// a worker's key does not identify one, nor does a request without a key: then the actor
+// is worker, or the lease's worker if that is empty.
 func actorOf(c *call, worker string) string {
-	if isWorker(c) {
+	if isWorker(c) || c.caller.ID == "" {
 		return worker
 	}
 	return c.caller.Name
