@@ -216,3 +216,25 @@ func (s inFolder) PutFile(ctx context.Context, key string, content io.Reader, si
 func (inFolder) Link(context.Context, string, time.Duration, string, string) (string, error) {
 	return "", nil
 }
+
+// TestTheAuditNamesTheWorkerWithoutAKey has a worker register, and complete a task, where no
+// key tells who it is.
+func TestTheAuditNamesTheWorkerWithoutAKey(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, func(_ *dispatch.Config, a *auth.Config, _ *httpapi.Config) { a.AdminKey, a.WorkerKey = "", "" })
+	r.key = ""
+	r.worker("w1", 1)
+	at, lease := r.leasedTask()
+	r.call(200, nil, "POST", at+"/complete", `{"lease_id":"`+lease+`","status":"success","output":"done","metrics":{"duration_ms":1}}`)
+	var all []bloom.Audit
+	r.call(200, &all, "GET", "/audit", "")
+	actors := map[string]string{}
+	for _, a := range all {
+		actors[a.Action] = a.Actor
+	}
+	for action, want := range map[string]string{bloom.ActionWorkerRegistered: "w1", bloom.ActionTaskCreated: "local", bloom.ActionTaskCompleted: "w1"} {
+		if actors[action] != want {
+			t.Errorf("%s by %q, want %q", action, actors[action], want)
+		}
+	}
+}

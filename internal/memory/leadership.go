@@ -185,7 +185,7 @@ func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed boo
 		if err != nil && !errors.Is(err, objects.ErrNotFound) && !errors.Is(err, errUnreadable) {
 			return Lease{}, false, fmt.Errorf("read the leadership: %w", err)
 		}
-		if l.SelectedAt > at || l.SelectedAt == at && l.ControlEpoch >= s.Epoch && l.PrimaryNode == s.Primary {
+		if !l.before(s, at, p.Now()) {
 			return l, false, nil
 		}
 		next := p.lease(s.Primary, max(l.next(s.Primary), s.Epoch))
@@ -198,6 +198,22 @@ func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed boo
 		}
 		return next, err == nil, err
 	}
+}
+
+// clockAhead is how far in the future a selection may be by this node's clock.
+const clockAhead = time.Hour
+
+// before reports whether s, made at that Unix time, replaces the selection of the lease. The later
+// one wins; but if the lease's is far in the future, the control plane's clock was wrong, and the
+// higher epoch wins.
+func (l Lease) before(s Selection, at float64, now time.Time) bool {
+	switch {
+	case l.SelectedAt > float64(now.Add(clockAhead).Unix()) && s.Epoch > l.ControlEpoch:
+		return true
+	case l.SelectedAt == at:
+		return l.ControlEpoch < s.Epoch || l.PrimaryNode != s.Primary
+	}
+	return l.SelectedAt < at
 }
 
 func (p *Project) lease(primary string, epoch int64) Lease {

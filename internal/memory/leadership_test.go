@@ -97,6 +97,28 @@ func laterSelection(t *testing.T, b *objects.Bucket) {
 	}
 }
 
+// selectionFromTheFuture has the control plane select with a clock that is years ahead, and
+// then with the right one.
+func selectionFromTheFuture(t *testing.T, b *objects.Bucket) {
+	one := newNode(t, b, "one")
+	choose := func(primary string, epoch int64, at time.Time) bool {
+		t.Helper()
+		_, changed, err := one.Follow(t.Context(), memory.Selection{Primary: primary, Epoch: epoch, At: at, Until: at.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	}
+	now := time.Now()
+	wrong := now.AddDate(10, 0, 0)
+	if !choose("one", 3, wrong) || !choose("two", 4, now) {
+		t.Error("a selection is ignored because the one before is from the future")
+	}
+	if choose("one", 3, now.Add(-time.Minute)) || choose("two", 4, now) {
+		t.Error("an earlier selection replaces a later one")
+	}
+}
+
 func twoPushers(t *testing.T, b *objects.Bucket) {
 	free := func(c *memory.Config) { c.IgnoreLeadership = true }
 	nodes := []*node{newNode(t, b, "one", free), newNode(t, b, "two", free), newNode(t, b, "three", free)}

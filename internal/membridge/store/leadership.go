@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
@@ -35,6 +36,10 @@ func currentTerm(ctx context.Context, q querier, cid string) (*registry.Term, er
 	return &t, nil
 }
 
+// clockAhead is how far in the future the last selection may be. A later one was made with a
+// wrong clock: it must not give all selections after it a time in the future.
+const clockAhead = time.Hour
+
 // Select starts a new term. Concurrent selections wait for the row of the project's epoch: the
 // second sees the first's epoch and uses the next one.
 func (s *Store) Select(ctx context.Context, sel registry.Selection) (term registry.Term, err error) {
@@ -59,6 +64,9 @@ func (s *Store) Select(ctx context.Context, sel registry.Selection) (term regist
 		}
 		now := s.nowMillis()
 		issued := max(now, last+1)
+		if last > now+clockAhead.Milliseconds() {
+			issued = now
+		}
 		term, err = scanTerm(q.QueryRowContext(ctx, `
 			INSERT INTO terms (canonical_id, epoch, primary_node_id, lease_seconds, issued_by, issued_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+termColumns,

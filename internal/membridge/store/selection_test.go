@@ -74,6 +74,21 @@ func TestALaterSelectionHasALaterTimeThoughTheClockWentBack(t *testing.T) {
 	})
 }
 
+// A selection made with a clock that was years ahead must not put the next ones there.
+func TestASelectionAfterOneFromTheFutureIsOfThePresent(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *store.Store, clock *handClock) {
+		sel := registry.Selection{CanonicalID: "c", PrimaryNodeID: "n1", LeaseSeconds: 60, IssuedBy: "admin"}
+		node(t, s, "c", "n1")
+		clock.move(10 * 365 * 24 * time.Hour)
+		wrong := must[registry.Term](t)(s.Select(t.Context(), sel))
+		clock.move(-10 * 365 * 24 * time.Hour)
+		next := must[registry.Term](t)(s.Select(t.Context(), sel))
+		if now := registry.MillisToSeconds(s.Now().UnixMilli()); next.IssuedAt != now || next.ExpiresAt != now+60 || next.Epoch != wrong.Epoch+1 {
+			t.Errorf("epoch %d is of %f to %f; it is %f", next.Epoch, next.IssuedAt, next.ExpiresAt, now)
+		}
+	})
+}
+
 func TestEpochsGoOnGrowingAfterTheProjectWasDeleted(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *store.Store, _ *handClock) {
 		p := must[registry.Project](t)(s.CreateProject(t.Context(), "p"))
