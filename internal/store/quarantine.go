@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -123,6 +124,9 @@ const (
 func (b *quarantine) add(op failure, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.until) >= quarantineMax {
+		b.expire()
+	}
 	if len(b.until) < quarantineMax {
 		b.until[quarantineKey{op, id}] = time.Now().Add(quarantineTime)
 	}
@@ -131,16 +135,19 @@ func (b *quarantine) add(op failure, id string) {
 func (b *quarantine) list(op failure) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.expire()
 	ids := []string{}
-	for row, until := range b.until {
-		switch {
-		case time.Now().After(until):
-			delete(b.until, row)
-		case row.op == op:
+	for row := range b.until {
+		if row.op == op {
 			ids = append(ids, row.id)
 		}
 	}
 	return ids
+}
+
+// expire removes the entries whose time is over.
+func (b *quarantine) expire() {
+	maps.DeleteFunc(b.until, func(_ quarantineKey, until time.Time) bool { return time.Now().After(until) })
 }
 
 func (b *quarantine) has(op failure, id string) bool {
