@@ -204,11 +204,12 @@ func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed boo
 const clockAhead = time.Hour
 
 // before reports whether s, made at that Unix time, replaces the selection of the lease. The later
-// one wins; but if the lease's is far in the future, the control plane's clock was wrong, and the
-// higher epoch wins.
+// one wins; but if only the lease's is far in the future, the control plane's clock was wrong, and
+// the higher epoch wins.
 func (l Lease) before(s Selection, at float64, now time.Time) bool {
+	future := float64(now.Add(clockAhead).Unix())
 	switch {
-	case l.SelectedAt > float64(now.Add(clockAhead).Unix()) && s.Epoch > l.ControlEpoch:
+	case l.SelectedAt > future && at <= future && s.Epoch > l.ControlEpoch:
 		return true
 	case l.SelectedAt == at:
 		return l.ControlEpoch < s.Epoch || l.PrimaryNode != s.Primary

@@ -111,10 +111,16 @@ func selectionFromTheFuture(t *testing.T, b *objects.Bucket) {
 	}
 	now := time.Now()
 	wrong := now.AddDate(10, 0, 0)
-	if !choose("one", 3, wrong) || !choose("two", 4, now) {
+	if !choose("one", 3, wrong) {
+		t.Error("the selection is ignored")
+	}
+	if _, err := one.Select(t.Context(), "two", 0, true); err != nil || choose("one", 3, wrong) {
+		t.Errorf("a person's selection does not last, %v", err)
+	}
+	if !choose("one", 4, now) || !choose("two", 5, now) {
 		t.Error("a selection is ignored because the one before is from the future")
 	}
-	if choose("one", 3, now.Add(-time.Minute)) || choose("two", 4, now) {
+	if choose("one", 3, now.Add(-time.Minute)) || choose("two", 5, now) {
 		t.Error("an earlier selection replaces a later one")
 	}
 }
