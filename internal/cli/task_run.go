@@ -142,8 +142,11 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	seen := false
 	for event, err := range api.FollowEvents(ctx, c.ID, client.FollowOptions{OnReconnect: v.reconnect}) {
 		if err != nil {
-			if seen && ctx.Err() != nil && inv.ctx.Err() == nil {
+			switch idled := ctx.Err() != nil && inv.ctx.Err() == nil; {
+			case idled && seen:
 				return nil
+			case idled:
+				return fmt.Errorf("the server sent no event of task %s within %s", c.ID, client.DefaultTimeout)
 			}
 			return err
 		}

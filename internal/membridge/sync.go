@@ -105,7 +105,13 @@ func (s *Server) syncByCall(ctx context.Context, job registry.Job, agent registr
 	}
 	call, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	defer context.AfterFunc(s.quiesced, hangUp)()
+	defer context.AfterFunc(s.quiesced, func() { // nobody waits for a call whose caller is gone
+		select {
+		case <-ctx.Done():
+			hangUp()
+		case <-call.Done():
+		}
+	})()
 	report, failed := s.callAgent(call, agent, job)
 	report.JobID, report.Status = job.ID, registry.JobCompleted
 	if failed != nil {

@@ -34,7 +34,7 @@ func (p *Project) expect(there *local, m *Manifest, stored int64) (int64, error)
 		return 0, fmt.Errorf("the stored memory has %d bytes, but the manifest has %d: another tool may be pushing; try again, or run bloom memory doctor", stored, m.Size)
 	}
 	size := stored
-	if there.exists { // the log of the transaction, and what the database grows by
+	if there.exists && there.damage == nil { // the log of the transaction, and what the database grows by
 		size += 2*max(stored, there.Size) - there.Size
 	}
 	return stored, p.room(size, fmt.Sprintf("a pull of %d bytes", stored))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ func TestMeanwhile(t *testing.T) {
 		"a push does not remove the upload of the next one":         nextUpload,
 		"the doctor removes no memory that was pushed meanwhile":    doctorMeanwhile,
 		"a first pull spares what the plugin creates meanwhile":     createdMeanwhile,
+		"a first pull does not apply an earlier database's log":     leftoverLog,
 		"a plugin that has an empty database open sees the new one": emptyDatabase,
 		"a new primary spares what the plugin writes meanwhile":     writtenMeanwhile,
 		"a node that becomes primary meanwhile keeps its memory":    promotedMeanwhile,
@@ -221,4 +223,22 @@ func promotedMeanwhile(t *testing.T, c objects.Config) {
 		t.Errorf("the new primary did %+v, %v", out, err)
 	}
 	two.want("mine")
+}
+
+func leftoverLog(t *testing.T, c objects.Config) {
+	b := open(t, c)
+	one, two := newNode(t, b, "one"), newNode(t, b, "two")
+	one.write("a")
+	one.push()
+	two.write("of the earlier database")
+	log, err := os.ReadFile(two.DB + "-wal")
+	if err != nil || len(log) == 0 {
+		t.Fatal(len(log), err)
+	}
+	if err := errors.Join(two.db.Close(), os.Remove(two.DB), os.WriteFile(two.DB+"-wal", log, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	two.db = nil
+	two.pull()
+	two.want("a")
 }

@@ -199,6 +199,11 @@ func hashOf(r io.Reader, to io.Writer) (string, error) {
 
 // create moves a file to the database's path. It fails with fs.ErrExist if there is a file.
 func (p *Project) create(from string) error {
+	if !exists(p.DB) {
+		if err := p.removeLogs(); err != nil {
+			return err
+		}
+	}
 	err := os.Link(from, p.DB)
 	if err != nil && !errors.Is(err, fs.ErrExist) && !exists(p.DB) {
 		return p.install(from) // the file system has no links
@@ -212,16 +217,23 @@ func (p *Project) create(from string) error {
 
 // install moves a file to the database's path, where there is no intact database.
 func (p *Project) install(from string) error {
-	// SQLite would apply the log of an earlier database to this one.
+	if err := p.removeLogs(); err != nil {
+		return err
+	}
+	if err := os.Rename(from, p.DB); err != nil {
+		return err
+	}
+	p.Point("renamed")
+	return durable.SyncDir(filepath.Dir(p.DB))
+}
+
+// removeLogs removes the logs of an earlier database: SQLite would apply them to the next one.
+func (p *Project) removeLogs() error {
 	for _, leftover := range []string{p.DB + "-wal", p.DB + "-shm", p.DB + "-journal"} {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	p.Point("old logs removed")
-	if err := os.Rename(from, p.DB); err != nil {
-		return err
-	}
-	p.Point("renamed")
-	return durable.SyncDir(filepath.Dir(p.DB))
+	return nil
 }
