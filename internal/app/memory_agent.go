@@ -136,7 +136,7 @@ func (a *MemoryAgent) announcement(cfg MemoryAgentConfig, b Build) announce.Conf
 		Heartbeat: func() mbclient.Heartbeat {
 			return a.memory.described(mbclient.Heartbeat{Status: bloom.WorkerOnline, IPAddrs: addresses()})
 		},
-		OnDrain: nil, Execute: a.memory.carry,
+		OnDrain: nil, Execute: a.memory.carry, Keyless: false,
 	}
 }
 
