@@ -12,7 +12,7 @@ import (
 )
 
 // Forget starts to delete this machine's data of a context: its session with claude's own
-// file, its live process, and its working folder if that moves with the context. The caller
+// file, its warm process, and its working folder if that moves with the context. The caller
 // must call finish. finish waits for a running task of the context, deletes the session and
 // renames the folder; until then the context's next task waits. It then removes the folder,
 // for which no task waits. It fails when ctx ends; forgetting the context again removes the

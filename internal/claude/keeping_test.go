@@ -95,7 +95,7 @@ func TestASuccessThatWasNotAcceptedDoesNotCount(t *testing.T) {
 }
 
 // Two turns are only here, and the outcome of the second is not accepted.
-func TestOnlyTheTurnThatWasNotAcceptedIsTakenBack(t *testing.T) {
+func TestOnlyTheTurnThatWasNotAcceptedIsRemoved(t *testing.T) {
 	t.Parallel()
 	for mode, warm := range modes {
 		for name, uploaded := range map[string]bool{"uploaded": true, "not uploaded": false} {

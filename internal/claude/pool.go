@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// warmIdle is how long a live process waits for its context's next task.
+	// warmIdle is how long a warm process waits for its context's next task.
 	warmIdle = 10 * time.Minute
-	// warmMemory is the maximum memory of a live process, in bytes.
+	// warmMemory is the maximum memory of a warm process, in bytes.
 	warmMemory = 600 << 20
-	// warmGrowth is the maximum growth of a live process since its first turn, in bytes.
+	// warmGrowth is the maximum growth of a warm process since its first turn, in bytes.
 	// claude grows with every turn; a new process that resumes the session is smaller.
 	warmGrowth = 64 << 20
 	// warmReserve is the memory that must be free on the machine to keep a process, in bytes.
@@ -37,7 +37,7 @@ type warmLimits struct {
 	free        func() int64 // returns the free memory, in bytes
 }
 
-// pool keeps live processes between tasks: those of contexts, and one spare process for
+// pool keeps warm processes between tasks: those of contexts, and one spare process for
 // the next new context.
 type pool struct {
 	max    int // processes to keep, including the spare one; 0 keeps none
@@ -45,8 +45,8 @@ type pool struct {
 	log    *slog.Logger
 
 	mu       sync.Mutex
-	idle     []*liveProcess // least recently used first
-	spare    *liveProcess
+	idle     []*warmProcess // least recently used first
+	spare    *warmProcess
 	watching bool
 	starting chan struct{} // closed when the spare process has started; nil while none is starting
 	closed   bool
@@ -68,18 +68,18 @@ func newPool(most int, log *slog.Logger) *pool {
 	return &pool{max: most, limits: limits, log: log, ctx: ctx, stop: stop}
 }
 
-// take returns the context's live process, or the spare one for a context without a
+// take returns the context's warm process, or the spare one for a context without a
 // session, if it was started with the same key. It stops a process of the context that
 // cannot be used.
-func (p *pool) take(contextID, sessionID, key string) (l *liveProcess, kind string) {
+func (p *pool) take(contextID, sessionID, key string) (l *warmProcess, kind string) {
 	p.mu.Lock()
 	if starting := p.starting; starting != nil && sessionID == "" {
 		p.mu.Unlock()
 		<-starting // does not take long
 		p.mu.Lock()
 	}
-	var found *liveProcess
-	if i := slices.IndexFunc(p.idle, func(l *liveProcess) bool { return l.contextID == contextID }); i >= 0 {
+	var found *warmProcess
+	if i := slices.IndexFunc(p.idle, func(l *warmProcess) bool { return l.contextID == contextID }); i >= 0 {
 		found = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
 		kind = "living"
@@ -108,7 +108,7 @@ func (p *pool) take(contextID, sessionID, key string) (l *liveProcess, kind stri
 
 // put keeps the process for the context's next task, or stops it. If there are too many,
 // the least recently used one is stopped.
-func (p *pool) put(l *liveProcess) {
+func (p *pool) put(l *warmProcess) {
 	why := l.replaceReason(p.limits)
 	p.mu.Lock()
 	if why == "" && (p.closed || p.max == 0) {
@@ -172,7 +172,7 @@ func (p *pool) watch() {
 }
 
 // stopLocked stops the process in the background. It requires p.mu.
-func (p *pool) stopLocked(l *liveProcess) {
+func (p *pool) stopLocked(l *warmProcess) {
 	if l.idle != nil {
 		l.idle.Stop()
 	}
@@ -180,7 +180,7 @@ func (p *pool) stopLocked(l *liveProcess) {
 }
 
 // drop stops a process that was idle for too long.
-func (p *pool) drop(l *liveProcess) {
+func (p *pool) drop(l *warmProcess) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.idle, l); i >= 0 {
@@ -193,14 +193,14 @@ func (p *pool) drop(l *liveProcess) {
 func (p *pool) has(contextID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.idle, func(l *liveProcess) bool { return l.contextID == contextID })
+	return slices.ContainsFunc(p.idle, func(l *warmProcess) bool { return l.contextID == contextID })
 }
 
 // evict stops the process that is kept for the context, and waits until it has ended.
 func (p *pool) evict(contextID string) {
 	p.mu.Lock()
-	var found *liveProcess
-	if i := slices.IndexFunc(p.idle, func(l *liveProcess) bool { return l.contextID == contextID }); i >= 0 {
+	var found *warmProcess
+	if i := slices.IndexFunc(p.idle, func(l *warmProcess) bool { return l.contextID == contextID }); i >= 0 {
 		found = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
 	}

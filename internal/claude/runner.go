@@ -117,7 +117,7 @@ func (r *Runner) Prepare() {
 		}
 		plain.args = r.baseArgs(ctx, plain.path)
 		return plain.startKey(ctx)
-	}, func(key string) (*liveProcess, error) {
+	}, func(key string) (*warmProcess, error) {
 		return startProcess(r.config, plain.path, plain.turnArgs(), plain.workdir, key)
 	})
 }

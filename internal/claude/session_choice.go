@@ -42,7 +42,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 	s.onSession = t.saveSession
 	s.onMessage = func(uuid string) { t.lastMessage = uuid }
 	s.args = append(t.runner.baseArgs(ctx, path), t.agentArgs(ctx)...)
-	return t.withLiveProcess(ctx, s), s.resume != "", nil
+	return t.withWarmProcess(ctx, s), s.resume != "", nil
 }
 
 // saveSession saves the session id as soon as claude prints it, so that it survives a
@@ -65,10 +65,10 @@ func (t *taskRun) saveSession(id string) {
 	}
 }
 
-// withLiveProcess returns a session that uses live processes, if that is possible. It is
+// withWarmProcess returns a session that uses warm processes, if that is possible. It is
 // not for a copy of a session, nor when the files that claude reads at its start cannot
 // be compared.
-func (t *taskRun) withLiveProcess(ctx context.Context, s *coldSession) session {
+func (t *taskRun) withWarmProcess(ctx context.Context, s *coldSession) session {
 	if t.runner.pool.max == 0 || !t.exclusive || s.fork {
 		return s
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // prepare starts a spare process in the background unless there is one with the same key.
-func (p *pool) prepare(key func(context.Context) (string, error), start func(key string) (*liveProcess, error)) {
+func (p *pool) prepare(key func(context.Context) (string, error), start func(key string) (*warmProcess, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// If only one process may be kept, keep it for a context.
@@ -31,7 +31,7 @@ func (p *pool) prepare(key func(context.Context) (string, error), start func(key
 		if exists {
 			return
 		}
-		var l *liveProcess
+		var l *warmProcess
 		if err == nil {
 			l, err = start(k)
 		}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// maxStartupFiles is the maximum number of files that are compared before a live process
+// maxStartupFiles is the maximum number of files that are compared before a warm process
 // is used again.
 const maxStartupFiles = 5_000
 

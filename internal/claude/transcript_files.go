@@ -68,7 +68,7 @@ func (t *taskRun) truncateTo(m transcriptVersion) bool {
 		return false
 	}
 	if info.Size() == m.Size || t.runner.pool.has(t.task.ContextID) {
-		return true // a live process has served only completed turns
+		return true // a warm process has served only completed turns
 	}
 	return f.Truncate(m.Size) == nil
 }
@@ -98,10 +98,10 @@ func digest(path string, n int64) (size int64, first, all string, err error) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// flushTimeout is how long a live process may take to write its answer to the file.
+// flushTimeout is how long a warm process may take to write its answer to the file.
 const flushTimeout = 2 * time.Second
 
-// awaitLine waits until a session's file has the turn's last message. A live process writes
+// awaitLine waits until a session's file has the turn's last message. A warm process writes
 // it a moment after it has printed it.
 func awaitLine(ctx context.Context, path, messageID string) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)

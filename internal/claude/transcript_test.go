@@ -13,9 +13,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/claude"
 )
 
-// replayLiving is replay for a living process: it reads a turn, where the other reads to
+// replayWarm is replay for a warm process: it reads a turn, where the other reads to
 // the end of its input.
-func replayLiving(t *testing.T, transcript, then string) claude.Config {
+func replayWarm(t *testing.T, transcript, then string) claude.Config {
 	t.Helper()
 	config := replay(t, transcript, then)
 	text, err := os.ReadFile(config.Path)
@@ -89,9 +89,9 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		{"permission-denied", "exit 1", bloom.ClassPermissionDenied, false},
 		{"last-line-without-newline", "exit 0", "", false},
 	}
-	// A living process answers with its result: how it ends after that is no matter of the
+	// A warm process answers with its result: how it ends after that is no matter of the
 	// turn, and what it did not end with a line is no answer.
-	liveProcess := map[string]bloom.ErrorClass{
+	warmProcess := map[string]bloom.ErrorClass{
 		"success-with-tool, then exit 1": "", "success-with-tool, then kill -SEGV $$": "", "last-line-without-newline, then exit 0": bloom.ClassCrashed,
 	}
 	verdict := func(t *testing.T, config claude.Config, class bloom.ErrorClass, release bool) {
@@ -118,11 +118,11 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		})
 		t.Run("living "+name, func(t *testing.T) {
 			t.Parallel()
-			class, differs := liveProcess[name]
+			class, differs := warmProcess[name]
 			if !differs {
 				class = test.class
 			}
-			verdict(t, replayLiving(t, test.transcript, test.then), class, test.release)
+			verdict(t, replayWarm(t, test.transcript, test.then), class, test.release)
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 func TestAnAnswerAfterTheResultOfAnotherTurnIsRepeated(t *testing.T) {
 	t.Parallel()
 	const result = `{"type": "result", "subtype": "success", "is_error": false, "result": "done", "terminal_reason": "completed"}`
-	run, j := runConfig(t, replayLiving(t, "result-of-an-interrupted-turn-first", `[ "$1" = --input-format ] && sleep 600; echo '`+result+`'`))
+	run, j := runConfig(t, replayWarm(t, "result-of-an-interrupted-turn-first", `[ "$1" = --input-format ] && sleep 600; echo '`+result+`'`))
 	wantSuccess(t, run, "done")
 	if !j.warned("process_replaced") {
 		t.Errorf("events: %v", j.events)
@@ -146,7 +146,7 @@ func TestAClaudeThatStaysAfterItsResultIsEnded(t *testing.T) {
 	wantSuccess(t, run, "done")
 }
 
-func TestProcessesLeftBehindAreEndedAndSaid(t *testing.T) {
+func TestProcessesLeftBehindAreEndedAndLogged(t *testing.T) {
 	t.Parallel()
 	run, j := runConfig(t, replay(t, "older-version", "sleep 601 >/dev/null 2>&1 & exit 0"))
 	wantSuccess(t, run, "done")

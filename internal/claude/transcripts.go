@@ -60,7 +60,7 @@ func same(a, b *transcriptVersion) bool { return a == b || a != nil && b != nil 
 
 // syncSession brings the local session to the state of the context's last completed task:
 // it downloads turns of other workers, and removes turns that were not completed, also from
-// a live process. It returns the session to resume, the zero value for a new one. It waits
+// a warm process. It returns the session to resume, the zero value for a new one. It waits
 // for an unavailable server and fails in the end, rather than starting a new session.
 func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)

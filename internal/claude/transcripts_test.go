@@ -49,7 +49,7 @@ func run0(h *harness, a *archive) bloom.Run {
 	return run
 }
 
-func TestATurnThatWasNotCompletedIsTakenBack(t *testing.T) {
+func TestATurnThatWasNotCompletedIsRemoved(t *testing.T) {
 	t.Parallel()
 	for mode, warm := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -172,7 +172,7 @@ func (h *harness) beginsAnew(a *archive, code string) {
 }
 
 // A task can reach what claude keeps of its session.
-func TestATranscriptThatIsNoFileHoldsUpNobody(t *testing.T) {
+func TestATranscriptThatIsNoFileDelaysNobody(t *testing.T) {
 	t.Parallel()
 	const setFault = `for f in "$HOME"/.claude/projects/*/*.jsonl; do ln -sf /dev/zero "$f"; done`
 	noted := standin.Reply{Text: "noted"}

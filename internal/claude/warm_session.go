@@ -5,14 +5,14 @@ import (
 	"errors"
 )
 
-// warmSession runs turns in a live process. If that fails before claude began to answer,
+// warmSession runs turns in a warm process. If that fails before claude began to answer,
 // it repeats the turn in a process of its own.
 type warmSession struct {
 	*coldSession
 	pool      *pool
 	contextID string
 	key       string
-	current   *liveProcess // in use by this run
+	current   *warmProcess // in use by this run
 	kind      string       // of the current process: living, spare or new
 }
 
@@ -30,7 +30,7 @@ func (s *warmSession) turn(parent context.Context, prompt string) outcome {
 	w := s.watch(stop)
 	w.process = s.kind
 	s.meterMu.Lock()
-	// A live process reports its usage since its start, as a resumed session does.
+	// A warm process reports its usage since its start, as a resumed session does.
 	s.meter.resumed = s.resume != "" || s.current.turns > 0
 	s.meterMu.Unlock()
 	out := s.current.turn(ctx, s.config, w, prompt)

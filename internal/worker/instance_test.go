@@ -74,7 +74,7 @@ func TestAMovedFolderIsTheSameInstance(t *testing.T) {
 	}
 }
 
-func TestARestartedWorkerIsTakenBackAtOnce(t *testing.T) {
+func TestARestartedWorkerIsAcceptedAtOnce(t *testing.T) {
 	h := newHarness(t)
 	for range 3 {
 		l := h.start(nil)

@@ -11,14 +11,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/process"
 )
 
-// errProtocol stops a live process whose output does not fit its turn.
+// errProtocol stops a warm process whose output does not fit its turn.
 var errProtocol = errors.New("claude's output did not fit its turn")
 
-// liveProcess is a claude process that serves many turns, one at a time
+// warmProcess is a claude process that serves many turns, one at a time
 // (--input-format stream-json). Each turn begins with a system/init line and ends with a
 // result line. A process that prints anything between turns, or in another order, is not
 // used again.
-type liveProcess struct {
+type warmProcess struct {
 	process *process.Process
 	stdin   *os.File
 	key     string       // of everything that claude reads at its start
@@ -37,13 +37,13 @@ type liveProcess struct {
 }
 
 // startProcess starts a process that waits for its first turn.
-func startProcess(c Config, path string, args []string, workdir, key string) (*liveProcess, error) {
+func startProcess(c Config, path string, args []string, workdir, key string) (*warmProcess, error) {
 	input, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
-	l := &liveProcess{stdin: stdin, key: key}
+	l := &warmProcess{stdin: stdin, key: key}
 	stdout := &lineWriter{max: c.MaxLine, line: l.line, tooLong: l.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: l.stderrLine, tooLong: func(int) {}}
 	l.process, err = process.Start(process.Command{
@@ -56,7 +56,7 @@ func startProcess(c Config, path string, args []string, workdir, key string) (*l
 	return l, nil
 }
 
-func (l *liveProcess) setFault(why string) {
+func (l *warmProcess) setFault(why string) {
 	if l.fault == "" {
 		l.fault = why
 	}
@@ -64,7 +64,7 @@ func (l *liveProcess) setFault(why string) {
 
 // reject stops the turn because of a line that does not belong to it. What the process prints
 // until it has ended is ignored, so that the turn can be repeated.
-func (l *liveProcess) reject(why string) {
+func (l *warmProcess) reject(why string) {
 	l.setFault(why)
 	l.watch.stop(errProtocol)
 	l.watch = nil
@@ -72,7 +72,7 @@ func (l *liveProcess) reject(why string) {
 
 // line handles a line of output. It holds the lock while the watcher handles it, so that
 // no line of this turn reaches a later one.
-func (l *liveProcess) line(line []byte) {
+func (l *warmProcess) line(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch m, ok := parse(line); {
@@ -98,7 +98,7 @@ func (l *liveProcess) line(line []byte) {
 	}
 }
 
-func (l *liveProcess) tooLong(size int) {
+func (l *warmProcess) tooLong(size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.setFault("it printed too long a line")
@@ -107,7 +107,7 @@ func (l *liveProcess) tooLong(size int) {
 	}
 }
 
-func (l *liveProcess) stderrLine(line []byte) {
+func (l *warmProcess) stderrLine(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watch != nil {
@@ -117,7 +117,7 @@ func (l *liveProcess) stderrLine(line []byte) {
 
 // turn asks the prompt and watches over the answer as a cold turn is watched
 // over. When the process is still alive afterwards it has printed its result.
-func (l *liveProcess) turn(ctx context.Context, c Config, w *watcher, prompt string) outcome {
+func (l *warmProcess) turn(ctx context.Context, c Config, w *watcher, prompt string) outcome {
 	if l.initial == nil {
 		// Before the first prompt: later ones may belong to tools.
 		l.initial = pidSet(l.process.Descendants())
@@ -158,7 +158,7 @@ func (l *liveProcess) turn(ctx context.Context, c Config, w *watcher, prompt str
 // supervise waits for the turn's result. When ctx ends, or claude prints nothing for too
 // long, it stops the process and returns the reason. It first interrupts the turn, so that
 // the session stays consistent.
-func (l *liveProcess) supervise(ctx context.Context, c Config, w *watcher) error {
+func (l *warmProcess) supervise(ctx context.Context, c Config, w *watcher) error {
 	silence := time.NewTimer(c.Silence)
 	defer silence.Stop()
 	for {
@@ -184,7 +184,7 @@ func (l *liveProcess) supervise(ctx context.Context, c Config, w *watcher) error
 }
 
 // interrupt asks claude to end the turn and waits up to half the grace for its result.
-func (l *liveProcess) interrupt(c Config, w *watcher) {
+func (l *warmProcess) interrupt(c Config, w *watcher) {
 	grace := c.Grace / 2
 	_ = l.stdin.SetWriteDeadline(time.Now().Add(grace))
 	l.write(map[string]any{"type": "control_request", "request_id": "interrupt", "request": map[string]string{"subtype": "interrupt"}})
@@ -198,7 +198,7 @@ func (l *liveProcess) interrupt(c Config, w *watcher) {
 }
 
 // write writes one line. An error means that the process is ending, which its end shows.
-func (l *liveProcess) write(v any) {
+func (l *warmProcess) write(v any) {
 	line, err := json.Marshal(v)
 	if err == nil {
 		_, _ = l.stdin.Write(append(line, '\n'))
@@ -206,7 +206,7 @@ func (l *liveProcess) write(v any) {
 }
 
 // exited reports whether the process has ended.
-func (l *liveProcess) exited() bool {
+func (l *warmProcess) exited() bool {
 	select {
 	case <-l.process.Done():
 		return true
@@ -216,7 +216,7 @@ func (l *liveProcess) exited() bool {
 }
 
 // end stops the process and waits until its whole process tree has ended.
-func (l *liveProcess) end() {
+func (l *warmProcess) end() {
 	l.process.Stop()
 	<-l.process.Done()
 	_ = l.stdin.Close()
@@ -224,7 +224,7 @@ func (l *liveProcess) end() {
 
 // finish lets the process end by itself, as a process for one turn does, and returns how
 // many processes it left behind. It waits until all of them have ended.
-func (l *liveProcess) finish(wait time.Duration) (leftBehind int) {
+func (l *warmProcess) finish(wait time.Duration) (leftBehind int) {
 	_ = l.stdin.Close()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -10,7 +10,7 @@ const leftoverWait = 300 * time.Millisecond
 
 // leftovers counts the processes that started after the first prompt and still run,
 // of tools and of claude itself.
-func (l *liveProcess) leftovers() (n int) {
+func (l *warmProcess) leftovers() (n int) {
 	if l.initial == nil {
 		return 0 // no turn yet
 	}
@@ -34,7 +34,7 @@ func (l *liveProcess) leftovers() (n int) {
 
 // replaceReason returns why the process must not serve another turn, "" when it may. A
 // process with leftovers must not, so that they never run during a later task.
-func (l *liveProcess) replaceReason(limits warmLimits) string {
+func (l *warmProcess) replaceReason(limits warmLimits) string {
 	if l.exited() {
 		return "it ended"
 	}
