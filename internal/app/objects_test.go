@@ -153,25 +153,38 @@ func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)
 	task, lease := s.held()
-	output, digest := "x", strings.Repeat("ab", 32)
-	ours := "transcripts/" + bloom.TranscriptFolder("c") + "/" + lease + "-" + digest
-	for _, url := range []string{
-		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000), // longer than the maximum key
-		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 2000) + "/" + ours,
-		"minio://" + s.bucket.Bucket + "/" + strings.Repeat("a", 300) + "/" + ours,
-		"minio://other/" + ours, "minio://" + ours, "file:" + ours, ours, "",
-		"minio://" + s.bucket.Bucket + "/" + ours, // does not exist
-		"minio://" + s.bucket.Bucket + "/" + ours[:len(ours)-1] + "x",
-	} {
-		_, err := s.api.Complete(s.t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: &output,
+	digest := strings.Repeat("ab", 32)
+	own := func(lease string) string {
+		return "transcripts/" + bloom.TranscriptFolder("c") + "/" + lease + "-" + digest
+	}
+	complete := func(task, lease, url string) error {
+		t.Helper()
+		_, err := s.api.Complete(s.t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: new("x"),
 			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: digest, Parts: []bloom.TranscriptPart{{URL: url, Size: 1}}}})
-		if bloom.KindOf(err) != bloom.KindInvalid {
-			t.Errorf("%.80s: %v", url, err)
-		}
-		health, err := s.api.Health(t.Context())
-		must(t, err)
+		health, healthErr := s.api.Health(t.Context())
+		must(t, healthErr)
 		if h := health.Artifacts; !h.Connected || h.LastError != nil {
 			t.Fatalf("%.80s: health shows %+v", url, h)
+		}
+		return err
+	}
+	ours, in := own(lease), "minio://"+s.bucket.Bucket+"/"
+	for _, url := range []string{
+		in + strings.Repeat("a", 2000), // longer than the maximum key
+		in + strings.Repeat("a", 2000) + "/" + ours,
+		in + strings.Repeat("a", 300) + "/" + ours,
+		"minio://other/" + ours, "minio://" + ours, ours, "",
+		in + ours[:len(ours)-1] + "x",
+	} {
+		if err := complete(task, lease, url); bloom.KindOf(err) != bloom.KindInvalid {
+			t.Errorf("%.80s: %v", url, err)
+		}
+	}
+	// The outcome counts without an upload that does not exist.
+	for _, store := range []string{in, "file:"} {
+		task, lease := s.held()
+		if err := complete(task, lease, store+own(lease)); err != nil {
+			t.Errorf("missing in %s: %v", store, err)
 		}
 	}
 }

@@ -146,6 +146,11 @@ func TestATaskWaitsForTheOutcomeOfTheLastOne(t *testing.T) {
 	<-asked
 	cancel(bloom.ErrCancelled)
 	wantError(t, <-ran, bloom.ClassCancelled)
+	c.harnesses[0].config.AwaitOutcome = func(context.Context, string) error { return errors.New("not delivered") }
+	if run := c.harnesses[0].runner().Run(t.Context(), moving("sh: true"), nil); run.Release == nil || run.Release.NotBefore <= bloom.Millis(time.Now()) ||
+		run.Completion.ErrorClass != bloom.ClassInternal {
+		t.Errorf("without the outcome it ends with %+v, %+v", run.Release, run.Completion)
+	}
 	go func() { ran <- runner.Run(t.Context(), moving("sh: cat a > b"), nil) }()
 	if lease := <-asked; lease != *b.LeaseID {
 		t.Errorf("it waits for %s", lease)

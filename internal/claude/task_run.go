@@ -68,7 +68,11 @@ func (t *taskRun) do(parent context.Context) verdict {
 	}
 	defer release()
 	if err := t.awaitOutcome(ctx); err != nil {
-		return t.notReady(ctx, "the outcome of the context's last task is not delivered yet", err)
+		v := t.notReady(parent, "the outcome of the context's last task is not delivered yet", err)
+		if parent.Err() == nil { // not this task's fault: it costs no attempt
+			v.release, v.notBefore = true, bloom.Millis(t.config.Clock.Now().Add(outcomePace))
+		}
+		return v
 	}
 	if err := t.syncWorkspace(ctx); err != nil {
 		return t.notReady(ctx, "the context's working folder cannot be restored", err)
@@ -105,6 +109,10 @@ func (t *taskRun) do(parent context.Context) verdict {
 	t.runner.Prepare()
 	return v
 }
+
+// outcomePace is how long a task waits before it asks again for the outcome of its
+// context's last task.
+const outcomePace = time.Minute
 
 // notReady returns the verdict on a run whose context is not ready for it.
 func (t *taskRun) notReady(ctx context.Context, message string, err error) verdict {

@@ -31,7 +31,7 @@ func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
 	return retryWhile(ctx, func() (again bool, err error) {
 		frames := &download{}
 		err = t.restore(ctx, st, frames)
-		if errors.Is(err, ErrUnavailable) {
+		if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 			return true, err
 		}
 		if frames.err != nil && frames.n != last {

@@ -74,6 +74,9 @@ func reseal(saved map[string]string, ring KeyRing) (before, sealed map[string]st
 	if err := ring.AddKey(before); err != nil {
 		return nil, nil, err
 	}
+	for _, name := range sealedSettings { // absent ones too: a first one may be saved meanwhile
+		before[name] = saved[name]
+	}
 	for name, secret := range secrets {
 		if sealed[name], err = ring.Seal(name, secret); err != nil {
 			return nil, nil, bloom.Internal(err)

@@ -142,11 +142,17 @@ func (s *Service) Configure(ctx context.Context, address, adminKey, actor string
 	}
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
+	// Read first: a key that was sealed before another server rotated must not be saved after it.
+	saved, err := s.store.Settings(ctx)
+	if err != nil {
+		return Settings{}, err
+	}
 	sealed, err := s.seal.Seal(settingMembridgeKey, adminKey)
 	if err != nil {
 		return Settings{}, bloom.Internal(err)
 	}
-	err = s.store.PutSettings(ctx, map[string]string{settingMembridgeURL: address, settingMembridgeKey: sealed}, bloom.Audit{
+	was := map[string]string{settingMembridgeKey: saved[settingMembridgeKey]}
+	err = s.store.ReplaceSettings(ctx, was, map[string]string{settingMembridgeURL: address, settingMembridgeKey: sealed}, bloom.Audit{
 		Action: bloom.ActionConfigUpdated, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: actor,
 		Detail: "Membridge is at " + address,
 		Data:   bloom.MustJSON(map[string]string{"membridge_server_url": address}),

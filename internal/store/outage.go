@@ -19,10 +19,11 @@ const outageLeast = time.Second
 type outage struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	since   time.Time // when the first failing transaction since the last success began; zero: none
-	refused bool      // the database answered, but refused to write
-	over    bool      // an outage has ended, and the leases were not extended since
+	mu       sync.Mutex
+	answered time.Time // when a transaction last succeeded
+	since    time.Time // when the first failing transaction since the last success began; zero: none
+	refused  bool      // the database answered, but refused to write
+	over     bool      // an outage has ended, and the leases were not extended since
 }
 
 func (o *outage) failed(began time.Time, refused bool) {
@@ -30,6 +31,9 @@ func (o *outage) failed(began time.Time, refused bool) {
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
 		o.since = began
+		if began.Before(o.answered) { // others were served meanwhile
+			o.since = o.answered
+		}
 	}
 	o.refused = refused
 }
@@ -43,7 +47,7 @@ func (o *outage) succeeded(wrote bool) {
 		return
 	}
 	o.over = o.over || o.long()
-	o.since = time.Time{}
+	o.since, o.answered = time.Time{}, o.now()
 }
 
 func (o *outage) long() bool { return !o.since.IsZero() && o.now().Sub(o.since) >= outageLeast }

@@ -30,6 +30,7 @@ func (s *Store) persist(ops []*op) (*Unit, error) {
 				return nil, errors.Join(err, checkErr)
 			}
 			if committed {
+				s.noteAttempt(began, u, nil)
 				return u, nil
 			}
 		}

@@ -156,7 +156,8 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 		return completion(k.lease, c, now)
 	case run.Release != nil:
 		notBefore := w.boundNotBefore(run.Release.NotBefore, now)
-		if at := time.UnixMilli(notBefore); at.After(now) {
+		// With an internal error the task's context is not ready; the worker is.
+		if at := time.UnixMilli(notBefore); at.After(now) && run.Completion.ErrorClass != bloom.ClassInternal {
 			w.park(j, at, run.Release.Reason)
 		}
 		return release(k.lease, run.Release.Reason, notBefore, now)
@@ -206,6 +207,7 @@ func (w *Worker) noteCredentials(j *job, run bloom.Run) {
 	}
 	wait := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
 	w.refusals++
+	w.refusedAt = now
 	w.mu.Unlock()
 	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
 }

@@ -31,6 +31,7 @@ type delivery struct {
 	TTL        int    `json:"ttl_seconds,omitempty"`
 	malformed  bool   // refused for its content, not for its lease
 	notMoved   bool   // refused, but its file could not be moved to refused/
+	accepted   bool   // by the server, but not noted here yet
 	memoryOnly bool   // not on disk: another delivery's file has its name
 	keeper     *leaseKeeper
 }
@@ -214,7 +215,10 @@ func (o *outbox) try(ctx context.Context, d *delivery) (done bool) {
 			_, err = o.client.Release(ctx, d.TaskID, spec)
 		}
 	} else {
-		_, err = o.client.CompleteRaw(ctx, d.TaskID, d.Body, true)
+		if !d.accepted {
+			_, err = o.client.CompleteRaw(ctx, d.TaskID, d.Body, true)
+			d.accepted = err == nil
+		}
 		if err == nil && d.ContextID != "" && o.accepted != nil {
 			err = o.accepted(d.ContextID, d.LeaseID)
 		}

@@ -137,11 +137,21 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 		c.Max = 0
 		c.Wait = min(c.Wait, max(time.Second, w.parked.Sub(now)))
 	case w.refusals > 0:
-		c.Max = max(0, min(c.Max, 1-len(w.jobs))) // one task shows whether they are accepted again
+		c.Max = max(0, min(c.Max, 1-w.begunSince(w.refusedAt))) // one task shows whether they are accepted again
 	}
 	w.inPoll = &polling{max: c.Max, cancel: cancel}
 	w.status.Polling = true
 	return c, asked
+}
+
+// begunSince counts the jobs that began after t. It requires w.mu.
+func (w *Worker) begunSince(t time.Time) (n int) {
+	for _, j := range w.jobs {
+		if j.since.After(t) {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *Worker) answered() {

@@ -79,7 +79,9 @@ func (l *leap) Now() time.Time { return time.Now().Add(time.Duration(l.by.Load()
 // After a refusal the worker takes one task, and more only when that has succeeded.
 func TestARefusedWorkerTriesOneTask(t *testing.T) {
 	h, clock := newHarness(t), &leap{}
-	h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 3, clock })
+	h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 4, clock })
+	h.rt.Submit("long", "do it")
+	h.runner.next(t) // one that runs on does not count
 	h.rt.Submit("one", "do it")
 	h.runner.next(t).end <- bloom.Run{Refused: true, Completion: bloom.Completion{
 		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
@@ -103,6 +105,21 @@ func TestARefusedWorkerTriesOneTask(t *testing.T) {
 	probe.end <- success("done")
 	h.runner.next(t)
 	h.runner.next(t)
+}
+
+func TestATaskWhoseContextIsNotReadyDoesNotParkTheWorker(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(nil)
+	task := h.rt.Submit("ctx", "do it")
+	later := bloom.Millis(time.Now().Add(time.Minute))
+	h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not ready", NotBefore: later},
+		Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorClass: bloom.ClassInternal}}
+	if got := h.until(task.ID, bloom.TaskQueued); got.RunAt < later || got.Attempts != 0 {
+		t.Errorf("it starts at %d, after %d attempts", got.RunAt, got.Attempts)
+	}
+	if until := l.w.Status().ParkedUntil; !until.IsZero() {
+		t.Errorf("the worker takes nothing until %s", until)
+	}
 }
 
 // maxOf returns how many tasks a claim asks for.

@@ -55,8 +55,15 @@ func TestTheRunnerLearnsThatAnOutcomeWasAccepted(t *testing.T) {
 	if n := len(a.calls); n != 0 {
 		t.Fatalf("accepted %d times before it was delivered", n)
 	}
-	a.err <- errors.New("the disk is full") // then it is delivered again
+	a.err <- errors.New("the disk is full") // then it is accepted again, and not delivered
 	h.rt.Up()
+	sent := make(chan string, 64)
+	h.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if stepOf(r) == "complete" {
+			sent <- r.URL.Path
+		}
+		return false
+	})
 	l = h.start(a.use)
 	for range 2 {
 		if got := receive(t, a.calls, "the acceptance"); got != [2]string{"ctx", lease} {
@@ -69,8 +76,8 @@ func TestTheRunnerLearnsThatAnOutcomeWasAccepted(t *testing.T) {
 	if left := outbox(t, h.dir); len(left) > 0 {
 		t.Errorf("the outbox still has %q", left)
 	}
-	if results, _ := h.api.Results(t.Context(), task.ID); len(results) != 1 {
-		t.Errorf("results %+v", results)
+	if results, _ := h.api.Results(t.Context(), task.ID); len(results) != 1 || len(sent) != 1 {
+		t.Errorf("sent %d times, results %+v", len(sent), results)
 	}
 }
 

@@ -29,18 +29,19 @@ type Worker struct {
 	deliverCtx context.Context // of deliveries; outlives the runs
 	running    sync.WaitGroup  // jobs with their lease keepers and event senders
 
-	mu       sync.Mutex
-	jobs     map[string]*job // by lease
-	ended    chan struct{}   // closed and replaced when a job or a delivery has ended
-	parked   time.Time       // claims nothing before
-	refusals int             // how often the credentials were refused since the last success
-	readyErr error           // why no task can be run at present; nil when one can
-	stateErr error           // why the state folder cannot be written; nil when it can
-	stop     bool            // the worker is stopping and claims nothing more
-	inPoll   *polling        // the poll in flight
-	stopSent map[string]bool // leases whose job was already notified of its loss or cancellation
-	status   Status
-	failure  struct { // the last one that was logged
+	mu        sync.Mutex
+	jobs      map[string]*job // by lease
+	ended     chan struct{}   // closed and replaced when a job or a delivery has ended
+	parked    time.Time       // claims nothing before
+	refusals  int             // how often the credentials were refused since the last success
+	refusedAt time.Time       // of the last refusal
+	readyErr  error           // why no task can be run at present; nil when one can
+	stateErr  error           // why the state folder cannot be written; nil when it can
+	stop      bool            // the worker is stopping and claims nothing more
+	inPoll    *polling        // the poll in flight
+	stopSent  map[string]bool // leases whose job was already notified of its loss or cancellation
+	status    Status
+	failure   struct { // the last one that was logged
 		reason string
 		logged time.Time
 	}

@@ -17,7 +17,9 @@ const places = [
   'internal/httpapi',
   'internal/lifecycle',
   'internal/store',
+  'internal/store/postgres',
   'internal/store/sqldb',
+  'internal/store/sqlite',
   'internal/membridge/mbclient',
   'internal/membridge/registry',
 ]
@@ -36,6 +38,9 @@ function sentences(): string[] {
   const written = [
     ...source.matchAll(new RegExp(`\\b(?:Conflict|Invalid)\\((?:fmt\\.Sprintf\\()?${text}`, 'g')),
     ...source.matchAll(new RegExp(`\\b(?:Message|Detail):\\s+(?:fmt\\.Sprintf\\()?${text}`, 'g')),
+    ...source.matchAll(new RegExp(`\\bmessage = ${text}`, 'g')),
+    ...source.matchAll(new RegExp(`\\bunavailable\\(${text}`, 'g')),
+    ...source.matchAll(new RegExp(`\\bu\\.refuse\\([^"\\n]*${text}`, 'g')),
     ...source.matchAll(new RegExp(`\\bDetail = [^\\n]*?${text}`, 'g')),
     ...source.matchAll(new RegExp(`\\bupstream\\([\\w.]+, (?:fmt\\.Sprintf\\()?${text}`, 'g')),
     ...source.matchAll(new RegExp(`\\breturn (?:fmt\\.Sprintf\\()?(?="Membridge)${text}`, 'g')),
@@ -70,11 +75,15 @@ const composed = [
   'Contact again',
   'Undrained',
   'Too many requests: the limit for this address is 20 a minute; try again later',
+  "this turn is not part of the context's conversation: its completion came too late",
+  "this turn is not part of the context's conversation: its upload is missing in the server's storage",
+  "what this task made of the context's working folder is not kept: its completion came too late",
+  "what this task made of the context's working folder is not kept: its upload is missing in the server's storage",
 ]
 
 /** Parts that never come alone, and the words of membridge's that are not ours to know. */
 const parts =
-  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is invalid): some|The time series is not available: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some)$/
+  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is invalid): some|The time series is not available: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some|this turn is not part of .*: some|what this task made of .*: some)$/
 
 /** Where what a worker says of a task is written. */
 const workerSource = ['internal/claude', 'internal/worker']

@@ -26,7 +26,7 @@ export default function SignIn() {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
   // The person may sign in in another tab.
-  const asked = useQuery({ ...session, refetchInterval: 2_000, refetchOnWindowFocus: 'always' })
+  const asked = useQuery({ ...session, refetchInterval: 15_000, refetchOnWindowFocus: 'always' })
   const now = asked.data
   const provider = now?.oidc
   const needless = now !== undefined && now.auth !== 'keys'
