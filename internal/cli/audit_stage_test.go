@@ -162,9 +162,14 @@ func (a *auditPlace) tamperWithFiles() {
 		change func(l []string) []string
 		wrong  int64
 	}{
-		"changed":   {func(l []string) []string { l[1] = strings.Replace(l[1], `"detail":"`, `"detail":"x`, 1); return l }, second},
-		"removed":   {func(l []string) []string { return slices.Delete(l, 1, 2) }, third},
-		"reordered": {func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, third},
+		"changed": {func(l []string) []string { l[1] = strings.Replace(l[1], `"detail":"`, `"detail":"x`, 1); return l }, second},
+		"removed": {func(l []string) []string { return slices.Delete(l, 1, 2) }, third},
+		"reordered": {func(l []string) []string {
+			l[len(l)-1] += "\n" // the last line may be moved
+			l[1], l[2] = l[2], l[1]
+			l[len(l)-1] = strings.TrimSuffix(l[len(l)-1], "\n")
+			return l
+		}, third},
 	} {
 		packed := auditlog.Pack([]byte(strings.Join(c.change(slices.Clone(lines)), "")))
 		if err := os.WriteFile(file, packed, 0o600); err != nil {

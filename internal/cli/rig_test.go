@@ -130,10 +130,10 @@ func employ(t testing.TB, rt *runtimetest.Runtime, events []bloom.WorkerEvent, r
 			}
 			for _, l := range got.Leases {
 				reply.LeaseID = l.Lease.ID
-				if _, err := api.Heartbeat(ctx, l.Task.ID, l.Lease.ID); err != nil {
+				if _, err := api.Heartbeat(ctx, l.Task.ID, l.Lease.ID); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
-				if err := api.AppendEvents(ctx, l.Task.ID, l.Lease.ID, events); err != nil {
+				if err := api.AppendEvents(ctx, l.Task.ID, l.Lease.ID, events); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 				if _, err := api.Complete(ctx, l.Task.ID, reply); err != nil && ctx.Err() == nil {
