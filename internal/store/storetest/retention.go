@@ -44,6 +44,7 @@ func (h *harness) removeEvents() bloom.Removed {
 
 func (h *harness) removeAudit() bloom.Removed {
 	h.Helper()
+	h.ok(awaitChained(h.ctx, h.s)) // an entry is removed once it is chained
 	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveAudit(h.ctx, r) }, 0)
 }
 
