@@ -12,7 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
-// acceptance records what a worker was told of its outcomes.
+// acceptance records the calls of Config.Accepted.
 type acceptance struct {
 	calls chan [2]string // context and lease
 	err   chan error     // what the next calls return; nil when it is empty

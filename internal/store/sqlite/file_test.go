@@ -78,7 +78,7 @@ func TestAnotherFileIsNoDatabase(t *testing.T) {
 				}
 			}
 			if s.WritesFail() == "" {
-				t.Error("nobody is told why writes fail")
+				t.Error("health does not say why writes fail")
 			}
 			mend()
 			if err := create(); err != nil || s.Ping(t.Context()) != nil || s.WritesFail() != "" {
