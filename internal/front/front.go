@@ -147,7 +147,11 @@ func (f *Front) Shutdown(ctx context.Context, quiesce func()) error {
 		// net/http drops what it reads once it shuts down, even the first request of a connection
 		// that it had already accepted.
 		f.conns.wait(ctx)
-		finished <- f.http.Shutdown(ctx)
+		err := f.http.Shutdown(ctx)
+		if errors.Is(err, net.ErrClosed) {
+			err = nil // it closes the sockets a second time
+		}
+		finished <- err
 	}()
 	quiesce()
 	return <-finished

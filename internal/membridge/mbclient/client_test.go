@@ -167,7 +167,11 @@ func TestACancelledRequestIsNotMembridgesFailure(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int64
-	url := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1); cancel() })
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		cancel()
+		<-r.Context().Done()
+	})
 	client := dial(t, url)
 	for range 2 {
 		if _, err := client.Agents(ctx); err == nil {
