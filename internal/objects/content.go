@@ -71,11 +71,12 @@ func (b *Bucket) Link(ctx context.Context, key string, valid time.Duration, medi
 	return u.String(), nil
 }
 
-// AbortUploads removes the parts of unfinished uploads that began before a time. Storages that do
-// this themselves list none.
+// AbortUploads removes the parts of unfinished uploads that began before a time, and leaves later
+// uploads of the same keys alone. Storages that do this themselves list none.
 func (b *Bucket) AbortUploads(ctx context.Context, prefix string, before time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	core := minio.Core{Client: b.client}
 	for up := range b.client.ListIncompleteUploads(ctx, b.name, prefix, true) {
 		if err := translate(up.Err); errors.Is(err, ErrNotFound) {
 			return nil // how some storages report that there are none
@@ -83,8 +84,9 @@ func (b *Bucket) AbortUploads(ctx context.Context, prefix string, before time.Ti
 			return err
 		}
 		if up.Initiated.Before(before) {
-			if err := b.client.RemoveIncompleteUpload(ctx, b.name, up.Key); err != nil {
-				return translate(err)
+			err := translate(core.AbortMultipartUpload(ctx, b.name, up.Key, up.UploadID))
+			if err != nil && !errors.Is(err, ErrNotFound) { // another process may abort it, too
+				return err
 			}
 		}
 	}

@@ -21,7 +21,8 @@ var (
 	ErrNotFound = errors.New("no such object")
 	// ErrConflict: the object is not, or no longer, the one that the caller read.
 	ErrConflict = errors.New("the object was changed by someone else")
-	// ErrStalled: a request was aborted because no bytes were transferred for Config.Stall.
+	// ErrStalled: a request was aborted because less than 1 KiB per second was transferred for
+	// Config.Stall.
 	ErrStalled = errors.New("the object storage stalled")
 )
 
@@ -46,8 +47,8 @@ type Config struct {
 	TLS bool
 	// Transport sends the requests; nil means the library's transport.
 	Transport http.RoundTripper
-	// Stall is how long a request may transfer no bytes before it fails with ErrStalled;
-	// DefaultStall when 0.
+	// Stall is how long a request may transfer less than 1 KiB per second before it fails with
+	// ErrStalled; DefaultStall when 0.
 	Stall time.Duration
 	// Tries is how often the library tries a failing request; DefaultTries when 0.
 	Tries int

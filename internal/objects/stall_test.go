@@ -12,18 +12,28 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// Requests to a storage that accepts connections and is silent time out, before its response and
-// within it.
+// Requests to a storage that accepts connections and is silent, or sends a byte now and then, time
+// out, before its response and within it.
 func TestASilentStorageTimesOut(t *testing.T) {
 	t.Parallel()
+	content := func(w http.ResponseWriter, text string) {
+		w.Header().Set("Content-Length", "100")
+		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		w.Header().Set("ETag", `"x"`)
+		_, _ = io.WriteString(w, text)
+		w.(http.Flusher).Flush()
+	}
 	for name, begin := range map[string]func(w http.ResponseWriter){
-		"before the answer": func(http.ResponseWriter) {},
-		"within the content": func(w http.ResponseWriter) {
-			w.Header().Set("Content-Length", "1000")
-			w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
-			w.Header().Set("ETag", `"x"`)
-			_, _ = io.WriteString(w, "begun")
-			w.(http.Flusher).Flush()
+		"before the answer":  func(http.ResponseWriter) {},
+		"within the content": func(w http.ResponseWriter) { content(w, "begun") },
+		"byte by byte": func(w http.ResponseWriter) {
+			content(w, "x")
+			for range time.Tick(20 * time.Millisecond) { // a storage that is silent for so long is not stalled
+				if _, err := io.WriteString(w, "x"); err != nil { // everything was sent, or the client is gone
+					return
+				}
+				w.(http.Flusher).Flush()
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
