@@ -145,7 +145,7 @@ func (p *Project) checkLock(ctx context.Context) Finding {
 		return Finding{Name: name, OK: true, Detail: "free"}
 	}
 	age := p.Now().Sub(time.Unix(l.Timestamp, 0))
-	if p.stale(l) {
+	if p.left(l) {
 		return Finding{Name: name, Detail: fmt.Sprintf("left by a push of %s that began %s ago and was killed", l.Holder, age.Round(time.Second)),
 			Fix: "the next push takes it over; to release it now: " + p.repairCommand(), repair: p.underLock(func(context.Context) error { return nil })}
 	}

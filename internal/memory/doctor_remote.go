@@ -64,7 +64,7 @@ func (p *Project) plainIs(ctx context.Context, m *Manifest) (bool, error) {
 // before it removed old versions.
 func (p *Project) checkVersions(ctx context.Context) Finding {
 	const name = "uploads"
-	if lock, held, err := p.Lock(ctx); err != nil || held && !p.stale(lock) {
+	if lock, held, err := p.Lock(ctx); err != nil || held && !p.left(lock) {
 		return Finding{Name: name, OK: true, Detail: "not checked while a push is running"}
 	}
 	m, _, err := p.remote(ctx)

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -97,7 +96,7 @@ func (p *Project) Role(ctx context.Context) (Role, Lease, error) {
 		default:
 			return p.role(l), l, nil
 		}
-		err = p.writeLease(ctx, next, etag)
+		err = p.writeLease(ctx, l, next, etag)
 		if errors.Is(err, objects.ErrConflict) {
 			continue // another node wrote one first
 		}
@@ -148,7 +147,7 @@ func (p *Project) Select(ctx context.Context, node string, lasts time.Duration, 
 			next.LeaseSeconds = int64(lasts / time.Second)
 			next.ExpiresAt = next.IssuedAt + next.LeaseSeconds
 		}
-		err = p.writeLease(ctx, next, etag)
+		err = p.writeLease(ctx, l, next, etag)
 		if errors.Is(err, objects.ErrConflict) {
 			continue
 		}
@@ -192,7 +191,7 @@ func (p *Project) Follow(ctx context.Context, s Selection) (l Lease, changed boo
 		next.SelectedAt, next.ControlEpoch, next.IssuedBy = at, s.Epoch, s.By
 		next.IssuedAt, next.ExpiresAt = s.At.Unix(), s.Until.Unix()
 		next.LeaseSeconds = next.ExpiresAt - next.IssuedAt
-		err = p.writeLease(ctx, next, etag)
+		err = p.writeLease(ctx, l, next, etag)
 		if errors.Is(err, objects.ErrConflict) {
 			continue
 		}
@@ -227,29 +226,3 @@ func (p *Project) lease(primary string, epoch int64) Lease {
 }
 
 func (p *Project) leaseKey() string { return p.key("leadership", "lease.json") }
-
-// writeLease replaces the lease, then writes it to the audit folder. It ignores a failure
-// of the second write, because the lease is already in force.
-func (p *Project) writeLease(ctx context.Context, l Lease, etag string) error {
-	// Check each time that conditional writes work, which is cheap because leases are
-	// written rarely.
-	if err := p.Bucket.Probe(ctx); err != nil {
-		return err
-	}
-	if _, err := p.swapJSON(ctx, p.leaseKey(), l, etag); err != nil {
-		return err
-	}
-	entry := struct {
-		Lease
-
-		Event     string    `json:"event"`
-		Timestamp time.Time `json:"timestamp"`
-	}{l, "lease_written", p.Now().UTC()}
-	data, err := json.MarshalIndent(entry, "", "  ")
-	if err != nil {
-		return err
-	}
-	name := p.Now().UTC().Format("20060102T150405.000Z") + "-" + strings.NewReplacer("/", "_", ":", "_").Replace(p.Node) + ".json"
-	_, _ = p.Bucket.Swap(ctx, p.key("leadership", "audit", name), data, "")
-	return nil
-}

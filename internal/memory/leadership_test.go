@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,6 +123,42 @@ func selectionFromTheFuture(t *testing.T, b *objects.Bucket) {
 	}
 	if choose("one", 3, now.Add(-time.Minute)) || choose("two", 5, now) {
 		t.Error("an earlier selection replaces a later one")
+	}
+}
+
+// leadershipAudit has a primary renew its lease, and then a project whose leadership has changed
+// more often than the bucket keeps.
+func leadershipAudit(t *testing.T, b *objects.Bucket) {
+	now := time.Now()
+	one := newNode(t, b, "one", func(c *memory.Config) { c.Now = func() time.Time { return now } })
+	folder := "projects/" + one.ID() + "/leadership/audit/"
+	recorded := func() (keys []string) {
+		t.Helper()
+		for o, err := range b.List(t.Context(), folder) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, o.Key)
+		}
+		return keys
+	}
+	for i := range 3 {
+		one.write(fmt.Sprint(i))
+		one.push()
+		now = now.Add(memory.DefaultLease)
+	}
+	if got := recorded(); len(got) != 1 {
+		t.Errorf("the first lease and its renewals are recorded as %q", got)
+	}
+	for i := range memory.MaxLeadershipAudit {
+		overwrite(t, b, fmt.Sprintf("%s20010101T%09d.json", folder, i), []byte("{}"))
+	}
+	if _, err := one.Select(t.Context(), "two", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	got := recorded()
+	if len(got) != memory.MaxLeadershipAudit || strings.Contains(got[len(got)-2], "/2001") || !strings.Contains(got[len(got)-3], "/2001") {
+		t.Errorf("recorded: %q", got)
 	}
 }
 

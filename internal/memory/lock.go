@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -19,10 +18,9 @@ type Lock struct {
 	Project     string `json:"project"`
 	CanonicalID string `json:"canonical_id"`
 	Nonce       string `json:"nonce,omitempty"` // of one push
-	// PID is the process id of the push, so that the next push on the same machine need
-	// not wait for one that was killed.
-	PID     int    `json:"pid,omitempty"`
-	Machine string `json:"machine,omitempty"`
+	// File identifies the file that the push has locked on its node, so that the next push
+	// there need not wait for one that was killed. Empty if the push has locked none.
+	File string `json:"file,omitempty"`
 	// Boot identifies the machine's last start, which ended all pushes before it.
 	Boot string `json:"boot,omitempty"`
 }
@@ -52,6 +50,12 @@ func (p *Project) Lock(ctx context.Context) (l Lock, ok bool, err error) {
 
 // acquire takes the lock and returns how to release it.
 func (p *Project) acquire(ctx context.Context) (release func(context.Context) error, err error) {
+	file, unlock := p.lockFile()
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
 	var held Lock
 	etag, err := p.readJSON(ctx, p.lockKey(), &held)
 	if err != nil && !errors.Is(err, objects.ErrNotFound) && !errors.Is(err, errUnreadable) {
@@ -59,10 +63,10 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	}
 	now := p.Now()
 	age := now.Sub(time.Unix(held.Timestamp, 0))
-	if held.Timestamp != 0 && !p.stale(held) && !p.ForcePush {
+	if held.Timestamp != 0 && !p.stale(held, file) && !p.ForcePush {
 		return nil, &LockedError{Holder: held.Holder, Age: age, Free: p.LockTTL + p.LockGrace - age}
 	}
-	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text(), PID: os.Getpid(), Machine: thisMachine(), Boot: thisBoot()}
+	mine := Lock{Holder: p.Node, Timestamp: now.Unix(), Project: p.Project, CanonicalID: p.id, Nonce: rand.Text(), File: file, Boot: thisBoot()}
 	etag, err = p.swapJSON(ctx, p.lockKey(), mine, etag)
 	if err != nil {
 		p.ended.Store(mine.Nonce, true) // the storage may have it nevertheless
@@ -76,6 +80,7 @@ func (p *Project) acquire(ctx context.Context) (release func(context.Context) er
 	p.ended.Clear()
 	p.Point("lock taken")
 	release = func(ctx context.Context) error {
+		defer unlock()
 		free := mine
 		free.Timestamp = 0
 		_, err := p.swapJSON(ctx, p.lockKey(), free, etag)

@@ -10,7 +10,7 @@
 //	sqlite/manifest.json          describes the last push; written last
 //	locks/active.lock             who is pushing
 //	leadership/lease.json         which node is primary
-//	leadership/audit/…            every lease that was written
+//	leadership/audit/…            the latest changes of the lease
 //
 // The manifest alone determines the current memory. It is replaced by compare-and-set,
 // so that only one of two concurrent pushes succeeds, and an interrupted push changes

@@ -27,6 +27,7 @@ func TestMemory(t *testing.T) {
 		"a selection changes the roles":                          selection,
 		"a person's selection stays until a later one":           laterSelection,
 		"a selection from the future does not last":              selectionFromTheFuture,
+		"the latest changes of the leadership are recorded":      leadershipAudit,
 		"of two pushers at once one wins":                        twoPushers,
 		"a pull replaces what the plugin has open":               openDatabase,
 		"a pull keeps what was there":                            safetyBackup,

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,15 +81,15 @@ var thisBoot = sync.OnceValue(func() string {
 	return digest16(string(boot))
 })
 
-// thisMachine identifies the machine since its last start, and the container, to which a
-// process id belongs. It is empty if that is unknown.
-var thisMachine = sync.OnceValue(func() string {
-	space, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil || thisBoot() == "" {
-		return ""
+// bootTime returns when the machine was started, by its clock; zero if that is unknown.
+func (p *Project) bootTime() time.Time {
+	text, err := os.ReadFile("/proc/uptime")
+	var seconds float64
+	if _, scanErr := fmt.Sscan(string(text), &seconds); err != nil || scanErr != nil {
+		return time.Time{}
 	}
-	return digest16(thisBoot() + space)
-})
+	return p.Now().Add(-time.Duration(seconds * float64(time.Second)))
+}
 
 // digest16 returns the first 16 hex digits of the SHA-256 of text.
 func digest16(text string) string {
@@ -96,19 +97,46 @@ func digest16(text string) string {
 	return hex.EncodeToString(sum[:])[:16]
 }
 
+// lockFile locks a file next to the database, until unlock is called or the process ends in
+// whatever way, and identifies it. The id is empty if another push has locked it, or the file
+// system has no locks.
+func (p *Project) lockFile() (id string, unlock func()) {
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(p.DB), "."+filepath.Base(p.DB)+".push-lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", func() {}
+	}
+	var stat syscall.Stat_t
+	err = errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.Fstat(int(f.Fd()), &stat))
+	if err == nil && thisBoot() != "" {
+		id = digest16(fmt.Sprint(thisBoot(), stat.Dev, stat.Ino))
+	}
+	return id, func() { f.Close() }
+}
+
 // dead reports whether the push that holds the lock is known to be dead: it ran on this
-// node, and the machine was restarted since, or its process has ended.
-func (p *Project) dead(l Lock) bool {
+// node, and the machine was restarted since, or this process has locked its file. Also a push
+// in another container, whose processes cannot be seen, unlocks the file when it is killed.
+func (p *Project) dead(l Lock, file string) bool {
 	if l.Timestamp == 0 || l.Holder != p.Node {
 		return false
 	}
 	restarted := l.Boot != "" && thisBoot() != "" && l.Boot != thisBoot()
-	return restarted || l.Machine != "" && l.Machine == thisMachine() && !alive(l.PID)
+	if l.Boot == "" { // an earlier version
+		restarted = time.Unix(l.Timestamp, 0).Before(p.bootTime())
+	}
+	return restarted || file != "" && l.File == file
 }
 
 // stale reports whether the lock is no longer valid: its push is dead or has ended, it is too
-// old, or its time is implausibly far in the future.
-func (p *Project) stale(l Lock) bool {
+// old, or its time is implausibly far in the future. file is the id of the locked file.
+func (p *Project) stale(l Lock, file string) bool {
 	_, ended := p.ended.Load(l.Nonce)
-	return ended || p.dead(l) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
+	return ended || p.dead(l, file) || p.Now().Sub(time.Unix(l.Timestamp, 0)).Abs() > p.LockTTL+p.LockGrace
+}
+
+// left reports whether a push that has ended left the lock.
+func (p *Project) left(l Lock) bool {
+	file, unlock := p.lockFile()
+	defer unlock()
+	return p.stale(l, file)
 }

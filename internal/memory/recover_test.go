@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,6 +25,7 @@ func TestRecovery(t *testing.T) {
 		"an outage during a push does not block the next one":       outageInPush,
 		"a lock whose answer was lost does not block the next push": lostLock,
 		"a lock from before a restart does not block a push":        restartedMachine,
+		"a lock of a killed container does not block a push":        killedContainer,
 		"a missing upload is sent again":                            missingUpload,
 		"a memory that the storage lost is sent again":              emptiedBucket,
 	} {
@@ -116,23 +118,64 @@ func lostLock(t *testing.T, c objects.Config) {
 
 func restartedMachine(t *testing.T, c objects.Config) {
 	b := open(t, c)
+	one := newNode(t, b, "one", func(c *memory.Config) { c.LockTTL = 100 * 365 * 24 * time.Hour })
+	one.write("a")
+	one.push()
+	key := "projects/" + one.ID() + "/locks/active.lock"
+	lock := func(lock string, age time.Duration) {
+		t.Helper()
+		one.write("b")
+		overwrite(t, b, key, fmt.Appendf(nil, lock, time.Now().Add(-age).Unix()))
+	}
+	lock(`{"hostname":"one","timestamp":%d,"nonce":"x","boot":"earlier"}`, 0)
+	one.push()
+	lock(`{"hostname":"one","timestamp":%d}`, 20*365*24*time.Hour) // of an earlier version
+	one.push()
+	var locked *memory.LockedError
+	for _, other := range []string{`{"hostname":"two","timestamp":%d,"nonce":"x","boot":"earlier"}`, `{"hostname":"one","timestamp":%d}`} {
+		lock(other, 0)
+		if _, err := one.Push(t.Context()); !errors.As(err, &locked) {
+			t.Errorf("beside %s: %v", other, err)
+		}
+	}
+}
+
+// killedContainer has a push killed whose process id and namespace mean nothing to the next push.
+func killedContainer(t *testing.T, c objects.Config) {
+	b := open(t, c)
 	one := newNode(t, b, "one")
 	one.write("a")
 	one.push()
 	key := "projects/" + one.ID() + "/locks/active.lock"
-	lock := func(node string) {
-		overwrite(t, b, key, fmt.Appendf(nil, `{"hostname":%q,"timestamp":%d,"nonce":"x","pid":%d,"machine":"another","boot":"earlier"}`,
-			node, time.Now().Unix(), os.Getpid()))
+	foreign := func() {
+		t.Helper()
+		var l map[string]any
+		data, _, err := b.Read(t.Context(), key)
+		if err = errors.Join(err, json.Unmarshal(data, &l)); err != nil {
+			t.Fatal(err)
+		}
+		l["pid"], l["machine"] = os.Getpid(), "another"
+		data, err = json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, b, key, data)
 	}
 	one.write("b")
-	lock("one")
-	one.push()
-	one.write("c")
-	lock("two")
-	var locked *memory.LockedError
-	if _, err := one.Push(t.Context()); !errors.As(err, &locked) {
-		t.Errorf("the lock of another node: %v", err)
+	if killed, _ := (child{Bucket: c, Node: "one", DB: one.DB, KillPoint: "uploaded"}).run(t); !killed {
+		t.Fatal("the push was not killed")
 	}
+	foreign()
+	one.push()
+	running := newNode(t, b, "one", sameDB(one), at("lock taken", func() {
+		foreign()
+		var locked *memory.LockedError
+		if _, err := one.Push(t.Context()); !errors.As(err, &locked) {
+			t.Errorf("beside a push in another container: %v", err)
+		}
+	}))
+	one.write("c")
+	_, _ = running.Push(t.Context()) // its lock was replaced
 }
 
 func missingUpload(t *testing.T, c objects.Config) {

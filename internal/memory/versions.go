@@ -70,9 +70,9 @@ func (p *Project) sweepVersions(ctx context.Context) error {
 	return err
 }
 
-func (p *Project) remove(ctx context.Context, versions []objects.Info) {
-	for _, object := range versions {
-		_ = p.Bucket.Remove(ctx, object.Key) // the next push tries again
+func (p *Project) remove(ctx context.Context, old []objects.Info) {
+	for _, object := range old {
+		_ = p.Bucket.Remove(ctx, object.Key) // the next time tries again
 	}
 }
 
