@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -72,10 +74,18 @@ func (f Facts) patch() (registry.AgentPatch, error) {
 	return p, nil
 }
 
-type agentList struct{ Body []registry.Agent }
+type agentQuery struct {
+	Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"Most agents to return; 0 or absent: all"`
+	After string `query:"after" maxLength:"128" doc:"Only agents after this name; the Link header of a page has that of the next one"`
+}
 
-func (s *Server) listAgents(ctx context.Context, _ *struct{}) (*agentList, error) {
-	agents, err := s.store.Agents(ctx)
+type agentList struct {
+	Link string `header:"Link"`
+	Body []registry.Agent
+}
+
+func (s *Server) listAgents(ctx context.Context, in *agentQuery) (*agentList, error) {
+	agents, err := s.store.Agents(ctx, clean(in.After), in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +93,12 @@ func (s *Server) listAgents(ctx context.Context, _ *struct{}) (*agentList, error
 	for i := range agents {
 		agents[i].Status = s.uptime.Liveness(agents[i], now)
 	}
-	return &agentList{agents}, nil
+	out := &agentList{Body: agents}
+	if n := len(agents); n > 0 && n == in.Limit {
+		next := url.Values{"limit": {strconv.Itoa(n)}, "after": {agents[n-1].Name}}
+		out.Link = "</agents?" + next.Encode() + `>; rel="next"`
+	}
+	return out, nil
 }
 
 type registration struct {

@@ -68,11 +68,11 @@ func (s *Server) heartbeat(ctx context.Context, in *heartbeatRequest) (*heartbea
 			defer s.waiting.leave(in.Name)
 		}
 	}
-	s.metrics.heartbeats.WithLabelValues("agent").Inc()
 	res, err := s.store.Heartbeat(ctx, in.Name, patch, report, proof(ctx))
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.heartbeats.WithLabelValues("agent").Inc()
 	commands := newCommands(res.Jobs, report.Held)
 	upToDate := drain == nil || *drain == res.Agent.Drain
 	if len(commands) == 0 && upToDate && wake != nil {

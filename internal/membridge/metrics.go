@@ -32,7 +32,7 @@ func newMetrics(version string) *metrics {
 	m := &metrics{
 		registry:   prometheus.NewRegistry(),
 		requests:   counter("http_requests_total", "Requests by route and status.", "route", "code"),
-		heartbeats: counter("heartbeats_total", "Heartbeats received, of agents and of nodes.", "of"),
+		heartbeats: counter("heartbeats_total", "Heartbeats recorded, of agents and of nodes.", "of"),
 		jobs:       counter("sync_jobs_total", "Sync jobs, by kind and how they reached the agent.", "kind", "by"),
 		loopErrors: counter("loop_errors_total", "Failures of the background loops.", "loop"),
 		refused:    counter("requests_refused_total", "Requests refused with 429, by limit.", "limit"),
@@ -81,7 +81,7 @@ func (g agentGauge) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
 func (g agentGauge) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.s.quiesced, 5*time.Second)
 	defer cancel()
-	agents, err := g.s.store.Agents(ctx)
+	agents, err := g.s.store.Agents(ctx, "", 0)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(g.desc, err)
 		return

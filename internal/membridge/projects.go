@@ -94,11 +94,11 @@ func (s *Server) nodeHeartbeat(ctx context.Context, in *nodeHeartbeatRequest) (*
 		}
 		heartbeat.ProjectID = &name
 	}
-	s.metrics.heartbeats.WithLabelValues("node").Inc()
 	term, err := s.store.NodeHeartbeat(ctx, heartbeat)
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.heartbeats.WithLabelValues("node").Inc()
 	out := &nodeHeartbeatResponse{}
 	out.Body.OK, out.Body.CanonicalID = true, heartbeat.CanonicalID
 	out.Body.Role = registry.RoleOf(term, heartbeat.NodeID, s.store.Now())

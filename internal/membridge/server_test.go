@@ -160,10 +160,20 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	p := ready(t)
 	p.want(t, 200, "POST", "/agents/a/heartbeat", "")
+	// Refused ones do not count.
+	p.want(t, 404, "POST", "/agents/unknown/heartbeat", "")
+	token := func(token string) http.Header {
+		return http.Header{membridge.AgentHeader: {agentKey}, membridge.TokenHeader: {token}}
+	}
+	for i, want := range []int{200, 409} {
+		if a := p.as(t, token(strings.Repeat(fmt.Sprint(i), 16)), "POST", "/agent/heartbeat", `{"node_id":"n","canonical_id":"c"}`); a.status != want {
+			t.Errorf("heartbeat %d of a node: %d %s", i, a.status, a.body)
+		}
+	}
 	text := string(p.want(t, 200, "GET", "/metrics", "").body)
 	for _, want := range []string{`membridge_agents{status="online"} 1`, `membridge_heartbeats_total{of="agent"} 1`, `membridge_build_info{version="`, "\ngo_goroutines ", "\nprocess_open_fds ",
 		// What has not happened yet is 0: an alert on an absent series never fires.
-		`membridge_agents{status="offline"} 0`, `membridge_heartbeats_total{of="node"} 0`, `membridge_loop_errors_total{loop="maintenance"} 0`,
+		`membridge_agents{status="offline"} 0`, `membridge_heartbeats_total{of="node"} 1`, `membridge_loop_errors_total{loop="maintenance"} 0`,
 		`membridge_requests_refused_total{limit="agent"} 0`, `membridge_sync_jobs_total{by="call",kind="pull"} 0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not there", want)

@@ -65,7 +65,7 @@ func planeWithOther(t *testing.T) (admin, agent, other *mbclient.Client) {
 	as := func(token string) *mbclient.Client {
 		return dial(t, web.URL, func(o *mbclient.Options) { o.AgentKey, o.Token = "the-agent-key-of-a-test", token })
 	}
-	return admin, as("the-token-of-the-worker"), as("the-token-of-the-rival")
+	return admin, as("the-token-of-the-worker"), as("the-token-of-another")
 }
 
 func TestAnotherWorkerOfTheSameNameIsRefusedAndSaysSo(t *testing.T) {

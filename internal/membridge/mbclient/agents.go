@@ -2,11 +2,13 @@ package mbclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -62,22 +64,34 @@ func (s *Timestamp) UnmarshalJSON(b []byte) error {
 }
 
 // Agents lists the agents, from an array or from {"agents": […]}. It skips invalid entries; State
-// counts them.
+// counts them. It reads pages, so that a response is never too long, and no more of them than
+// bloom.MaxWorkers fill; a membridge without pages sends all agents at once.
 func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
 	t := c.now()
-	var list agentList
-	if err := c.fetch(ctx, request{method: http.MethodGet, path: "/agents", idempotent: true, certain: true}, &list); err != nil {
-		return nil, err
+	all := agentList{agents: []Agent{}}
+	next := "/agents?limit=" + strconv.Itoa(agentPage)
+	for range bloom.MaxWorkers/agentPage + 1 {
+		var page agentList
+		if err := c.fetch(ctx, request{method: http.MethodGet, path: next, idempotent: true, certain: true, next: &next}, &page); err != nil {
+			return nil, err
+		}
+		all.agents = append(all.agents, page.agents...)
+		all.skipped, all.why = all.skipped+page.skipped, cmp.Or(all.why, page.why)
+		if next == "" {
+			break
+		}
 	}
-	c.skipped(t, list.skipped, list.why)
-	return list.agents, nil
+	c.skipped(t, all.skipped, all.why)
+	return all.agents, nil
 }
 
-// Limits of a listed agent, in bytes: a name of 128 characters, and more of everything else than
-// membridge accepts.
+// Limits of a listed agent, in bytes: a name of 128 characters, and more of everything than
+// membridge accepts, even if JSON has to escape each byte. A page of such agents is shorter than
+// DefaultMaxResponse.
 const (
 	maxName   = 4 * 128
-	maxRecord = 64 << 10
+	maxRecord = 6 * (bloom.MaxWorkerLists + 8<<10)
+	agentPage = 200
 )
 
 type agentList struct {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type request struct {
 	// certain marks a call that membridge refuses only for its key: any other 4xx means that
 	// something other than membridge answered.
 	certain bool
+	next    *string // next, if not nil, is set to the path of the next page, "" after the last one
 }
 
 // Do forwards a request with the key added and returns membridge's status and body. Its error is a
@@ -132,6 +134,12 @@ func (c *Client) send(ctx context.Context, t target, r request) (int, []byte, er
 		return 0, nil, err
 	}
 	defer res.Body.Close()
+	if r.next != nil {
+		link, rel, _ := strings.Cut(res.Header.Get("Link"), ">")
+		if *r.next = ""; strings.HasPrefix(link, "</") && strings.Contains(rel, "next") {
+			*r.next = link[1:]
+		}
+	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, c.opt.MaxResponse+1))
 	if err != nil {
 		return 0, nil, err

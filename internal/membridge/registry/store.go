@@ -73,8 +73,8 @@ type Store interface {
 	DrainLevels(ctx context.Context, names []string) (map[string]bool, error)
 	// Agent returns one agent. ErrNoAgent.
 	Agent(ctx context.Context, name string) (Agent, error)
-	// Agents returns all agents by name.
-	Agents(ctx context.Context) ([]Agent, error)
+	// Agents returns the agents by name, from after that name on, at most limit; 0 means all.
+	Agents(ctx context.Context, after string, limit int) ([]Agent, error)
 	// DeleteAgent deletes an agent and fails its open jobs. ErrNoAgent.
 	DeleteAgent(ctx context.Context, name string) error
 

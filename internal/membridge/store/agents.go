@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
@@ -216,9 +218,9 @@ func (s *Store) Agent(ctx context.Context, name string) (registry.Agent, error) 
 	return a, orMissing(err, registry.ErrNoAgent)
 }
 
-// Agents returns all agents by name.
-func (s *Store) Agents(ctx context.Context) ([]registry.Agent, error) {
-	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents ORDER BY name`)
+// Agents returns the agents by name, from after that name on, at most limit; 0 means all.
+func (s *Store) Agents(ctx context.Context, after string, limit int) ([]registry.Agent, error) {
+	return collect(ctx, s.read, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE name > $1 ORDER BY name LIMIT $2`, after, cmp.Or(limit, math.MaxInt32))
 }
 
 // DeleteAgent deletes an agent and fails its open jobs.

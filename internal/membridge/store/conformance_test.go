@@ -61,7 +61,7 @@ func TestARegistrationIsKeptAndAnUpdateChangesOnlyWhatItGives(t *testing.T) {
 		if diff := cmp.Diff(want, second); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]registry.Agent{want}, must[[]registry.Agent](t)(s.Agents(t.Context()))); diff != "" {
+		if diff := cmp.Diff([]registry.Agent{want}, must[[]registry.Agent](t)(s.Agents(t.Context(), "", 0))); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -212,7 +212,7 @@ func TestManyHeartbeatsAtOnceAreAllKept(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		for _, a := range must[[]registry.Agent](t)(s.Agents(t.Context())) {
+		for _, a := range must[[]registry.Agent](t)(s.Agents(t.Context(), "", 0)) {
 			if a.HeartbeatAt == nil || fmt.Sprint("a", a.Load.Running) != a.Name {
 				t.Errorf("lost: %+v", a)
 			}

@@ -99,7 +99,7 @@ func killAfter(t *testing.T, url, path string, writes int, acked map[string]bool
 
 func checkAll(t *testing.T, s *store.Store, acked map[string]bool) {
 	t.Helper()
-	agents := must[[]registry.Agent](t)(s.Agents(t.Context()))
+	agents := must[[]registry.Agent](t)(s.Agents(t.Context(), "", 0))
 	have := map[string]bool{}
 	for _, a := range agents {
 		have[a.Name] = true
