@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,8 +54,7 @@ func (c *Client) do(ctx context.Context, call *call, out any) (meta answer, err 
 		if err == nil || n+1 >= c.retry.Tries || !call.safety.mayRetry(err) {
 			return meta, err
 		}
-		var lost *UnreachableError
-		meta.repeated = meta.repeated || !errors.As(err, &lost) || lost.Sent
+		meta.repeated = meta.repeated || !unsafe.mayRetry(err)
 		if waited := c.beforeRetry(ctx, n, err); waited != nil {
 			return meta, fmt.Errorf("%w (last try: %w)", waited, err)
 		}
@@ -138,7 +136,8 @@ func post[T any](ctx context.Context, c *Client, path string, body any, s safety
 }
 
 // remove removes something. A repeated call that finds nothing has succeeded: an earlier try, whose
-// response was lost, removed it.
+// response was lost or which failed after its commit, may have removed it. If it never existed, the
+// caller has what it wanted, too.
 func (c *Client) remove(ctx context.Context, path string) error {
 	meta, err := c.do(ctx, &call{method: http.MethodDelete, path: path, safety: safe}, &removed{})
 	if err != nil && meta.repeated && bloom.KindOf(err) == bloom.KindNotFound {

@@ -154,6 +154,19 @@ func TestRemovedWithAnAnswerThatWasLost(t *testing.T) {
 	if err := c.RemoveFilter(ctx, "f"); bloom.KindOf(err) != bloom.KindNotFound {
 		t.Errorf("removed twice: %v", err)
 	}
+	var refused atomic.Bool
+	rt.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		if refused.Swap(true) {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":"Too many requests","code":"rate_limited","request_id":"r"}`)
+		return true
+	})
+	if err := c.RemoveFilter(ctx, "f"); bloom.KindOf(err) != bloom.KindNotFound {
+		t.Errorf("removed after a refusal, which removed nothing: %v", err)
+	}
 }
 
 // TestAnEndedTaskIsAwaitedThroughAnOutage that begins when its stream has ended.
