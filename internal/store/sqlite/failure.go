@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +50,7 @@ func (d *database) checkFile() error {
 	case err != nil:
 	case !os.SameFile(now, d.file):
 		err = fmt.Errorf("%s is another file than the one that was opened", d.cfg.Path)
-	case now.Size() < d.file.Size() && !d.hasSize(now.Size()):
+	case now.Size() < d.file.Size() && !d.complete(now.Size()):
 		err = fmt.Errorf("%s was truncated from %d to %d bytes", d.cfg.Path, d.file.Size(), now.Size())
 	default:
 		d.file = now
@@ -59,13 +60,16 @@ func (d *database) checkFile() error {
 		Message: "The database file was removed, replaced or truncated while the server used it; stop the server and restore the file"}
 }
 
-// hasSize reports whether the database has that many bytes: SQLite removed what followed
-// it in the file.
-func (d *database) hasSize(size int64) bool {
-	pages, err := d.write.number("PRAGMA page_count")
-	if err != nil {
+// complete reports whether the file has all pages that its own header names: SQLite removed
+// what followed them. The connection also counts pages that are only in the log so far.
+func (d *database) complete(size int64) bool {
+	header := make([]byte, 32)
+	if _, err := d.main.ReadAt(header, 0); err != nil {
 		return false
 	}
-	each, err := d.write.number("PRAGMA page_size")
-	return err == nil && pages*each == size
+	pageSize, pages := int64(binary.BigEndian.Uint16(header[16:])), int64(binary.BigEndian.Uint32(header[28:]))
+	if pageSize == 1 {
+		pageSize = 65536
+	}
+	return pages*pageSize <= size
 }

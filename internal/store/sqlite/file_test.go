@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,5 +86,51 @@ func TestAnotherFileIsNoDatabase(t *testing.T) {
 				t.Errorf("with its file again: %v, %q", err, s.WritesFail())
 			}
 		})
+	}
+}
+
+// TestAFileThatAnotherProgramVacuums is complete, also while what was written since is only in the
+// log.
+func TestAFileThatAnotherProgramVacuums(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bloom.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	create := func() error {
+		_, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
+		return err
+	}
+	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)&_pragma=wal_autocheckpoint(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	run := func(statements ...string) {
+		t.Helper()
+		for _, statement := range statements {
+			if _, err := other.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	const checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
+	run("CREATE TABLE filler (x BLOB)", "INSERT INTO filler VALUES (zeroblob(1000000))", checkpoint)
+	if err := create(); err != nil {
+		t.Fatal(err)
+	}
+	large, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("DELETE FROM filler", "VACUUM", checkpoint, "INSERT INTO filler VALUES (zeroblob(100000))")
+	if now, err := os.Stat(path); err != nil || now.Size() >= large.Size() {
+		t.Fatalf("the file still has %d bytes, %v", now.Size(), err)
+	}
+	if err := create(); err != nil || s.WritesFail() != "" {
+		t.Errorf("after VACUUM: %v, %q", err, s.WritesFail())
 	}
 }

@@ -63,6 +63,7 @@ type database struct {
 	sqldb.Reads
 	cfg   Config
 	lock  *os.File
+	main  *os.File    // the database; closing it would end SQLite's locks, so it is closed last
 	file  os.FileInfo // of the database, as last seen; used by the writer only
 	read  *readers
 	write *conn
@@ -107,14 +108,18 @@ func (d *database) open(ctx context.Context) error {
 	if _, err := migrateUp(ctx, d.cfg.Path); err != nil {
 		return err
 	}
-	c, err := dial(dsn(d.cfg.Path, "rw"), writerPragmas...)
+	main, err := os.Open(d.cfg.Path)
 	if err != nil {
 		return err
 	}
-	d.write, d.read, d.clock = c, newReaders(d.cfg.Path, d.cfg.Readers, d.fail), newFollower(d.cfg.Clock, d.cfg.Logger)
-	d.file, err = os.Stat(d.cfg.Path)
+	c, err := dial(dsn(d.cfg.Path, "rw"), writerPragmas...)
+	if err != nil {
+		return errors.Join(err, main.Close())
+	}
+	d.main, d.write, d.read, d.clock = main, c, newReaders(d.cfg.Path, d.cfg.Readers, d.fail), newFollower(d.cfg.Clock, d.cfg.Logger)
+	d.file, err = main.Stat()
 	if err := errors.Join(err, d.openIndex(), d.openChain()); err != nil {
-		return errors.Join(err, d.write.close())
+		return errors.Join(err, d.write.close(), main.Close())
 	}
 	return nil
 }
@@ -178,7 +183,7 @@ func (d *database) Notify([]bloom.Change) {}
 
 // Close closes all connections and unlocks the file.
 func (d *database) Close() error {
-	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.lock.Close())
+	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.main.Close(), d.lock.Close())
 }
 
 // Explain turns a failure into an error that is safe to show to callers.
