@@ -77,6 +77,7 @@ type TaskSpec struct {
 	MaxAttempts    int      `json:"max_attempts" required:"false" minimum:"1" maximum:"10" default:"3" doc:"How many leases the task may use"`
 	Priority       int      `json:"priority" required:"false" minimum:"-1000" maximum:"1000" default:"0" doc:"Higher goes first"`
 	RunAt          int64    `json:"run_at" required:"false" minimum:"0" default:"0" doc:"Earliest start, Unix milliseconds; 0 means now"`
+	DelayMS        int64    `json:"delay_ms,omitempty" required:"false" minimum:"0" maximum:"3155760000000" doc:"Start this long after the creation, in milliseconds, instead of at run_at; unlike that, it is the same whenever the request is repeated"`
 	Labels         []string `json:"labels" nullable:"false" required:"false" maxItems:"32" itemMinLength:"1" itemMaxLength:"128" doc:"A worker must carry all of these labels to take the task"`
 	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key chosen by the caller; posting again with it returns the first task"`
 }
@@ -182,7 +183,7 @@ func (n NewTask) Task(now int64) Task {
 		ContextHints: s.ContextHints, Policy: s.Policy, DesiredFormat: s.DesiredFormat,
 		CreatedAt: now, Priority: s.Priority, Labels: s.Labels,
 		TaskState: TaskState{
-			Status: TaskQueued, UpdatedAt: now, MaxAttempts: s.MaxAttempts, RunAt: cmp.Or(s.RunAt, now),
+			Status: TaskQueued, UpdatedAt: now, MaxAttempts: s.MaxAttempts, RunAt: cmp.Or(s.RunAt, now+s.DelayMS),
 		},
 	}
 	if s.IdempotencyKey != "" {

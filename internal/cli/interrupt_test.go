@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
@@ -105,6 +106,38 @@ func TestAnIdempotencyKeySubmitsOnce(t *testing.T) {
 	tasks := decode[[]bloom.Task](t, p.must("task", "list", "--json"))
 	if len(tasks) != 2 || tasks[0].ContextID == tasks[1].ContextID {
 		t.Errorf("%+v", tasks)
+	}
+}
+
+// TestADelayedTaskIsSubmittedOnce although it would start later with each call.
+func TestADelayedTaskIsSubmittedOnce(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	submit := func() bloom.Task {
+		return decode[bloom.Task](t, p.must("task", "submit", "x", "--json", "--idempotency-key", "nightly", "--delay", "1h"))
+	}
+	first := submit()
+	if again := submit(); again.ID != first.ID || first.RunAt != first.CreatedAt+time.Hour.Milliseconds() {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+}
+
+// TestAnInterruptedSubmissionLeavesNoTask where it is to be cancelled: the server may have it
+// already.
+func TestAnInterruptedSubmissionLeavesNoTask(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/llm-tasks") {
+			p.signals <- os.Interrupt
+		}
+		return false
+	})
+	wantRun(t, p.run("task", "run", "x", "--cancel-on-interrupt"), cli.ExitInterrupted, "is being cancelled")
+	tasks := decode[[]bloom.Task](t, p.must("task", "list", "--json"))
+	if len(tasks) != 1 || tasks[0].Status != bloom.TaskCancelled {
+		t.Errorf("tasks afterwards: %+v", tasks)
 	}
 }
 

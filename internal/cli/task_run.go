@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -21,7 +22,12 @@ type taskRunCmd struct {
 }
 
 func (c *taskRunCmd) Run(inv *invocation) error {
-	api, task, err := c.submit(inv)
+	ctx, done := c.submission(inv)
+	api, task, err := c.submit(ctx, inv)
+	done()
+	if c.CancelOnInterrupt && errors.Is(err, errInterrupted) {
+		fmt.Fprintln(inv.Err, "\nThe server has not answered; it may have created the task.\n  find it:  bloom task list")
+	}
 	if err != nil {
 		return err
 	}
@@ -49,6 +55,17 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 		return c.leave(inv, api, task.ID)
 	}
 	return c.finish(inv, api.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
+}
+
+// submission returns the context of the submission. If the task is to be cancelled on an interrupt,
+// an interrupt lets the submission end, for a while: without its answer, the task is unknown here.
+func (c *taskRunCmd) submission(inv *invocation) (context.Context, context.CancelFunc) {
+	if !c.CancelOnInterrupt {
+		return inv.ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(inv.cut)
+	stop := context.AfterFunc(inv.ctx, func() { time.AfterFunc(interruptTimeout, cancel) })
+	return ctx, func() { stop(); cancel() }
 }
 
 // leave stops following; it cancels the task only if requested.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,22 +63,23 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	if err := f.check(); err != nil {
 		return bloom.TaskSpec{}, err
 	}
-	context := f.Context
+	conversation := f.Context
 	switch {
-	case context != "":
+	case conversation != "":
 	case f.IdempotencyKey != "": // the same for each call, or the server would refuse the second
-		context = "cli-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(f.IdempotencyKey)).String()
+		conversation = "cli-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(f.IdempotencyKey)).String()
 	default:
-		context = "cli-" + uuid.NewString()
+		conversation = "cli-" + uuid.NewString()
 	}
 	spec := bloom.TaskSpec{
-		ContextID: context, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
+		ContextID: conversation, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
 		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace), Artifacts: f.Artifact},
 		DesiredFormat: bloom.Format(f.Format), MaxAttempts: f.MaxAttempts, Priority: f.Priority,
 		Labels: f.Label, IdempotencyKey: f.IdempotencyKey,
 	}
 	if f.Delay > 0 {
-		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay))
+		spec.DelayMS = max(1, f.Delay.Milliseconds())
+		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay)) // for an earlier server, which ignores the delay
 	}
 	return spec, nil
 }
@@ -136,7 +138,8 @@ type newTask struct {
 	taskFlags
 }
 
-func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
+// submit queues the task. ctx bounds the request.
+func (c *newTask) submit(ctx context.Context, inv *invocation) (*client.Client, bloom.Task, error) {
 	var last atomic.Pointer[error]
 	api, err := c.openWith(func(err error, _ time.Duration) { last.Store(&err) })
 	if err != nil {
@@ -147,7 +150,7 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 		return nil, bloom.Task{}, err
 	}
 	hush := explainRetrying(inv, api, c.URL, &last)
-	task, err := api.Submit(inv.ctx, spec)
+	task, err := api.Submit(ctx, spec)
 	hush()
 	if err != nil {
 		return nil, bloom.Task{}, interrupted(inv, err)
@@ -158,7 +161,7 @@ func (c *newTask) submit(inv *invocation) (*client.Client, bloom.Task, error) {
 type taskSubmitCmd struct{ newTask }
 
 func (c *taskSubmitCmd) Run(inv *invocation) error {
-	_, task, err := c.submit(inv)
+	_, task, err := c.submit(inv.ctx, inv)
 	if err != nil {
 		return err
 	}

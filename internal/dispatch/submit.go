@@ -30,6 +30,9 @@ type Submission struct {
 func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, replayed bool, err error) {
 	spec := sub.Spec
 	input.Normalize(&spec) // equivalent bodies get the same hash
+	if spec.DelayMS > 0 {
+		spec.RunAt = 0 // for servers that know no delay_ms; it differs whenever the caller repeats the request
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return bloom.Task{}, false, bloom.Internal(err)
