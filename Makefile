@@ -195,7 +195,7 @@ vulnerabilities: ## Check for known vulnerabilities with govulncheck (needs vuln
 
 .PHONY: bench-contexts
 bench-contexts: ## Benchmark tasks with cold, spare and warm claude processes, moving 50 MiB, and 500 turns in one process (SAMPLES=20)
-	BLOOM_TEST_CONTEXT_FIGURES=$(or $(SAMPLES),20) BLOOM_TEST_CONTEXT_MIB=50 go test -count=1 -v -timeout 30m -parallel 1 -run 'TestMeasureContexts|TestALargeContextMoves' ./e2e
+	BLOOM_TEST_CONTEXT_SAMPLES=$(or $(SAMPLES),20) BLOOM_TEST_CONTEXT_MIB=50 go test -count=1 -v -timeout 30m -parallel 1 -run 'TestMeasureContexts|TestALargeContextMoves' ./e2e
 	BLOOM_TEST_CONTEXT_TURNS=500 go test -count=1 -v -timeout 30m -run 'TestManyTurnsOfAContextTakeBoundedMemory|TestManyContextsShareFewProcesses' ./internal/claude
 
 .PHONY: fuzz

@@ -54,7 +54,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if c.Worker.ConflictsWith("p", true, at) {
-		t.Error("a process rivals itself")
+		t.Error("a process conflicts with itself")
 	}
 }
 

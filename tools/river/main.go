@@ -1,5 +1,5 @@
 // River measures the job queue River (github.com/riverqueue/river) on a database
-// of its own, to have something beside our figures.
+// of its own, to compare our measurements with.
 //
 //	go run . --database-url postgres://… --clients 16
 //

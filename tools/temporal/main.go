@@ -1,5 +1,5 @@
 // Temporal measures the workflow engine Temporal (github.com/temporalio/temporal) on a
-// PostgreSQL of yours, to have something beside our figures.
+// PostgreSQL of yours, to compare our measurements with.
 //
 //	go run . --host 127.0.0.1 --port 5432 --user bloom --clients 16
 //

@@ -18,11 +18,11 @@ import (
 // TestMeasureContexts measures how long tasks take with a claude that is started for them, with a
 // spare one, and with a warm one: from creation to claude's first request to the model, and to
 // completion, over HTTP, with the real claude and a model that answers immediately.
-// BLOOM_TEST_CONTEXT_FIGURES is how often each is measured. The results are in docs/contexts.md.
+// BLOOM_TEST_CONTEXT_SAMPLES is how often each is measured. The results are in docs/contexts.md.
 func TestMeasureContexts(t *testing.T) {
-	samples, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_FIGURES"))
+	samples, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_SAMPLES"))
 	if err != nil || samples < 1 {
-		t.Skip("measures; BLOOM_TEST_CONTEXT_FIGURES=20 says how often")
+		t.Skip("measures; BLOOM_TEST_CONTEXT_SAMPLES=20 says how often")
 	}
 	f := &measurements{harness: newHarness(t), asked: map[string]time.Time{}}
 	f.serve()

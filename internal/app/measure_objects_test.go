@@ -16,7 +16,7 @@ import (
 )
 
 // measureObjects enables the measurements, which take minutes.
-const measureObjects = "BLOOM_TEST_OBJECT_FIGURES"
+const measureObjects = "BLOOM_TEST_MEASURE_OBJECTS"
 
 // TestMeasureObjectStorage measures completions with object storage and without.
 func TestMeasureObjectStorage(t *testing.T) {
