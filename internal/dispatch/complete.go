@@ -45,8 +45,11 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 		s.cleanUpRefused(ctx, req, err)
 		return bloom.Completed{}, err
 	}
-	if done.Replayed {
+	switch {
+	case done.Replayed: // its parts may have been replaced since
 		s.deleteUpload(ctx, req, done.Artifact.URL)
+	case req.Unkept == missingUpload:
+		s.log.ErrorContext(ctx, "not updating the context: an upload is missing; do all servers share the artifact storage?", "task_id", taskID, "context_id", req.ContextID)
 	}
 	if done.Result.Output == nil {
 		done.Result.Output = c.Output // the body is the same, and so is the output

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // Lease leases one task to a worker now.
@@ -42,6 +43,7 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 
 // Leases lists leases, newest first.
 func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	input.Normalize(&q)
 	list := func(q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) { return s.store.Leases(ctx, q) }
 	if knowsNoPages(q.Page) {
 		return leasesUnpaged(q, list)

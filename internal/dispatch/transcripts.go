@@ -117,6 +117,9 @@ func (s *Service) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.
 	return out, nil
 }
 
+// missingUpload is why a turn does not count in its context.
+const missingUpload = "its upload is missing in the server's storage"
+
 // checkTranscript refuses an update whose parts were not uploaded under its lease,
 // and sets the request's context.
 func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteRequest) error {
@@ -142,16 +145,13 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	if c.Workspace != nil {
 		parts = slices.Concat(parts, c.Workspace.Parts)
 	}
-	// A repeated completion may name parts that have been replaced since.
-	there := s.CheckActive(ctx, req.TaskID, c.LeaseID) == nil
 	for _, p := range parts {
 		gone, err := s.checkPart(ctx, p, prefix)
 		if err != nil {
 			return err
 		}
-		if gone && there { // the outcome counts nevertheless: running the task again would not bring them back
-			s.log.ErrorContext(ctx, "not updating the context: an upload is missing; do all servers share the artifact storage?", "task_id", req.TaskID, "context_id", task.ContextID, "url", p.URL)
-			req.Unkept = "its upload is missing in the server's storage"
+		if gone { // the outcome counts nevertheless: running the task again would not bring them back
+			req.Unkept = missingUpload
 		}
 	}
 	return nil

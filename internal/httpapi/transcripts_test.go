@@ -122,15 +122,16 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		late time.Duration
-		gone bool
-		kept string
-	}{"in time": {23 * time.Hour, false, "second"}, "late": {25 * time.Hour, false, "first"}, "missing": {0, true, "first"}} {
+		late    time.Duration
+		gone    bool
+		expired bool
+		kept    string
+	}{"in time": {23 * time.Hour, false, false, "second"}, "late": {25 * time.Hour, false, false, "first"}, "missing": {0, true, false, "first"}, "missing after the lease": {time.Hour, true, true, "first"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t)
 			r.worker("w1", 4)
-			turn := func(after, whole string, late time.Duration, gone bool) string {
+			turn := func(after, whole string, late time.Duration, gone, expired bool) string {
 				task := r.task("")
 				l := r.lease(task.ID).Lease.ID
 				path := "/llm-tasks/" + task.ID
@@ -146,6 +147,11 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 				if gone {
 					must(t, os.RemoveAll(filepath.Join(r.dir, "artifacts", "transcripts")))
 				}
+				if expired {
+					if did, err := r.store.Reap(t.Context(), 10); err != nil || did.Requeued != 1 {
+						t.Fatalf("reaped %+v, %v", did, err)
+					}
+				}
 				var done bloom.Completed
 				for range 2 { // the second one gets the same response
 					r.call(200, &done, "POST", path+"/complete", completion)
@@ -155,12 +161,15 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 				}
 				return task.ID
 			}
-			turn("", "first", 0, false)
-			id := turn("first", "second", c.late, c.gone)
+			turn("", "first", 0, false, false)
+			id := turn("first", "second", c.late, c.gone, c.expired)
 			kept, err := r.store.Transcript(t.Context(), "ctx")
 			must(t, err)
 			if kept.SHA256 != c.kept || kept.Workspace.SHA256 != c.kept {
 				t.Errorf("the context's transcript is %q and its folder %q, want %q", kept.SHA256, kept.Workspace.SHA256, c.kept)
+			}
+			if said := strings.Contains(r.log.String(), "an upload is missing"); said != c.gone {
+				t.Errorf("the log says that an upload is missing: %v", said)
 			}
 			events := string(r.call(200, nil, "GET", "/llm-tasks/"+id+"/events", "", "Accept", "application/x-ndjson").body)
 			for _, typ := range []string{bloom.EventTranscript, bloom.EventWorkspace} {

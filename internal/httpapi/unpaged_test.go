@@ -92,6 +92,8 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 	t.Cleanup(service.Close)
 	keys, err := auth.New(auth.Config{AdminKey: adminKey, LoopbackOnly: true})
 	must(t, err)
+	must(t, keys.Open(t.Context(), store, sealer, bloom.SystemClock{}))
+	t.Cleanup(keys.Close)
 	server := httptest.NewServer(httpapi.New(httpapi.Config{Service: service, Auth: keys, Logger: quiet, Version: "test", Metrics: http.NotFoundHandler()}))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}

@@ -59,7 +59,7 @@ func (w KnownWorker) postedAt(at int64) KnownWorker {
 // mustName is set. now is in Unix milliseconds.
 func (w *KnownWorker) ConflictsWith(instanceID string, mustName bool, now int64) bool {
 	switch {
-	case w.InstanceID == "" || w.Removed || now-w.InstanceSeen >= bloom.OfflineAfter.Milliseconds():
+	case w.InstanceID == "" || w.Removed || Silence(w.InstanceSeen, now) >= bloom.OfflineAfter.Milliseconds():
 		return false
 	case instanceID == "":
 		return mustName

@@ -71,11 +71,12 @@ func TestAWorkerRegistersAgain(t *testing.T) {
 		created, draining bool
 		keepsCount        bool
 	}{
-		"the same process keeps its drain":     {was: was, instance: "p", draining: true, keepsCount: true},
-		"a person without a process does, too": {was: was, draining: true, keepsCount: true},
-		"another one while the first is alive": {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
-		"another one after an unreported end":  {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
-		"one that was removed starts again":    {was: gone, instance: "q", created: true},
+		"the same process keeps its drain":      {was: was, instance: "p", draining: true, keepsCount: true},
+		"a person without a process does, too":  {was: was, draining: true, keepsCount: true},
+		"another one while the first is alive":  {was: was, instance: "q", after: bloom.OfflineAfter - 1, refused: true},
+		"another one after an unreported end":   {was: was, instance: "q", after: bloom.OfflineAfter, draining: true, keepsCount: true},
+		"the first is known from a clock ahead": {was: was, instance: "q", after: -bloom.OfflineAfter, draining: true, keepsCount: true},
+		"one that was removed starts again":     {was: gone, instance: "q", created: true},
 	} {
 		now := at + c.after.Milliseconds()
 		got, err := lifecycle.RegisterWorker(c.was, bloom.WorkerSpec{Name: "w", InstanceID: c.instance}, now)

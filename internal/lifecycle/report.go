@@ -76,7 +76,11 @@ func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.W
 
 // recent reports whether a contact is at most OfflineAfter ago; both times are in Unix
 // milliseconds.
-func recent(at, now int64) bool { return now-at <= bloom.OfflineAfter.Milliseconds() }
+func recent(at, now int64) bool { return Silence(at, now) <= bloom.OfflineAfter.Milliseconds() }
+
+// Silence returns how long ago a contact was, in milliseconds. One in the future was under a clock
+// that was ahead; it must not count as recent until then.
+func Silence(at, now int64) int64 { return max(now-at, at-now) }
 
 // LastContact returns the worker's last contact from any side, or its registration.
 func LastContact(w bloom.Worker) int64 {

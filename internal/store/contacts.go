@@ -78,8 +78,7 @@ func (s *Store) MarkSilent(ctx context.Context, silence time.Duration) (int, err
 		return 0, err
 	}
 	silent := func(w bloom.Worker, now int64) bool {
-		quiet := now - lifecycle.LastContact(w) // far below 0: its last contact was under a clock that was wrong
-		return w.Status != bloom.WorkerOffline && max(quiet, -quiet) > silence.Milliseconds()
+		return w.Status != bloom.WorkerOffline && lifecycle.Silence(lifecycle.LastContact(w), now) > silence.Milliseconds()
 	}
 	var names []string
 	for _, w := range all {

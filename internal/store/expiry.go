@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
@@ -19,7 +20,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 		if err != nil {
 			return did, err
 		}
-		s.log.Info("the database did not answer for a while: extended all leases", "leases", n)
+		s.log.Info("extended all leases after an outage of the database", "leases", n)
 	}
 	now, err := s.Time(ctx)
 	if err != nil {
@@ -71,17 +72,17 @@ const farFuture = int64(1) << 62
 
 // ExtendLeases sets every active lease's deadline to its TTL from now, also when that
 // is earlier: a later deadline comes from a clock that was wrong. Leases renewed in
-// the meantime are not changed.
+// the meantime are not changed. It fails if the database does: leases must not be
+// reaped before all are extended.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	leases, err := s.db.ActiveLeases(ctx, farFuture, 1<<30, nil)
 	if err != nil {
 		return 0, s.explain(err)
 	}
-	moved := make([]bool, len(leases))
+	moved, errs := make([]bool, len(leases)), make([]error, len(leases))
 	s.forEachLease(leases, func(i int) error {
 		found := leases[i]
-		var err error // not shared: these functions run concurrently
-		moved[i], err = do(ctx, s, func(r *ReadSet) { readNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
+		moved[i], errs[i] = do(ctx, s, func(r *ReadSet) { readNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
 			_, l, err := u.named(found.TaskID, found.ID)
 			if err != nil || l.Status != bloom.LeaseActive || l.ExpiresAt != found.ExpiresAt {
 				return false, err
@@ -92,8 +93,13 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 			u.applyLease(l, is)
 			return changes, nil
 		})
-		return err
+		return errs[i]
 	}, notMoved)
+	for _, err := range errs {
+		if transient(err) && !errors.Is(err, ErrConflict) { // a locked row must not keep others from being reaped
+			return 0, err
+		}
+	}
 	s.outage.extended()
 	n := 0
 	for _, m := range moved {

@@ -22,6 +22,7 @@ type outage struct {
 	mu       sync.Mutex
 	answered time.Time // when a transaction last succeeded
 	since    time.Time // when the first failing transaction since the last success began; zero: none
+	last     time.Time // when the last failing transaction ended
 	refused  bool      // the database answered, but refused to write
 	over     bool      // an outage has ended, and the leases were not extended since
 }
@@ -35,7 +36,7 @@ func (o *outage) failed(began time.Time, refused bool) {
 			o.since = o.answered
 		}
 	}
-	o.refused = refused
+	o.last, o.refused = o.now(), refused
 }
 
 // succeeded notes a transaction that succeeded. One that wrote nothing does not show
@@ -50,7 +51,9 @@ func (o *outage) succeeded(wrote bool) {
 	o.since, o.answered = time.Time{}, o.now()
 }
 
-func (o *outage) long() bool { return !o.since.IsZero() && o.now().Sub(o.since) >= outageLeast }
+// long reports whether transactions failed for long. A single failure long before the next
+// success is no outage.
+func (o *outage) long() bool { return !o.since.IsZero() && o.last.Sub(o.since) >= outageLeast }
 
 // harmed reports whether leases must be extended before any is reaped.
 func (o *outage) harmed() bool {

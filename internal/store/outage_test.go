@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,9 +19,13 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 		"refuses":     &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: "The disk is full"},
 	}
 	for name, failure := range failures {
-		for lasts, want := range map[time.Duration]bloom.Reaped{10 * time.Minute: {}, time.Millisecond: {Requeued: 1}} {
-			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
+		for _, c := range []struct {
+			lasts, idle time.Duration
+			want        bloom.Reaped
+		}{{10 * time.Minute, 0, bloom.Reaped{}}, {time.Millisecond, 0, bloom.Reaped{Requeued: 1}}, {time.Millisecond, 10 * time.Minute, bloom.Reaped{Requeued: 1}}} {
+			t.Run(fmt.Sprintf("%s for %s, then idle for %s", name, c.lasts, c.idle), func(t *testing.T) {
 				t.Parallel()
+				lasts, want := c.lasts, c.want
 				onBothAt(t, storetest.NewClock, func(t *testing.T, s *store.Store, clock *storetest.Clock) {
 					store.OutagesBy(s, clock.Now)
 					register(t, s)
@@ -40,6 +45,7 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 					for down {
 						_, _, _ = s.CreateTask(t.Context(), storetest.Plain("other"))
 					}
+					clock.Advance(c.idle)
 					if _, _, err := s.CreateTask(t.Context(), storetest.Plain("other")); err != nil {
 						t.Fatal(err)
 					}
@@ -60,4 +66,37 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNoLeaseExpiresBeforeAllAreExtended has the database fail again while leases are
+// extended after an outage.
+func TestNoLeaseExpiresBeforeAllAreExtended(t *testing.T) {
+	t.Parallel()
+	onBothAt(t, storetest.NewClock, func(t *testing.T, s *store.Store, clock *storetest.Clock) {
+		store.OutagesBy(s, clock.Now)
+		register(t, s)
+		taskID, leaseID := leased(t, s, "context")
+		full := &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: "The disk is full"}
+		lasts := []time.Duration{10 * time.Minute, 0}
+		store.Disturb(s, func(c *store.Changes) error {
+			if len(lasts) == 0 || len(c.NewTasks)+len(c.Leases) == 0 {
+				return nil
+			}
+			clock.Advance(lasts[0])
+			lasts = lasts[1:]
+			return full
+		})
+		if _, _, err := s.CreateTask(t.Context(), storetest.Plain("other")); err == nil {
+			t.Fatal("the task was created")
+		}
+		if got, err := s.Reap(t.Context(), 100); err == nil || got.Total() > 0 {
+			t.Errorf("reaped %+v, %v", got, err)
+		}
+		if got, err := s.Reap(t.Context(), 100); err != nil || got.Total() > 0 {
+			t.Errorf("then reaped %+v, %v", got, err)
+		}
+		if _, err := s.Heartbeat(t.Context(), taskID, leaseID); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -174,5 +174,8 @@ var workerTests = map[string]func(*harness){
 		n, err := h.s.MarkSilent(h.ctx, bloom.OfflineAfter)
 		h.ok(err)
 		same(h, "marked", n, 1)
+		_, created, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "another"}, "me")
+		h.ok(err)
+		same(h, "created", created, false)
 	},
 }
