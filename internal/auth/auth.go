@@ -138,8 +138,7 @@ type fixedKey struct {
 
 // New validates the configuration. Its errors are for the operator who starts the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{mode: ModeKeys, guesses: guard.NewLimiter(bloom.SystemClock{}, guessesPerKey),
-		misses: guard.NewLimiter(bloom.SystemClock{}, missesPerNetwork), proxies: c.Proxies, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+	a := &Authenticator{mode: ModeKeys, proxies: c.Proxies, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
 		id, key string

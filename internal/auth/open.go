@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
 // Store stores keys and sessions.
@@ -19,6 +20,7 @@ type Store interface {
 // Open before the first request. Close undoes it.
 func (a *Authenticator) Open(ctx context.Context, store Store, seal *Sealer, clock bloom.Clock) error {
 	a.store, a.seal, a.clock = store, seal, clock
+	a.guesses, a.misses = guard.NewLimiter(clock, guessesPerKey), guard.NewLimiter(clock, missesPerNetwork)
 	if a.mode != ModeDevelopment {
 		a.listen(store)
 		return nil
