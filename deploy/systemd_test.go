@@ -118,6 +118,24 @@ func TestInstallingAgainKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestAWorkerGetsTheKeyOfAServerThatIsInstalledLater in place of the empty file that it had before.
+func TestAWorkerGetsTheKeyOfAServerThatIsInstalledLater(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if out := install(t, root, "systemd", "worker"); !strings.Contains(out, "EMPTY") {
+		t.Errorf("a worker without a key is installed silently:\n%s", out)
+	}
+	install(t, root, "systemd", "runtime")
+	install(t, root, "systemd", "worker")
+	want, err := os.ReadFile(filepath.Join(root, "etc/bloom/worker.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "etc/bloom-worker.key")); err != nil || string(got) != string(want) {
+		t.Errorf("the worker's key is %q, the server's %q: %v", got, want, err)
+	}
+}
+
 // TestAMemoryAgentIsInstalledForAPerson, and another person's survives its removal.
 func TestAMemoryAgentIsInstalledForAPerson(t *testing.T) {
 	t.Parallel()

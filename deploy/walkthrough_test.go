@@ -86,7 +86,7 @@ func TestFromBareMachinesToAMonitoredService(t *testing.T) {
 	needs(t, "unshare", "nsenter", "systemd-nspawn", "busybox", "openrc-run", "curl", "openssl", "ip")
 	root, page, files := debian(t), commands(t), dist(t)
 	for systems, want := range map[string][]string{
-		"debian debian alpine": {"served over TLS", "joined", "each worker ran a task", "monitored", "restarted without a refusal", "uninstalled"},
+		"debian debian alpine": {"served over TLS", "joined", "each worker ran a task", "monitored", "settings are literal", "restarted without a refusal", "uninstalled"},
 		"alpine alpine alpine": {"served over TLS", "joined", "each worker ran a task", "uninstalled"},
 	} {
 		t.Run(systems, func(t *testing.T) {

@@ -33,10 +33,11 @@ await "the server is started again" bloom stats --key-file /etc/bloom/runtime.ke
 await "the worker comes back" sh -c 'bloom workers --key-file /etc/bloom/runtime.key | grep -q online'
 echo "ok: started again after a crash"
 
+odd='"b\c $d'\''' # a value in which every character may be lost
 # Of a person whose home and group are not called as the person is.
 useradd --create-home --home-dir /var/ann --gid users ann
 chmod 755 /var/ann
-"$bloom" service install memory --user ann --init openrc --now --set CLAUDE_PROJECT_ID=garden --set MINIO_ACCESS_KEY=a --set 'MINIO_SECRET_KEY=b c' || fail "install memory"
+"$bloom" service install memory --user ann --init openrc --now --set CLAUDE_PROJECT_ID=garden --set MINIO_ACCESS_KEY=a --set 'MINIO_SECRET_KEY=b c' --set "PRIMARY_NODE_ID=$odd" || fail "install memory"
 await "the memory agent runs" grep -qs "/var/ann/.claude-mem/claude-mem.db" /var/log/bloom-memory.ann.log
 rc-service bloom-memory.ann status | grep -q started || fail "bloom-memory.ann is not started"
 [ -L /etc/runlevels/default/bloom-memory.ann ] || fail "bloom-memory.ann does not start with the machine"
@@ -45,6 +46,9 @@ agent=$(pgrep -f -x "/usr/local/bin/bloom memory agent")
 [ "$(stat -c '%U %G %a' /var/lib/bloom-memory.ann /var/ann /etc/bloom-memory.ann.env | tr '\n' ,)" = "ann users 700,ann users 755,root root 600," ] || fail "folders or settings are open: $(stat -c '%n %U %G %a' /var/lib/bloom-memory.ann /var/ann /etc/bloom-memory.ann.env)"
 kill -9 "$agent"
 await "the agent is started again" sh -c "pgrep -f -x '/usr/local/bin/bloom memory agent' | grep -qvx $agent"
+printf '#!/bin/sh\n[ "$1" = config ] && printenv PRIMARY_NODE_ID >/run/literal || exec sleep 60\n' >/run/print
+mkdir -p /etc/conf.d && chmod 755 /run/print && echo 'command=/run/print' >/etc/conf.d/bloom-memory.ann
+rc-service bloom-memory.ann restart && [ "$(cat /run/literal)" = "$odd" ] || fail "a setting is not literal"
 rc-service bloom-memory start 2>&1 | grep -q "names nobody who has a login here" || fail "bloom-memory starts for nobody"
 ln -s bloom-memory /etc/init.d/bloom-memory.bob
 rc-service bloom-memory.bob start 2>&1 | grep -q "names nobody who has a login here" || fail "bloom-memory.bob starts, though there is no bob"

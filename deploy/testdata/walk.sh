@@ -84,10 +84,22 @@ restarted() {
 	echo "ok: restarted without a refusal"
 }
 
+# literal gives systemd a setting of which it would change every character but for quotes.
+literal() {
+	odd='"b\c $d`'\'
+	on server 'bloom service install memory --user ann --init systemd --root ~/image --set "MINIO_SECRET_KEY=$0"' "$odd" >"$work/literal.log" 2>&1 || fail "install memory"
+	printf '[Service]\nType=oneshot\nEnvironmentFile=/root/image/etc/bloom-memory.ann.env\nExecStart=/bin/sh -c "printenv MINIO_SECRET_KEY >/root/literal"\n' >"$work/server/root/etc/systemd/system/literal.service"
+	on server 'systemctl start literal' || fail "systemctl start literal"
+	got=$(cat "$work/server/root/root/literal")
+	[ "$got" = "$odd" ] || fail "systemd reads $got instead of $odd"
+	echo "ok: settings are literal"
+}
+
 # Alpine's package of Prometheus cannot be had, and OpenRC holds no sockets.
 case $systems in
 debian*)
 	monitored
+	literal
 	restarted
 	;;
 esac

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func Examine(ctx context.Context, c DoctorConfig) []Finding {
 		findings[0].Detail += "; tasks run on workers that have it: " + strings.Join(has, ", ")
 	}
 	findings = append(findings, examineFolder(c.DataDir), examineDisk(c.DataDir), examineClock(time.Now()))
-	findings = append(findings, examinePort(ctx, c.Listen, reached))
+	findings = append(findings, examinePort(ctx, c, reached))
 	findings = append(findings, server...)
 	if skew != nil {
 		findings = append(findings, examineSkew(skew.Abs()))
@@ -185,22 +186,48 @@ func examineSkew(skew time.Duration) Finding {
 	return Finding{Name: "clock skew", Status: Fine, Detail: "this clock agrees with the server's"}
 }
 
-func examinePort(ctx context.Context, addr string, reached bool) Finding {
+func examinePort(ctx context.Context, c DoctorConfig, reached bool) Finding {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
+	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err == nil {
 		_ = l.Close()
-		return Finding{Name: "port", Status: Fine, Detail: addr + " is free"}
+		return Finding{Name: "port", Status: Fine, Detail: c.Listen + " is free"}
 	}
-	holder := PortHolder(addr)
-	detail := addr + " is in use"
+	holder := PortHolder(c.Listen)
+	detail := c.Listen + " is in use"
 	if holder != "" {
 		detail += " by " + holder
 	}
-	if reached && errors.Is(err, syscall.EADDRINUSE) {
+	if reached && errors.Is(err, syscall.EADDRINUSE) && runtimeListens(ctx, c) {
 		return Finding{Name: "port", Status: Fine, Detail: detail + ": a runtime is running"}
 	}
 	return Finding{"port", Wrong, detail, "stop that program, or choose another address: --listen 127.0.0.1:5001"}
+}
+
+// runtimeListens reports whether the runtime at the URL, or one behind a proxy there, is what
+// listens at the address. It sends that address no key.
+func runtimeListens(ctx context.Context, c DoctorConfig) bool {
+	at, err := url.Parse(c.URL)
+	if err != nil || at.Host == c.Listen {
+		return err == nil
+	}
+	ctx, done := context.WithTimeout(ctx, doctorWait)
+	defer done()
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLS != nil {
+		secure = c.TLS.Clone()
+	}
+	secure.ServerName = at.Hostname() // the certificate is not for the address
+	for _, scheme := range []string{"http://", "https://"} {
+		api, err := client.New(scheme+c.Listen, client.Options{Retry: client.NoRetry, TLS: secure})
+		if err == nil {
+			_, err = api.Health(ctx)
+		}
+		if !client.IsUnreachable(err) && ctx.Err() == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // examineRefusal says what is missing when the server refuses the caller.

@@ -82,3 +82,27 @@ func TestDoctorExaminesThePortOfTheServer(t *testing.T) {
 	_, p.env["PORT"], _ = net.SplitHostPort(taken.Addr().String())
 	wantRun(t, p.run("doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--url", "http://127.0.0.1:1"), cli.ExitFailure, taken.Addr().String()+" is in use")
 }
+
+// A runtime that answers elsewhere does not hold the port of another program; one behind a proxy
+// holds its own.
+func TestDoctorKnowsWhoHoldsThePort(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	behind, err := url.Parse(rt.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(behind))
+	defer proxy.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	p := newPerson(t, rt)
+	for listen, want := range map[string]string{other.URL: "stop that program", rt.URL: "a runtime is running"} {
+		got := p.run("doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir(), "--url", proxy.URL, "--listen", strings.TrimPrefix(listen, "http://"))
+		for _, sentence := range []string{"stop that program", "a runtime is running"} {
+			if strings.Contains(got.out, sentence) != (sentence == want) {
+				t.Errorf("%s, want %q:\n%s", listen, want, got.out)
+			}
+		}
+	}
+}

@@ -119,22 +119,54 @@ func TestOnlyATrustedProxySaysThatACallerCameOverTLS(t *testing.T) {
 	}
 }
 
-// install runs the script like a user, with programs on the PATH that replace root, curl's network
-// and the service.
+// install runs the script like root on a Raspberry Pi.
 func install(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	_, script := get(t, url+"/install.sh", "")
-	bin := t.TempDir()
-	for name, text := range map[string]string{"id": "echo 0", "uname": `[ "$1" = -s ] && echo Linux || echo armv7l`} {
+	return runScript(t, script, "0", "Linux", args...)
+}
+
+// runScript runs a script with programs on the PATH that replace the user and the machine, and
+// checks that no temporary file is left.
+func runScript(t *testing.T, script, user, system string, args ...string) (string, error) {
+	t.Helper()
+	bin, temporary := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"id": "echo " + user, "uname": `[ "$1" = -s ] && echo ` + system + ` || echo armv7l`} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-s", "--"}, args...)...)
 	cmd.Stdin = strings.NewReader(script)
-	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
+	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "TMPDIR=" + temporary}
 	out, err := cmd.CombinedOutput()
+	if left, readErr := os.ReadDir(temporary); readErr != nil || len(left) > 0 {
+		t.Errorf("the script leaves %v: %v", left, readErr)
+	}
 	return string(out), err
+}
+
+// TestTheScriptStopsBeforeItChangesAnything where it cannot finish, also if it was not fetched whole.
+func TestTheScriptStopsBeforeItChangesAnything(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	url, dist := serve(t)
+	program(t, dist, "armv7", "#!/bin/sh\n[ \"$1\" != --version ] || exit 126\necho \"called with: $*\"\n")
+	_, script := get(t, url+"/install.sh", "")
+	half := strings.TrimSuffix(script, "main \"$@\"\n")
+	if half == script {
+		t.Fatal("the script does not end with its only call")
+	}
+	for want, run := range map[string][3]string{
+		"sudo sh": {script, "1000", "Linux"}, "built for Linux": {script, "0", "Darwin"}, "does not run from": {script, "0", "Linux"}, "": {half, "0", "Linux"},
+	} {
+		out, err := runScript(t, run[0], run[1], run[2], "--key", "s3cret")
+		if (err == nil) != (want == "") || !strings.Contains(out, want) || want == "" && out != "" || strings.Contains(out, "called with") {
+			t.Errorf("want %q: %v %s", want, err, out)
+		}
+	}
 }
 
 func TestTheScriptInstallsWhatItVerified(t *testing.T) {
@@ -143,9 +175,9 @@ func TestTheScriptInstallsWhatItVerified(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	url, dist := serve(t)
-	program(t, dist, "armv7", "#!/bin/sh\necho \"called with: $*\"\n")
+	program(t, dist, "armv7", "#!/bin/sh\nfor last; do [ ! -f \"$last\" ] || stat -c 'mode %a' \"$last\"; done\necho \"called with: $*\"\n")
 	out, err := install(t, url, "--key", "s3cret", "--name", "pi", "--slots", "1")
-	if err != nil || !strings.Contains(out, "called with: service install worker --set BLOOM_RUNTIME_URL="+url+
+	if err != nil || !strings.Contains(out, "mode 600\n") || !strings.Contains(out, "called with: service install worker --set BLOOM_RUNTIME_URL="+url+
 		" --set BLOOM_WORKER_NAME=pi --set BLOOM_MAX_CONCURRENCY=1 --worker-key-file ") || !strings.Contains(out, " --now") {
 		t.Fatal(err, out)
 	}

@@ -20,12 +20,12 @@ func newKey() string {
 }
 
 // key returns a step that creates a key file, with a random key, the given key, or the key in from.
-// The group of its user may read it.
+// The group of its user may read it. An empty file counts as missing.
 func (c Config) key(path, from, group string) Step {
 	return Step{Title: fmt.Sprintf("create a key in %s (mode 0640, root:%s)", path, group), do: func(context.Context) (string, error) {
 		where := filepath.Join(c.Root, path)
 		given := c.Key != "" && path == workerKey
-		if _, err := os.Stat(where); err == nil && !given {
+		if old, err := os.ReadFile(where); err == nil && len(bytes.TrimSpace(old)) > 0 && !given {
 			return unchanged, c.own(where, "root", group)
 		}
 		text, note := []byte(newKey()+"\n"), ""
@@ -36,7 +36,7 @@ func (c Config) key(path, from, group string) Step {
 			if same, err := os.ReadFile(filepath.Join(c.Root, from)); err == nil {
 				text, note = same, "the same as in "+from
 			} else {
-				text, note = nil, "EMPTY: write the server's worker key into it"
+				text, note = nil, "EMPTY: write the server's worker key into it, or install again with --worker-key-file"
 			}
 		}
 		return note, errors.Join(put(where, text, 0o640), c.own(where, "root", group))
@@ -55,7 +55,7 @@ func (c Config) environment(r role) Step {
 		where := filepath.Join(c.Root, path)
 		text, note := c.settings(r), ""
 		if old, err := os.ReadFile(where); err == nil {
-			if text = merge(old, c.Settings); bytes.Equal(text, old) {
+			if text = c.merge(old); bytes.Equal(text, old) {
 				return unchanged, os.Chmod(where, 0o600)
 			}
 			note = "changed the given settings"
@@ -76,15 +76,16 @@ func (c Config) settings(r role) []byte {
 		}
 	}
 	text := bytes.ReplaceAll(content("env/"+r.base()+".env"), []byte("@KEYS@"), []byte(keys))
-	return merge(text, c.Settings)
+	return c.merge(text)
 }
 
 // merge sets lines NAME=VALUE in an environment file: it replaces the line of that name, even if it
 // is commented out, or appends it.
-func merge(text []byte, settings []string) []byte {
+func (c Config) merge(text []byte) []byte {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	for _, s := range settings {
-		name, _, _ := strings.Cut(s, "=")
+	for _, s := range c.Settings {
+		name, value, _ := strings.Cut(s, "=")
+		s = name + "=" + c.quote(value)
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+"=") })
 		if at < 0 {
 			at = slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "# "+name+"=") })
@@ -96,4 +97,16 @@ func merge(text []byte, settings []string) []byte {
 		lines[at] = s
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+// quote returns a value as the init system reads it back unchanged. systemd removes backslashes,
+// quotes and outer spaces from a plain value; our OpenRC script only a pair of quotes around it.
+func (c Config) quote(value string) string {
+	switch {
+	case !strings.ContainsAny(value, "\\'\"") && strings.TrimSpace(value) == value:
+		return value
+	case c.Init == OpenRC || !strings.Contains(value, "'"):
+		return "'" + value + "'"
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", `$`, `\$`).Replace(value) + `"`
 }
