@@ -27,6 +27,10 @@ func verb(n int64, one, many string) string {
 	return many
 }
 
+func theLabels(labels []string) string {
+	return verb(int64(len(labels)), "the label ", "the labels ") + strings.Join(labels, ", ")
+}
+
 func gib(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
 func day(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }

@@ -19,7 +19,7 @@ var waitCodes = map[bloom.WaitReason]struct {
 	sentence string
 	action   string
 }{
-	bloom.WaitLabels:  {bloom.ProblemWaitLabels, bloom.SeverityError, true, "for a worker with the labels %s", "No online worker has these labels. Start a worker with them, or run the tasks again without."},
+	bloom.WaitLabels:  {bloom.ProblemWaitLabels, bloom.SeverityError, true, "for a worker with %s", "No such worker is online. Start one, or run the tasks again without labels."},
 	bloom.WaitDrained: {bloom.ProblemWaitDrained, bloom.SeverityError, true, "for workers that are drained", "Undrain one on the Workers page."},
 	bloom.WaitFull:    {bloom.ProblemWaitSlots, bloom.SeverityWarning, false, "for a free slot", "Every worker that fits is full. Add a worker or raise its concurrency."},
 	bloom.WaitNothing: {bloom.ProblemWait, bloom.SeverityWarning, false, "although a worker could take them", "The workers that fit are online and have free slots, and do not ask for work. Look at their logs."},
@@ -57,7 +57,7 @@ func (f *facts) ofQueue() (found []bloom.Problem) {
 		p := groups[key]
 		for _, wait := range waitCodes {
 			if wait.code == p.Code {
-				p.Sentence = counted(p.Count, p.More, "task") + " " + verb(p.Count, "waits ", "wait ") + strings.Replace(wait.sentence, "%s", strings.Join(p.Labels, ", "), 1)
+				p.Sentence = counted(p.Count, p.More, "task") + " " + verb(p.Count, "waits ", "wait ") + strings.Replace(wait.sentence, "%s", theLabels(p.Labels), 1)
 			}
 		}
 		found = append(found, *p)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -62,7 +61,7 @@ func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, s
 	case !keep(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline }):
 		return bloom.WaitingFor{Reason: bloom.WaitNoneOnline, Sentence: "No worker is online"}, true
 	case !keep(func(w bloom.Worker) bool { return w.Capabilities.Carries(labels) }):
-		return bloom.WaitingFor{Reason: bloom.WaitLabels, Labels: labels, Sentence: "No online worker carries the labels " + strings.Join(labels, ", ")}, true
+		return bloom.WaitingFor{Reason: bloom.WaitLabels, Labels: labels, Sentence: "No online worker carries " + theLabels(labels)}, true
 	case !keep(func(w bloom.Worker) bool { return w.Capabilities.ClaudeCLI }):
 		return bloom.WaitingFor{Reason: bloom.WaitNoClaude, Sentence: "No worker that fits can run claude; run bloom doctor there to see why"}, true
 	case !keep(func(w bloom.Worker) bool { return !w.Draining }):

@@ -57,7 +57,7 @@ func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 	wants("a task and no worker", "no_workers")
 	r.worker("w1", 1)
 	found := wants("no worker with its labels", "tasks_wait_for_labels")
-	if p := found["tasks_wait_for_labels"]; p.Count != 1 || !slices.Equal(p.Labels, []string{"gpu"}) || p.Severity != bloom.SeverityError || p.Sentence != "1 task waits for a worker with the labels gpu" {
+	if p := found["tasks_wait_for_labels"]; p.Count != 1 || !slices.Equal(p.Labels, []string{"gpu"}) || p.Severity != bloom.SeverityError || p.Sentence != "1 task waits for a worker with the label gpu" {
 		t.Errorf("it is reported as %+v", p)
 	}
 	r.call(200, nil, "POST", "/workers", `{"name":"w1","capabilities":{"labels":["gpu"],"claude_cli":true},"agent_version":"1.0"}`)

@@ -81,12 +81,12 @@ test('a tab whose sign-in ended asks for no changes until there is one again', a
     }
     expect(asked - before, 'requests for changes without a sign-in').toBeLessThanOrEqual(1)
     // Another tab signs in; this one notices when it is looked at.
+    const again = page.waitForRequest('**/api/runtime/events')
     const other = await context.newPage()
     await other.goto(own.url)
     await signIn(other)
     await expect(live(other)).toBeVisible()
     await other.close()
-    const again = page.waitForRequest('**/api/runtime/events')
     await page.evaluate(() => dispatchEvent(new Event('visibilitychange')))
     await again
     await expect(page).not.toHaveURL(/sign-in/)

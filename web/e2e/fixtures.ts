@@ -18,7 +18,7 @@ export const test = base.extend<{ context: BrowserContext }, Shared>({
       await use(runtime)
       await runtime.close()
     },
-    { scope: 'worker', timeout: 120_000 },
+    { scope: 'worker', timeout: 300_000 },
   ],
   // Every test fails on an error that nobody caught or that broke a page, on a policy that was broken and on a request to another host.
   context: async ({ context }, use) => {

@@ -84,7 +84,7 @@ test('a worker dies and the overview says so', async ({ page }) => {
     await own.killWorker('left')
     // A worker is offline after 60 s of silence. The server says so first; the page follows by itself at once.
     const status = async () => (await own.api<{ status: string }[]>('/workers'))[0]?.status
-    await expect.poll(status, { timeout: 100_000, intervals: [200] }).toBe('offline')
+    await expect.poll(status, { timeout: 200_000, intervals: [200] }).toBe('offline')
     const known = Date.now()
     await expect(page.getByText('Every worker is offline')).toBeVisible()
     await expect(page.getByText('Offline', { exact: true }).first()).toBeVisible()

@@ -27,9 +27,9 @@ test('a search shows where it found tasks and runs nothing of it', async ({ page
 test('the overview says what the server finds wrong', async ({ page, runtime }) => {
   const task = await runtime.task('For a machine that is not there', { labels: ['no-such-label'] })
   await page.goto(runtime.url)
-  await expect(page.getByText(/waits? for a worker with no-such-label/)).toBeVisible()
+  await expect(page.getByText(/waits? for a worker with the label no-such-label/)).toBeVisible()
   await runtime.api(`/llm-tasks/${task.id}/cancel`, {})
-  await expect(page.getByText(/waits? for a worker with no-such-label/)).toHaveCount(0)
+  await expect(page.getByText(/waits? for a worker with the label no-such-label/)).toHaveCount(0)
 })
 
 test('a worker’s last log lines are shown', async ({ page, runtime }) => {

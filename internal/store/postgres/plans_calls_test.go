@@ -117,7 +117,7 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 	ok(s.Settings(ctx))
 	_, _, err := s.Worker(ctx, worker)
 	ok(nil, err)
-	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
+	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Error: "rare"}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
 	for _, status := range bloom.TaskStatuses {
 		queries = append(queries, bloom.TaskQuery{Status: status})
 	}
@@ -135,11 +135,13 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 			ok(nil, err)
 		}
 	}
-	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive} { // a common worker's
-		_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status, WorkerID: "w1"})
-		ok(nil, err)
+	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseReleased, bloom.LeaseExpired} {
+		for _, of := range []string{"w1", "rare"} {
+			_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status, WorkerID: of})
+			ok(nil, err)
+		}
 	}
-	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}} {
+	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}, {Type: "t"}, {Type: "rare"}, {TaskID: task.ID, Type: "rare"}} {
 		_, _, err := s.Artifacts(ctx, q)
 		ok(nil, err)
 	}

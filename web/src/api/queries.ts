@@ -1,4 +1,4 @@
-import { queryOptions } from '@tanstack/react-query'
+import { type QueryClient, type QueryFilters, queryOptions } from '@tanstack/react-query'
 import { api, data, type Health } from './client'
 
 /**
@@ -63,4 +63,19 @@ export const task = (id: string) =>
     queryFn: () => data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })),
     // What it waits for changes with the workers, not with the task.
     refetchInterval: (query) => (query.state.data?.status === 'queued' ? 5_000 : false),
+  })
+
+/** Whether something that matches is being fetched. */
+export const isFetching = (client: QueryClient, filters: QueryFilters) =>
+  client.getQueryCache().findAll({ ...filters, predicate: (q) => q.state.fetchStatus !== 'idle' }).length > 0
+
+/** Waits until nothing that matches is being fetched. */
+export const idle = (client: QueryClient, filters: QueryFilters) =>
+  new Promise<void>((resolve) => {
+    if (!isFetching(client, filters)) return resolve()
+    const stop = client.getQueryCache().subscribe(() => {
+      if (isFetching(client, filters)) return
+      stop()
+      resolve()
+    })
   })

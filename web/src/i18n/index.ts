@@ -5,7 +5,7 @@ import type { Messages } from './en'
 import { learn, type ServerTexts } from './said'
 
 /** A language is fetched when it is first shown: nobody pays for the other one. */
-const load: Record<Language, () => Promise<{ messages: object; server?: ServerTexts }>> = {
+const load: Record<Language, () => Promise<{ messages: object; server: ServerTexts }>> = {
   en: () => import('./en'),
   uk: () => import('./uk'),
 }
@@ -13,7 +13,7 @@ const load: Record<Language, () => Promise<{ messages: object; server?: ServerTe
 async function provide(language: Language) {
   if (i18next.hasResourceBundle(language, 'translation')) return
   const { messages, server } = await load[language]()
-  if (server) learn(language, server)
+  learn(language, server)
   i18next.addResourceBundle(language, 'translation', messages)
 }
 

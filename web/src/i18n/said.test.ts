@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '@/api/client'
+import { errorClasses } from '@/features/task/error-classes'
 import { setLanguage, startI18n } from '.'
 import { say, sayError } from './said'
 import server from './uk/server.json'
@@ -189,6 +190,25 @@ describe('what the server says', () => {
     ].filter((sentence) => !parts.test(sentence))
     expect(all.length).toBeGreaterThan(120)
     expect([...new Set(all)].filter((sentence) => say(sentence) === sentence)).toEqual([])
+  })
+
+  it('names causes by words, not by codes', async () => {
+    const of = (reason: string) => [
+      `Failed on alpine-1 (${reason})`,
+      `Attempt 1 of 3 failed (${reason}); will be retried`,
+      `The attempt failed without an error message (${reason})`,
+    ]
+    for (const language of ['en', 'uk'] as const) {
+      await setLanguage(language, false)
+      for (const reason of errorClasses)
+        for (const sentence of of(reason)) expect(say(sentence), sentence).not.toContain(reason)
+    }
+    await setLanguage('en', false)
+    expect(of('timeout').map(say)).toEqual([
+      'Failed on alpine-1: It ran out of time',
+      'Attempt 1 of 3 failed and will be retried: It ran out of time',
+      'The attempt failed without an error message: It ran out of time',
+    ])
   })
 
   it('has the codes of refusals in Ukrainian', () => {

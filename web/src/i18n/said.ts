@@ -4,6 +4,7 @@ import type { ApiError } from '@/api/client'
 /**
  * What the server says, in a language that it does not speak: its sentences by their
  * English form, with {{values}} in it, and its codes for those that are not known.
+ * In English, only the sentences with a value that is a code.
  */
 export interface ServerTexts {
   codes: Record<string, string>

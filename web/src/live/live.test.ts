@@ -1,6 +1,8 @@
+import { QueryClient, QueryObserver } from '@tanstack/react-query'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { keys } from '@/api/queries'
 import { fakeStreams } from '@/test/stream'
-import { live } from './live'
+import { live, refreshOnChanges } from './live'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => {
@@ -62,4 +64,37 @@ it('does not ask again without a sign-in until there is one', async () => {
   live.signedIn()
   await settled()
   expect(streams, 'a stream that is there stays').toHaveLength(1)
+})
+
+it('reads a list to its end however often it changes, and leaves a slow server as long alone', async () => {
+  const { streams } = fakeStreams()
+  live.start()
+  await settled()
+  const client = new QueryClient()
+  const stop = refreshOnChanges(client)
+  const read = { begun: 0, ended: 0 }
+  let changed = 0
+  const queryFn = async () => {
+    read.begun++
+    const found = changed
+    await new Promise((resolve) => setTimeout(resolve, 2000))
+    read.ended++
+    return found
+  }
+  const list = new QueryObserver<number>(client, { queryKey: [...keys.audit, 'filtered'], queryFn })
+  const leave = list.subscribe(() => undefined)
+  for (let i = 0; i < 200; i++) {
+    changed++
+    streams.at(-1)?.write('data: {"kind":"task","task_id":"a"}\n\n')
+    await vi.advanceTimersByTimeAsync(100)
+  }
+  // Twenty seconds: a read of two, a pause of two, and so on.
+  expect(read.begun).toBeGreaterThan(3)
+  expect(read.begun).toBeLessThanOrEqual(6)
+  expect(read.ended).toBeGreaterThanOrEqual(read.begun - 1)
+  await vi.advanceTimersByTimeAsync(7000)
+  expect(list.getCurrentResult().data, 'the last change is in it').toBe(changed)
+  expect(read.ended).toBe(read.begun)
+  leave()
+  stop()
 })

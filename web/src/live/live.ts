@@ -1,7 +1,7 @@
 import { hashKey, type QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { ApiError } from '@/api/client'
-import { keys, problems, taskLists } from '@/api/queries'
+import { idle, keys, problems, taskLists } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { session } from '@/api/session'
 import { readStream } from '@/api/stream'
@@ -130,20 +130,41 @@ const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
 /** Milliseconds after which a server looks again for what is wrong: until then it may answer as before the change. */
 const problemsFor = 2200
 
-/** Reads again what changes touched, at most a few times a second. Lists of tasks follow by themselves. */
+/** Milliseconds for which changes are collected before something is read again. */
+const atLeast = 300
+
+/** Reads again what changes touched, each part by itself. Lists of tasks follow by themselves. */
 export function refreshOnChanges(client: QueryClient) {
   const ofSession = hashKey(session.queryKey)
-  const stale = new Map<string, readonly string[]>()
-  let waiting = false
+  const stale = new Set<string>()
+  const followed = new Set<string>()
   let again: ReturnType<typeof setTimeout> | undefined
-  const flush = () => {
-    waiting = false
-    if (stale.has(keys.stats.join())) {
-      clearTimeout(again)
-      again = setTimeout(() => void client.invalidateQueries({ queryKey: problems.queryKey }), problemsFor)
+  /**
+   * A part that is being read is not read anew, or it might never come to its end where much
+   * changes; and a server that answers late is asked half of the time at most.
+   */
+  const follow = async (key: readonly string[], name: string) => {
+    for (let pause = atLeast; ; ) {
+      await new Promise((resolve) => setTimeout(resolve, pause))
+      if (!stale.has(name)) break
+      await idle(client, { queryKey: key })
+      stale.delete(name)
+      if (key === keys.stats) {
+        clearTimeout(again)
+        again = setTimeout(() => void client.invalidateQueries({ queryKey: problems.queryKey }), problemsFor)
+      }
+      const began = performance.now()
+      await client.invalidateQueries({ queryKey: key })
+      pause = Math.max(atLeast, performance.now() - began)
     }
-    for (const key of stale.values()) void client.invalidateQueries({ queryKey: key })
-    stale.clear()
+    followed.delete(name)
+  }
+  const touch = (key: readonly string[]) => {
+    const name = key.join()
+    stale.add(name)
+    if (followed.has(name)) return
+    followed.add(name)
+    void follow(key, name)
   }
   client.getQueryCache().subscribe((event) => {
     if (event.type !== 'updated' || event.action.type !== 'success' || event.query.queryHash !== ofSession) return
@@ -157,10 +178,7 @@ export function refreshOnChanges(client: QueryClient) {
     // A list that is not shown is read again when it is: those that are follow by themselves.
     if (change.kind === 'task')
       void client.invalidateQueries({ queryKey: taskLists, type: 'inactive', refetchType: 'none' })
-    for (const key of behind[change.kind]) stale.set(key.join(), key)
-    if (change.kind === 'task' && change.task_id) stale.set(change.task_id, keys.task(change.task_id))
-    if (waiting) return
-    waiting = true
-    setTimeout(flush, 300)
+    for (const key of behind[change.kind]) touch(key)
+    if (change.kind === 'task' && change.task_id) touch(keys.task(change.task_id))
   })
 }

@@ -27,7 +27,7 @@ describe('what is wrong', () => {
       <ProblemList problems={[problem('tasks_wait_for_labels', { count: 2, labels: ['gpu', 'arm'] })]} />,
       'uk',
     )
-    expect(screen.getByText('2 завдання чекають на виконавця з gpu, arm')).toBeTruthy()
+    expect(screen.getByText('2 завдання чекають на виконавця з мітками gpu, arm')).toBeTruthy()
     expect(screen.getByRole('link').getAttribute('href')).toBe('/tasks?status=queued')
   })
   it('is said as the server says it where its code is not known here', async () => {

@@ -73,7 +73,7 @@ function Row({ problem: p }: { problem: Problem }) {
     count,
     n: `${format.number(count)}${p.more ? '+' : ''}`,
     names: names.slice(0, 3).join(', ') + (rest > 0 && names.length > 3 ? ` +${format.number(rest)}` : ''),
-    labels: p.labels?.join(', ') ?? '',
+    labelled: t('overview.labelled', { count: p.labels?.length ?? 0, labels: p.labels?.join(', ') ?? '' }),
     sentence: p.sentence,
     action: p.action,
     ago: p.since === undefined ? '' : format.duration(Math.max(0, now - p.since)),

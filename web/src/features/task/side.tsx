@@ -47,7 +47,7 @@ export function Side({
             }
           />
         </div>
-        <Facts className="mt-4">
+        <Facts className="mt-4 empty:hidden">
           {(metrics?.input_tokens ?? usage?.input) !== undefined && (
             <Fact name={t('task.inOut')}>
               {format.number(metrics?.input_tokens ?? usage?.input ?? 0)} /{' '}

@@ -1,14 +1,7 @@
-import {
-  type InfiniteData,
-  infiniteQueryOptions,
-  type QueryClient,
-  type QueryKey,
-  useInfiniteQuery,
-  useQueryClient,
-} from '@tanstack/react-query'
+import { type InfiniteData, infiniteQueryOptions, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useEffect, useMemo, useState } from 'react'
 import { api, data, type Page, page, type Task } from '@/api/client'
-import { keys, taskLists } from '@/api/queries'
+import { idle, isFetching, keys, taskLists } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
 import { type Change, useChanges } from '@/live/live'
 
@@ -72,9 +65,9 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
   const write = useCallback(
     async <T>(read: () => Promise<T>, change: (old: Pages | undefined, now: T) => Pages | undefined) => {
       for (;;) {
-        await fetched(client, key)
+        await idle(client, { queryKey: key, exact: true })
         const now = await read()
-        if (isFetching(client, key)) continue
+        if (isFetching(client, { queryKey: key, exact: true })) continue
         // Of a list that is no longer shown not every change is heard: it is read again when it is.
         if (!client.getQueryCache().find({ queryKey: key })?.isActive())
           return client.invalidateQueries({ queryKey: key, exact: true, refetchType: 'none' })
@@ -97,9 +90,10 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
     waiting.busy = true
     try {
       while (changed.size > 0) {
+        const began = performance.now()
         const ids = [...changed]
         changed.clear()
-        await fetched(client, key)
+        await idle(client, { queryKey: key, exact: true })
         const known = new Set(client.getQueryData<Pages>(key)?.pages.flatMap((p) => p.items.map((t) => t.id)))
         const shown = ids.filter((id) => known.has(id))
         if (shown.length > single) {
@@ -112,7 +106,9 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
           // What changed may be further down, or not fit the filters: the list itself says what is new in it.
           else setFresh((await readHead()).items.filter((task) => !known.has(task.id)).length)
         }
-        await new Promise((resolve) => setTimeout(resolve, 250))
+        // A server that answers late is asked half of the time at most.
+        const pause = Math.max(250, performance.now() - began)
+        await new Promise((resolve) => setTimeout(resolve, pause))
       }
     } catch {
       // The connection is away; it says so itself, and afterwards everything is read again.
@@ -147,19 +143,6 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
 
 const readTask = (id: string) =>
   data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id } } })).catch(() => null)
-
-const isFetching = (client: QueryClient, key: QueryKey) => (client.getQueryState(key)?.fetchStatus ?? 'idle') !== 'idle'
-
-/** Waits until no page of the list is being fetched. */
-const fetched = (client: QueryClient, key: QueryKey) =>
-  new Promise<void>((resolve) => {
-    if (!isFetching(client, key)) return resolve()
-    const stop = client.getQueryCache().subscribe(() => {
-      if (isFetching(client, key)) return
-      stop()
-      resolve()
-    })
-  })
 
 /** The list with its newest part read again. */
 function withHead(old: Pages | undefined, head: Page<Task>): Pages {

@@ -9,6 +9,7 @@ import leases from './leases.json'
 import membridge from './membridge.json'
 import newTask from './new-task.json'
 import overview from './overview.json'
+import server from './server.json'
 import settings from './settings.json'
 import signIn from './sign-in.json'
 import task from './task.json'
@@ -16,6 +17,7 @@ import tasks from './tasks.json'
 import ui from './ui.json'
 import workers from './workers.json'
 
+export { server }
 export const messages = {
   app,
   artifacts,
