@@ -16,7 +16,7 @@ test('a task is created in the form, streams as a conversation and shows its res
   await expect(page.getByText('A queue that is safe to share')).toBeVisible()
   await expect(page.getByRole('cell', { name: 'O(1) amortised' })).toBeVisible()
   await page.getByRole('tab', { name: 'Artifacts and audit' }).click()
-  await expect(page.getByRole('cell', { name: 'Task completed' })).toBeVisible()
+  await expect(page.getByRole('cell', { name: 'Task ended' })).toBeVisible()
   // The address is the page: a reload shows the same.
   await page.reload()
   await expect(page.getByRole('heading', { level: 1 })).toContainText('Build a small queue')

@@ -10,9 +10,9 @@ test('an audit entry shows its hash and the state it left; the lists are saved a
   const completed = page
     .getByRole('row')
     .filter({ hasText: id.slice(-8) })
-    .getByRole('button', { name: 'Task completed' })
+    .getByRole('button', { name: 'Task ended' })
   await completed.click()
-  const entry = page.getByRole('dialog', { name: 'Task completed' })
+  const entry = page.getByRole('dialog', { name: 'Task ended' })
   await expect(entry).toContainText('"completed"')
   // It is chained soon after it was written; the dialog shows the list's row, which is read again then.
   await page.keyboard.press('Escape')

@@ -199,11 +199,13 @@ export class Runtime {
     return response.ok ? ((await response.json()) as { role: string }).role || undefined : undefined
   }
 
-  task = (prompt: string, more: Record<string, unknown> = {}) =>
+  /** A task with time enough for a machine that does other work at the same time. */
+  task = (prompt: string, { policy = {}, ...more }: Record<string, unknown> & { policy?: object } = {}) =>
     this.api<{ id: string }>('/llm-tasks', {
       prompt,
       agent_slug: 'assistant',
       context_id: `test-${Math.random()}`,
+      policy: { timeout_sec: 900, ...policy },
       ...more,
     })
 

@@ -67,7 +67,7 @@ async function shootDialogs(page: Page, runtime: Runtime, look: string, language
   }
   await page.goto(`${runtime.url}/audit`)
   await page
-    .getByRole('button', { name: say('Task completed', 'Завдання завершено') })
+    .getByRole('button', { name: say('Task ended', 'Завдання завершено') })
     .first()
     .click()
   await shot('audit')

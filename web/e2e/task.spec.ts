@@ -126,7 +126,7 @@ test('a result is a tree, is copied and saved; its artifact opens', async ({ pag
   await expect(page.getByRole('dialog')).toContainText('packages')
   await accessible(page)
   await page.keyboard.press('Escape')
-  await expect(page.getByRole('cell', { name: 'Task completed' })).toBeVisible()
+  await expect(page.getByRole('cell', { name: 'Task ended' })).toBeVisible()
 })
 
 test('a task is run again with changes, and its context is continued', async ({ page, runtime }) => {

@@ -135,7 +135,7 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 			ok(nil, err)
 		}
 	}
-	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseReleased, bloom.LeaseExpired} {
+	for _, status := range []bloom.LeaseStatus{"", bloom.LeaseActive, bloom.LeaseReleased} {
 		for _, of := range []string{"w1", "rare"} {
 			_, _, err := s.Leases(ctx, bloom.LeaseQuery{Status: status, WorkerID: of})
 			ok(nil, err)

@@ -4,7 +4,7 @@ import type { ApiError } from '@/api/client'
 /**
  * What the server says, in a language that it does not speak: its sentences by their
  * English form, with {{values}} in it, and its codes for those that are not known.
- * In English, only the sentences with a value that is a code.
+ * In English, only the sentences with a code or the name of a field in them.
  */
 export interface ServerTexts {
   codes: Record<string, string>
