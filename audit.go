@@ -6,27 +6,17 @@ import (
 	"strings"
 )
 
-// Audit actions. The first ten exist in the earlier Node implementation, too.
+// Audit actions other than those of tasks (task_operations.go). The first ones exist in the earlier
+// Node implementation, too.
 const (
 	ActionConfigUpdated     = "config_updated"
 	ActionConnectionTest    = "connection_test"
-	ActionTaskCreated       = "task_created"
-	ActionTaskLeased        = "task_leased"
-	ActionTaskCompleted     = "task_completed" // a completion was accepted, success or error
-	ActionArtifactAdded     = "artifact_added" // a file that a run produced
-	ActionTaskRequeued      = "task_requeued"
 	ActionWorkerRegistered  = "worker_registered"
 	ActionWorkerUpdated     = "worker_updated"
 	ActionWorkerRemoved     = "worker_removed"
 	ActionLeadershipPromote = "leadership_promote"
 
-	ActionTaskStarted   = "task_started"
-	ActionTaskRetried   = "task_retried"
-	ActionTaskReleased  = "task_released"
-	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to stop; see data.status
-	ActionTaskExpired   = "task_expired"
-	ActionTaskDead      = "task_dead"
-	ActionTaskImported  = "task_imported" // from the earlier implementation; its older entries have no data
+	ActionArtifactAdded = "artifact_added" // a file that a run produced
 	ActionLeaseLost     = "lease_lost"
 	ActionWorkerOnline  = "worker_online"
 	ActionWorkerOffline = "worker_offline"

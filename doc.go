@@ -1,7 +1,7 @@
 // Package bloom is the vocabulary of BLOOM Runtime, a durable runtime for LLM agent tasks: the
 // nouns (Task, Lease, Worker, Artifact, Result, Event, Audit), their limits and errors, and the
-// contracts of the store (store.go) and the blob store (blob.go). The rules by which tasks, leases
-// and workers change are in internal/lifecycle.
+// contracts of the store (store.go, task_operations.go) and the blob store (blob.go). The rules by
+// which tasks, leases and workers change are in internal/lifecycle.
 //
 // A client posts a task. The runtime stores it and leases it to a worker node. The worker runs the
 // claude command line, streams its events, and completes the lease with a result and an artifact.

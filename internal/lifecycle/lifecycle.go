@@ -10,11 +10,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// Created returns the transition of a new task.
-func Created(t bloom.Task) Transition {
-	return Transition{Task: t.TaskState, Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
-}
-
 // GrantLease leases a queued task to a worker: epoch and attempts grow by one. ordered means that
 // the task waits for an earlier ordered one. now and the lease's times are in Unix milliseconds.
 func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, ttlSec int, ordered bool, now int64) (Transition, error) {
@@ -171,45 +166,4 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 		Task: t, Lease: l, Action: bloom.ActionTaskDead, Event: bloom.EventDead,
 		Detail: fmt.Sprintf("Lease of %s expired on the last of %d attempts", l.WorkerID, t.MaxAttempts),
 	}
-}
-
-// Cancel cancels a task: a waiting one immediately, a held one by asking its worker to stop.
-// Repeating it changes nothing.
-func Cancel(t bloom.TaskState, now int64) (Transition, error) {
-	switch {
-	case t.Status.Terminal():
-		return Transition{}, bloom.Conflict("Task status is '%s' and can no longer be cancelled", t.Status)
-	case t.Status == bloom.TaskQueued:
-		return cancelled(t, bloom.Lease{}, now, "Cancelled while waiting"), nil
-	case t.CancelRequested:
-		return Transition{Task: t, Noop: true}, nil
-	}
-	t.CancelRequested, t.UpdatedAt = true, now
-	return Transition{
-		Task: t, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelRequested,
-		Detail: "Cancel requested; its worker is told to stop",
-	}, nil
-}
-
-// Requeue requeues an ended task manually: attempts restart at 0; the epoch keeps growing, so that
-// earlier leases stay fenced off.
-func Requeue(t bloom.TaskState, now int64) (Transition, error) {
-	if t.Status != bloom.TaskFailed && t.Status != bloom.TaskDead && t.Status != bloom.TaskCancelled {
-		return Transition{}, bloom.Conflict("Task status is '%s', expected 'failed', 'dead' or 'cancelled'", t.Status)
-	}
-	t = requeued(t, nil, now, now)
-	t.Attempts, t.CancelRequested = 0, false
-	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
-}
-
-// OrderGate returns the gate of a newly queued task. blocked means that an earlier ordered task of
-// its context has not ended.
-func OrderGate(t bloom.TaskState, blocked bool, now int64) bloom.Gate {
-	switch {
-	case blocked:
-		return bloom.GateOrdered
-	case t.RunAt > now:
-		return bloom.GateDelayed
-	}
-	return bloom.GateOpen
 }
