@@ -15,7 +15,7 @@ const reapActor = "reaper"
 // that cannot be expired does not block the others. After an outage of the database it
 // first extends all leases. Then it opens ordered tasks that wait for nothing.
 func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
-	if s.outage.harmed() {
+	if s.outage.needsExtension() {
 		n, err := s.ExtendLeases(ctx)
 		if err != nil {
 			return did, err

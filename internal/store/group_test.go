@@ -33,9 +33,9 @@ func forbidden() *store.Task {
 	return &store.Task{Task: task, Seq: 1 << 40, Gate: bloom.GateOpen}
 }
 
-// TestFailureHarmsNoNeighbour puts operations that fail in every way into one group
-// with ones that do not.
-func TestFailureHarmsNoNeighbour(t *testing.T) {
+// TestAFailedOperationAffectsNoOther runs operations that fail in every way in one transaction with
+// operations that succeed.
+func TestAFailedOperationAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		half := func(c *store.Changes) { c.Settings = map[string]string{"half": "done"} }
@@ -61,17 +61,17 @@ func TestFailureHarmsNoNeighbour(t *testing.T) {
 		together(s, ops...)
 		settings, err := s.Settings(t.Context())
 		if err != nil || len(settings) != 0 {
-			t.Errorf("half of a failed operation is there: %v, %v", settings, err)
+			t.Errorf("a failed operation was partly committed: %v, %v", settings, err)
 		}
 		st, err := s.Stats(t.Context())
 		if err != nil || st.Tasks.Total != int64(len(failing)) {
-			t.Errorf("%d tasks are there: %v", st.Tasks.Total, err)
+			t.Errorf("%d tasks were created: %v", st.Tasks.Total, err)
 		}
 	})
 }
 
-// TestOperationsInOneTransactionSeeEarlierOnes has operations see what earlier ones in the same
-// transaction have done.
+// TestOperationsInOneTransactionSeeEarlierOnes runs operations that depend on an earlier one in the
+// same transaction.
 func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(t *testing.T, s *store.Store){
@@ -151,7 +151,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 				t.Errorf("claimed %+v, %v", got, err)
 			}
 		},
-		"a slot is wanted by two": func(t *testing.T, s *store.Store) {
+		"two tasks compete for one slot": func(t *testing.T, s *store.Store) {
 			if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "small", InstanceID: "small-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}, "test"); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 				}
 			})
 		},
-		"a key is used by two": func(t *testing.T, s *store.Store) {
+		"two tasks have the same idempotency key": func(t *testing.T, s *store.Store) {
 			ids := make([]string, 2)
 			var ops []func()
 			for i := range ids {

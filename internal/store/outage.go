@@ -55,8 +55,8 @@ func (o *outage) succeeded(wrote bool) {
 // success is no outage.
 func (o *outage) long() bool { return !o.since.IsZero() && o.last.Sub(o.since) >= outageLeast }
 
-// harmed reports whether leases must be extended before any is reaped.
-func (o *outage) harmed() bool {
+// needsExtension reports whether leases must be extended before any is reaped.
+func (o *outage) needsExtension() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.over || o.long()

@@ -18,15 +18,14 @@ const textMedia = "text/plain; charset=utf-8"
 // importedHash stands for the hash of a completion's body, which is not known.
 const importedHash = "imported"
 
-// converter turns the earlier rows into ours. What the earlier rows left out and
-// our schema insists on (a completed task has a lease, a result and an artifact) is
-// made up from what is there.
+// converter converts earlier rows to ours. Where our schema requires what is missing (a
+// completed task has a lease, a result and an artifact), it derives that from the other rows.
 type converter struct {
 	source                            map[string][]row
 	tasks, leases, artifacts, results *table
 	workers, audit, settings          *table
 	leasesOf, artifactsOf, resultsOf  map[string][]row
-	written                           map[string]bool // ids of artifacts that are written
+	written                           map[string]bool // ids of artifacts in the tables
 	imported                          [][]any         // an audit entry for each task
 }
 
@@ -66,8 +65,8 @@ func convert(source map[string][]row) converted {
 	return converted{out}
 }
 
-// task writes a task with its leases, artifacts and results. What was in progress is
-// queued again, or dead when its last attempt was: its worker is gone.
+// task adds a task with its leases, artifacts and results. A task in progress is queued again, or
+// dead if that was its last attempt: its worker no longer exists.
 func (c *converter) task(t row) {
 	id, key := uuidOf(t.text("id")), t.text("id")
 	leases, results := c.leasesOf[key], c.resultsOf[key]
@@ -112,7 +111,8 @@ func (c *converter) taskRow(t row, id string, status bloom.TaskStatus, attempts,
 		clamp(policy.intOr("timeout_sec", 120), 1, bloom.MaxTimeoutSec), max(0, policy.int("budget")), t.list("context_hints"), t.text("prompt"))
 }
 
-// leaseID is the id of the lease of an epoch: the last leases have the last epochs.
+// leaseID returns the id of a task's last lease. A task without leases gets one that is derived from
+// its epoch.
 func leaseID(task string, epoch int64, leases []row) string {
 	if i := int64(len(leases)) - 1; i >= 0 {
 		return uuidOf(leases[i].text("id"))
@@ -140,7 +140,7 @@ func (c *converter) leaseRows(t row, task string, epoch int64, worker string, le
 	}
 }
 
-// records writes results, the newest with the task's last epoch, and artifacts.
+// records adds results and artifacts. The newest result gets the task's last epoch.
 func (c *converter) records(t row, task string, status bloom.TaskStatus, epoch int64, worker string, results []row) {
 	artifacts := c.artifactsOf[t.text("id")]
 	if len(results) == 0 && (status == bloom.TaskCompleted || status == bloom.TaskFailed) {
@@ -210,7 +210,7 @@ func (c *converter) worker(w row) {
 		clamp(can.intOr("max_concurrency", 1), 1, bloom.MaxConcurrency), labels, seen, w.list("ip_addrs"), max(0, w.int("obs_count")), w.text("db_sha"), w.int("registered_at"))
 }
 
-// setting keeps membridge's address. The key is kept sealed here and was not there.
+// setting adds only membridge's address. Its key was not encrypted there, and must be here.
 func (c *converter) setting(s row) {
 	const ours = "membridge_server_url"
 	if name := strings.ReplaceAll(strings.ToLower(s.text("key")), "_", ""); name != "membridgeserverurl" && name != "membridgeurl" {
@@ -235,7 +235,7 @@ func sorted(rows []row, by string) []row {
 	return rows
 }
 
-// entity is an audit entry's subject, by the id it has here.
+// entity returns the id that an audit entry's subject has here.
 func entity(a row) string {
 	switch a.text("entity_type") {
 	case "task", "llm_task", "lease", "artifact", "result":

@@ -1,7 +1,6 @@
-// Package earlier moves what the earlier Node implementation kept in PostgreSQL
-// into a SQLite file of this runtime. It only reads there. The rows are read as
-// JSON, so that a column that some version of that implementation did not have is
-// only absent.
+// Package earlier copies the PostgreSQL database of the earlier Node implementation into a SQLite
+// file of this runtime. It does not change the database. It reads rows as JSON, because not every
+// version of that implementation had all columns.
 package earlier
 
 import (
@@ -18,19 +17,19 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// Moved is what became of one table's rows.
+// Moved reports how many rows of a table were copied.
 type Moved struct {
 	Table   string `json:"table"`
-	Rows    int64  `json:"rows"`    // read there
-	Written int64  `json:"written"` // here; more where the earlier rows left something out
+	Rows    int64  `json:"rows"`    // in the database
+	Written int64  `json:"written"` // more than Rows where some had to be derived
 	Note    string `json:"note,omitempty"`
 }
 
-// ErrForeign says that the database is not one of the earlier implementation's.
+// ErrForeign means that the earlier implementation did not create the database.
 var ErrForeign = errors.New("this is not a database of the earlier implementation")
 
-// Import reads the database at sourceURL and writes a new SQLite file at path,
-// which must not be there. Nothing is left at path when it fails.
+// Import copies the database at sourceURL into a new SQLite file at path, which must not exist. If it
+// fails, it leaves no file.
 func Import(ctx context.Context, sourceURL, path string) (moved []Moved, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%w: %s; choose another folder", os.ErrExist, path)
@@ -46,7 +45,7 @@ func Import(ctx context.Context, sourceURL, path string) (moved []Moved, err err
 			}
 		}
 	}()
-	empty, err := sqlite.Open(ctx, sqlite.Config{Path: path}) // makes the schema
+	empty, err := sqlite.Open(ctx, sqlite.Config{Path: path}) // creates the schema
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +55,14 @@ func Import(ctx context.Context, sourceURL, path string) (moved []Moved, err err
 	return write(ctx, path, convert(source))
 }
 
-// tables of the earlier implementation, those first that others belong to.
+// tables are those of the earlier implementation, each after the tables that it refers to.
 var tables = []string{"llm_tasks", "leases", "workers", "runtime_artifacts", "llm_results", "audit_logs", "runtime_settings", "users"}
 
-// row is one row by its columns' names.
+// row maps the names of columns to values.
 type row map[string]any
 
-// read reads every table whole, in one transaction. The earlier implementation
-// kept thousands of rows, not millions.
+// read reads all tables into memory, from one snapshot: such databases have thousands of rows, not
+// millions.
 func read(ctx context.Context, url string) (map[string][]row, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -113,7 +112,7 @@ func readTable(ctx context.Context, tx pgx.Tx, table string) ([]row, error) {
 	})
 }
 
-// write puts everything into the file in one transaction.
+// write inserts everything in one transaction.
 func write(ctx context.Context, path string, c converted) (moved []Moved, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=foreign_keys(1)")
 	if err != nil {
@@ -124,7 +123,7 @@ func write(ctx context.Context, path string, c converted) (moved []Moved, err er
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() //nolint:errcheck // in vain after the commit
+	defer tx.Rollback() //nolint:errcheck // fails after the commit
 	for _, t := range c.tables {
 		for _, values := range t.rows {
 			if _, err := tx.ExecContext(ctx, t.insert(), values...); err != nil {
@@ -136,14 +135,14 @@ func write(ctx context.Context, path string, c converted) (moved []Moved, err er
 	if _, err := tx.ExecContext(ctx, countAll); err != nil {
 		return nil, err
 	}
-	// The server takes them into their contexts.
+	// The server then backfills the contexts.
 	if _, err := tx.ExecContext(ctx, `UPDATE context_fill SET below = (SELECT COALESCE(MAX(seq) + 1, 0) FROM llm_tasks)`); err != nil {
 		return nil, err
 	}
 	return moved, tx.Commit()
 }
 
-// countAll fills in what stats show.
+// countAll sets the counters of stats.
 const countAll = `UPDATE counters SET
 	queued = (SELECT count(*) FROM llm_tasks WHERE status = 'queued'),
 	completed = (SELECT count(*) FROM llm_tasks WHERE status = 'completed'),

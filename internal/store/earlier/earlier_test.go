@@ -37,7 +37,7 @@ func dump(t *testing.T) string {
 
 const taskPrefix = "3a0c9a5e-0000-4000-8000-00000000000"
 
-func TestTheEarlierDataIsMovedWhole(t *testing.T) {
+func TestTheEarlierDataIsCopied(t *testing.T) {
 	t.Parallel()
 	url, path := dump(t), filepath.Join(t.TempDir(), "bloom.db")
 	moved, err := earlier.Import(t.Context(), url, path)
@@ -110,7 +110,7 @@ func TestTheEarlierDataIsMovedWhole(t *testing.T) {
 	}
 }
 
-func TestOnlyTheEarlierImplementationsDatabaseIsAccepted(t *testing.T) {
+func TestOnlyADatabaseOfTheEarlierImplementationIsAccepted(t *testing.T) {
 	t.Parallel()
 	url, path := pgtest.Start(t), filepath.Join(t.TempDir(), "bloom.db")
 	if _, err := earlier.Import(t.Context(), url, path); !errors.Is(err, earlier.ErrForeign) {

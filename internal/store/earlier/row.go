@@ -9,7 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// text is a column as text, empty when it is absent or null.
+// text returns a column as text, empty if it is absent or null.
 func (r row) text(column string) string {
 	switch v := r[column].(type) {
 	case nil:
@@ -23,7 +23,7 @@ func (r row) text(column string) string {
 
 func (r row) int(column string) int64 { return r.intOr(column, 0) }
 
-// intOr is a column as an integer, which some wrote as text.
+// intOr returns a column as an integer; some versions stored numbers as text.
 func (r row) intOr(column string, absent int64) int64 {
 	switch v := r[column].(type) {
 	case float64:
@@ -37,7 +37,7 @@ func (r row) intOr(column string, absent int64) int64 {
 	return absent
 }
 
-// object is a JSON column, nil when it is none.
+// object returns a JSON object, nil if the column is none.
 func (r row) object(column string) row {
 	if m, ok := r[column].(map[string]any); ok {
 		return m
@@ -45,7 +45,7 @@ func (r row) object(column string) row {
 	return nil
 }
 
-// list is a JSON column as a JSON array of texts.
+// list returns a column as a JSON array of texts.
 func (r row) list(column string) string {
 	values, _ := r[column].([]any)
 	out := make([]string, 0, len(values))
@@ -66,7 +66,7 @@ func last(rows []row) row {
 	return rows[len(rows)-1]
 }
 
-// idSpace makes ids of ours of ids that were no UUIDs, always the same ones.
+// idSpace is the namespace of the UUIDs that replace other ids. An id always gets the same one.
 var idSpace = uuid.MustParse("6f0c2f5e-6b1b-5d57-9d0f-3f1a0c7e9b11")
 
 func uuidOf(id string) string {
@@ -85,7 +85,7 @@ func format(f string) string {
 	return "text"
 }
 
-// metrics are those that were there then.
+// metrics returns the metrics that existed then.
 func metrics(m row) string {
 	var out bloom.Metrics
 	out.DurationMS = max(0, m.int("duration_ms"))

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// converted is what is to be written.
+// converted has the rows to write.
 type converted struct{ tables []*table }
 
-// table is the rows of one table of ours.
+// table has the rows of one of our tables.
 type table struct {
 	name    string
 	columns []string

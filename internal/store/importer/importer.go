@@ -113,8 +113,8 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	return done, err
 }
 
-// sequences continues the numbers that the file never reuses, also when the rows that had
-// the highest ones were removed.
+// sequences continues numbers that must not be reused, even if the rows with the highest ones were
+// removed.
 func (m *mover) sequences(ctx context.Context) error {
 	for _, name := range neverReused {
 		var last int64
@@ -128,7 +128,7 @@ func (m *mover) sequences(ctx context.Context) error {
 	return nil
 }
 
-// fill copies the position up to which tasks are not assigned to a context yet.
+// fill copies the progress of the backfill of contexts.
 func (m *mover) fill(ctx context.Context) error {
 	var below int64
 	if err := m.from.QueryRowContext(ctx, `SELECT below FROM context_fill`).Scan(&below); err != nil {
@@ -138,7 +138,7 @@ func (m *mover) fill(ctx context.Context) error {
 	return err
 }
 
-// chain copies the end of the audit's chain and the position of the export.
+// chain copies the head of the audit's chain and the progress of its export.
 func (m *mover) chain(ctx context.Context) error {
 	var seq, exported, planned, branch int64
 	var hash, last string
@@ -153,8 +153,7 @@ func (m *mover) chain(ctx context.Context) error {
 	return err
 }
 
-// begin goes on with an import that was broken off, or makes sure that there is
-// nothing yet.
+// begin resumes an interrupted import, or checks that the database is empty.
 func (m *mover) begin(ctx context.Context) error {
 	var resumes, used bool
 	if err := m.to.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&resumes); err != nil || resumes {
@@ -172,8 +171,8 @@ func (m *mover) begin(ctx context.Context) error {
 	return err
 }
 
-// copy moves a table in steps along its key. Each step is one transaction with the
-// note of how far it went.
+// copy copies a table in steps along its key. Each transaction also records its step, so that an
+// interrupted import can resume.
 func (m *mover) copy(ctx context.Context, t table) error {
 	upto, last := int64(0), int64(0)
 	if err := m.to.QueryRow(ctx, `SELECT coalesce(max(upto), 0) FROM bloom_import WHERE name = $1`, t.name).Scan(&upto); err != nil {
@@ -197,8 +196,7 @@ func (m *mover) copy(ctx context.Context, t table) error {
 	return nil
 }
 
-// source reads rows of the file whose key lies above after, up to upto, every
-// value as text.
+// source reads rows of the file with keys above after and up to upto, every value as text.
 func (m *mover) source(ctx context.Context, t table, after, upto int64) (all [][]*string, err error) {
 	err = m.eachSource(ctx, t, after, upto, func(row []*string) { all = append(all, row) })
 	return all, err
@@ -209,7 +207,7 @@ func (m *mover) eachSource(ctx context.Context, t table, after, upto int64, fn f
 	for _, c := range t.columns {
 		values = append(values, "CAST("+c.source()+" AS TEXT)")
 	}
-	//nolint:gosec // G202: names of tables and columns are our own, see importtables.go
+	//nolint:gosec // G202: names of tables and columns are our own, see tables.go
 	rows, err := m.from.QueryContext(ctx, `SELECT `+strings.Join(values, ", ")+` FROM `+t.name+` WHERE `+t.key+` > ? AND `+t.key+` <= ? ORDER BY `+t.order, after, upto)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 type table struct {
 	name    string
 	key     string // in the file, a number above 0
-	order   string // in the file, in which both sides are compared
+	order   string // in which both databases are compared
 	byText  bool   // order is a text column
 	step    int64  // of the key, in one transaction
 	columns []tableColumn
@@ -63,7 +63,7 @@ func (t table) insert() string {
 		strings.Join(arrays, ", "), strings.Join(names, ", "))
 }
 
-// moved are all tables, those first that others belong to.
+// moved lists all tables, each after the tables that it refers to.
 var moved = []table{
 	{name: "llm_tasks", key: "seq", order: "seq", step: 500, columns: append(columnsOf(`seq bigint, id uuid, status text, gate text, updated_at bigint,
 		lease_id uuid, worker_id text, attempts smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
@@ -103,10 +103,10 @@ var moved = []table{
 	{name: "users", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, username text, password text, role text, created_at bigint`)},
 }
 
-// neverReused are the tables whose numbers the file does not use again.
+// neverReused are the tables whose numbers must not be reused.
 var neverReused = []string{"removed_contents", "forgotten_contexts"}
 
-// finishImport counts what stats show and lets new rows be numbered after the old.
+// finishImport sets the counters of stats, and the sequences to continue after the copied rows.
 const finishImport = `
 UPDATE counters SET queued = 0, leased = 0, running = 0, completed = 0, failed = 0, dead = 0, cancelled = 0, leases = 0, active = 0;
 UPDATE counters c SET queued = t.queued, leased = t.leased, running = t.running, completed = t.completed, failed = t.failed, dead = t.dead,

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// verify reads a table from both sides in the same order and compares.
+// verify compares a table in the file and in the database.
 func (m *mover) verify(ctx context.Context, t table) (Imported, error) {
 	const beyond = int64(1) << 62
 	source, err := digest(t, func(fn func([]*string)) error { return m.eachSource(ctx, t, -beyond, beyond, fn) })
@@ -58,8 +58,8 @@ func (t table) scan(rows interface{ Scan(fields ...any) error }) ([]*string, err
 	return row, rows.Scan(fields...)
 }
 
-// digest hashes rows in a form that both databases give: JSON without what only
-// one of them keeps, its spaces and the order of its keys.
+// digest hashes rows in a form that both databases have: JSON without spaces and with sorted keys,
+// because PostgreSQL keeps neither.
 func digest(t table, each func(func([]*string)) error) (Imported, error) {
 	d := Imported{Table: t.name}
 	h := sha256.New()

@@ -46,10 +46,10 @@ type bulk[T any] struct {
 	one, many string
 }
 
-// maxRows bounds the rows of one statement: the server puts them aside before it writes them.
+// maxRows bounds the rows of one statement, because the server copies all of them before it writes any.
 const maxRows = 128
 
-// newBulk makes the texts of the columns' names, the rows, and how many these are.
+// newBulk builds both texts by calling text with the columns' names, the rows, and their number.
 func newBulk[T any](columns []string, values func([]any, T) []any, text func(names, rows, count string) string) *bulk[T] {
 	names, row, arrays := make([]string, len(columns)), make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {

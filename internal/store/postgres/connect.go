@@ -19,7 +19,7 @@ import (
 // minVersion is PostgreSQL 15 as the server numbers it.
 const minVersion = 150000
 
-// lookUps is the number of extra connections that check the outcome of commits.
+// lookUps is the number of extra connections for checking the outcome of commits.
 const lookUps = 2
 
 // readSettings apply to all connections. Sequential scans are off, because plans that

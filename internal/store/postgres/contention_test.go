@@ -52,7 +52,7 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherReplicaHasChanged has another replica change what one has just written itself.
+// TestWhatAnotherReplicaHasChanged lets another replica change rows that a replica has just written.
 func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 	t.Parallel()
 	for name, differ := range map[string]func(*testing.T, *replicas){
@@ -85,7 +85,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the same outcome again: %+v, %v", done, err)
 			}
 		},
-		"events have come": func(t *testing.T, r *replicas) {
+		"events were appended": func(t *testing.T, r *replicas) {
 			task, l := r.leased("w")
 			events := []bloom.WorkerEvent{{Seq: 1, Type: "text"}, {Seq: 2, Type: "text"}}
 			first, err := r.other.AppendEvents(t.Context(), task, l, events)
@@ -115,14 +115,14 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Errorf("the worker holds %d: %v", worker.ActiveLeases, err)
 			}
 		},
-		"a worker drains": func(t *testing.T, r *replicas) {
+		"a worker is drained": func(t *testing.T, r *replicas) {
 			r.leased("w")
 			if _, err := r.other.DrainWorker(t.Context(), "w", true, "test"); err != nil {
 				t.Fatal(err)
 			}
 			next := r.created("context")
 			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
-				t.Errorf("it is given work: %v", err)
+				t.Errorf("it gets work: %v", err)
 			}
 		},
 		"a context has a holder": func(t *testing.T, r *replicas) {
@@ -151,7 +151,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 	}
 }
 
-// replicas are two replicas.
+// replicas are two stores on one database.
 type replicas struct {
 	t          *testing.T
 	own, other *postgres.Store
@@ -186,8 +186,8 @@ func (r *replicas) leased(worker string) (task, lease string) {
 	return task, lease
 }
 
-// TestASlotIsGivenOnce leases the only slot of a worker to several tasks at once.
-func TestASlotIsGivenOnce(t *testing.T) {
+// TestASlotIsLeasedOnce leases the only slot of a worker to several tasks at once.
+func TestASlotIsLeasedOnce(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]func(r *replicas, tasks []string) []func(){
 		"by name and by claim": func(r *replicas, tasks []string) []func() {

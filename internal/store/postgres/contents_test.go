@@ -34,7 +34,7 @@ func openContents(t *testing.T, url string) *postgres.Contents {
 }
 
 // Content that a crashed server stored partly is never visible, and is removed when it is old.
-func TestContentThatWasNeverWholeIsRemoved(t *testing.T) {
+func TestIncompleteContentIsRemoved(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
 	c, db := openContents(t, url), connect(t, url)
@@ -55,7 +55,7 @@ func TestContentThatWasNeverWholeIsRemoved(t *testing.T) {
 }
 
 // A reader of content that is being moved can read all of it.
-func TestAContentThatIsMovedWhileItIsRead(t *testing.T) {
+func TestContentCanBeReadWhileItIsMoved(t *testing.T) {
 	t.Parallel()
 	c := openContents(t, pgtest.Start(t))
 	content := strings.Repeat("x", 3<<20)

@@ -12,10 +12,10 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestTheOldPrimaryComesBack unchanged, first in the list of hosts and open to writes. Neither a
+// TestAFormerPrimaryThatReturnsIsRefused unchanged, first in the list of hosts and open to writes. Neither a
 // store that has seen the promotion nor one that is opened afterwards, by an unprivileged user, may
 // use it as the database.
-func TestTheOldPrimaryComesBack(t *testing.T) {
+func TestAFormerPrimaryThatReturnsIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	cluster.AddStandby()

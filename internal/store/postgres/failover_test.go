@@ -62,9 +62,9 @@ func (h *history) until(t *testing.T, n int) {
 	}
 }
 
-// TestAPromotionGivesATransactionsNumberToAnother: the standby does not know what the primary had
+// TestAPromotionReusesTransactionNumbers: the standby does not know what the primary had
 // not written to its log.
-func TestAPromotionGivesATransactionsNumberToAnother(t *testing.T) {
+func TestAPromotionReusesTransactionNumbers(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	cluster.AddStandby()
@@ -75,9 +75,9 @@ func TestAPromotionGivesATransactionsNumberToAnother(t *testing.T) {
 	})
 }
 
-// TestACommitThatOnlyThePrimaryHas: its standby is down, so the commit is on the primary but not
+// TestACommitThatTheStandbyLacksIsRepeated: its standby is down, so the commit is on the primary but not
 // acknowledged. When the primary is lost, so is the commit.
-func TestACommitThatOnlyThePrimaryHas(t *testing.T) {
+func TestACommitThatTheStandbyLacksIsRepeated(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	cluster.AddStandby()

@@ -151,9 +151,9 @@ func endure(t *testing.T, stores []*postgres.Store, fault func(), hits func() in
 		most, least = 600, 250
 	}
 	deadline := time.After(8 * time.Minute)
-	for troubles := 0; troubles < most || h.ended() < least || hits() < least; troubles++ {
+	for faults := 0; faults < most || h.ended() < least || hits() < least; faults++ {
 		if !h.progress(deadline) {
-			t.Errorf("only %d tasks ended and %d troubles hit %d times in time", h.ended(), troubles, hits())
+			t.Errorf("only %d tasks ended and %d faults hit %d times in time", h.ended(), faults, hits())
 			break
 		}
 		fault()

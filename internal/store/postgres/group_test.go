@@ -11,9 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// TestDeadlinesMoveUnderHeartbeats: a heartbeat updates its lease without locking the task, and
+// TestDeadlinesAreExtendedDuringHeartbeats: a heartbeat updates its lease without locking the task, and
 // must not block the extension of all deadlines.
-func TestDeadlinesMoveUnderHeartbeats(t *testing.T) {
+func TestDeadlinesAreExtendedDuringHeartbeats(t *testing.T) {
 	t.Parallel()
 	address := migrated.Start(t)
 	r := &replicas{t: t, own: open(t, address, nil)}
@@ -71,8 +71,8 @@ func TestABlockedCommitCheckIsRetried(t *testing.T) {
 	}
 }
 
-// TestALoginMayHaveARole: a role that is set for the login may not see the login's own processes.
-func TestALoginMayHaveARole(t *testing.T) {
+// TestALoginMayHaveAnotherRole: a role that is set for the login may not see the login's own processes.
+func TestALoginMayHaveAnotherRole(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	if _, err := connect(t, cluster.URL()).Exec(t.Context(), `CREATE ROLE app; CREATE ROLE login LOGIN IN ROLE app; ALTER ROLE login SET role = 'app';

@@ -12,9 +12,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestACrashGivesATransactionsNumberToAnother: a transaction whose commit never reached the server
+// TestACrashReusesTransactionNumbers: a transaction whose commit never reached the server
 // has a number that a crash forgets. The server assigns it again, and then reports it as committed.
-func TestACrashGivesATransactionsNumberToAnother(t *testing.T) {
+func TestACrashReusesTransactionNumbers(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	lostAtCommit(t, cluster.URL(), func() string {

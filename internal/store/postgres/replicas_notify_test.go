@@ -30,6 +30,6 @@ func TestATaskOfOneReplicaWakesTheOther(t *testing.T) {
 			t.Errorf("received %+v", c)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("the other replica hears nothing")
+		t.Fatal("the other replica received nothing")
 	}
 }

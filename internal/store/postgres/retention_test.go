@@ -21,9 +21,9 @@ var orphans = []string{
 	`SELECT count(*) FROM llm_results WHERE artifact_id NOT IN (SELECT id FROM runtime_artifacts)`,
 }
 
-// TestTwoReplicasThatRemoveAtOnce should not happen, and must be harmless when one loses its lock
+// TestTwoReplicasRemoveConcurrently should not happen, and must be harmless when one loses its lock
 // during a run.
-func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
+func TestTwoReplicasRemoveConcurrently(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	past := open(t, url, storetest.NewClock())
@@ -82,9 +82,9 @@ func TestTwoReplicasThatRemoveAtOnce(t *testing.T) {
 	}
 }
 
-// TestARequeueThatCameFirstWins requeues a task while the removal that found it waits for the
+// TestARequeueDuringARemovalWins requeues a task while the removal that found it waits for the
 // table: an EXCLUSIVE lock allows plain reads but no row locks.
-func TestARequeueThatCameFirstWins(t *testing.T) {
+func TestARequeueDuringARemovalWins(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
 	past, s := open(t, url, storetest.NewClock()), open(t, url, nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestAnotherFileIsNoDatabase has the file of an open store removed, replaced and
-// truncated: the store must not be healthy, nor acknowledge what it could lose.
-func TestAnotherFileIsNoDatabase(t *testing.T) {
+// TestAChangedFileIsNoticed removes, replaces and truncates the file of an open store, which then
+// must neither be healthy nor acknowledge what it could lose.
+func TestAChangedFileIsNoticed(t *testing.T) {
 	t.Parallel()
 	move := func(t *testing.T, from, to string) {
 		t.Helper()

@@ -13,15 +13,15 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// The search index has no data of its own: it is rebuilt when its file is missing, invalid, or of
-// another state of the database, as after a power failure that lost its last changes.
-func TestTheSearchIndexIsMadeAnew(t *testing.T) {
+// TestTheSearchIndexIsRebuilt when its file is missing, invalid, or does not match the database, as
+// after a power failure that lost its last changes.
+func TestTheSearchIndexIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, path string) error{
-		"its file was deleted": func(_ *testing.T, path string) error { return os.Remove(path) },
-		"its file is no index": func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("walrus"), 0o600) },
-		"it was cut off":       func(_ *testing.T, path string) error { return os.Truncate(path, 5000) },
-		"another database's lies there": func(t *testing.T, path string) error {
+		"its file was deleted":     func(_ *testing.T, path string) error { return os.Remove(path) },
+		"its file is not an index": func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("walrus"), 0o600) },
+		"it was truncated":         func(_ *testing.T, path string) error { return os.Truncate(path, 5000) },
+		"it belongs to another database": func(t *testing.T, path string) error {
 			other := filepath.Join(t.TempDir(), "bloom.db")
 			searched(t, other, "a seal", "another seal", "a third seal")
 			content, err := os.ReadFile(other + ".search")

@@ -7,8 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// Someone in the data folder names it ".": every way to open the database must accept that.
-func TestARelativePathWillDo(t *testing.T) {
+// A data folder may be given as ".": every way to open the database must accept that.
+func TestARelativePathWorks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if _, err := sqlite.MigrateUp(t.Context(), "bloom.db"); err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestARequeueThatCameFirstWins requeues a task while the removal that found it waits for the
+// TestARequeueDuringARemovalWins requeues a task while the removal that found it waits for the
 // writer.
-func TestARequeueThatCameFirstWins(t *testing.T) {
+func TestARequeueDuringARemovalWins(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
 	path := filepath.Join(t.TempDir(), "bloom.db")

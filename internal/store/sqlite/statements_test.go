@@ -9,7 +9,7 @@ import (
 
 // SQLite recompiles a statement for every value that is bound to a bare LIMIT ?, which costs more
 // than running it. With +? it ignores the value.
-func TestNoStatementIsCompiledAnewForItsLimit(t *testing.T) {
+func TestNoStatementIsRecompiledForItsLimit(t *testing.T) {
 	t.Parallel()
 	bare := regexp.MustCompile(`(?:LIMIT|OFFSET) \?`)
 	files, err := filepath.Glob("*.go")
