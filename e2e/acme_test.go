@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // TestACertificateComesFromAnAuthority has the server obtain its certificate from Pebble, Let's
@@ -24,7 +26,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			plain := freeAddress(t)
+			plain := porttest.Address(t)
 			ca := h.pebble(h.reserve(), plain)
 			args := []string{"--acme-domain", "bloom.example.org", "--acme-email", "ops@example.org", "--acme-directory", ca.directory, "--acme-roots", ca.root}
 			if redirect {
@@ -97,7 +99,7 @@ func (h *harness) pebble(overTLS, plain string) *pebble {
 	}
 	dir := filepath.Join(h.dir, "pebble")
 	cert, key := certificate(h.t, dir)
-	names, listens, manages := freeAddress(h.t), freeAddress(h.t), freeAddress(h.t)
+	names, listens, manages := porttest.Address(h.t), porttest.Address(h.t), porttest.Address(h.t)
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": listens, "managementListenAddress": manages, "certificate": cert, "privateKey": key,
 		"httpPort": port(h.t, plain), "tlsPort": port(h.t, overTLS), "keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
@@ -108,7 +110,7 @@ func (h *harness) pebble(overTLS, plain string) *pebble {
 	}
 	file(h.t, filepath.Join(dir, "config.json"), string(config))
 	dns := spawnProgram(h.t, "names", h.env(), filepath.Join(bin, "pebble-challtestsrv"), "-dnsserver", names, "-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", "",
-		"-management", freeAddress(h.t), "-defaultIPv6", "")
+		"-management", porttest.Address(h.t), "-defaultIPv6", "")
 	// Real ones are slow and lose requests now and then; that is tested elsewhere.
 	p := spawnProgram(h.t, "pebble", h.env("PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=5"), filepath.Join(bin, "pebble"), "-config", filepath.Join(dir, "config.json"), "-dnsserver", names)
 	h.t.Cleanup(dns.kill)

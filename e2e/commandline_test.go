@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -98,7 +99,7 @@ func TestTheCommandLineRunsTasks(t *testing.T) {
 			h.bloom(t, "", "task", "get", "01890000-0000-7000-8000-000000000000").want(t, 1, "", "not found")
 		},
 		"a server that is not there": func(t *testing.T) {
-			h.bloom(t, "", "stats", "--url", "http://"+freeAddress(t)).want(t, 1, "", "no runtime answers at")
+			h.bloom(t, "", "stats", "--url", "http://"+porttest.Address(t)).want(t, 1, "", "no runtime answers at")
 		},
 		"an interrupt leaves the task": func(t *testing.T) { h.interrupted(t, bloom.TaskCompleted) },
 		"an interrupt cancels when asked to": func(t *testing.T) {

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -133,7 +133,7 @@ func (h *harness) serveWith(env []string, args ...string) *proc {
 func (h *harness) reserve() string {
 	h.t.Helper()
 	if h.url == "" {
-		h.url = "http://" + freeAddress(h.t)
+		h.url = "http://" + porttest.Address(h.t)
 		api, err := client.New(h.url, client.Options{APIKey: adminKey, Retry: client.Retry{Tries: 60, Max: 500 * time.Millisecond}})
 		if err != nil {
 			h.t.Fatal(err)
@@ -142,18 +142,6 @@ func (h *harness) reserve() string {
 		h.t.Cleanup(api.Close)
 	}
 	return strings.TrimPrefix(h.url, "http://")
-}
-
-// freeAddress finds a port. Nothing holds it until the server does; the kernel assigns ports in
-// turn, so nobody else gets it in the meantime.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // file writes a file that a worker can read.

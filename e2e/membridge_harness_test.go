@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // The keys of every control plane under test.
@@ -27,7 +28,7 @@ type bridge struct {
 
 func (h *harness) bridge() *bridge {
 	h.t.Helper()
-	return &bridge{h: h, url: "http://" + freeAddress(h.t), dir: filepath.Join(h.dir, "membridge")}
+	return &bridge{h: h, url: "http://" + porttest.Address(h.t), dir: filepath.Join(h.dir, "membridge")}
 }
 
 // start starts or restarts the control plane, on the same folder and port.
@@ -82,7 +83,7 @@ func (b *bridge) knows(t *testing.T, name string, status bloom.WorkerStatus) boo
 // reach chooses the runtime's address before it is started.
 func (h *harness) reach() {
 	h.t.Helper()
-	h.url = "http://" + freeAddress(h.t)
+	h.url = "http://" + porttest.Address(h.t)
 	api, err := client.New(h.url, client.Options{APIKey: adminKey, Retry: client.Retry{Tries: 60, Max: 500e6}})
 	if err != nil {
 		h.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // TestReplicasBehindNginx runs the configuration in deploy/nginx with only names and paths changed,
@@ -178,7 +179,7 @@ func (h *harness) nginx(replicas []*replica) *nginx {
 	}
 	dir := filepath.Join(h.dir, "nginx")
 	cert, key := certificate(h.t, dir)
-	address, plain := freeAddress(h.t), freeAddress(h.t)
+	address, plain := porttest.Address(h.t), porttest.Address(h.t)
 	site := strings.NewReplacer(
 		"10.0.0.11:5000", replicas[0].address, "10.0.0.12:5000", replicas[1].address,
 		"listen 443 ssl;", "listen "+address+" ssl;", "bloom.example.org", "127.0.0.1",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // replica is one of several servers over one database. After a kill it is restarted at the same
@@ -36,7 +37,7 @@ func (h *harness) replicas(n int, database string, args ...string) []*replica {
 	all := make([]*replica, n)
 	addresses := make([]string, n)
 	for i := range all {
-		addresses[i] = freeAddress(h.t)
+		addresses[i] = porttest.Address(h.t)
 		api, err := client.New("http://"+addresses[i], client.Options{APIKey: adminKey, Retry: client.NoRetry, Timeout: 15 * time.Second})
 		if err != nil {
 			h.t.Fatal(err)

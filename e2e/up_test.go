@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -51,7 +52,7 @@ func (h *harness) upWith(extra []string, args ...string) *proc {
 	h.t.Helper()
 	env := append(h.env(append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), "CLAUDE_CONFIG_DIR="+h.configDir("up"))...), extra...)
 	p := spawn(h.t, "up", env, append([]string{
-		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", freeAddress(h.t),
+		"up", "--data-dir", filepath.Join(h.dir, "up"), "--listen", h.reserve(), "--membridge-listen", porttest.Address(h.t),
 		"--name", "only", "--claude", claudeBinary(h.t), "--pass-env", markName,
 	}, args...)...)
 	h.servers = append(h.servers, p)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // faultyServer answers like a broken membridge.
@@ -75,7 +75,7 @@ func TestAFaultyMembridgeDoesNotAffectTheServer(t *testing.T) {
 			_, _ = io.WriteString(w, `{"detail":"Invalid admin key"}`)
 		}), "refused the key"},
 		{"is a proxy that wants a password", faultyServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "may not be membridge"},
-		{"is gone", &httptest.Server{URL: "http://" + unused(t)}, "refused"},
+		{"is gone", &httptest.Server{URL: "http://" + porttest.Address(t)}, "refused"},
 	}
 	cfg := serverConfig(t)
 	cfg.SyncInterval, cfg.BridgeTimeout = 5*time.Millisecond, patience
@@ -177,7 +177,7 @@ func TestInvalidAgentEntriesAreCountedAndLoggedOnce(t *testing.T) {
 		io.WriteString(w, `[{"name":"one","status":"online"},{"name":7},{"no":"name"},{"name":"two","status":"online"}]`)
 	})
 	cfg := serverConfig(t)
-	cfg.SyncInterval, cfg.BridgeTimeout, cfg.MembridgeServerURL = 5*time.Millisecond, time.Second, odd.URL
+	cfg.SyncInterval, cfg.BridgeTimeout, cfg.MembridgeServerURL = 5*time.Millisecond, time.Minute, odd.URL
 	var log safeLog
 	s, err := app.OpenServer(t.Context(), cfg, app.Build{Version: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -247,14 +247,4 @@ func settled() int {
 		n = min(n, runtime.NumGoroutine())
 	}
 	return n
-}
-
-func unused(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // selfSigned writes a certificate for this machine and its key.
@@ -45,10 +46,7 @@ func selfSigned(t *testing.T) (cert, key string) {
 // does not send them completely loses the connection.
 func TestEveryListenerBoundsHeadersAndTheirTime(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	redirect := l.Addr().String()
-	must(t, l.Close())
+	redirect := porttest.Address(t)
 	cfg := upConfig(t, t.TempDir())
 	cert, private := selfSigned(t)
 	cfg.Server.TLSCert, cfg.Server.TLSKey, cfg.Server.HTTPRedirect = cert, private, redirect

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/oidctest"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
@@ -48,7 +49,8 @@ func newStage(t *testing.T, role string) *stage {
 	bridge := httptest.NewServer(s.bridge.membridge())
 	t.Cleanup(bridge.Close)
 	t.Cleanup(s.bridge.release)
-	pairs := []string{"{dir}", s.dir, "{bridge}", bridge.URL, "{port}", freePort(t), "{claude}", s.script()}
+	_, port, _ := net.SplitHostPort(porttest.Address(t))
+	pairs := []string{"{dir}", s.dir, "{bridge}", bridge.URL, "{port}", port, "{claude}", s.script()}
 	if role == "worker" {
 		s.rt = runtimetest.Start(t)
 		s.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool { s.seen.note(r, nil); return false })
@@ -181,17 +183,6 @@ func (s *stage) says(pattern string) string {
 
 var readyLines = map[string]string{
 	"server": `Runtime listens at (https?://\S+),`, "up": `BLOOM Runtime  (https?://\S+)`, "membridge": `Membridge listens at (https?://\S+),`,
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 type syncBuffer struct {

@@ -8,8 +8,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/objects"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // startLimit bounds how long the server may take to come up on a busy machine.
@@ -84,7 +83,7 @@ func Start(t testing.TB) *Server {
 
 func start(t testing.TB, dir string) *Server {
 	t.Helper()
-	address := freeAddress(t)
+	address := porttest.Address(t)
 	s := &Server{Endpoint: address, health: "/minio/health/cluster",
 		program: []string{binary(t, "minio"), "server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
 		env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + user, "MINIO_ROOT_PASSWORD=" + password,
@@ -97,7 +96,7 @@ func start(t testing.TB, dir string) *Server {
 // another program than MinIO, by other people, with the same protocol.
 func StartVersity(t testing.TB) *Server {
 	t.Helper()
-	data, meta, address := t.TempDir(), t.TempDir(), freeAddress(t)
+	data, meta, address := t.TempDir(), t.TempDir(), porttest.Address(t)
 	s := &Server{Endpoint: address, health: "/health",
 		// In a folder beside: not every file system of a test has extended attributes.
 		program: []string{binary(t, "versitygw"), "--port", address, "--health", "/health", "--quiet", "posix", "--sidecar", meta, data},
@@ -192,15 +191,4 @@ func binary(t testing.TB, name string) string {
 			t.Fatalf("miniotest: there is no .tools/bin/%s above %s: run `make tools`, which builds it", name, began)
 		}
 	}
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return fmt.Sprint(l.Addr())
 }

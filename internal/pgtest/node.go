@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/porttest"
 )
 
 // Names of the servers that a supervisor runs.
@@ -85,17 +88,19 @@ func (n *node) run(program string, args ...string) error {
 	return nil
 }
 
-// begin starts the server, at its first start on a free port. Finding a free port releases it again,
-// so another process can take it in between; hence the retries.
-func (n *node) begin() (err error) {
+// begin starts the server, at its first start on a free port. Other programs of the machine may take
+// the port in between; hence the retries.
+func (n *node) begin() error {
 	if n.port != "" {
 		return n.launch(n.port)
 	}
+	var err error
 	for range 5 {
-		var port string
-		if port, err = freePort(); err != nil {
-			return err
+		address, failed := porttest.Find()
+		if failed != nil {
+			return failed
 		}
+		_, port, _ := net.SplitHostPort(address)
 		if err = n.launch(port); err == nil {
 			n.port = port
 			return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -45,7 +46,7 @@ type Runtime struct {
 // Start runs a runtime until the test ends.
 func Start(t testing.TB) *Runtime {
 	t.Helper()
-	r := &Runtime{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	r := &Runtime{t: t, dir: t.TempDir(), addr: porttest.Address(t)}
 	t.Cleanup(r.Down)
 	r.Up()
 	return r
@@ -89,7 +90,6 @@ func (r *Runtime) Up() {
 	api := httpapi.New(httpapi.Config{Service: r.Service, Auth: keys, Logger: logger, Version: "test"})
 	listener, err := net.Listen("tcp", r.addr)
 	r.must(err)
-	r.addr = listener.Addr().String()
 	r.URL = "http://" + r.addr
 	r.http = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if f := r.before.Load(); f != nil && (*f)(w, q) {
