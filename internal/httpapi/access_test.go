@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
 func TestAKeyBoundToAWorkerActsAsThatWorkerAlone(t *testing.T) {
@@ -35,7 +36,7 @@ func TestAKeyBoundToAWorkerActsAsThatWorkerAlone(t *testing.T) {
 
 func TestRefusedChangesAreInTheAudit(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t)
+	r := newFixture(t, withLimits(httpapi.Limits{})) // so that its clock stands still
 	viewer := r.newKey(auth.RoleViewer)
 	r.fails(403, "forbidden", "POST", "/llm-tasks", `{}`, auth.HeaderKey, viewer.Key)
 	for range 100 {

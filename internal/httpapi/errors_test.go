@@ -210,7 +210,7 @@ func TestAmbiguousLengthsAreRefused(t *testing.T) {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 			must(t, err)
 			defer conn.Close()
-			must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+			must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 			_, err = fmt.Fprintf(conn, "POST /api/runtime/llm-tasks HTTP/1.1\r\nHost: localhost\r\nX-Runtime-API-Key: %s\r\n%s\r\n0\r\n\r\n", adminKey, head)
 			must(t, err)
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -83,7 +83,14 @@ func TestGuessesAtAKeyAreSlowedAndItsHolderIsNot(t *testing.T) {
 		if refused < 10 || refused > 15 { // a few more, because time passes
 			t.Errorf("%d guesses at %s were looked at", refused, id)
 		}
-		r.fails(429, bloom.CodeRateLimited, "GET", "/stats", "", auth.HeaderKey, guess)
+		for tries := 0; ; tries++ { // one more may be due by now
+			if a := r.do("GET", "/api/runtime/stats", "", auth.HeaderKey, guess); a.status == 429 {
+				break
+			} else if tries == 3 {
+				t.Errorf("further guesses at %s are answered with %d %s", id, a.status, a.body)
+				break
+			}
+		}
 	}
 	r.call(200, nil, "GET", "/stats", "", auth.HeaderKey, held)
 }

@@ -18,8 +18,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
+// withLimits sets limits. Their clock stands still: on a slow machine nothing is allowed anew before
+// the test has used up what there is.
 func withLimits(l httpapi.Limits) fixtureOption {
-	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Limits = l }
+	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		h.Limits, h.Clock = l, standing(time.Now())
+	}
 }
 
 // limited expects a refusal by a limit, in its complete form.

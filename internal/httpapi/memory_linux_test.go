@@ -156,7 +156,7 @@ func TestLargeBodiesWaitForMemory(t *testing.T) {
 	_, err = io.WriteString(body, head+strings.Repeat("o", 128<<10))
 	must(t, err)
 	large := `{"context_id":"c","agent_slug":"a","prompt":"` + strings.Repeat("p", 1<<20) + `"}`
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
 		a := r.do("POST", "/api/runtime/llm-tasks", large)
 		if a.status == http.StatusServiceUnavailable && strings.Contains(string(a.body), `"busy"`) && a.header.Get("Retry-After") != "" {
 			break
@@ -180,7 +180,7 @@ func TestAStalledReaderIsDisconnected(t *testing.T) {
 	for n := range 16 {
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/events?lease_id="+lease.ID, fmt.Sprintf(`{"seq":%d,"type":"text","at":1,"data":{"text":"%s"}}`, n+1, text))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(r.url, "http://"))
 	must(t, err)
@@ -210,7 +210,7 @@ func TestManySearchesTakeLittleMemory(t *testing.T) {
 		p.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
 	}
 	var list []bloom.Task
-	for deadline := time.Now().Add(time.Minute); len(list) < tasks; { // the index is updated asynchronously
+	for deadline := time.Now().Add(3 * time.Minute); len(list) < tasks; { // the index is updated asynchronously
 		if p.call(200, &list, "GET", "/llm-tasks?q=a&limit=1000", ""); time.Now().After(deadline) {
 			t.Fatalf("%d tasks are found", len(list))
 		}

@@ -77,7 +77,7 @@ func startProcess(t *testing.T) *process {
 	})
 	select {
 	case r.url = <-address:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the server does not say where it listens")
 	}
 	return &process{fixture: r, cmd: cmd}

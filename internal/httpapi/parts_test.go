@@ -92,7 +92,7 @@ func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 // halfSent sends the beginning of a body and waits until the server disconnects.
 func (r *fixture) halfSent(name, at string, size int) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(r.url, "http://"))
 	must(r.t, err)
