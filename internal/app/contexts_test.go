@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,9 +38,7 @@ func TestWhatContextsKeepMovesToObjectStorage(t *testing.T) {
 			t.Fatalf("%+v, %v", did, err)
 		}
 		s.verified(3)
-		if left, err := filepath.Glob(filepath.Join(s.cfg.DataDir, "artifacts", "transcripts", "*", "*")); err != nil || len(left) > 0 {
-			t.Errorf("left in the folder: %v, %v", left, err)
-		}
+		s.leavesNoFile(func(path string) bool { return strings.HasPrefix(path, "transcripts/") }) // a server moves contexts by itself, too
 		for i := range 3 {
 			if got, want := s.spoke(fmt.Sprint("talk ", i)), fmt.Sprint("hello world ", i); got != want {
 				t.Errorf("context %d is %q, want %q", i, got, want)

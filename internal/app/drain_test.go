@@ -22,6 +22,8 @@ func TestAStartingWorkerReadsItsDrainStateBeforeItClaims(t *testing.T) {
 	answer := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 	ended, polled := make(chan struct{}), make(chan struct{}, 1)
 	var said atomic.Bool // membridge has responded
+	start := time.Now()
+	waits := func() bool { return time.Since(start) < 3*time.Second } // afterwards it starts by itself
 	runtime := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var sent struct {
 			Draining *bool `json:"draining"`
@@ -32,7 +34,9 @@ func TestAStartingWorkerReadsItsDrainStateBeforeItClaims(t *testing.T) {
 		claim := strings.HasSuffix(r.URL.Path, "/claim")
 		switch {
 		case !said.Load():
-			t.Error("the worker sends a request before membridge has responded")
+			if waits() {
+				t.Error("the worker sends a request before membridge has responded")
+			}
 		case claim && sent.Max != 0:
 			t.Errorf("it claims %d tasks", sent.Max)
 		case !claim && r.Method == http.MethodPost && (sent.Draining == nil || !*sent.Draining):
@@ -78,7 +82,7 @@ func TestAStartingWorkerReadsItsDrainStateBeforeItClaims(t *testing.T) {
 	go func() { over <- w.Run(ctx, context.Background()) }()
 	select {
 	case <-polled:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("it does not ask the runtime for anything")
 	}
 	close(ended)

@@ -38,7 +38,7 @@ func TestWhatWasPostedIsFoundSoonAfter(t *testing.T) {
 				t.Logf("%q is found after %v", text, time.Since(began))
 				return
 			}
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > 2*time.Minute {
 				t.Fatalf("%q finds %d tasks", text, len(tasks))
 			}
 		}
