@@ -30,7 +30,10 @@ func asOrdinaryUser(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "program")
-	if err := os.WriteFile(program, content, 0o755); err != nil {
+	syscall.ForkLock.RLock() // a program that another test's child still has open for writing cannot be started
+	err = os.WriteFile(program, content, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {

@@ -64,7 +64,7 @@ func TestALockedRowDelaysNobodyElse(t *testing.T) {
 			t.Logf("p99 of others: %v, when nothing is locked: %v", beside, free)
 			// A quiet machine stays below 250 ms. A busy one takes longer, but a call that waits
 			// for the lock takes 5 s.
-			if most := max(2*time.Second, 3*free); beside > most {
+			if most := max(4*time.Second, 3*free); beside > most {
 				t.Errorf("99 %% of others took up to %v beside a locked row, %v without", beside, free)
 			}
 		})
