@@ -71,7 +71,7 @@ func newMovingContext(t *testing.T) *movingContext {
 		return standin.Reply{Text: "noted"}
 	})
 	for _, name := range []string{"one", "two", "three"} {
-		j.procs[name] = j.work(workerOptions{name: name, args: []string{"--max-concurrency", "1", "--label", name, "--allowed-tool", "Bash", "--lease-ttl", "4s"}})
+		j.procs[name] = j.work(workerOptions{name: name, args: []string{"--max-concurrency", "1", "--label", name, "--allowed-tool", "Bash", "--lease-ttl", "30s"}})
 		j.procs[name].says("registered")
 	}
 	return j

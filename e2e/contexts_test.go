@@ -79,7 +79,7 @@ func newConversations(t *testing.T, warm string) *conversations {
 
 func (k *conversations) start(name string) {
 	k.t.Helper()
-	k.workers[name] = k.work(workerOptions{name: name, args: []string{"--lease-ttl", "4s", "--max-concurrency", "4", "--label", name, "--warm", k.warm}})
+	k.workers[name] = k.work(workerOptions{name: name, args: []string{"--lease-ttl", "10s", "--max-concurrency", "4", "--label", name, "--warm", k.warm}})
 	k.workers[name].says("registered")
 }
 

@@ -65,7 +65,7 @@ func TestAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.serve()
-	doomed := h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s", "--allowed-tool", "Bash"}})
+	doomed := h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "6s", "--allowed-tool", "Bash"}})
 	h.script("doom", standin.Sequence(
 		standin.Tool("", "Bash", map[string]any{"command": "setsid sleep 600 & sleep 600", "description": "stay"}),
 		standin.Reply{Text: "done by the heir"},
@@ -80,13 +80,13 @@ func TestAWorkerIsKilled(t *testing.T) {
 	doomed.kill()
 	eventually(t, "everything of the worker is gone", func() bool { return len(marked(h.markOf("doomed"))) == 0 })
 
-	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "2s"}})
+	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "6s"}})
 	o := h.await(t, task.ID)
 	o.fenced("done by the heir", "heir")
 	h.stale(t, task.ID, lease)
 
 	// After its restart it knows what it was doing, and does not continue it.
-	h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "2s"}})
+	h.work(workerOptions{name: "doomed", args: []string{"--lease-ttl", "6s"}})
 	h.script("after", standin.Sequence(standin.Reply{Text: "well again"}))
 	h.await(t, h.submit(t, spec("after")).ID).succeeded("well again")
 	if results, err := h.api.Results(t.Context(), task.ID); err != nil || len(results) != 1 {
@@ -162,7 +162,7 @@ func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.serve()
-	frozen := h.work(workerOptions{name: "frozen", args: []string{"--lease-ttl", "2s"}})
+	frozen := h.work(workerOptions{name: "frozen", args: []string{"--lease-ttl", "6s"}})
 	first, second := make(chan struct{}), make(chan struct{})
 	h.script("freeze", standin.Sequence(standin.Reply{Text: "stale", Until: first}, standin.Reply{Text: "fresh", Until: second}))
 	s := spec("freeze")
@@ -175,7 +175,7 @@ func TestAWorkerIsStoppedForTwiceItsTTL(t *testing.T) {
 	defer frozen.signal(syscall.SIGCONT)
 	close(first) // claude finishes, which its worker does not see
 	h.untilEvent(t, task.ID, bloom.EventExpired)
-	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "2s"}})
+	h.work(workerOptions{name: "heir", args: []string{"--lease-ttl", "6s"}})
 	h.untilAsked("scenario freeze;", 2)
 	h.stale(t, task.ID, lease)
 

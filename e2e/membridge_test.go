@@ -46,7 +46,7 @@ func TestRuntimeMembridgeAndWorkerInSeparateProcesses(t *testing.T) {
 		w, ok := h.worker(t, "worker-01")
 		return ok && w.Status == bloom.WorkerOnline && w.Capabilities.Carries([]string{"production"})
 	})
-	h.knewWithin(t, b, "worker-01", 10*time.Second)
+	h.knewWithin(t, b, "worker-01", 20*time.Second) // an interval, and time for a busy machine
 	status, body := h.raw(t, "POST", "/llm-tasks/"+task.ID+"/lease", `{}`)
 	if status != http.StatusCreated || !strings.Contains(body, `"worker-01"`) {
 		t.Fatalf("lease with a worker: %d %s", status, body)

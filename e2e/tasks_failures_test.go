@@ -16,7 +16,7 @@ import (
 func timeout(t *testing.T, h *harness) {
 	h.script("timeout", standin.Sequence(standin.Reply{HangAfterStart: true, Until: make(chan struct{}), Usage: standin.Usage{Input: 1000, Output: 1}}))
 	s := at("main", spec("timeout"))
-	s.Policy.TimeoutSec = 5
+	s.Policy.TimeoutSec = 20 // on a busy machine claude takes seconds to start
 	o := h.await(t, h.submit(t, s).ID)
 	o.failed(bloom.ClassTimeout)
 	if m := o.results[0].Metrics; m.TokensUsed == nil || *m.TokensUsed < 1000 {
@@ -38,7 +38,11 @@ func cancel(t *testing.T, h *harness) {
 }
 
 func budget(t *testing.T, h *harness) {
+	asked := 0 // under the harness's lock
 	h.script("budget", func(standin.Request) standin.Reply {
+		if asked++; asked > 5 { // a busy worker would see too late how much is used
+			return standin.Reply{Until: make(chan struct{})}
+		}
 		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
 		reply.Usage = standin.Usage{Input: 400, Output: 100}
 		return reply

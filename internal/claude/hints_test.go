@@ -51,14 +51,14 @@ func TestCostlyHintsAreBounded(t *testing.T) {
 	if names, _, skipped := claude.GatherHints(t.Context(), work, hints, 1<<20); len(names) > 0 || len(skipped) != len(hints) {
 		t.Errorf("%d files and %d missed hints, want none and all", len(names), len(skipped))
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the hints took %s", took)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	began = time.Now()
 	claude.GatherHints(over, work, []string{"**/x"}, 1<<20)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the hints of a task that is over took %s", took)
 	}
 }

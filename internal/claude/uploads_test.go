@@ -175,7 +175,7 @@ func TestManyFilesAndManyNamesAreBounded(t *testing.T) {
 	globs := append(slices.Clone(costly), "aaaaaaaaaaaaaaaaaaaaaaaaa/*")
 	began := time.Now()
 	u, said := upload(t, claude.Config{Workdir: dir, MaxFiles: 2, MaxFileBytes: 10}, globs...)
-	if took := time.Since(began); took > 30*time.Second || len(said) == 0 {
+	if took := time.Since(began); took > time.Minute || len(said) == 0 {
 		t.Errorf("uploaded %d in %s, said %q", len(u.files), took, said)
 	}
 }

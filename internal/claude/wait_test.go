@@ -10,7 +10,7 @@ import (
 // give no signal; the bound is far beyond what it takes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

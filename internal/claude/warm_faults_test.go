@@ -80,7 +80,7 @@ func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
 	began := time.Now()
 	run := h.runner().Run(ctx, task("hang"), nil)
 	wantError(t, run, bloom.ClassCancelled)
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("the cancellation took %s", took)
 	}
 	if left := processesIn(t, h.config.Workdir); len(left) > 0 {

@@ -137,7 +137,7 @@ func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	h := newFickleHarness(t, `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
-	h.config.Grace = 2 * time.Second
+	h.config.Grace = 5 * time.Second
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	runner, done := h.runner(), make(chan bloom.Run)

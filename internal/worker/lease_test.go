@@ -16,7 +16,7 @@ import (
 // so the worker sends heartbeats.
 func TestALeaseThatClaimsDoNotRenewIsKept(t *testing.T) {
 	h := newHarness(t)
-	h.start(func(c *worker.Config) { c.LeaseTTL = 3 * time.Second })
+	h.start(func(c *worker.Config) { c.LeaseTTL = 9 * time.Second })
 	task := h.rt.Submit("ctx", "do it")
 	heartbeats := make(chan struct{}, 100)
 	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -58,7 +58,7 @@ func answerWithoutRenewal(w http.ResponseWriter, r *http.Request) bool {
 // lasts far longer than the lease.
 func TestAPendingOutcomeKeepsItsLease(t *testing.T) {
 	h := newHarness(t)
-	h.start(func(c *worker.Config) { c.LeaseTTL, c.PollWait = 3*time.Second, time.Minute })
+	h.start(func(c *worker.Config) { c.LeaseTTL, c.PollWait = 9*time.Second, time.Minute })
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
 	heartbeats, refused := make(chan struct{}, 1000), make(chan struct{}, 1000)

@@ -120,7 +120,7 @@ func TestAnOutcomeThatIsNotAcceptedIsSettled(t *testing.T) {
 // The report that an attempt was interrupted is not the outcome of its run.
 func TestAnInterruptedAttemptIsNotAccepted(t *testing.T) {
 	h, a := newHarness(t), newAcceptance()
-	h.start(func(c *worker.Config) { a.use(c); c.LeaseTTL = time.Second })
+	h.start(func(c *worker.Config) { a.use(c); c.LeaseTTL = 3 * time.Second })
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
 	h.rt.Down()

@@ -89,7 +89,7 @@ func TestACancelledTaskIsStopped(t *testing.T) {
 
 func TestALostLeaseStopsTheWorkAndItsResultIsDiscarded(t *testing.T) {
 	h := newHarness(t)
-	l := h.start(func(c *worker.Config) { c.LeaseTTL = time.Second })
+	l := h.start(func(c *worker.Config) { c.LeaseTTL = 6 * time.Second })
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
 	if err := h.api.RemoveWorker(t.Context(), "node"); err != nil {
@@ -117,7 +117,7 @@ func TestALostLeaseStopsTheWorkAndItsResultIsDiscarded(t *testing.T) {
 
 func TestWorkStopsWhenTheLeaseCannotBeRenewed(t *testing.T) {
 	h := newHarness(t)
-	h.start(func(c *worker.Config) { c.LeaseTTL = time.Second })
+	h.start(func(c *worker.Config) { c.LeaseTTL = 6 * time.Second })
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
 	began := time.Now()
