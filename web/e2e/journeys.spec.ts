@@ -190,7 +190,7 @@ test('an expired lease is marked; memory is pushed from the page, and the job sh
       lease_seconds: 1,
     })
     await own.atMembridge('/agents', { name: 'absent-9' })
-    await own.atMembridge('/agents', { name: 'alpine-1' })
+    await own.atMembridge('/agents', { name: 'alpine-1', interval_sec: 600 }) // it is alive without further heartbeats
     await own.atMembridge('/agents/alpine-1/heartbeat', {})
     await page.goto(`${own.url}/membridge`)
     await expect(page.getByText('expired', { exact: true })).toBeVisible()

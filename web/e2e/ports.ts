@@ -9,7 +9,7 @@ export async function freePort(): Promise<number> {
       probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
     })
   for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000)
+    const port = 12_000 + Math.floor(Math.random() * 18_000) // no client refuses one of these
     if (await isFree(port)) return port
   }
 }

@@ -62,7 +62,7 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
   const own = new Runtime()
   try {
     await own.startServer()
-    await own.startWorker('first', ['--lease-ttl', '8s'])
+    await own.startWorker('first', ['--lease-ttl', '15s'])
     const { id } = await own.task('scenario: hold')
     await page.goto(`${own.url}/tasks/${id}`)
     await expect(page.getByText('Session started')).toBeVisible()
