@@ -136,6 +136,32 @@ func TestAJumpOfTheStoresClockIsFollowedByAGrace(t *testing.T) {
 	}
 }
 
+// slow is a store whose answer with the time takes a while.
+type slow struct {
+	bloom.Store
+	wait func()
+}
+
+func (s slow) Time(ctx context.Context) (int64, error) {
+	defer s.wait()
+	return s.Store.Time(ctx)
+}
+
+func TestASlowStoreIsNoJumpOfItsClock(t *testing.T) {
+	t.Parallel()
+	c, takes := newClock(), time.Duration(0)
+	s := slow{open(t, c), func() { c.advance(takes) }}
+	l := leased(t, s)
+	reaper := maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Clock: c})
+	for _, takes = range []time.Duration{0, 10 * time.Second, 0} {
+		runOnce(t, reaper)
+		c.advance(31 * time.Second)
+	}
+	if status(t, s, l.TaskID) != bloom.TaskQueued {
+		t.Error("the dead worker's lease lasts longer than its TTL")
+	}
+}
+
 // outage is a store whose reaping can be made to fail.
 type outage struct {
 	bloom.Store

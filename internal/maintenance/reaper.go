@@ -43,9 +43,9 @@ type reaper struct {
 	store Leases
 	clock bloom.Clock
 	grace bool // extend all leases before the next reaping
-	// The two clocks when the last run began.
-	local  time.Time
-	stored int64
+	// The store's clock in the last run, and this process's before and after it was read.
+	stored        int64
+	before, after time.Time
 }
 
 // NewReaper makes the loop that ends expired leases. After a start, after a failure, after
@@ -92,18 +92,20 @@ func (r *reaper) once(ctx context.Context) (res Result, err error) {
 	return res, err
 }
 
-// jump returns how much further the store's clock has moved than the monotonic one since the last
-// run.
+// jump returns how much further, at least, the store's clock has moved than the monotonic one since
+// the last run. A store that is slow to answer does not look like a jump.
 func (r *reaper) jump(ctx context.Context) (jump time.Duration, err error) {
+	before := r.clock.Now()
 	stored, err := r.store.Time(ctx)
 	if err != nil {
 		return 0, err
 	}
-	local := r.clock.Now()
+	after := r.clock.Now()
 	if r.stored != 0 {
-		jump = time.Duration(stored-r.stored)*time.Millisecond - local.Sub(r.local)
+		moved := time.Duration(stored-r.stored) * time.Millisecond
+		jump = moved - min(max(moved, before.Sub(r.after)), after.Sub(r.before))
 	}
-	r.stored, r.local = stored, local
+	r.stored, r.before, r.after = stored, before, after
 	return jump, nil
 }
 
