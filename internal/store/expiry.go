@@ -73,7 +73,7 @@ const farFuture = int64(1) << 62
 // ExtendLeases sets every active lease's deadline to its TTL from now, also when that
 // is earlier: a later deadline comes from a clock that was wrong. Leases renewed in
 // the meantime are not changed. It fails if the database does: leases must not be
-// reaped before all are extended.
+// reaped before all are extended. A single lease that cannot be extended fails nothing.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	leases, err := s.db.ActiveLeases(ctx, farFuture, 1<<30, nil)
 	if err != nil {
@@ -95,10 +95,20 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 		})
 		return errs[i]
 	}, notMoved)
+	var failed error
+	extended := false
 	for _, err := range errs {
-		if transient(err) && !errors.Is(err, ErrConflict) { // a locked row must not keep others from being reaped
+		switch {
+		case unreachable(err):
 			return 0, err
+		case err == nil:
+			extended = true
+		case transient(err) && !errors.Is(err, ErrConflict):
+			failed = err
 		}
+	}
+	if failed != nil && !extended {
+		return 0, failed
 	}
 	s.outage.extended()
 	n := 0

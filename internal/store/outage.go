@@ -76,7 +76,7 @@ func (s *Store) noteAttempt(began time.Time, u *Unit, err error) {
 		if s.outage.succeeded(wrote); wrote {
 			s.refused.Store(nil)
 		}
-	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrUnknown), errors.Is(err, context.DeadlineExceeded):
+	case unreachable(err):
 		s.outage.failed(began, false)
 	case errors.Is(err, ErrConflict), errors.Is(err, context.Canceled):
 	default:

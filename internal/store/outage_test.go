@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,34 +71,51 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 }
 
 // TestNoLeaseExpiresBeforeAllAreExtended has the database fail again while leases are
-// extended after an outage.
+// extended after an outage: for all leases, for one because it does not answer, and for one
+// for another reason, which must not keep the others from being reaped.
 func TestNoLeaseExpiresBeforeAllAreExtended(t *testing.T) {
 	t.Parallel()
-	onBothAt(t, storetest.NewClock, func(t *testing.T, s *store.Store, clock *storetest.Clock) {
-		store.OutagesBy(s, clock.Now)
-		register(t, s)
-		taskID, leaseID := leased(t, s, "context")
-		full := &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: "The disk is full"}
-		lasts := []time.Duration{10 * time.Minute, 0}
-		store.Disturb(s, func(c *store.Changes) error {
-			if len(lasts) == 0 || len(c.NewTasks)+len(c.Leases) == 0 {
-				return nil
-			}
-			clock.Advance(lasts[0])
-			lasts = lasts[1:]
-			return full
+	damaged := &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: "The file is damaged"}
+	for name, c := range map[string]struct {
+		failure error
+		healthy int // leases that can be extended
+		fails   bool
+	}{"all": {damaged, 0, true}, "unanswered": {context.DeadlineExceeded, 1, true}, "one": {damaged, 1, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBothAt(t, storetest.NewClock, func(t *testing.T, s *store.Store, clock *storetest.Clock) {
+				store.OutagesBy(s, clock.Now)
+				register(t, s)
+				taskID, leaseID := leased(t, s, "context")
+				for range c.healthy {
+					leased(t, s, "healthy")
+				}
+				outage := true
+				store.Disturb(s, func(changes *store.Changes) error {
+					bad := slices.ContainsFunc(changes.Leases, func(l *store.Lease) bool { return l.ID == leaseID })
+					switch {
+					case outage && len(changes.NewTasks) > 0:
+						clock.Advance(10 * time.Minute)
+						return c.failure
+					case outage && bad:
+						return c.failure
+					}
+					return nil
+				})
+				if _, _, err := s.CreateTask(t.Context(), storetest.Plain("other")); err == nil {
+					t.Fatal("the task was created")
+				}
+				if got, err := s.Reap(t.Context(), 100); (err != nil) != c.fails || got.Total() > 0 {
+					t.Errorf("reaped %+v, %v", got, err)
+				}
+				outage = false
+				if got, err := s.Reap(t.Context(), 100); err != nil || c.fails && got.Total() > 0 {
+					t.Errorf("then reaped %+v, %v", got, err)
+				}
+				if _, err := s.Heartbeat(t.Context(), taskID, leaseID); c.fails && err != nil {
+					t.Error(err)
+				}
+			})
 		})
-		if _, _, err := s.CreateTask(t.Context(), storetest.Plain("other")); err == nil {
-			t.Fatal("the task was created")
-		}
-		if got, err := s.Reap(t.Context(), 100); err == nil || got.Total() > 0 {
-			t.Errorf("reaped %+v, %v", got, err)
-		}
-		if got, err := s.Reap(t.Context(), 100); err != nil || got.Total() > 0 {
-			t.Errorf("then reaped %+v, %v", got, err)
-		}
-		if _, err := s.Heartbeat(t.Context(), taskID, leaseID); err != nil {
-			t.Error(err)
-		}
-	})
+	}
 }

@@ -11,7 +11,7 @@ import (
 // handleFailure retries or answers operations whose transaction was rolled back.
 func (s *Store) handleFailure(ops []*op, err error) {
 	switch {
-	case errors.Is(err, ErrUnknown), errors.Is(err, ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
+	case unreachable(err):
 		for _, o := range ops {
 			o.Err = err // retrying each would fail the same way
 			o.Finish()
@@ -30,6 +30,11 @@ func (s *Store) handleFailure(ops []*op, err error) {
 			s.retryUnbatched(o)
 		}
 	}
+}
+
+// unreachable reports whether a transaction failed because the database did not answer.
+func unreachable(err error) bool {
+	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // retryUnbatched runs an operation again, in its own transaction.
