@@ -20,6 +20,9 @@ import (
 // 32 bits: a number of milliseconds does not fit in one. Building for it would take minutes.
 func TestEveryNumberFitsOn32Bits(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the program with other flags than its tests")
+	}
 	// With the flags of make build, so that everything is in the build cache.
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-trimpath", "-json=ImportPath,Export,Dir,GoFiles,Module", "./cmd/bloom")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
