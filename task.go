@@ -154,8 +154,8 @@ func (t *Task) CutTexts(n int) {
 type NewTask struct {
 	ID   string // UUIDv7, chosen by the caller so that a repeated call is the same task
 	Spec TaskSpec
-	// IdempotencyScope is whose key Spec.IdempotencyKey is: two callers may use the same key for
-	// different tasks. Empty when there is no key.
+	// IdempotencyScope is the scope of Spec.IdempotencyKey: callers with different scopes may use the
+	// same key for different tasks. Empty when there is no key.
 	IdempotencyScope string
 	// BodyHash is the SHA-256 of the normalised body; a replay of the key must have the same one.
 	BodyHash string

@@ -22,8 +22,8 @@ const (
 // sequence of compressed parts in the blob store.
 type Transcript struct {
 	SessionID string           `json:"session_id"`
-	Size      int64            `json:"size"`   // of all of it, uncompressed
-	SHA256    string           `json:"sha256"` // of all of it, uncompressed
+	Size      int64            `json:"size"`   // of the whole, uncompressed
+	SHA256    string           `json:"sha256"` // of the whole, uncompressed
 	Parts     []TranscriptPart `json:"parts"`
 	// Workspace is the context's working folder, nil when none was saved. SessionID is empty when
 	// there is only a workspace.
@@ -181,7 +181,7 @@ type ContextTranscript struct {
 	Transcript
 }
 
-// Place is one part, and what it belongs to.
+// Place is where one part is stored, and what it belongs to.
 type Place struct {
 	TranscriptPart
 	Workspace bool // of the working folder, not of the conversation

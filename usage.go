@@ -2,8 +2,8 @@ package bloom
 
 import "math"
 
-// Most that one attempt adds to a sum. No attempt uses as much, but a worker's report must not make
-// a sum overflow: every transaction that adds to it would fail.
+// Limits of what one attempt adds to a sum. No attempt uses as much, but a worker's report must not
+// make a sum overflow, because every transaction that adds to it would fail.
 const (
 	MaxTokens  = int64(1e12)
 	MaxCostUSD = 1e4

@@ -25,10 +25,10 @@ const MaxWorkerName = 128
 // MaxConcurrency is the most tasks one worker may run at once.
 const MaxConcurrency = 32
 
-// Bounds of what workers may fill: lists of workers are read whole.
+// Limits of what workers can store, because lists of workers are read into memory.
 const (
-	// MaxWorkers is how many workers there may be before a worker's key makes no new one
-	// known, and how many of the control plane's are taken over.
+	// MaxWorkers is how many workers there may be before a worker's key can register no new
+	// one, and how many of the control plane's agents become workers.
 	MaxWorkers = 10_000
 	// MaxWorkerLists is the most bytes of a worker's lists together: labels, addresses and
 	// agents.
@@ -112,12 +112,12 @@ func (s WorkerSpec) Check() (wrong []FieldError) {
 	return wrong
 }
 
-// Bytes is how long all texts of a registration are together.
+// Bytes returns the total length of a registration's texts.
 func (s WorkerSpec) Bytes() int {
 	return ListBytes(s.Capabilities.Labels, s.IPAddrs, s.Agents, []string{s.Name, s.URL, s.AgentVersion, s.OSInfo, s.InstallMethod})
 }
 
-// ListBytes is how long the texts of lists are together.
+// ListBytes returns the total length of the texts of lists.
 func ListBytes(lists ...[]string) (n int) {
 	for _, list := range lists {
 		for _, text := range list {
@@ -130,7 +130,7 @@ func ListBytes(lists ...[]string) (n int) {
 // Free returns how many more tasks the worker can take.
 func (w Worker) Free() int { return max(0, w.Capabilities.MaxConcurrency-w.ActiveLeases) }
 
-// CanTake reports whether the worker may be given a task that requires these labels: it is online,
+// CanTake reports whether the worker may get a task that requires these labels: it is online,
 // runs claude, has a free slot, is not draining, and has all labels.
 func (w Worker) CanTake(labels []string) bool {
 	return w.Status == WorkerOnline && w.Capabilities.ClaudeCLI && !w.Draining &&
