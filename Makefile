@@ -76,7 +76,7 @@ MEASURED = light and quick|change shows within|worker dies and|ten thousand task
 .PHONY: web-measure
 web-measure: test-deps build ## Measure the web application, on a quiet machine: docs/web.md has the results
 	@cat /proc/loadavg
-	cd web && npx playwright test --workers 1 -g '$(MEASURED)'
+	cd web && QUIET_MACHINE=1 npx playwright test --workers 1 -g '$(MEASURED)'
 
 .PHONY: dev
 dev: web/src/api/schema.d.ts ## Serve the web application from its source, against a running server (BLOOM_URL=http://127.0.0.1:5000)

@@ -10,7 +10,7 @@ export default defineConfig({
   // On two processors: some tests wait a minute, and most for a server now and then.
   workers: 3,
   // Only what fails takes as long: a machine that does other work at the same time must not fail a test.
-  timeout: 300_000,
+  timeout: 600_000,
   expect: { timeout: 60_000 },
   forbidOnly: Boolean(process.env.CI),
   reporter: [['list']],

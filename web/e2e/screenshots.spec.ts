@@ -34,10 +34,16 @@ const pages = {
   'not-found': '/nothing/here',
 }
 
+/** Waits until nothing of the page is a shape of what is to come. */
+async function loaded(page: Page) {
+  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+  await expect(page.locator('main .late.breathe')).toHaveCount(0)
+}
+
 async function shoot(page: Page, url: string, name: string) {
   if (!only.test(name)) return
   await page.goto(url)
-  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+  await loaded(page)
   await page.waitForTimeout(900)
   const running = name.startsWith('task-running')
   if (running) {
@@ -188,7 +194,8 @@ test('broken', async ({ page, runtime }) => {
   )
   for (const [name, address] of Object.entries({ ...pages, task: '/tasks/01a200c7-0126-7c60-9827-033779e6ccd8' })) {
     await page.goto(runtime.url + address)
-    await page.waitForTimeout(4200) // what failed is tried again first
+    await loaded(page) // what failed is tried again first
+    await page.waitForTimeout(900)
     await page.screenshot({ caret, path: path.join(to, `${name}-broken.png`), fullPage: true })
   }
 })

@@ -60,7 +60,7 @@ export function Field({
       </label>
       {children({ id, 'aria-describedby': note, 'aria-invalid': error ? true : undefined })}
       {note && (
-        <p id={note} className={cn('mt-1 text-xs', error ? 'text-bad' : 'text-ink-3')}>
+        <p id={note} className={cn('mt-1.5 text-xs', error ? 'text-bad' : 'text-ink-3')}>
           {error || hint}
         </p>
       )}
