@@ -114,6 +114,7 @@ type TranscriptUpdate struct {
 	Size      int64            `json:"size" required:"false" minimum:"0" doc:"Bytes of the whole transcript, uncompressed"`
 	SHA256    string           `json:"sha256" minLength:"1" maxLength:"64" doc:"Of the whole transcript, uncompressed"`
 	After     string           `json:"after" required:"false" doc:"The sha256 of the transcript that the parts are appended to; empty when they are the whole transcript"`
+	Base      *string          `json:"base,omitempty" maxLength:"64" doc:"The sha256 of the transcript that the task began with, empty when there was none. The update is refused if the context has another one. Without it, only after is compared"`
 	Parts     []TranscriptPart `json:"parts" required:"false" nullable:"false" maxItems:"96" doc:"As returned by the uploads"`
 }
 
@@ -130,8 +131,12 @@ type TranscriptState struct {
 // which is nil when there is no transcript.
 func (u TranscriptUpdate) Applied(was *Transcript) (t Transcript, ok bool) {
 	t = Transcript{SessionID: u.SessionID, Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	stored := ""
 	if was != nil {
-		t.Workspace = was.Workspace
+		t.Workspace, stored = was.Workspace, was.SHA256
+	}
+	if u.Base != nil && *u.Base != stored {
+		return t, false
 	}
 	if u.After == "" {
 		return t, true

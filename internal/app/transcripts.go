@@ -76,7 +76,8 @@ func (w workspaces) State(ctx context.Context, task bloom.Task) (bloom.Workspace
 	if err != nil {
 		return bloom.WorkspaceState{}, err
 	}
-	return api.WorkspaceState(ctx, task.ID, lease)
+	st, err := api.WorkspaceState(ctx, task.ID, lease)
+	return st, unavailable(err)
 }
 
 // Open streams the folder.
@@ -85,7 +86,8 @@ func (w workspaces) Open(ctx context.Context, task bloom.Task) (io.ReadCloser, e
 	if err != nil {
 		return nil, err
 	}
-	return api.Workspace(ctx, task.ID, lease)
+	content, err := api.Workspace(ctx, task.ID, lease)
+	return content, unavailable(err)
 }
 
 // Put uploads a part.

@@ -123,16 +123,21 @@ func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
 	if c.Transcript == nil {
 		return
 	}
-	was, there := a.kept[task.ContextID]
-	now, ok := c.Transcript.Applied(&was)
-	if !there {
-		now, ok = c.Transcript.Applied(nil)
-	}
+	now, ok := a.applied(task, run)
 	if !ok {
 		t.Errorf("the update does not go on from what is kept: %+v", *c.Transcript)
 		return
 	}
 	a.kept[task.ContextID] = now
+}
+
+// applied returns the transcript after a completion. ok is false if it is refused.
+func (a *archive) applied(task bloom.Task, run bloom.Run) (now bloom.Transcript, ok bool) {
+	was, there := a.kept[task.ContextID]
+	if !there {
+		return run.Completion.Transcript.Applied(nil)
+	}
+	return run.Completion.Transcript.Applied(&was)
 }
 
 // rewrite has the archive keep other content for a transcript, as if it had been given it.

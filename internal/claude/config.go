@@ -80,8 +80,8 @@ type Config struct {
 	AfterResult time.Duration
 	// Grace is the time between TERM and KILL; 0 means DefaultGrace.
 	Grace time.Duration
-	// UploadGrace is how long the uploads of a task that has succeeded may continue when
-	// the worker stops; 0 means DefaultUploadGrace.
+	// UploadGrace is how long the uploads of a task that has ended may continue when the
+	// task is cancelled or the worker stops; 0 means DefaultUploadGrace.
 	UploadGrace time.Duration
 	// MaxRetries is how often claude retries an API request; 0 means
 	// DefaultMaxRetries.

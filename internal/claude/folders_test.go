@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -24,7 +25,17 @@ type folders struct {
 	frames map[string][]byte
 	kept   map[string]bloom.WorkspaceUpdate // by context
 	away   bool
+	refuse []string // calls that fail and may succeed later
 	puts   int
+}
+
+// refused returns an error if the call is the next one to fail.
+func (f *folders) refused(call string) error {
+	if len(f.refuse) == 0 || f.refuse[0] != call {
+		return nil
+	}
+	f.refuse = f.refuse[1:]
+	return fmt.Errorf("%w: refused", claude.ErrUnavailable)
 }
 
 func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceState, error) {
@@ -33,6 +44,9 @@ func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceStat
 	if f.away {
 		return bloom.WorkspaceState{}, errAway
 	}
+	if err := f.refused("state"); err != nil {
+		return bloom.WorkspaceState{}, err
+	}
 	u := f.kept[task.ContextID]
 	return bloom.WorkspaceState{Size: u.Size, SHA256: u.SHA256}, nil
 }
@@ -40,6 +54,9 @@ func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceStat
 func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.refused("open"); err != nil {
+		return nil, err
+	}
 	var all []byte
 	for _, p := range f.kept[task.ContextID].Parts {
 		frame, ok := f.frames[p.URL]
@@ -98,6 +115,19 @@ func moving(prompt string) bloom.Task {
 func (c *folderWorkers) attempt(worker int, command string) (bloom.Run, *journal) {
 	c.t.Helper()
 	return c.harnesses[worker].run(moving("sh: " + command))
+}
+
+// cancelled runs a command in the context's folder, and cancels the task when the command has
+// written to the file.
+func (c *folderWorkers) cancelled(worker int, command, file string) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancelCause(c.t.Context())
+	defer cancel(nil)
+	runner, done := c.harnesses[worker].runner(), make(chan bloom.Run)
+	go func() { done <- runner.Run(ctx, moving("sh: "+command+"; sleep 600"), nil) }()
+	waitForFile(c.t, filepath.Join(c.folder(worker), file))
+	cancel(bloom.ErrCancelled)
+	wantError(c.t, <-done, bloom.ClassCancelled)
 }
 
 // turn is attempt with the completion delivered.

@@ -9,14 +9,14 @@ import (
 )
 
 // keeping returns the context in which the transcript and the folder of a run that has
-// ended are uploaded. The uploads continue when the run is cancelled. They end when the
-// lease ends, and a little later when the worker stops, so that it still delivers the
-// outcome: what was not uploaded then counts only here, once the outcome is accepted.
+// ended are uploaded. The uploads end when the lease ends, and a little later when the run is
+// cancelled or the worker stops, so that it still delivers the outcome: what was not
+// uploaded then counts only here, once the outcome is accepted.
 func (t *taskRun) keeping(run context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(run))
 	unhook := context.AfterFunc(run, func() {
 		cause := context.Cause(run)
-		if errors.Is(cause, bloom.ErrDraining) && retry.Sleep(ctx, t.config.UploadGrace) == nil || errors.Is(cause, bloom.ErrLeaseGone) {
+		if errors.Is(cause, bloom.ErrLeaseGone) || retry.Sleep(ctx, t.config.UploadGrace) == nil {
 			end(cause)
 		}
 	})

@@ -37,7 +37,7 @@ func (c *folderWorkers) stopped(b bloom.Task, cause error) (bloom.Run, *journal)
 
 func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseGone} {
+	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseGone, "the task is cancelled": bloom.ErrCancelled} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newFolderWorkers(t, 1, 1)

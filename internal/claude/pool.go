@@ -70,12 +70,16 @@ func newPool(most int, log *slog.Logger) *pool {
 
 // take returns the context's warm process, or the spare one for a context without a
 // session, if it was started with the same key. It stops a process of the context that
-// cannot be used.
-func (p *pool) take(contextID, sessionID, key string) (l *warmProcess, kind string) {
+// cannot be used. While the spare process is starting, it waits until ctx ends.
+func (p *pool) take(ctx context.Context, contextID, sessionID, key string) (l *warmProcess, kind string) {
 	p.mu.Lock()
 	if starting := p.starting; starting != nil && sessionID == "" {
 		p.mu.Unlock()
-		<-starting // does not take long
+		select {
+		case <-starting:
+		case <-ctx.Done():
+			return nil, ""
+		}
 		p.mu.Lock()
 	}
 	var found *warmProcess

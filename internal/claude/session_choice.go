@@ -23,6 +23,9 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		if saved, err = t.syncSession(ctx, saved); err != nil {
 			return nil, false, err
 		}
+		if t.stored != nil {
+			t.base = t.stored.SHA256
+		}
 	}
 	switch {
 	case saved.SessionID != "" && saved.Workdir != t.workdir:

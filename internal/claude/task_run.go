@@ -22,6 +22,7 @@ type taskRun struct {
 	// The context's transcript; see transcripts.go.
 	stored      *transcriptVersion // what the server has; nil for nothing
 	storedParts int                // its number of parts
+	base        string             // its SHA-256 when the task began; empty for nothing
 	local       *transcriptVersion // what the turn follows here; it may have more than stored
 	restored    bool               // it was fetched for this task
 	preamble    string             // summary of earlier tasks, put before the prompt of a new session
@@ -31,7 +32,8 @@ type taskRun struct {
 
 	// The context's working folder; see workspaces.go.
 	inode           uint64 // its number before the task, 0 if it did not exist
-	snapshot        string // its SHA-256 when the task began
+	snapshot        string // the server's version when the task began, its SHA-256
+	ahead           bool   // it had files then that the server did not have
 	workspaceUpdate *bloom.WorkspaceUpdate
 
 	meterMu sync.Mutex

@@ -16,11 +16,21 @@ import (
 
 // state returns the server's version, and waits for an unavailable server.
 func (t *taskRun) state(ctx context.Context) (st bloom.TranscriptState, err error) {
-	err = retryWhile(ctx, func() (again bool, err error) {
+	err = whenAvailable(ctx, func() (err error) {
 		st, err = t.config.Transcripts.State(ctx, t.task)
-		return errors.Is(err, ErrUnavailable), err
+		return err
 	})
 	return st, err
+}
+
+// whenAvailable calls try until the server is available, for at most transferTimeout.
+func whenAvailable(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	return retryWhile(ctx, func() (again bool, err error) {
+		err = try()
+		return errors.Is(err, ErrUnavailable), err
+	})
 }
 
 // fetch restores the transcript. It waits for an unavailable server, and retries a few

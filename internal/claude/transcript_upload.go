@@ -44,7 +44,7 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 	if err != nil {
 		return nil, err
 	}
-	u := &bloom.TranscriptUpdate{SessionID: t.sessionID, Size: size, SHA256: all, Parts: []bloom.TranscriptPart{}}
+	u := &bloom.TranscriptUpdate{SessionID: t.sessionID, Size: size, SHA256: all, Base: &t.base, Parts: []bloom.TranscriptPart{}}
 	from := int64(0)
 	if stored.Size > 0 && stored.SessionID == t.sessionID && stored.SHA256 == prefix && size >= stored.Size && t.storedParts < maxAppendedParts {
 		u.After, from = stored.SHA256, stored.Size

@@ -152,3 +152,27 @@ func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 		t.Errorf("processes are left: %v", left)
 	}
 }
+
+// The spare process waits for the program's version, which takes longer than the task may.
+func TestATaskWaitsForASpareProcessNoLongerThanItsTime(t *testing.T) {
+	t.Parallel()
+	h := newWarmHarness(t, 2, standin.Sequence())
+	asked := filepath.Join(h.config.Workdir, "asked")
+	h.config.Path = filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(h.config.Path, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 0\necho $$ >"+asked+"\nexec sleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.runner().Prepare()
+	waitForFile(t, asked)
+	b := task("hello")
+	b.Policy.TimeoutSec = 1
+	run, _ := h.run(b)
+	wantError(t, run, bloom.ClassTimeout)
+	raw, err := os.ReadFile(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(raw))); err != nil {
+		t.Errorf("the task waited until the start had failed: %v", err)
+	}
+}

@@ -22,8 +22,11 @@ func (s *warmSession) turn(parent context.Context, prompt string) outcome {
 	if parent.Err() != nil {
 		return outcome{stopped: context.Cause(parent)}
 	}
-	if err := s.find(); err != nil {
+	if err := s.find(parent); err != nil {
 		return outcome{startErr: err}
+	}
+	if s.current == nil {
+		return outcome{stopped: context.Cause(parent)}
 	}
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
@@ -55,8 +58,8 @@ func (o outcome) repeatable(kind string) bool {
 	return errors.Is(o.stopped, errProtocol) || o.stopped == nil && kind != "new"
 }
 
-// find chooses or starts the process for the next turn.
-func (s *warmSession) find() (err error) {
+// find chooses or starts the process for the next turn. There is none if ctx ends first.
+func (s *warmSession) find(ctx context.Context) (err error) {
 	if s.current != nil {
 		if s.current.replaceReason(s.pool.limits) == "" {
 			s.kind = "living"
@@ -64,7 +67,7 @@ func (s *warmSession) find() (err error) {
 		}
 		s.close(false)
 	}
-	if s.current, s.kind = s.pool.take(s.contextID, s.resume, s.key); s.current != nil {
+	if s.current, s.kind = s.pool.take(ctx, s.contextID, s.resume, s.key); s.current != nil || ctx.Err() != nil {
 		return nil
 	}
 	s.kind = "new"

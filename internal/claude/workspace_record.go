@@ -20,13 +20,15 @@ import (
 // task begins in the folder, and again with Clean after it has succeeded.
 type workspaceRecord struct {
 	ContextID string `json:"context_id"`
-	// SHA256 is the snapshot of the folder. If the upload of the folder failed, Ahead is
-	// set and Base is the snapshot that the server has. Both may be empty. LeaseID is the
-	// lease of the task that wrote the files. It is removed if Ahead is set and the task's
-	// outcome was accepted.
+	// SHA256 is the snapshot of the folder. Ahead means that the folder has files that the
+	// server, with the snapshot Base, does not have. Both snapshots may be empty. LeaseID is
+	// the lease of the task that wrote the files. It is removed if Ahead is set and the
+	// task's outcome was accepted. Earlier means that some of the files are of a task before
+	// that one, whose outcome was accepted.
 	SHA256  string `json:"sha256"`
 	Base    string `json:"base"`
 	Ahead   bool   `json:"ahead"`
+	Earlier bool   `json:"earlier,omitempty"`
 	Clean   bool   `json:"clean"`
 	LeaseID string `json:"lease_id,omitempty"`
 	// Folder is the path of the folder and Inode its number there. Process is the runner
@@ -34,6 +36,11 @@ type workspaceRecord struct {
 	Folder  string `json:"folder"`
 	Inode   uint64 `json:"inode"`
 	Process string `json:"process"`
+}
+
+// onlyHere reports whether files of an accepted outcome were not uploaded.
+func (n workspaceRecord) onlyHere() bool {
+	return n.Ahead && n.SHA256 == n.Base && (n.Earlier || n.LeaseID == "")
 }
 
 // workspaceOf returns the context's own folder.
@@ -82,15 +89,20 @@ func inode(path string) uint64 {
 // matches reports whether the folder is the one of the record, as the record says, and
 // belongs to the server's version. It compares the content unless this process left the
 // folder so: a power failure keeps the record, which is synced, but not all files. The
-// files of a version that the server does not have are synced, too.
+// files of a version that the server does not have are synced, too. They are never
+// discarded for what an attempt that does not count has added.
 func (t *taskRun) matches(ctx context.Context, note workspaceRecord, st bloom.WorkspaceState) bool {
-	if !note.Clean || t.inode == 0 || note.Folder != "" && note.Folder != t.workdir {
+	if t.inode == 0 || note.Folder != "" && note.Folder != t.workdir {
 		return false
 	}
-	if note.Ahead {
-		return note.Base == st.SHA256 && note.LeaseID == ""
+	if note.Ahead && note.Base == st.SHA256 {
+		counts := note.Clean && note.LeaseID == ""
+		if t.ahead = counts || note.Earlier; t.ahead && !counts {
+			t.emit.warn("workspace_unfinished", "only this worker has the working folder, so what an attempt that does not count wrote to it is still there")
+		}
+		return t.ahead
 	}
-	if note.SHA256 != st.SHA256 {
+	if !note.Clean || note.SHA256 != st.SHA256 {
 		return false
 	}
 	if note.Process == t.runner.id && note.Inode == t.inode {

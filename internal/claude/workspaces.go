@@ -16,7 +16,7 @@ import (
 )
 
 // Workspaces stores the working folders of contexts for all workers. Its methods are called
-// under the task's lease.
+// under the task's lease. State and Open fail with ErrUnavailable if the server is unavailable.
 type Workspaces interface {
 	// State returns the stored version of the folder of the task's context.
 	State(ctx context.Context, task bloom.Task) (bloom.WorkspaceState, error)
@@ -52,16 +52,19 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if note != nil && note.Clean && t.inode == 0 {
+	if note != nil && (note.Clean || note.Ahead) && t.inode == 0 {
 		// The folder was missing, and an empty one was just made. If this attempt ends before
 		// it is restored, the next one must know.
-		note.ContextID, note.Clean = t.task.ContextID, false
+		note.ContextID, note.Clean, note.Ahead = t.task.ContextID, false, false
 		if err := t.config.saveWorkspaceRecord(*note); err != nil {
 			return err
 		}
 	}
-	st, err := t.config.Workspaces.State(ctx, t.task)
-	if err != nil {
+	var st bloom.WorkspaceState
+	if err := whenAvailable(ctx, func() (err error) {
+		st, err = t.config.Workspaces.State(ctx, t.task)
+		return err
+	}); err != nil {
 		return err
 	}
 	switch {
@@ -70,12 +73,17 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
-		if err := t.restoreWorkspace(ctx, st); err != nil {
+		if err := whenAvailable(ctx, func() error { return t.restoreWorkspace(ctx, st) }); err != nil {
 			return err
+		}
+		if note != nil && note.onlyHere() && note.Base != st.SHA256 {
+			t.emit.warn("workspace_replaced", "another worker has changed the working folder; its version replaces files that only this worker had")
 		}
 	}
 	t.snapshot = st.SHA256
-	return t.config.saveWorkspaceRecord(workspaceRecord{ContextID: t.task.ContextID, SHA256: st.SHA256})
+	return t.config.saveWorkspaceRecord(workspaceRecord{
+		ContextID: t.task.ContextID, SHA256: st.SHA256, Base: st.SHA256, Ahead: t.ahead, Earlier: t.ahead, Folder: t.workdir,
+	})
 }
 
 // restoreWorkspace atomically replaces the folder by the server's version.
@@ -136,14 +144,14 @@ func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.Workspace
 	defer cancel()
 	update, err := t.packWorkspace(ctx)
 	note := workspaceRecord{
-		ContextID: t.task.ContextID, SHA256: t.snapshot, Clean: true,
+		ContextID: t.task.ContextID, SHA256: t.snapshot, Base: t.snapshot, Ahead: err != nil || t.ahead && update != nil, Earlier: t.ahead, Clean: true,
 		Folder: t.workdir, Inode: inode(t.workdir), Process: t.runner.id, LeaseID: t.lease(),
 	}
 	switch {
 	case err != nil:
 		t.config.Log.Warn("a context's working folder could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("workspace_not_kept", "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())
-		note.Base, note.Ahead, err = t.snapshot, true, nil
+		err = nil
 	case update != nil:
 		note.SHA256 = update.SHA256
 	}

@@ -1,7 +1,6 @@
 package claude_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -51,15 +50,7 @@ func TestChangesOfAnUncountedAttemptAreUndone(t *testing.T) {
 	c := newFolderWorkers(t, 1, 0)
 	c.turn(0, "echo good > a")
 	for name, attempt := range map[string]func(){
-		"failed": func() {
-			b := moving("sh: echo bad > a; echo bad > extra; sleep 600")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			runner, done := c.harnesses[0].runner(), make(chan bloom.Run)
-			go func() { done <- runner.Run(ctx, b, nil) }()
-			waitForFile(t, filepath.Join(c.folder(0), "extra"))
-			cancel(bloom.ErrCancelled)
-			wantError(t, <-done, bloom.ClassCancelled)
-		},
+		"cancelled":     func() { c.cancelled(0, "echo bad > a; echo bad > extra", "extra") },
 		"not delivered": func() { c.attempt(0, "echo bad > a; echo bad > extra") },
 	} {
 		attempt()
@@ -126,6 +117,18 @@ func TestAFolderThatCannotBeRestoredFailsTheAttempt(t *testing.T) {
 		if left, err := filepath.Glob(c.folder(0) + ".*"); len(left) > 0 {
 			t.Errorf("%s: left %v, %v", name, left, err)
 		}
+	}
+}
+
+func TestATaskWaitsForItsFolderDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	c := newFolderWorkers(t, 2, 0)
+	c.turn(0, "echo one > a")
+	c.folders.refuse = []string{"state", "state", "open", "open"}
+	c.turn(1, "cat a > b")
+	c.has(1, "b", "one")
+	if left := c.folders.refuse; len(left) > 0 {
+		t.Errorf("the outage was not met: %v", left)
 	}
 }
 

@@ -86,10 +86,13 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 		}}
 		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(foreign)))
 		var done bloom.Completed
-		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(bloom.Completion{
+		c := bloom.Completion{
 			LeaseID: l, Status: "success", Output: &output,
 			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{part}},
-		})))
+		}
+		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(c)))
+		c.Transcript.Base = &after // an earlier version, which ignored it, may have accepted the completion
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(c)))
 		return done
 	}
 	turn("", "first ", "one")

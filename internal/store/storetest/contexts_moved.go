@@ -29,13 +29,18 @@ var movedContextTests = map[string]func(*harness){
 			SessionID: "s", Size: 20, SHA256: "twenty", Parts: append(part("file:a"), part("file:b")...),
 		})))
 		same(h, "the refused turn says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventTranscript), true)
+		for _, base := range []string{"", "ten"} { // another whole transcript, begun before the last turn was completed
+			refused = turn("", bloom.TranscriptUpdate{Size: 40, SHA256: "forty", Base: &base, Parts: part("file:whole after " + base)})
+			same(h, "a whole one that is late says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventTranscript), true)
+		}
 		x := h.context("talk")
 		same(h, "session and size", deref(x.SessionID)+fmt.Sprint(x.Size), "s20")
-		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")})
+		turn("", bloom.TranscriptUpdate{Size: 6, SHA256: "six", Base: new("twenty"), Parts: part("file:e")})
+		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")}) // of a worker that sends no base
 		in, err := h.s.TranscriptIn(h.ctx, bloom.TranscriptFolder("talk"))
 		h.ok(err)
 		same(h, "in its folder", in.SHA256, "five")
-		same(h, "removed", h.toDelete(), "[file:c file:a file:b]")
+		same(h, "removed", h.toDelete(), "[file:c file:whole after  file:whole after ten file:a file:b file:e]")
 	},
 	"completions determine the working folder": func(h *harness) {
 		h.worker("w", 4)
