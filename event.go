@@ -2,6 +2,10 @@ package bloom
 
 import "encoding/json"
 
+// EventUsage is the type of a worker's event with the tokens that a run has used so far: the model
+// has begun to answer.
+const EventUsage = "usage"
+
 // MaxEventData bounds the data of one event, in bytes. Longer data is truncated and marked with
 // "truncated".
 const MaxEventData = 1 << 20

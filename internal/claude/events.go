@@ -29,7 +29,7 @@ const (
 	EventHintMissing       = "hint_missing"
 	EventHints             = "hints"
 	EventWarning           = "warning"
-	EventUsage             = "usage"
+	EventUsage             = bloom.EventUsage
 	EventStderr            = "stderr"
 	EventResult            = "result"
 )

@@ -22,7 +22,8 @@ import (
 //
 // emit adds an event to the task's stream: a type and data that encodes to
 // JSON. It never blocks and may be called by any goroutine. It does nothing
-// after Run has returned.
+// after Run has returned. An event of the type bloom.EventUsage shows that the
+// model's provider has accepted the worker's credentials.
 type Runner interface {
 	Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run
 }

@@ -124,7 +124,12 @@ func (w *Worker) runSafely(j *job) (run bloom.Run) {
 			run = bloom.Run{Completion: failure(bloom.ClassInternal, "The worker's runner crashed; its log has the details", false)}
 		}
 	}()
-	return w.cfg.Runner.Run(j.keeper.ctx, j.keeper.task, j.sender.emit)
+	return w.cfg.Runner.Run(j.keeper.ctx, j.keeper.task, func(typ string, data any) {
+		j.sender.emit(typ, data)
+		if typ == bloom.EventUsage {
+			w.credentialsAccepted(j)
+		}
+	})
 }
 
 // outcome returns what to deliver for a run, nil for nothing.
@@ -132,18 +137,18 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 	k, now := j.keeper, w.now()
 	success := run.Release == nil && run.Completion.Status == bloom.OutcomeSuccess
 	switch {
+	case success: // even if the lease is lost: the server takes it while no other worker has the task
+		return completion(k.lease, run.Completion, now)
 	case lost:
 		w.count(func(s *Status) { s.Lost++ })
 		w.state.removeEntry(k.lease.ID)
 		return nil
-	case errors.Is(cause, bloom.ErrLeaseGone) && !success:
+	case errors.Is(cause, bloom.ErrLeaseGone):
 		// The lease ran out here, but the server may still consider it valid. The
 		// journal entry stays: if the lease is returned, the attempt is reported as
 		// lost instead of beginning again.
 		w.count(func(s *Status) { s.Lost++ })
 		return nil
-	case success:
-		return completion(k.lease, run.Completion, now)
 	case errors.Is(cause, bloom.ErrCancelled):
 		c := run.Completion
 		if run.Release != nil || c.Status == "" {
@@ -185,44 +190,6 @@ func (w *Worker) boundNotBefore(notBefore int64, now time.Time) int64 {
 	}
 	w.log.Warn("ignoring an implausible time for the next start", "not_before", notBefore, "delay", implausibleDelay)
 	return bloom.Millis(now.Add(implausibleDelay))
-}
-
-// Each time that the credentials are refused, the worker waits longer before it claims again:
-// refused tasks fail at once, and a worker would fail the whole queue within minutes.
-const (
-	firstRefusal = 15 * time.Second
-	maxRefusal   = 30 * time.Minute
-)
-
-// noteCredentials parks the worker if a run's credentials were refused.
-func (w *Worker) noteCredentials(j *job, run bloom.Run) {
-	now := w.now()
-	w.mu.Lock()
-	if !run.Refused && run.Completion.Status == bloom.OutcomeSuccess {
-		w.refusals = 0
-	}
-	if !run.Refused || now.Before(w.parked) { // parked: by a run beside this one
-		w.mu.Unlock()
-		return
-	}
-	wait := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
-	w.refusals++
-	w.refusedAt = now
-	w.mu.Unlock()
-	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
-}
-
-// park stops claiming: the credentials are rate-limited or refused.
-func (w *Worker) park(j *job, until time.Time, reason string) {
-	j.sender.emit("parked", map[string]any{
-		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
-	})
-	w.mu.Lock()
-	if until.After(w.parked) {
-		w.parked = until
-	}
-	w.mu.Unlock()
-	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)
 }
 
 // send writes an outcome to disk and delivers it in the background.

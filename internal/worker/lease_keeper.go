@@ -93,7 +93,7 @@ func (k *leaseKeeper) lost() {
 	k.mu.Lock()
 	k.reportedLost = true
 	k.mu.Unlock()
-	k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease was lost; stopping the work and discarding its outcome")
+	k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease was lost; stopping the work")
 }
 
 // cancelled stops the work of a cancelled task.

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -88,5 +89,41 @@ func TestAPendingOutcomeKeepsItsLease(t *testing.T) {
 		t.Errorf("the task is %s, %v", got.Status, err)
 	}
 	h.rt.Intercept(nil)
+	h.until(task.ID, bloom.TaskCompleted)
+}
+
+// lateRunner goes on after its context has ended.
+type lateRunner struct{ *fakeRunner }
+
+func (l lateRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
+	return l.fakeRunner.Run(context.WithoutCancel(ctx), task, emit)
+}
+
+// TestASuccessWhoseLeaseExpiredIsTaken: during an outage the lease ends on both sides. The worker
+// learns that it is lost before its run has ended, and nobody else has the task.
+func TestASuccessWhoseLeaseExpiredIsTaken(t *testing.T) {
+	h := newHarness(t)
+	h.start(func(c *worker.Config) { c.LeaseTTL, c.Runner = time.Second, lateRunner{h.runner} })
+	task := h.rt.Submit("ctx", "do it")
+	run := h.runner.next(t)
+	if _, err := h.api.DrainWorker(t.Context(), "node", true); err != nil {
+		t.Fatal(err)
+	}
+	h.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
+	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool { return stepOf(r) != "" && unavailable(w) })
+	h.logs.await(t, "the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
+	for reaped := false; !reaped; {
+		got, err := h.rt.Store.Reap(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reaped = got.Requeued > 0
+		time.Sleep(10 * time.Millisecond)
+	}
+	claims := h.claims()
+	for range 2 { // the first one is told that the lease is lost
+		receive(t, claims, "a claim")
+	}
+	run.end <- success("done")
 	h.until(task.ID, bloom.TaskCompleted)
 }

@@ -92,13 +92,7 @@ func TestARefusedWorkerTriesOneTask(t *testing.T) {
 	}
 	clock.by.Store(int64(time.Minute))
 	probe := h.runner.next(t)
-	asked := make(chan int, 100)
-	h.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
-		if stepOf(r) == "claim" {
-			asked <- maxOf(r)
-		}
-		return false
-	})
+	asked := h.claims()
 	if n := receive(t, asked, "a claim"); n != 0 {
 		t.Errorf("it asks for %d more tasks", n)
 	}
@@ -120,6 +114,18 @@ func TestATaskWhoseContextIsNotReadyDoesNotParkTheWorker(t *testing.T) {
 	if until := l.w.Status().ParkedUntil; !until.IsZero() {
 		t.Errorf("the worker takes nothing until %s", until)
 	}
+}
+
+// claims returns how many tasks each claim asks for from now on.
+func (h *harness) claims() <-chan int {
+	asked := make(chan int, 1000)
+	h.rt.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if stepOf(r) == "claim" {
+			asked <- maxOf(r)
+		}
+		return false
+	})
+	return asked
 }
 
 // maxOf returns how many tasks a claim asks for.
@@ -160,4 +166,29 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 	if err != nil || time.UnixMilli(got.RunAt).After(time.Now().Add(bloom.MaxReleaseDelay+time.Minute)) {
 		t.Errorf("it waits until %s, %v", time.UnixMilli(got.RunAt), err)
 	}
+}
+
+// A model that answers a run has accepted the credentials, however long the run takes.
+func TestARefusedWorkerTakesMoreWhenTheModelAnswers(t *testing.T) {
+	h, clock := newHarness(t), &leap{}
+	h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 3, clock })
+	h.rt.Submit("long", "do it")
+	before := h.runner.next(t)
+	h.rt.Submit("one", "do it")
+	h.runner.next(t).end <- bloom.Run{Refused: true, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
+	}}
+	h.logs.await(t, "not claiming tasks for a while")
+	for range 2 {
+		h.rt.Submit("two", "do it")
+	}
+	clock.by.Store(int64(time.Minute))
+	probe := h.runner.next(t)
+	asked := h.claims()
+	before.emit(bloom.EventUsage, nil) // it began before the refusal
+	if n := receive(t, asked, "a claim"); n != 0 {
+		t.Errorf("it asks for %d more tasks", n)
+	}
+	probe.emit(bloom.EventUsage, nil)
+	h.runner.next(t)
 }

@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Each time that the credentials are refused, the worker waits longer before it claims again:
+// refused tasks fail at once, and a worker would fail the whole queue within minutes.
+const (
+	firstRefusal = 15 * time.Second
+	maxRefusal   = 30 * time.Minute
+)
+
+// noteCredentials parks the worker if a run's credentials were refused.
+func (w *Worker) noteCredentials(j *job, run bloom.Run) {
+	if run.Completion.Status == bloom.OutcomeSuccess {
+		w.credentialsAccepted(j)
+	}
+	now := w.now()
+	w.mu.Lock()
+	if !run.Refused || now.Before(w.parked) { // parked: by a run beside this one
+		w.mu.Unlock()
+		return
+	}
+	wait := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
+	w.refusals++
+	w.refusedAt = now
+	w.mu.Unlock()
+	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
+}
+
+// credentialsAccepted lifts the limit to one task, because the model has answered a run that
+// began after the credentials had been refused.
+func (w *Worker) credentialsAccepted(j *job) {
+	w.mu.Lock()
+	accepted := w.refusals > 0 && j.since.After(w.refusedAt)
+	if accepted {
+		w.refusals = 0
+	}
+	w.mu.Unlock()
+	if accepted {
+		w.interrupt() // the poll in flight asks for too few
+	}
+}
+
+// park stops claiming: the credentials are rate-limited or refused.
+func (w *Worker) park(j *job, until time.Time, reason string) {
+	j.sender.emit("parked", map[string]any{
+		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
+	})
+	w.mu.Lock()
+	if until.After(w.parked) {
+		w.parked = until
+	}
+	w.mu.Unlock()
+	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)
+}
