@@ -18,24 +18,31 @@ import (
 )
 
 // TestACertificateComesFromAnAuthority has the server obtain its certificate from Pebble, Let's
-// Encrypt's test authority, which validates as the real one does: over TLS alone, and also where
-// plain HTTP is redirected. After a restart the server has the certificate without the authority.
+// Encrypt's test authority, which validates as the real one does: over TLS, and over plain HTTP where
+// that is redirected. After a restart the server has the certificate without the authority.
 func TestACertificateComesFromAnAuthority(t *testing.T) {
 	t.Parallel()
-	for name, redirect := range map[string]bool{"TLS alone": false, "with the redirect": true} {
+	for name, overTLS := range map[string]bool{"validated over TLS": true, "validated over plain HTTP": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			plain := porttest.Address(t)
-			ca := h.pebble(h.reserve(), plain)
-			args := []string{"--acme-domain", "bloom.example.org", "--acme-email", "ops@example.org", "--acme-directory", ca.directory, "--acme-roots", ca.root}
-			if redirect {
+			validated, plain := h.reserve(), porttest.Address(t)
+			if !overTLS {
+				validated = porttest.Address(t) // nobody listens there
+			}
+			ca := h.pebble(validated, plain)
+			args := []string{"--acme-domain", "bloom.example.org", "--acme-email", "ops@example.org", "--acme-directory", ca.directory, "--acme-roots", ca.root,
+				"--tls-client-ca", newAuthority(t, t.TempDir()).file}
+			if !overTLS {
 				args = append(args, "--http-redirect", plain)
 			}
 			server := h.serve(args...)
 			server.says("certificate obtained")
 			roots := ca.roots()
 			h.trusted(roots)
+			if kept, err := filepath.Glob(filepath.Join(h.dir, "server", "acme", "certificates", "*", "*", "bloom.example.org.crt")); err != nil || len(kept) != 1 {
+				t.Errorf("the data folder has the certificates %v: %v", kept, err)
+			}
 			h.stop(server)
 			ca.kill()
 			server = h.serve(args...)
@@ -45,10 +52,16 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 	}
 }
 
-// trusted waits until the server presents a certificate that the roots trust.
+// trusted waits until the server presents a certificate that the roots trust. It serves HTTP/2, and
+// asks for the certificate of a worker.
 func (h *harness) trusted(roots *x509.CertPool) {
 	h.t.Helper()
-	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
+	asked := false
+	own := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked = true
+		return new(tls.Certificate), nil
+	}
+	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, GetClientCertificate: own}, DisableKeepAlives: true, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, h.reserve())
 		}}
@@ -66,6 +79,9 @@ func (h *harness) trusted(roots *x509.CertPool) {
 		body, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != http.StatusOK {
 			return nil, ""
+		}
+		if res.ProtoMajor != 2 || !asked {
+			h.t.Errorf("served %s, asked for a worker's certificate: %v", res.Proto, asked)
 		}
 		return res.Header, string(body)
 	}
