@@ -122,6 +122,10 @@ var accessTests = map[string]func(*harness){
 			})
 		}
 		all.Wait()
+		h.advance(time.Minute)
+		if x, err := h.s.RenewSession(h.ctx, "s1", 1, life); err != nil || x.Turn != 2 || x.ExpiresAt != was.ExpiresAt+(life/2).Milliseconds() {
+			h.Errorf("renewed by an earlier turn: %+v, %v", x, err)
+		}
 		h.ok(h.s.EndSession(h.ctx, "s1", "bob"))
 		_, err = h.s.Session(h.ctx, "s1")
 		same(h, "read after its end", bloom.KindOf(err), bloom.KindNotFound)

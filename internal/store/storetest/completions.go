@@ -65,6 +65,8 @@ var completionTests = map[string]func(*harness){
 		}
 		_, err := h.s.Complete(h.ctx, success(task.ID, l.ID, "two"))
 		h.refused(err, bloom.ErrOtherOutcome)
+		_, err = h.s.Complete(h.ctx, success(h.create().ID, l.ID, "one")) // for another task
+		h.refused(err, bloom.ErrLeaseLost)
 		if got := h.actions(task.ID); !slices.Equal(got, trail) {
 			h.Errorf("a repeat was audited: %v", got)
 		}

@@ -68,6 +68,11 @@ var fileTests = map[string]func(*harness){
 		}
 		wg.Wait()
 		same(h, "refused", refused.Load(), 16)
+		_, err := h.s.Release(h.ctx, task.ID, bloom.ReleaseSpec{LeaseID: lease.ID}, "w")
+		h.ok(err)
+		_, replayed, err := h.s.AddArtifact(h.ctx, file(task.ID, h.lease(task.ID, "w").ID, "out/0", "s"))
+		h.ok(err)
+		same(h, "the next attempt's file is a repeat", replayed, false)
 	},
 	"events are removed once they are in transcripts": func(h *harness) {
 		h.worker("w", 8)
