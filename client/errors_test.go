@@ -108,7 +108,7 @@ func TestACallToAHangingServerTimesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	c, err := client.New("http://"+silent.Addr().String(), client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
+	c, err := client.New("http://"+silent.Addr().String(), client.Options{Timeout: 500 * time.Millisecond, Retry: client.NoRetry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestARefusalThatDoesNotEndIsGivenUp(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	c, _ := client.New(server.URL, client.Options{Timeout: 50 * time.Millisecond, Retry: client.NoRetry})
+	c, _ := client.New(server.URL, client.Options{Timeout: 500 * time.Millisecond, Retry: client.NoRetry})
 	defer c.Close()
 	for _, err := range c.FollowEvents(bounded(t), "task", client.FollowOptions{}) {
 		if !client.IsUnreachable(err) {

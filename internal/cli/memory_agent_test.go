@@ -98,7 +98,8 @@ func TestNodesKeepTheirMemoryInStep(t *testing.T) {
 	if n := strings.Count(first.String(), "memory pushed"); n != 2 {
 		t.Errorf("the first primary says %d times that it pushed", n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some rounds without changes
+	f.await("the second primary's push", func() bool { return strings.Contains(second.String(), "memory pushed") }) // it is logged afterwards
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)                                                  // some rounds without changes
 	defer cancel()
 	<-ctx.Done()
 	if n := strings.Count(second.String(), "memory pushed"); n != 1 {

@@ -39,18 +39,18 @@ func serverScenes() map[string]scene {
 			{"--reap-interval", "1s", func(s *stage) {
 				re := regexp.MustCompile(`bloom_loop_last_success_timestamp_seconds\{loop="reaper"\} (\S+)`)
 				runs := map[string]bool{}
-				if !within(25*time.Second, func() bool { // with the default there would be one run in that time, or two
+				if !within(90*time.Second, func() bool { // with the default there would be three runs in that time, or four
 					_, text := s.call("GET", s.url()+"/metrics", "")
 					if m := re.FindStringSubmatch(text); m != nil {
 						runs[m[1]] = true
 					}
-					return len(runs) >= 4
+					return len(runs) >= 6
 				}) {
 					s.Errorf("ran at %v", runs)
 				}
 			}},
 			{"--membridge-sync-interval", "1s", func(s *stage) {
-				if !within(35*time.Second, func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "/agents" }) >= 6 }) {
+				if !within(90*time.Second, func() bool { return s.bridge.count(func(r recorded) bool { return r.path == "/agents" }) >= 12 }) {
 					s.Error("membridge was asked too seldom")
 				}
 			}},

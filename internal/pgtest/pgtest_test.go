@@ -18,7 +18,7 @@ const childEnv = "BLOOM_PGTEST_CHILD"
 
 func connect(t *testing.T, url string) (*pgx.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return pgx.Connect(ctx, url)
 }
