@@ -11,9 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
-// TestAStepIsTwoRoundTrips counts the server's responses: two for each call. The median of ten
-// tasks counts: during any of them a connection may be added, on which statements are prepared
-// again, or the store may do its periodic reads.
+// TestAStepIsTwoRoundTrips counts the server's responses: two for each call. Other work of the store
+// only adds to them: a connection on which statements are prepared again, or a periodic read. So one
+// task without any is looked for.
 func TestAStepIsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
@@ -41,15 +41,17 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 	const steps = 5
 	lifecycle() // prepares the statements
 	var trips []int64
-	for range 10 {
+	for len(trips) < 200 {
 		before := cut.answers.Load()
 		lifecycle()
-		trips = append(trips, cut.answers.Load()-before)
+		n := cut.answers.Load() - before
+		if trips = append(trips, n); n < 2*steps {
+			t.Fatalf("%d steps took %d round trips", steps, n)
+		} else if n < 3*steps {
+			return
+		}
 	}
-	slices.Sort(trips)
-	if n := trips[len(trips)/2]; n < 2*steps || n >= 3*steps {
-		t.Errorf("%d steps took %d round trips; of ten tasks: %d", steps, n, trips)
-	}
+	t.Errorf("%d steps took at least %d round trips", steps, slices.Min(trips))
 }
 
 // TestWhatAnotherReplicaHasChanged lets another replica change rows that a replica has just written.
