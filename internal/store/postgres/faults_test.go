@@ -112,7 +112,7 @@ func (h *history) note(fn func()) {
 func TestCutConnectionsNeitherLoseNorDuplicate(t *testing.T) {
 	t.Parallel()
 	url := migrated.Start(t)
-	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
+	stores := []*postgres.Store{enduring(t, url), enduring(t, url)}
 	killer := connect(t, url)
 	killed := 0
 	endure(t, stores, func() {
@@ -130,8 +130,24 @@ func TestCutConnectionsNeitherLoseNorDuplicate(t *testing.T) {
 func TestLostResponsesNeitherLoseNorDuplicate(t *testing.T) {
 	t.Parallel()
 	cut, url := startCutter(t, migrated.Start(t))
-	stores := []*postgres.Store{open(t, url, nil), open(t, url, nil)}
+	stores := []*postgres.Store{enduring(t, url), enduring(t, url)}
 	endure(t, stores, func() { cut.rate.Store(40) }, func() int { return int(cut.cuts.Load()) }, func() { cut.rate.Store(0) })
+}
+
+// enduring opens a store that repeats what fails for long, so that also on a slow machine no client
+// sees the faults.
+func enduring(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 2 * time.Minute, Transcripts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // endure lets clients work on two replicas while fault repeats until it has hit often enough, and

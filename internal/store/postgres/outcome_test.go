@@ -30,7 +30,7 @@ func TestACrashReusesTransactionNumbers(t *testing.T) {
 func lostAtCommit(t *testing.T, url string, disaster func() (after string)) {
 	t.Helper()
 	cut, through := startCutter(t, url)
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: through, Patience: time.Minute})
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: through, Patience: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
