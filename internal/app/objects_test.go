@@ -79,7 +79,13 @@ func (s *objectServer) start() {
 		}
 	}
 	s.t.Cleanup(func() { s.stop() })
-	_, err = s.api.RegisterWorker(s.t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}})
+	s.register()
+}
+
+// register sets the worker online, also after a minute without a word from it.
+func (s *objectServer) register() {
+	s.t.Helper()
+	_, err := s.api.RegisterWorker(s.t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}})
 	must(s.t, err)
 }
 
@@ -88,6 +94,7 @@ func (s *objectServer) held() (task, lease string) {
 	s.t.Helper()
 	made, err := s.api.Submit(s.t.Context(), bloom.TaskSpec{ContextID: "c", AgentSlug: "a", Prompt: "p"})
 	must(s.t, err)
+	s.register()
 	l, err := s.api.Lease(s.t.Context(), made.ID, client.LeaseOptions{WorkerID: "w"})
 	must(s.t, err)
 	return made.ID, l.Lease.ID

@@ -116,6 +116,7 @@ func (s *objectServer) stream(task string, after int64) (lines []string) {
 // run leases a task, adds events and completes it.
 func (s *objectServer) run(task string, events int, outcome bloom.Outcome) {
 	s.t.Helper()
+	s.register()
 	l, err := s.api.Lease(s.t.Context(), task, client.LeaseOptions{WorkerID: "w"})
 	must(s.t, err)
 	var batch []bloom.WorkerEvent
