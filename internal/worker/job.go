@@ -137,7 +137,7 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 	k, now := j.keeper, w.now()
 	success := run.Release == nil && run.Completion.Status == bloom.OutcomeSuccess
 	switch {
-	case success: // even if the lease is lost: the server takes it while no other worker has the task
+	case success: // even if the lease is lost: the server takes it while the task waits in the queue
 		return completion(k.lease, run.Completion, now)
 	case lost:
 		w.count(func(s *Status) { s.Lost++ })

@@ -15,29 +15,34 @@ const (
 
 // noteCredentials parks the worker if a run's credentials were refused.
 func (w *Worker) noteCredentials(j *job, run bloom.Run) {
-	if run.Completion.Status == bloom.OutcomeSuccess {
+	success := !run.Refused && run.Completion.Status == bloom.OutcomeSuccess
+	if success {
 		w.credentialsAccepted(j)
 	}
 	now := w.now()
 	w.mu.Lock()
+	if success && j.since.After(w.refusedAt) {
+		w.refusals = 0
+	}
 	if !run.Refused || now.Before(w.parked) { // parked: by a run beside this one
 		w.mu.Unlock()
 		return
 	}
 	wait := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
 	w.refusals++
-	w.refusedAt = now
+	w.refusedAt, w.limited = now, true
 	w.mu.Unlock()
 	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
 }
 
 // credentialsAccepted lifts the limit to one task, because the model has answered a run that
-// began after the credentials had been refused.
+// began after the credentials had been refused. Until a run succeeds, the next refusal still means
+// a longer wait.
 func (w *Worker) credentialsAccepted(j *job) {
 	w.mu.Lock()
-	accepted := w.refusals > 0 && j.since.After(w.refusedAt)
+	accepted := w.limited && j.since.After(w.refusedAt)
 	if accepted {
-		w.refusals = 0
+		w.limited = false
 	}
 	w.mu.Unlock()
 	if accepted {

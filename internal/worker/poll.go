@@ -136,8 +136,8 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	case now.Before(w.parked):
 		c.Max = 0
 		c.Wait = min(c.Wait, max(time.Second, w.parked.Sub(now)))
-	case w.refusals > 0:
-		c.Max = max(0, min(c.Max, 1-w.begunSince(w.refusedAt))) // one task shows whether they are accepted again
+	case w.limited:
+		c.Max = max(0, min(c.Max, 1-w.begunSince(w.refusedAt)))
 	}
 	w.inPoll = &polling{max: c.Max, cancel: cancel}
 	w.status.Polling = true

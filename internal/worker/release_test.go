@@ -3,6 +3,7 @@ package worker_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -165,6 +166,26 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 	got, err := h.api.Release(t.Context(), other.ID, bloom.ReleaseSpec{LeaseID: granted.Lease.ID, NotBefore: year58860})
 	if err != nil || time.UnixMilli(got.RunAt).After(time.Now().Add(bloom.MaxReleaseDelay+time.Minute)) {
 		t.Errorf("it waits until %s, %v", time.UnixMilli(got.RunAt), err)
+	}
+}
+
+// Credentials may be refused in the middle of a run, too: that must not fail the queue either.
+func TestARefusalAfterTheModelsAnswerMeansALongerWait(t *testing.T) {
+	h, clock := newHarness(t), &leap{}
+	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 1, clock })
+	refused := bloom.Run{Refused: true, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("Your credit balance is too low"),
+	}}
+	for i, least := range []time.Duration{10 * time.Second, 25 * time.Second, 50 * time.Second} {
+		task := h.rt.Submit(fmt.Sprint("task ", i), "do it")
+		run, began := h.runner.next(t), clock.Now()
+		run.emit(bloom.EventUsage, nil)
+		run.end <- refused
+		h.until(task.ID, bloom.TaskFailed)
+		if until := l.w.Status().ParkedUntil; until.Before(began.Add(least)) {
+			t.Fatalf("refusal %d: parked for %s", i+1, until.Sub(began))
+		}
+		clock.by.Add(int64(2 * time.Minute))
 	}
 }
 

@@ -35,6 +35,7 @@ type Worker struct {
 	parked    time.Time       // claims nothing before
 	refusals  int             // how often the credentials were refused since the last success
 	refusedAt time.Time       // of the last refusal
+	limited   bool            // takes one task at a time: no run shows yet that the credentials are accepted again
 	readyErr  error           // why no task can be run at present; nil when one can
 	stateErr  error           // why the state folder cannot be written; nil when it can
 	stop      bool            // the worker is stopping and claims nothing more
