@@ -71,7 +71,7 @@ web-e2e: test-deps build ## Run only the browser tests
 	$(NPM) run -s e2e
 
 # The tests that print a measurement, by their names.
-MEASURED = light and quick|change shows within|worker dies and|ten thousand tasks|20,000 events|2 MB is shown
+MEASURED = light and quick|change shows within|worker dies: the overview|ten thousand tasks|20,000 events|2 MB is shown
 
 .PHONY: web-measure
 web-measure: test-deps build ## Measure the web application, on a quiet machine: docs/web.md has the results

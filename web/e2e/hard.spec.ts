@@ -77,13 +77,17 @@ test('the server restarts while a stream is open: no gap, no repeat', async ({ p
   }
 })
 
-test('a worker dies and the overview says so', async ({ page }) => {
+test('a worker dies: the overview says so, and the page of its task', async ({ page }) => {
   const own = new Runtime()
   try {
     await own.startServer()
-    await own.startWorker('left')
+    await own.startWorker('left', ['--lease-ttl', '600s'])
+    const { id } = await own.task('scenario: hold')
     await page.goto(own.url)
     await expect(page.getByText('Online', { exact: true })).toBeVisible()
+    const taskPage = await page.context().newPage()
+    await taskPage.goto(`${own.url}/tasks/${id}`)
+    await expect(taskPage.getByText('Session started')).toBeVisible()
     await own.killWorker('left')
     // A worker is offline after 60 s of silence. The server says so first; the page follows by itself at once.
     const status = async () => (await own.api<{ status: string }[]>('/workers'))[0]?.status
@@ -91,6 +95,8 @@ test('a worker dies and the overview says so', async ({ page }) => {
     const known = Date.now()
     await expect(page.getByText('Every worker is offline')).toBeVisible()
     await expect(page.getByText('Offline', { exact: true }).first()).toBeVisible()
+    await expect(taskPage.getByText(/^The worker left is offline; its last heartbeat was /)).toBeVisible()
+    await expect(taskPage.getByText(/^If it does not return, its lease expires in /)).toBeVisible()
     const { last_heartbeat } = (await own.api<{ last_heartbeat: number }[]>('/workers'))[0] ?? { last_heartbeat: 0 }
     console.log(
       `offline ${known - last_heartbeat} ms after the last heartbeat, on the page ${Date.now() - known} ms later`,

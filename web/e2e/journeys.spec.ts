@@ -33,6 +33,9 @@ test('a failure says why and what to do, and the task can be requeued', async ({
   await expect(page.getByText('Put back in the queue')).toBeVisible()
   // The page goes on with the second run by itself.
   await expect(page.getByRole('button', { name: 'Requeue' })).toBeVisible()
+  await page.goto(`${runtime.url}/tasks?status=failed`)
+  const row = page.getByRole('row').filter({ has: page.locator(`a[href$="${id}"]`) })
+  await expect(row).toContainText('The model’s API refused the request')
 })
 
 test('a running task is cancelled', async ({ page, runtime }) => {

@@ -8,7 +8,7 @@ import { type Formats, useFormat } from '@/lib/format'
 import { CodeBlock } from '@/ui/code'
 import { Prose } from '@/ui/prose'
 import type { Item, Said, Step } from './conversation'
-import { errorClasses } from './error-classes'
+import { causeOf } from './error-classes'
 import { ToolCard } from './tool-card'
 
 /** One entry of the conversation. */
@@ -160,10 +160,4 @@ function rateOf(data: Step['data'], t: TFunction, format: Formats): string {
   ]
     .filter(Boolean)
     .join(' · ')
-}
-
-/** The name of why an attempt failed; a class that is not known here as it is. */
-function causeOf(name: string, t: TFunction): string {
-  const known = errorClasses.find((k) => k === name)
-  return known ? t(`task.why.${known}.what`) : name
 }

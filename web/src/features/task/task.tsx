@@ -19,7 +19,7 @@ import { ResultView } from './result'
 import { Side } from './side'
 import { Timeline } from './timeline'
 import { useStream } from './use-stream'
-import { Waiting } from './waiting'
+import { Waiting, WorkerOffline } from './waiting'
 
 export default function TaskPage() {
   const { taskId } = useParams({ strict: false }) as { taskId: string }
@@ -77,6 +77,9 @@ function Found({ task }: { task: Task }) {
         <div className="min-w-0">
           {task.status === 'queued' && (
             <Waiting task={task} steps={stream.conversation.items.filter((i) => i.kind === 'step')} />
+          )}
+          {(task.status === 'leased' || task.status === 'running') && task.worker_id && (
+            <WorkerOffline task={task} workerId={task.worker_id} />
           )}
           {task.status === 'completed' && result && <Notes task={task} result={result} />}
           {(task.status === 'failed' || task.status === 'dead') && (

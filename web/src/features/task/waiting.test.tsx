@@ -1,8 +1,17 @@
+import { useQuery } from '@tanstack/react-query'
 import { screen } from '@testing-library/react'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Task } from '@/api/client'
+import { worker as workerQuery } from '@/api/queries'
 import { show } from '@/test/show'
-import { Waiting } from './waiting'
+import { Waiting, WorkerOffline } from './waiting'
+
+const worker = vi.hoisted(() => ({ now: {} as unknown }))
+vi.mock('@/api/client', async (load) => ({
+  ...(await load<object>()),
+  api: { GET: () => undefined },
+  data: async () => worker.now,
+}))
 
 const task = (waiting_for?: Task['waiting_for']) => ({ status: 'queued', waiting_for }) as Task
 
@@ -53,6 +62,43 @@ describe('what a task waits for', () => {
   })
   it('is nothing until the server has said it', async () => {
     await show(<Waiting task={task()} />)
+    expect(screen.queryByRole('status')).toBeNull()
+  })
+})
+
+describe('a running task whose worker is offline', () => {
+  const running = { status: 'running', lease_id: 'l', attempts: 1, max_attempts: 3 } as Task
+  const offline = () => ({
+    id: 'shed-3',
+    status: 'offline',
+    last_heartbeat: Date.now() - 120_000,
+    leases: [{ id: 'l', expires_at: Date.now() + 185_000 }],
+  })
+  it('says since when, and when another may take it', async () => {
+    worker.now = offline()
+    const { unmount } = await show(<WorkerOffline task={running} workerId="shed-3" />)
+    expect(await screen.findByText(/^The worker shed-3 is offline; its last heartbeat was \dm ago/)).toBeTruthy()
+    expect(screen.getByText(/lease expires in \dm, and the task goes back to the queue/)).toBeTruthy()
+    unmount()
+    await show(<WorkerOffline task={{ ...running, attempts: 3 }} workerId="shed-3" />, 'uk')
+    expect(await screen.findByText(/не вдасться: це остання спроба/)).toBeTruthy()
+  })
+  it('says nothing while it is online, or of an earlier lease', async () => {
+    const Known = () => <p>it is {useQuery(workerQuery('shed-3')).data?.status}</p>
+    const both = (
+      <>
+        <WorkerOffline task={running} workerId="shed-3" />
+        <Known />
+      </>
+    )
+    worker.now = { ...offline(), status: 'online' }
+    const { unmount } = await show(both)
+    await screen.findByText('it is online')
+    expect(screen.queryByRole('status')).toBeNull()
+    unmount()
+    worker.now = { ...offline(), leases: [] }
+    await show(both)
+    await screen.findByText('it is offline')
     expect(screen.queryByRole('status')).toBeNull()
   })
 })

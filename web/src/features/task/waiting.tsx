@@ -1,6 +1,8 @@
-import { Hourglass } from 'lucide-react'
+import { useQuery } from '@tanstack/react-query'
+import { Hourglass, type LucideIcon, Unplug } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
+import { worker as workerQuery } from '@/api/queries'
 import { say } from '@/i18n/said'
 import { useFormat, useNow } from '@/lib/format'
 import type { Step } from './conversation'
@@ -42,11 +44,43 @@ export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
     reason,
   }
   return (
+    <Notice
+      icon={Hourglass}
+      what={why ? t(`task.waiting.${why}.what`, values) : told.sentence}
+      todo={why ? t(`task.waiting.${why}.do`, values) : ''}
+    />
+  )
+}
+
+/** That the worker of a running task is offline, and when another may take the task. */
+export function WorkerOffline({ task, workerId }: { task: Task; workerId: string }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const now = useNow()
+  const { data: worker } = useQuery(workerQuery(workerId))
+  const lease = worker?.leases?.find((l) => l.id === task.lease_id)
+  if (worker?.status !== 'offline' || !lease) return null
+  const values = {
+    worker: worker.id,
+    since: format.relative(worker.last_heartbeat ?? now, now),
+    in: format.relative(lease.expires_at, now),
+  }
+  return (
+    <Notice
+      icon={Unplug}
+      what={t('task.workerOffline.what', values)}
+      todo={t(task.attempts < task.max_attempts ? 'task.workerOffline.do' : 'task.workerOffline.last', values)}
+    />
+  )
+}
+
+function Notice({ icon: Icon, what, todo }: { icon: LucideIcon; what: string; todo: string }) {
+  return (
     <div role="status" className="mb-4 flex gap-3 rounded-card border border-warn/30 bg-warn-soft px-4 py-3">
-      <Hourglass className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden />
+      <Icon className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden />
       <div>
-        <p className="font-medium">{why ? t(`task.waiting.${why}.what`, values) : told.sentence}</p>
-        {why && <p className="mt-0.5 text-ink-2">{t(`task.waiting.${why}.do`, values)}</p>}
+        <p className="font-medium wrap-anywhere">{what}</p>
+        {todo && <p className="mt-0.5 text-ink-2">{todo}</p>}
       </div>
     </div>
   )

@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { type TaskStatus, taskStatuses } from '@/api/client'
 import { stats, workers } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
-import { errorClasses } from '@/features/task/error-classes'
+import { causeOf, errorClasses } from '@/features/task/error-classes'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
@@ -37,10 +37,6 @@ export function Filters({
   const set = (name: keyof TaskFilters, value: string) => {
     const { [name]: _, ...rest } = filters
     onChange(value ? { ...rest, [name]: value } : rest)
-  }
-  const causeName = (name: string) => {
-    const known = errorClasses.find((k) => k === name)
-    return known ? t(`task.why.${known}.what`) : name
   }
   const pill = (value: TaskStatus | '', label: string, count: number | undefined) => (
     <button
@@ -111,7 +107,7 @@ export function Filters({
             <option value="">{t('tasks.anyCause')}</option>
             {causes(filters.error_class).map((c) => (
               <option key={c} value={c}>
-                {causeName(c)}
+                {causeOf(c, t)}
               </option>
             ))}
           </Select>

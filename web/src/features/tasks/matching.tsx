@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { api, data, type TasksMatched } from '@/api/client'
 import { useReadsOnly } from '@/api/session'
 import type { TaskFilters } from '@/app/router'
-import { errorClasses } from '@/features/task/error-classes'
+import { causeOf } from '@/features/task/error-classes'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Confirm } from '@/ui/dialog'
@@ -120,7 +120,7 @@ function Ask({
               {name === 'status'
                 ? t(`ui.status.${filters.status ?? 'queued'}`)
                 : name === 'error_class'
-                  ? t(`task.why.${errorClasses.find((k) => k === value) ?? 'other'}.what`)
+                  ? causeOf(value, t)
                   : value}
             </span>
           </li>

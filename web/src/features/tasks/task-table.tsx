@@ -4,6 +4,7 @@ import { useWindowVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
+import { causeOf } from '@/features/task/error-classes'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
@@ -64,6 +65,7 @@ export function TaskTable({
                 {c.row.original.snippet ? <Snippet snippet={c.row.original.snippet} /> : c.getValue().slice(0, 300)}
               </Link>
               <Later task={c.row.original} />
+              <Cause task={c.row.original} />
             </span>
             <span className="block truncate text-2xs text-ink-3 sm:hidden">
               {c.row.original.agent_slug} · <Ago at={c.row.original.created_at} />
@@ -216,5 +218,16 @@ function Later({ task }: { task: Task }) {
         {t('tasks.starts', { when: format.relative(task.run_at, now) })}
       </span>
     </Tip>
+  )
+}
+
+/** Why a task has failed. */
+function Cause({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  if ((task.status !== 'failed' && task.status !== 'dead') || !task.error_class) return null
+  return (
+    <span className="hidden max-w-1/2 shrink-0 truncate text-xs text-ink-3 sm:block">
+      {causeOf(task.error_class, t)}
+    </span>
   )
 }
