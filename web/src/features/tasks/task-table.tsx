@@ -225,9 +225,10 @@ function Later({ task }: { task: Task }) {
 function Cause({ task }: { task: Task }) {
   const { t } = useTranslation()
   if ((task.status !== 'failed' && task.status !== 'dead') || !task.error_class) return null
+  const cause = causeOf(task.error_class, t)
   return (
-    <span className="hidden max-w-1/2 shrink-0 truncate text-xs text-ink-3 sm:block">
-      {causeOf(task.error_class, t)}
-    </span>
+    <Tip text={cause}>
+      <span className="hidden max-w-1/2 shrink-0 truncate text-xs text-ink-3 sm:block">{cause}</span>
+    </Tip>
   )
 }
